@@ -53,10 +53,10 @@ def test_invariants_are_looked_at_after_every_step_of_a_controller() -> None:
         world.on_controller_step.append(lambda broker, event, effects: steps.append(type(event).__name__))
         before = world.view
 
-        def view(*, with_batches: bool = True) -> object:
+        def view(*, with_batches: bool = True, with_knowledge: bool = True) -> object:
             if with_batches:
                 looks.append(len(steps))
-            return before(with_batches=with_batches)
+            return before(with_batches=with_batches, with_knowledge=with_knowledge)
 
         world.view = view  # type: ignore[method-assign, assignment]
 

@@ -4,13 +4,18 @@ from typing import Any
 
 import pytest
 
+from odradek.model.ids import TopicPartition
 from odradek.sim.checkers import replicas
-from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.replicas import ClusterView
+from odradek.sim.client import SimClient
+from odradek.sim.loop import Host
+from odradek.sim.producer import SimProducer
 from odradek.sim.run import let_go
 from odradek.sim.watch import Watch
-from odradek.sim.world import World
+from odradek.sim.world import PORT, World
 
+HOST = Host("c1", 101)
 # Those of hachikuji/kafka-specification (`TypeOk`, `LeaderInIsr`, `WeakIsr`, `StrongIsr`, `ValidHighWatermark`), and I10.
 NAMED = (
     "type_ok",
@@ -58,6 +63,69 @@ def test_every_named_invariant_is_asked_after_every_step_of_a_controller(
     assert steps > 2
     assert {name: asked.count(name) for name in NAMED} == dict.fromkeys(NAMED, steps)
     assert watch.found == []
+
+
+def test_a_partition_is_judged_again_when_something_about_it_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A look at a world in which nothing happens judges nobody, and one record judges the partition it is in."""
+    asked: list[set[TopicPartition]] = []
+
+    def note(view: ClusterView) -> list[Anomaly]:
+        asked.append(set(view.partitions))
+        return []
+
+    monkeypatch.setattr(replicas, "STEP_CHECKS", (note,))
+    world = World(0, brokers=2)
+    orders = [TopicPartition("orders", number) for number in range(3)]
+    client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
+
+    async def create() -> None:
+        await client.refresh([])
+        assert await client.create_topic("orders", len(orders), 2) == 0
+
+    async def produce(partition: TopicPartition) -> None:
+        producer = SimProducer(client, "p0", History())
+        await producer.open()
+        assert (await producer.send(partition, [b"1"])).outcome == "ok"
+
+    try:
+        world.start()
+        world.call(HOST, create())
+        world.run_for(5.0)
+        watch = Watch(world)
+        world.on_controller_step.clear()  # only the looks below
+        watch.check()
+        watch.check()
+        world.call(HOST, produce(orders[1]))
+        world.run_for(1.0)
+        watch.check()
+        watch.forget(orders[1])
+        watch.check()
+    finally:
+        let_go(world)
+    assert asked == [set(orders), set(), {orders[1]}, set(orders)]
+
+
+def test_what_is_broken_is_told_to_whoever_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(view: ClusterView) -> list[Anomaly]:
+        return [Anomaly("Example", partition, "") for partition in view.partitions]
+
+    world = World(0, brokers=2)
+    client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
+
+    async def create() -> None:
+        await client.refresh([])
+        assert await client.create_topic("orders", 1, 2) == 0
+
+    try:
+        world.start()
+        world.call(HOST, create())
+        monkeypatch.setattr(replicas, "STEP_CHECKS", (broken,))
+        watch = Watch(world)
+        assert watch.check() == watch.check() != []
+    finally:
+        let_go(world)
 
 
 @pytest.mark.parametrize("name", NAMED)

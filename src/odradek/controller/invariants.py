@@ -146,5 +146,6 @@ def violations(
     found: list[tuple[str, TopicPartition, str]] = []
     for topic_partition in sorted(context.assignments if partitions is None else set(partitions)):
         for name, check in INVARIANTS.items():
-            found.extend((name, topic_partition, sentence) for sentence in check(context, topic_partition))
+            for sentence in check(context, topic_partition):
+                found.append((name, topic_partition, sentence))
     return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from odradek.server.connection import Connection
 from odradek.sim.checkers.burden import Burden, Held
 from odradek.sim.world import SimBroker, World
 
@@ -16,18 +17,7 @@ def _burden(world: World, broker: SimBroker) -> Burden:
     runtime = broker.runtime
     assert runtime is not None and runtime.parts is not None
     core = runtime.broker
-    held = [
-        Held(
-            connection.peer,
-            len(connection._rest) + connection._large_filled,
-            sum(
-                len(b) for b in connection._outgoing._buffers if isinstance(b, bytes | bytearray | memoryview)
-            ),
-            0 if connection.transport is None else connection.transport.get_write_buffer_size(),
-            connection.requests_in_flight,
-        )
-        for connection in runtime.parts.gateway._connections.values()
-    ]
+    held = [_held(connection) for connection in runtime.parts.gateway._connections.values()]
     term = runtime.controller._term
     boxes = {} if term is None else term._outboxes._boxes
     steps, turn = (0, "") if world.loop.meter is None else world.loop.meter.busiest.get(broker.name, (0, ""))
@@ -39,4 +29,16 @@ def _burden(world: World, broker: SimBroker) -> Burden:
         max((box.unanswered for _, box in boxes.values()), default=0),
         steps,
         turn,
+    )
+
+
+def _held(connection: Connection) -> Held:
+    buffers = connection._outgoing._buffers
+    transport = connection.transport
+    return Held(
+        connection.peer,
+        len(connection._rest) + connection._large_filled,
+        sum(len(b) for b in buffers if isinstance(b, bytes | bytearray | memoryview)) if buffers else 0,
+        0 if transport is None else transport.get_write_buffer_size(),
+        len(connection._slots),
     )

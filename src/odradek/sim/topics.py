@@ -9,6 +9,7 @@ from odradek.model.cluster import LeaderAndIsr
 from odradek.model.facts import TopicAssignment
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
 from odradek.sim.checkers.history import AGAIN
+from odradek.sim.decoded import Decoded
 from odradek.store import layout
 from odradek.store.fields import Unreadable
 from odradek.store.memory import Tree
@@ -19,6 +20,7 @@ RECOVERING = 1
 class Topics:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
+        self._decoded = Decoded()
         # name -> what it was when the tree had come so far
         self._assignments: dict[str, tuple[int, TopicAssignment | None]] = {}
         # name -> the ids it has had, in the order they were seen
@@ -38,9 +40,9 @@ class Topics:
         return known
 
     def _read(self, topic: str) -> TopicAssignment | None:
-        for _, node in self._tree.walk(layout.topic_path(topic)):
+        for path, node in self._tree.walk(layout.topic_path(topic)):
             try:
-                return layout.decode_topic(topic, node)
+                return self._decoded.topic(path, node)
             except Unreadable:
                 return None
         return None
@@ -90,7 +92,7 @@ class Topics:
                 continue
             partition = TopicPartition(parts[3], int(parts[5]))
             try:
-                state: Any = layout.decode_partition_state(path, node.data, node.stat.version).leader_and_isr
+                state: Any = self._decoded.state(path, node).leader_and_isr
             except Unreadable:
                 continue
             if state.leader_recovery_state != RECOVERING:

@@ -1,9 +1,13 @@
 """Snapshots of a world for the checkers: a plain `ClusterView`, made so that the next one costs what has changed.
 
-Nothing here asks a broker to do anything. The nodes of the store are decoded again when the tree has moved on; of a
-log only what was appended since the last look is read, unless its files were cut, which the disk's own trace tells.
+Nothing here asks a broker to do anything. A node of the store is decoded again when it was written; of a log only what was
+appended since the last look is read, unless its files were cut, which the disk's own trace tells. What is as it was at the
+last look is the same object as then: a partition about which nothing has changed is the same `PartitionView`.
 """
 
+from collections import defaultdict
+from dataclasses import fields
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 from odradek.model.cluster import LeaderAndIsr
@@ -14,6 +18,7 @@ from odradek.records.reader import decode_batch
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
 from odradek.sim.checkers.keys import Keys
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
+from odradek.sim.decoded import Decoded
 from odradek.store import layout
 from odradek.store.fields import Unreadable
 
@@ -94,8 +99,8 @@ class BrokerLogs:
         self._readers: dict[TopicPartition, LogReader] = {}
         self._seen_steps: dict[str, int] = {}  # of each disk's trace
 
-    def batches(self, partition: TopicPartition, log: Any) -> Batches:
-        return self._read(partition, log, LogReader).batches.snapshot()
+    def batches(self, partition: TopicPartition, log: Any) -> BatchList:
+        return self._read(partition, log, LogReader).batches
 
     def keys(self, partition: TopicPartition, log: Any) -> Keys:
         """Good until the next call."""
@@ -134,9 +139,86 @@ def _partition_of(path: str) -> TopicPartition:
     return TopicPartition(topic, int(number) if number.isdigit() else -1)
 
 
+class Seen:
+    """What was shown last, by those who ask for the same."""
+
+    def __init__(self) -> None:
+        # What it was made of, and the list or the keys that it shows.
+        self._replicas: dict[tuple[BrokerId, TopicPartition], tuple[tuple[Any, ...], Any, ReplicaView]] = {}
+        self._partitions: dict[TopicPartition, PartitionView] = {}
+
+    def replica(
+        self,
+        broker: BrokerId,
+        replica: Any,
+        partition: TopicPartition,
+        logs: BrokerLogs | None,
+        *,
+        is_compacted: bool,
+    ) -> ReplicaView:
+        log, state = replica.log, replica.state
+        is_leader = replica.is_leader
+        shows: BatchList | Keys | None = None
+        length = 0
+        if logs is not None and is_compacted:
+            shows = logs.keys(partition, log)
+            length = shows.end_offset
+        elif logs is not None:
+            shows = logs.batches(partition, log)
+            length = len(shows.items)
+        made_of = (
+            is_leader,
+            replica.leader_epoch,
+            log.log_start_offset,
+            log.log_end_offset,
+            replica.high_watermark,
+            state.isr,
+            state.maximal_isr,
+            _stable_offset(replica) if is_leader else -1,
+            length,
+        )
+        known = self._replicas.get((broker, partition))
+        if known is not None and known[1] is shows and known[0] == made_of:
+            return known[2]
+        view = ReplicaView(
+            broker=broker,
+            is_alive=True,
+            is_leader=is_leader,
+            leader_epoch=made_of[1],
+            log_start_offset=made_of[2],
+            log_end_offset=made_of[3],
+            high_watermark=made_of[4],
+            isr=made_of[5],
+            maximal_isr=made_of[6],
+            batches=shows.snapshot() if isinstance(shows, BatchList) else NO_BATCHES,
+            keys=shows if isinstance(shows, Keys) else None,
+            last_stable_offset=made_of[7],
+        )
+        self._replicas[broker, partition] = made_of, shows, view
+        return view
+
+    def partition(self, partition: TopicPartition, replicas: list[ReplicaView], *rest: Any) -> PartitionView:
+        """`rest`: the other fields of `PartitionView`, in their order."""
+        known = self._partitions.get(partition)
+        if (
+            known is not None
+            and len(known.replicas) == len(replicas)
+            and all(map(is_, known.replicas, replicas))  # to compare them would be to compare their batches
+            and _rest_of(known) == rest
+        ):
+            return known
+        view = self._partitions[partition] = PartitionView(tuple(replicas), *rest)
+        return view
+
+
+_rest_of = attrgetter(*[field.name for field in fields(PartitionView)][1:])
+
+
 class Views:
     def __init__(self, world: "World") -> None:
         self._world = world
+        self._seen: dict[tuple[bool, bool], Seen] = defaultdict(Seen)
+        self._decoded = Decoded()
         self._logs = {broker_id: BrokerLogs(broker) for broker_id, broker in world.brokers.items()}
         self._zxid = -1
         self._stored: dict[TopicPartition, LeaderAndIsr] = {}
@@ -156,13 +238,16 @@ class Views:
         self._read_store()
         return self._lives.get(partition, {}).get(broker_id)
 
-    def view(self, *, with_batches: bool = True) -> ClusterView:
-        """Brokers that do not run are left out: their disks are judged when they are back."""
+    def view(self, *, with_batches: bool = True, with_knowledge: bool = True) -> ClusterView:
+        """Brokers that do not run are left out: their disks are judged when they are back. `with_knowledge`: what brokers and
+        the controller know of each other, and what is left of deletions, of which nothing is asked before all is quiescent.
+        """
         world = self._world
         self._read_store()
         stored = self._stored
         self._exempt_given_up()
         self._drop_exemptions(stored)
+        seen = self._seen[with_batches, with_knowledge]
         replicas: dict[TopicPartition, list[ReplicaView]] = {p: [] for p in self._assignments}
         metadata: dict[tuple[BrokerId, TopicPartition], tuple[int, int]] = {}
         controllers: list[tuple[BrokerId, int]] = []
@@ -174,6 +259,7 @@ class Views:
             if not broker.is_running or runtime is None or runtime.parts is None:
                 continue
             broker_id = broker.broker_id
+            logs = self._logs[broker_id] if with_batches else None
             for partition, replica in runtime.broker.replicas.partitions.items():
                 if (
                     partition in replicas
@@ -183,10 +269,14 @@ class Views:
                     and (broker_id, partition) not in world.exempt
                     and world.topics.is_told(partition, broker_id, stored.get(partition))
                 ):
-                    logs = self._logs[broker_id] if with_batches else None
                     is_compacted = partition.topic in self._compacted
-                    seen = replica_view(broker_id, replica, partition, logs, is_compacted=is_compacted)
-                    replicas[partition].append(seen)
+                    view = seen.replica(broker_id, replica, partition, logs, is_compacted=is_compacted)
+                    replicas[partition].append(view)
+            term = runtime.controller._term
+            if term is not None:
+                controllers.append((broker_id, term.epoch))
+            if not with_knowledge:
+                continue
             for partition in runtime.broker.replicas.logs.logs:
                 if broker_id not in self._assignments.get(partition, ()):
                     strays.append((broker_id, partition))
@@ -195,9 +285,7 @@ class Views:
                 known = known_by.partition(partition.topic, partition.partition)
                 if known is not None:
                     metadata[(broker_id, partition)] = (known.leader, known.leader_epoch)
-            term = runtime.controller._term
             if term is not None:
-                controllers.append((broker_id, term.epoch))
                 # None as well once it has resigned, in the very step we look after
                 context = term.core.context
                 if term.is_loaded and context is not None and term.epoch > cached_epoch:
@@ -206,8 +294,9 @@ class Views:
         to_delete = world.topics.to_delete()
         return ClusterView(
             partitions={
-                partition: PartitionView(
-                    tuple(replicas[partition]),
+                partition: seen.partition(
+                    partition,
+                    replicas[partition],
                     stored.get(partition),
                     cached.get(partition),
                     assignment,
@@ -239,7 +328,7 @@ class Views:
         self._min_isr = {}
         self._compacted = set()
         for path, node in tree.walk("/config/topics"):
-            configured = layout.decode_config(path, node.data) if node.data else {}
+            configured = self._decoded.config(path, node)
             if MIN_ISR in configured:
                 self._min_isr[path.rsplit("/", 1)[1]] = int(configured[MIN_ISR])
             if COMPACT in configured.get(POLICY, ""):
@@ -248,13 +337,13 @@ class Views:
             parts = path.split("/")
             try:
                 if len(parts) == 7 and parts[6] == "state":
-                    state = layout.decode_partition_state(path, node.data, node.stat.version)
+                    state = self._decoded.state(path, node)
                     partition = TopicPartition(parts[3], int(parts[5]))
                     stored[partition] = state.leader_and_isr
                     epochs = state.isr_broker_epochs or (-1,) * len(state.leader_and_isr.isr)
                     self._lives[partition] = dict(zip(state.leader_and_isr.isr, epochs, strict=True))
                 elif len(parts) == 4:
-                    topic = layout.decode_topic(parts[3], node)
+                    topic = self._decoded.topic(path, node)
                     self._topic_ids[parts[3]] = topic.topic_id
                     for number, assignment in topic.partitions.items():
                         partition = TopicPartition(parts[3], number)
@@ -324,31 +413,6 @@ class Views:
                 ):
                     return True
         return False
-
-
-def replica_view(
-    broker: BrokerId,
-    replica: Any,
-    partition: TopicPartition,
-    logs: BrokerLogs | None,
-    *,
-    is_compacted: bool = False,
-) -> ReplicaView:
-    log = replica.log
-    return ReplicaView(
-        broker=broker,
-        is_alive=True,
-        is_leader=replica.is_leader,
-        leader_epoch=replica.leader_epoch,
-        log_start_offset=log.log_start_offset,
-        log_end_offset=log.log_end_offset,
-        high_watermark=replica.high_watermark,
-        isr=replica.state.isr,
-        maximal_isr=replica.state.maximal_isr,
-        batches=NO_BATCHES if logs is None or is_compacted else logs.batches(partition, log),
-        keys=logs.keys(partition, log) if logs is not None and is_compacted else None,
-        last_stable_offset=_stable_offset(replica) if replica.is_leader else -1,
-    )
 
 
 def _stable_offset(replica: Any) -> int:

@@ -1,10 +1,12 @@
 """Looks at a world and remembers: every checker over snapshots, and the controller's own invariants.
 
-A look happens after every step of a controller, and whenever the run stops to look. Watching changes nothing: no
-random number is drawn, nothing is scheduled, so a watched run has the trace of an unwatched one.
+A look happens after every step of a controller, and whenever the run stops to look. What every checker asks is about one
+partition, or about controllers, and so a partition is judged again when something about it is not as it was at the last
+look. Watching changes nothing: no random number is drawn, nothing is scheduled, so a watched run has the trace of an
+unwatched one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,20 +34,27 @@ class Watch:
             replicas.HighWatermarks(),
             replicas.StableOffsets(),
         )
+        self._judged: Mapping[TopicPartition, replicas.PartitionView] = {}
         self._writes = ControllerWrites(world)
         self._on_broken = on_broken
         world.on_controller_step.append(self._controller_stepped)
 
     def forget(self, partition: TopicPartition) -> None:
         """Records of it may be gone, and we agreed to that."""
+        self._judged = {}
         self.committed.forget(partition)
         self.last_values.forget(partition)
 
     def check(self) -> list[Anomaly]:
-        view = replace(self.world.view(), controller_writes=self._writes.take())
+        whole = self.world.view(with_knowledge=False)
+        judged, self._judged = self._judged, whole.partitions
+        changed = {p: state for p, state in whole.partitions.items() if judged.get(p) is not state}
+        view = replace(whole, partitions=changed, controller_writes=self._writes.take())
         found = [anomaly for check in replicas.STEP_CHECKS for anomaly in check(view)]
         for memory in self._memories:
             found += memory.observe(view)
+        if found:
+            self._judged = {}  # whoever asks again hears it again
         return found
 
     def _controller_stepped(self, broker: SimBroker, event: Any, effects: Any) -> None:

@@ -489,9 +489,9 @@ class World:
 
     # --- looking
 
-    def view(self, *, with_batches: bool = True) -> ClusterView:
+    def view(self, *, with_batches: bool = True, with_knowledge: bool = True) -> ClusterView:
         """A snapshot for the checkers."""
-        return self._views.view(with_batches=with_batches)
+        return self._views.view(with_batches=with_batches, with_knowledge=with_knowledge)
 
     def incarnation_in_isr(self, broker_id: BrokerId, partition: TopicPartition) -> int | None:
         return self._views.incarnation_in_isr(broker_id, partition)
