@@ -1,7 +1,7 @@
 """The numbered behaviours of groups (G, K), committed offsets (O), transactions (T) and producers (P), the traces that show them, and the tests.
 
     python -m tests.coordinator.rows                 write docs/coordinator-behaviours.md
-    python -m tests.coordinator.rows --mutations     which mutation of tests/mutants/table turns nothing of its row red
+    python -m tests.coordinator.rows --mutations [ROW ...]     which mutation of tests/mutants/table turns nothing of its row red
 
 A trace ticks off the rows it shows, for it is played as a whole; a test does with `@pytest.mark.behaviour("G37")`.
 """
@@ -10,13 +10,14 @@ import ast
 import json
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.behaviours import red_tests, rows_of
 from tests.mutants.edit import site_of
 from tests.mutants.mutant import Mutant
-from tests.mutants.table.coordinators import OF_COORDINATORS
+from tests.mutants.table import OF_COORDINATORS
 from tests.mutants.trial import copied, with_change
 
 TESTS = Path(__file__).parents[1]
@@ -83,25 +84,34 @@ def page() -> str:
     mutants = {row: mutant for mutant in OF_COORDINATORS for row in mutant.rows}
     for name, row in rows().items():
         tests = "<br>".join(f"`{test}`" for test in row.tests)
-        mutant = mutants.get(name)
-        mutation = f"{mutant.what} (`{mutant.edits[0].at}`)" if mutant else ""
+        mutant = mutants[name]
+        mutation = f"{mutant.what} (`{mutant.edits[0].at}`)"
         lines.append(f"| {name} | {row.text} | {', '.join(row.traces)} | {tests} | {mutation} |")
     return "\n".join(lines) + "\n"
 
 
-def survives(mutant: Mutant) -> bool:
+def survives(mutant: Mutant, shown_by: set[str]) -> bool:
     """Whether everything that shows its row stays green."""
-    shown_by = {test for name in mutant.rows for test in rows()[str(name)].shown_by}
     with tempfile.TemporaryDirectory() as scratch:
         source = with_change(copied(Path(scratch)), *map(site_of, mutant.edits))
         return not red_tests(shown_by, source)
 
 
+def try_mutations(mutants: Iterable[Mutant], shown_by: Mapping[str, set[str]], wanted: Sequence[str]) -> int:
+    """Those of the rows that are wanted, of all where none is named. 1: one of them survives."""
+    survivors = 0
+    for mutant in mutants:
+        (row,) = map(str, mutant.rows)
+        if not wanted or row in wanted:
+            is_alive = survives(mutant, shown_by[row])
+            survivors += is_alive
+            print("SURVIVES" if is_alive else "red     ", mutant.name, mutant.what, sep="  ", flush=True)
+    return min(survivors, 1)
+
+
 if __name__ == "__main__" and "--mutations" in sys.argv:
-    wanted = sys.argv[sys.argv.index("--mutations") + 1 :]
-    for one in OF_COORDINATORS:
-        if not wanted or set(wanted) & set(one.rows):
-            print("SURVIVES" if survives(one) else "red     ", one.name, one.what, sep="  ", flush=True)
+    shown = {name: row.shown_by for name, row in rows().items()}
+    sys.exit(try_mutations(OF_COORDINATORS, shown, sys.argv[2:]))
 elif __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     print(f"wrote {PAGE}")

@@ -38,6 +38,12 @@ def test_a_fenced_member_that_comes_back_with_its_id_is_told_all_it_has() -> Non
     again = bench.call(join("A"), 1)
 
     assert (again.member_epoch, told(again)) == (first.member_epoch, {"t": [0, 1, 2, 3]})
+    bench.call(join("B"), 1)
+    bench.call(beat("B", -1), 1)
+    later = bench.call(beat("A", first.member_epoch), 1)
+    assert later.member_epoch == first.member_epoch + 2, "and not only while the epoch before was 0"
+    again = bench.call(join("A"), 1)
+    assert (again.member_epoch, told(again)) == (later.member_epoch, {"t": [0, 1, 2, 3]})
 
 
 @pytest.mark.behaviour("K34")
@@ -164,6 +170,23 @@ def test_a_session_ends_each_time_also_where_its_timer_was_looked_at_late() -> N
     assert not described(bench).members
 
 
+@pytest.mark.behaviour("K15")
+def test_a_heartbeat_that_changes_nothing_renews_the_session() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    length_ms = bench.settings.consumer_session_timeout_ms
+    for _ in range(3):
+        bench.wait(length_ms - 1)
+        written = len(bench.log)
+        assert bench.call(beat("A", 1), 1).member_epoch == 1
+        assert len(bench.log) == written
+    bench.wait(length_ms - 1)
+    assert described(bench).members
+    bench.wait(1)
+
+    assert not described(bench).members
+
+
 @pytest.mark.behaviour("K33")
 def test_a_full_group_takes_nobody_and_makes_no_group_of_a_refused_join() -> None:
     bench = Bench(consumer_max_size=1)
@@ -252,6 +275,32 @@ def test_a_group_is_converted_when_its_classic_assignment_is_committed_and_whoev
 
     assert told(bench.answers.pop(upgrade)) is not None
     assert bench.answers.pop(heartbeat).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.behaviour("K26")
+def test_whoever_is_parked_in_a_join_of_a_group_that_is_converted_joins_again() -> None:
+    bench = Bench(initial_rebalance_delay_ms=3_000)
+    protocols = {"range": subscription()}
+    first, parked = bench.new_member(protocols=protocols)
+    assert parked not in bench.answers and bench.state() == "PreparingRebalance"
+
+    assert bench.call(join("B"), 1).error_code == ErrorCode.NONE
+
+    assert bench.answers.pop(parked).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    again = bench.answers.pop(bench.join(first, protocols=protocols))
+    assert (again.error_code, again.leader) == (ErrorCode.NONE, "")
+
+
+@pytest.mark.behaviour("K29")
+def test_the_id_of_a_classic_member_has_22_letters_and_says_nothing_of_its_client() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+
+    given = bench.answers.pop(bench.join(protocols={"range": subscription()}))
+    static = bench.answers.pop(bench.join(protocols={"range": subscription()}, instance="i"))
+
+    assert given.error_code == ErrorCode.MEMBER_ID_REQUIRED and static.error_code == ErrorCode.NONE
+    assert [len(one.member_id) for one in (given, static)] == [22, 22]
 
 
 def test_a_classic_member_that_is_told_to_join_and_does_not_is_removed() -> None:

@@ -13,6 +13,7 @@ from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.coordinator.groups import GROUP, Bench, join_request
 
 
@@ -84,6 +85,60 @@ def test_a_group_without_members_is_empty_whatever_ids_are_pending() -> None:
 
     assert bench.state() == "Empty"
     assert bench.call(join_request(kind="connect"), 9).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+@pytest.mark.behaviour("G2", "G13")
+def test_an_id_that_nobody_uses_holds_a_join_up_no_longer_than_its_session() -> None:
+    bench = Bench()
+    (member,) = bench.stable()
+    bench.call(join_request(session_ms=6_000), 9)
+    waits = bench.join(member)
+    assert waits not in bench.answers
+
+    bench.wait(5_999)
+    assert waits not in bench.answers
+    bench.wait(1)
+
+    assert bench.answers[waits].error_code == ErrorCode.NONE
+
+
+@pytest.mark.behaviour("G25")
+def test_an_id_that_nobody_used_may_leave_and_holds_nobody_up_from_then_on() -> None:
+    bench = Bench()
+    (member,) = bench.stable()
+    given = bench.call(join_request(), 9)
+    waits = bench.join(member)
+    assert waits not in bench.answers
+
+    left = bench.answers.pop(bench.leave(given.member_id))
+
+    assert [one.error_code for one in left.members] == [ErrorCode.NONE]
+    assert bench.answers[waits].error_code == ErrorCode.NONE
+
+
+@pytest.mark.behaviour("G17")
+@pytest.mark.parametrize("says", ["Heartbeat", "OffsetCommit", "TxnOffsetCommit", "SyncGroup"])
+def test_whatever_a_member_says_in_its_generation_renews_its_session(says: str) -> None:
+    bench = Bench()
+    (member,) = bench.stable(session_ms=10_000)
+    generation = bench.group.generation
+    bench.wait(6_000)
+    match says:
+        case "Heartbeat":
+            assert bench.heartbeat(member) == 0
+        case "OffsetCommit":
+            bench.commit_offset(5, member=member, generation=generation)
+        case "TxnOffsetCommit":
+            request = TxnOffsetCommitRequest(group_id=GROUP, generation_id=generation, member_id=member)
+            bench.ask(request, 3)
+        case _:
+            bench.sync(member, generation)
+
+    bench.wait(9_999)
+    assert bench.state() == "Stable"
+    bench.wait(1)
+
+    assert bench.state() == "Empty"
 
 
 @pytest.mark.behaviour("G12")
@@ -267,6 +322,38 @@ def test_a_static_member_that_came_back_takes_its_place_when_that_is_committed_a
     bench.commit()
     assert bench.answers[again].member_id != first.member_id
     assert bench.heartbeat(first.member_id) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.behaviour("G28")
+def test_a_static_member_that_came_back_is_known_to_the_next_coordinator() -> None:
+    bench = Bench()
+    first = bench.answers.pop(bench.join(instance="i"))
+    bench.sync(first.member_id, 1, {first.member_id: b"all"})
+    back = bench.answers.pop(bench.join(instance="i", session_ms=7_000))
+
+    bench.move()
+
+    assert bench.heartbeat(back.member_id) == 0
+    assert bench.heartbeat(first.member_id) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.answers.pop(bench.sync(back.member_id, 1)).assignment == b"all"
+
+
+def test_a_static_member_that_comes_back_before_the_assignment_makes_everybody_join_again() -> None:
+    bench = Bench()
+    first = bench.join(instance="i")
+    second = bench.join(instance="j")
+    ids = [bench.answers.pop(call).member_id for call in (first,)]
+    again = bench.join(ids[0], instance="i")
+    generation = bench.answers.pop(again).generation_id
+    member = bench.answers.pop(second).member_id
+    waits = bench.sync(member, generation)
+
+    back = bench.join(instance="i")
+
+    assert bench.answers.pop(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert bench.state() == "PreparingRebalance" and back not in bench.answers
+    bench.answers.pop(bench.join(member, instance="j"))
+    assert bench.answers.pop(back).generation_id == generation + 1
 
 
 def test_a_deletion_that_fails_leaves_the_group_as_it_was() -> None:

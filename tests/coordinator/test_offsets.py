@@ -78,8 +78,9 @@ def test_what_a_transaction_committed_is_there_in_the_turn_of_its_marker() -> No
 @pytest.mark.behaviour("O16")
 def test_offsets_expire_a_retention_after_the_group_became_empty() -> None:
     bench = Bench()
-    (only,) = bench.stable()
+    (only,) = bench.stable(session_ms=30 * MINUTE_MS)
     bench.commit_offset(5, member=only, generation=bench.group.generation)
+    bench.wait(25 * MINUTE_MS)
     bench.leave(only)
 
     bench.wait(WEEK_MS - 1)
@@ -113,8 +114,8 @@ def test_offsets_of_a_deleted_topic_go_and_those_of_the_next_of_its_name_stay() 
     bench.commit_offset(6, topic="u")
     bench.wait(1)
     bench.step(TopicsDeleted(frozenset(("t",))))
-    bench.wait(1)
-    bench.commit_offset(7, partition=1)
+    bench.now_ms += 1
+    bench.commit_offset(7, partition=1)  # before anybody looked for what is to go
     bench.wait(1)
 
     offsets = bench.coordinator.shard.offsets

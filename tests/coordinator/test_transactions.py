@@ -282,6 +282,17 @@ def test_markers_of_a_transaction_before_end_nothing_of_this_one() -> None:
     assert bench.state is Stored.COMPLETE_COMMIT
 
 
+def test_markers_that_are_told_twice_complete_their_transaction_once() -> None:
+    bench = prepared()
+    bench.held = True
+    for _ in range(2):
+        bench.written(bench.markers[0])
+
+    assert len(bench.waiting) == 1
+    bench.commit()
+    assert bench.state is Stored.COMPLETE_COMMIT
+
+
 @pytest.mark.behaviour("T13")
 def test_a_transaction_is_complete_when_its_last_partition_has_the_marker() -> None:
     bench = Bench()

@@ -1,5 +1,6 @@
 """What is known of one chosen mutation, and who sees it."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from odradek.sim.explore.model import Scope
@@ -26,11 +27,16 @@ class Mutant(NamedTuple):
     search: Search | None = None
     harmless: str = ""  # why the rest of the code makes it so
 
-    @property
-    def places(self) -> list[str]:
-        """`Class.function` or `module.function` of each edit, for tables."""
-        names = []
-        for edit in self.edits:
-            module, _, function = edit.at.partition(":")
-            names.append(function if "." in function else f"{module.rpartition('.')[2]}.{function}")
-        return names
+
+def of_row(row: str, what: str, at: str, old: str, new: str) -> Mutant:
+    """The one edit that turns a test or a trace of a row of coordinators or of the cleaner red."""
+    return Mutant(f"behaviour {row}", what, (Edit(at, old, new),), rows=(row,))
+
+
+def places_of(edits: Iterable[Edit]) -> list[str]:
+    """`Class.function` or `module.function` of each, for tables."""
+    names = []
+    for edit in edits:
+        module, _, function = edit.at.partition(":")
+        names.append(function if "." in function else f"{module.rpartition('.')[2]}.{function}")
+    return names

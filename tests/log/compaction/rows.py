@@ -1,13 +1,16 @@
 """The numbered behaviours of the cleaner (L), and the tests that show them.
 
-    python -m tests.log.compaction.rows             write docs/cleaner-behaviours.md
+    python -m tests.log.compaction.rows                           write docs/cleaner-behaviours.md
+    python -m tests.log.compaction.rows --mutations [ROW ...]     which mutation of tests/mutants/table/cleaner.py turns no test red
 
 A test ticks a row off with `@pytest.mark.behaviour("L7")`.
 """
 
+import sys
 from pathlib import Path
 
-from tests.coordinator.rows import TESTS, ticked
+from tests.coordinator.rows import TESTS, ticked, try_mutations
+from tests.mutants.table import OF_CLEANER
 
 PAGE = Path(TESTS).parent / "docs" / "cleaner-behaviours.md"
 ROWS = {
@@ -42,16 +45,22 @@ def page() -> str:
         "# Behaviours of the cleaner",
         "",
         "What Apache Kafka 3.9.1 does, as its source and the directories it left say, and where ours does otherwise; how it works stands in",
-        "[compaction](compaction.md).",
+        "[compaction](compaction.md). A mutation is a change of the code that turns a test of its row red",
+        "(`python -m tests.log.compaction.rows --mutations` runs them all).",
         "",
-        "| # | behaviour | tests |",
-        "|---|---|---|",
+        "| # | behaviour | tests | mutation |",
+        "|---|---|---|---|",
     ]
+    mutants = {row: mutant for mutant in OF_CLEANER for row in mutant.rows}
     for name, text in ROWS.items():
-        lines.append(f"| {name} | {text} | {'<br>'.join(f'`{test}`' for test in tests.get(name, ()))} |")
+        named = "<br>".join(f"`{test}`" for test in tests.get(name, ()))
+        mutation = f"{mutants[name].what} (`{mutants[name].edits[0].at}`)"
+        lines.append(f"| {name} | {text} | {named} | {mutation} |")
     return "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and "--mutations" in sys.argv:
+    sys.exit(try_mutations(OF_CLEANER, {name: set(tests) for name, tests in ticked().items()}, sys.argv[2:]))
+elif __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     print(f"wrote {PAGE}")

@@ -428,15 +428,43 @@ def test_the_dirtiest_log_goes_first(disk: Compacted) -> None:
 
 @pytest.mark.behaviour("L16")
 def test_a_segment_is_left_where_nothing_of_its_records_is(disk: Compacted) -> None:
-    for _ in range(4):
-        disk.write("only")
-    disk.log.roll(NOW)
-    disk.write("only")
-    disk.log.roll(NOW)
+    for _ in range(2):
+        for _ in range(6):  # two such segments do not fit into one
+            disk.write("only")
+        disk.log.roll(NOW)
     disk.clean()
-    assert disk.log.segments[0].base_offset == 0 and disk.log.log_start_offset == 0
+
+    first = disk.log.segments[0]
+    assert (first.base_offset, first.end_offset, disk.log.log_start_offset) == (0, 6, 0)
+    (left,) = [header for _, header in first.headers()]
+    assert (left.record_count, left.next_offset) == (0, 6)
     assert len([header for header in headers(disk.log) if header.record_count]) == 1
-    assert disk.log.log_end_offset == 5
+    assert disk.log.log_end_offset == 12
+
+
+@pytest.mark.behaviour("L14")
+def test_an_aborted_transaction_is_in_the_index_until_a_cleaning_meets_nothing_of_it(disk: Compacted) -> None:
+    produce(disk.log, idempotent(0, key=b"a", is_transactional=True))
+    produce(disk.log, marker(commit=False), from_coordinator=True)
+    disk.write("b")
+    disk.log.roll(NOW)
+    (aborted,) = disk.log.segments[0].transactions
+    disk.clean()
+    assert disk.log.segments[0].transactions == [aborted]
+    disk.manager.close({})
+    disk.open()
+    assert disk.log.segments[0].transactions == [aborted], "and on the disk"
+    for round_ in (
+        1,
+        2,
+    ):  # its batch stays, without records, while it has the last sequence, and is met once more
+        produce(disk.log, idempotent(round_, key=b"c"))
+        for _ in range(20):
+            disk.write("c")
+        disk.log.roll(NOW)
+        disk.clean()
+
+    assert [one for segment in disk.log.segments for one in segment.transactions] == []
 
 
 @pytest.mark.behaviour("L17")

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tests.mutants.edit import Edit
 from tests.mutants.museum.counting import Counted
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, places_of
 from tests.mutants.table import EXHIBITS, once_unseen, own
+from tests.mutants.table.shown_by_tests import SHOWN_BY_TESTS, TRACE
+from tests.mutants.table.shown_by_worlds import SHOWN_BY_WORLDS
+from tests.mutants.table.transactions import SEARCHED_TRANSACTIONS
 
 
 def tables(counts: Mapping[str, Counted]) -> Iterator[str]:
@@ -39,12 +43,36 @@ def tables(counts: Mapping[str, Counted]) -> Iterator[str]:
     yield "| named | mended by | what would come of it | changed here | caught by | seeds | median |"
     yield from _rows(unseen, counts)
     yield ""
+    yield "## Coordinators"
+    yield ""
+    yield from of_coordinators()
+    yield ""
     yield "## Put back, and harmless"
     yield ""
     yield "| KAFKA | mended there by | what users met | changed here | why nothing comes of it |"
     yield "|---|---|---|---|---|"
     for exhibit in harmless:
         yield "| " + " | ".join([*_first_cells(exhibit), exhibit.harmless]) + " |"
+
+
+def of_coordinators() -> Iterator[str]:
+    """Of coordinators and of the cleaner: by name of the bug of Apache Kafka, of the proposal whose rule is broken, or of ours."""
+    yield "| KAFKA, or named | what would come of it | changed here | caught by |"
+    yield "|---|---|---|---|"
+    for world in SHOWN_BY_WORLDS:
+        yield f"| {world.source} | {world.what} | {_places(world.edits)} | a world, `{world.breaks}` |"
+    for seen in SHOWN_BY_TESTS:
+        module, _, name = seen.shown_by.partition(":")
+        file = module.removeprefix("tests.").replace(".", "/") + ".py"
+        by = f"trace {name}" if module == TRACE else f"`{file}::{name}`"
+        yield f"| {seen.source} | {seen.what} | {_places(seen.edits)} | {by} |"
+    for searched in SEARCHED_TRANSACTIONS:
+        where = _places(searched.edits)
+        yield f"| `{searched.name}` | {searched.what} | {where} | explore, `{searched.breaks}` |"
+
+
+def _places(edits: Sequence[Edit]) -> str:
+    return ", ".join(f"`{place}`" for place in places_of(edits))
 
 
 def _rows(exhibits: Sequence[Mutant], counts: Mapping[str, Counted]) -> Iterator[str]:
@@ -57,7 +85,7 @@ def _rows(exhibits: Sequence[Mutant], counts: Mapping[str, Counted]) -> Iterator
 
 
 def _first_cells(exhibit: Mutant) -> list[str]:
-    return [exhibit.name, exhibit.commit, exhibit.what, ", ".join(f"`{place}`" for place in exhibit.places)]
+    return [exhibit.name, exhibit.commit, exhibit.what, _places(exhibit.edits)]
 
 
 def caught_by(exhibit: Mutant) -> str:

@@ -1,7 +1,6 @@
-"""Of transactions (T) and of producers in a log (P): docs/coordinator-behaviours.md, `python -m tests.coordinator.rows --mutations`."""
+"""Of transactions (T) and of producers in a log (P): docs/coordinator-behaviours.md."""
 
-from tests.mutants.edit import Edit
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Mutant, of_row
 
 _ADDING = "coordinator.adding"
 _ENDING = "coordinator.ending"
@@ -11,314 +10,310 @@ _PRODUCERS = "log.producers:Producers"
 _VERIFICATIONS = "broker.verifications:Verifications"
 
 
-def _of(row: str, what: str, at: str, old: str, new: str) -> Mutant:
-    return Mutant(f"behaviour {row}", what, (Edit(at, old, new),), rows=(row,))
-
-
-OF_COORDINATORS: tuple[Mutant, ...] = (
-    _of(
+OF_TRANSACTIONS: tuple[Mutant, ...] = (
+    of_row(
         "T1",
         "a producer id is given twice",
         "broker.producer_ids:ProducerIds.take",
         "self._next += 1",
         "pass",
     ),
-    _of(
+    of_row(
         "T2",
         "a time-out of nothing is taken",
         f"{_INITIALISING}:why_not_sensible",
         "0 < request.transaction_timeout_ms <= max_timeout_ms",
         "request.transaction_timeout_ms <= max_timeout_ms",
     ),
-    _of(
+    of_row(
         "T3",
         "an epoch without its producer id is taken",
         f"{_INITIALISING}:why_not_sensible",
         "(request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH)",
         "False",
     ),
-    _of(
+    of_row(
         "T4",
         "who repeats its InitProducerId is fenced by itself",
         f"{_INITIALISING}:_next",
         "known.epoch == last_epoch",
         "False",
     ),
-    _of(
+    of_row(
         "T5",
         "a client that is to wait for a producer id looks for another coordinator",
         f"{_INITIALISING}:_under_a_new_id",
         "ErrorCode.COORDINATOR_LOAD_IN_PROGRESS",
         "ErrorCode.NOT_COORDINATOR",
     ),
-    _of(
+    of_row(
         "T6",
         "the record of an open transaction names the last partitions alone",
         f"{_ADDING}:_add",
         "value.partitions | partitions if is_open else partitions",
         "partitions",
     ),
-    _of(
+    of_row(
         "T7",
         "beside a partition that is missing the others look as if they were added",
         f"{_ADDING}:_add",
         "ErrorCode.OPERATION_NOT_ATTEMPTED",
         "ErrorCode.NONE",
     ),
-    _of("T8", "what is to be verified is added", f"{_ADDING}:add_partitions", "one.verify_only", "False"),
-    _of(
+    of_row("T8", "what is to be verified is added", f"{_ADDING}:add_partitions", "one.verify_only", "False"),
+    of_row(
         "T9",
         "offsets are taken for a transaction that has no part in their group",
         "broker.handlers.txn_offset_commit:handle",
         "partition is None or needs_no_question",
         "True",
     ),
-    _of(
+    of_row(
         "T10",
         "the end of a transaction is told before it is committed",
         f"{_ENDING}:_decide",
         "room.write(name, decided, last_epoch, Decided(asked, decided), now_ms)",
         "Decided(asked, decided).committed(room, now_ms)",
     ),
-    _of(
+    of_row(
         "T11",
         "who aborts what was committed hears that it was aborted",
         f"{_ENDING}:_outcome",
         "ErrorCode.NONE if state is result else ErrorCode.INVALID_TXN_STATE",
         "ErrorCode.NONE",
     ),
-    _of(
+    of_row(
         "T12",
         "whoever takes over sends no marker of what was decided before",
         "coordinator.transaction_coordinator:TransactionCoordinator._go_on_with_decided",
         "room.begin_marking(name, now_ms)",
         "pass",
     ),
-    _of(
+    of_row(
         "T13",
         "a transaction is complete with its first marker",
         f"{_ROOM}.marked",
         "left -= partitions",
         "left.clear()",
     ),
-    _of(
+    of_row(
         "T14",
         "a complete transaction keeps its partitions",
         f"{_ROOM}.complete",
         "frozenset()",
         "value.partitions",
     ),
-    _of(
+    of_row(
         "T15",
         "who is fenced keeps its epoch",
         f"{_ENDING}:abort_from_here",
         "min(value.epoch + 1, EPOCH_OF_NOBODY)",
         "value.epoch",
     ),
-    _of(
+    of_row(
         "T16",
         "an owner that aborts what it left open is fenced by that",
         f"{_ENDING}:abort_from_here",
         "value.epoch if owner_goes_on else NO_EPOCH",
         "NO_EPOCH",
     ),
-    _of(
+    of_row(
         "T17",
         "an epoch is raised in memory before its record is written",
         f"{_ROOM}._append",
         "self._pending[record.transactional_id] = record",
         "self._pending[record.transactional_id] = record\nself.stored.replay(record, 0, NO_PRODUCER)",
     ),
-    _of(
+    of_row(
         "T18",
         "a transaction is aborted without regard to its time-out",
         "coordinator.transaction_timeouts:TimeOuts.tick",
         "value.started_at_ms + value.timeout_ms < now_ms",
         "value.started_at_ms < now_ms",
     ),
-    _of(
+    of_row(
         "T19",
         "an id that nobody knows is described as empty",
         "coordinator.transaction_listing:_described",
         "ErrorCode.TRANSACTIONAL_ID_NOT_FOUND",
         "ErrorCode.NONE",
     ),
-    _of(
+    of_row(
         "T20",
         "an idle id is never forgotten",
         "coordinator.transaction_timeouts:Expiry._is_idle",
         "value.state in AT_REST",
         "False",
     ),
-    _of(
+    of_row(
         "T21",
         "a client is given the epoch behind the last",
         f"{_INITIALISING}:_next",
         "value.epoch >= LAST_EPOCH",
         "value.epoch > LAST_EPOCH",
     ),
-    _of(
+    of_row(
         "T22",
         "a leader verifies where it should add",
         "broker.transactional_produce:handle",
         "request.api_version >= FIRST_THAT_ADDS",
         "False",
     ),
-    _of(
+    of_row(
         "T23",
         "an end of version 5 leaves the epoch as it is",
         f"{_ENDING}:_decide",
         "min(value.epoch + 1, EPOCH_OF_NOBODY)",
         "value.epoch",
     ),
-    _of(
+    of_row(
         "T24",
         "who ends a transaction again is fenced",
         f"{_ENDING}:_is_again",
         "request.producer_epoch == value.epoch - 1",
         "False",
     ),
-    _of(
+    of_row(
         "T25",
         "a transaction that never began cannot be aborted",
         f"{_ENDING}:_outcome",
         "ErrorCode.INVALID_TXN_STATE if is_commit else TransactionState.PREPARE_ABORT",
         "ErrorCode.INVALID_TXN_STATE",
     ),
-    _of(
+    of_row(
         "T26",
         "a marker carries the epoch before the end",
         f"{_ROOM}.begin_marking",
         "value.epoch",
         "value.epoch - 1",
     ),
-    _of(
+    of_row(
         "T27",
         "a producer that a log does not know begins with any sequence",
         f"{_VERIFICATIONS}.why_not",
         "verified.is_adding and is_unknown and writer.first_sequence",
         "False",
     ),
-    _of(
+    of_row(
         "T28",
         "a leader tells a fenced producer what only coordinators tell",
         "broker.transaction_questions:told_to_producer",
         "error == ErrorCode.PRODUCER_FENCED",
         "False",
     ),
-    _of(
+    of_row(
         "T29",
         "an end of version 4 is remembered as one of version 5",
         f"{_ENDING}:_decide",
         "BUMPING_CLIENT if bumps else 0",
         "BUMPING_CLIENT",
     ),
-    _of(
+    of_row(
         "T30",
         "a time-out fences its owner at version 2 too",
         f"{_ENDING}:abort_from_here",
         "room.transaction_version() >= BUMPING_CLIENT",
         "False",
     ),
-    _of(
+    of_row(
         "T31",
         "whose transaction timed out in the last epoch is given the one behind it",
         f"{_INITIALISING}:_next",
         "value.epoch > LAST_EPOCH",
         "False",
     ),
-    _of(
+    of_row(
         "T32",
         "a version that is not served is answered with those that are",
         "broker.handlers.unsupported:refuse",
         "key == ApiKey.API_VERSIONS",
         "True",
     ),
-    _of(
+    of_row(
         "P1",
         "a new epoch begins with any sequence",
         f"{_PRODUCERS}.check",
         "first != 0",
         "False",
     ),
-    _of(
+    of_row(
         "P2",
         "a batch that came before is out of order",
         f"{_PRODUCERS}.check",
         "batch.last_sequence == last and batch.first_sequence == first",
         "False",
     ),
-    _of(
+    of_row(
         "P3",
         "what a marker has overtaken is appended",
         f"{_VERIFICATIONS}.still_holds",
         "found is verified and found.leader_epoch == partition.leader_epoch",
         "True",
     ),
-    _of(
+    of_row(
         "P4",
         "a client hears of a coordinator that could not be asked what it does not retry",
         "broker.transaction_questions:told_to_producer",
         "ErrorCode.NOT_ENOUGH_REPLICAS",
         "ErrorCode.UNKNOWN_SERVER_ERROR",
     ),
-    _of(
+    of_row(
         "P5",
         "a batch outside the open transaction is appended",
         f"{_PRODUCERS}.check",
         "producer.transaction_first_offset != NO_OFFSET and (not header.attributes & TRANSACTIONAL)",
         "False",
     ),
-    _of(
+    of_row(
         "P6",
         "a request has several producers",
         "broker.transactional_produce:_writers",
         "writer[:2] == first[:2]",
         "True",
     ),
-    _of(
+    of_row(
         "P7",
         "a marker without a transaction ends one",
         f"{_PRODUCERS}.note_marker",
         "first_offset == NO_OFFSET",
         "False",
     ),
-    _of(
+    of_row(
         "P8",
         "a marker of a former coordinator is written",
         f"{_PRODUCERS}.check_marker",
         "marker.coordinator_epoch < producer.coordinator_epoch",
         "False",
     ),
-    _of(
+    of_row(
         "P9",
         "the last stable offset passes over open transactions",
         f"{_PRODUCERS}.last_stable_offset",
         "if self._open: ...",
         "if False: ...",
     ),
-    _of(
+    of_row(
         "P10",
         "an aborted transaction is not named to who reads it",
         "log.appending:AppendableLog._note_marker",
         "ended is not None and ended.is_aborted and (aborts is not None)",
         "False",
     ),
-    _of(
+    of_row(
         "P11",
         "who reads committed records alone reads to the high watermark",
         f"{_PRODUCERS}.last_stable_offset",
         "min(stable, next(iter(self._open.values())))",
         "stable",
     ),
-    _of(
+    of_row(
         "P12",
         "the coordinator epoch of a marker is not kept",
         f"{_PRODUCERS}.note_marker",
         "producer.coordinator_epoch = marker.coordinator_epoch",
         "pass",
     ),
-    _of(
+    of_row(
         "P13",
         "a producer that the log does not know is refused",
         f"{_PRODUCERS}.check",

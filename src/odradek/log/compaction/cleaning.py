@@ -63,8 +63,9 @@ class Cleaning:
         self._made: tuple[Sequence[Segment], CleanedSegment] | None = None
 
     def build_map(self) -> Generator[int]:
-        """The first pass. Uncleanable; MissingFile where a segment was removed meanwhile; CorruptLog."""
+        """The first pass. Uncleanable; MissingFile where a segment was removed meanwhile; CorruptLog; StorageError."""
         log, part = self.log, self.part
+        self._sync_what_counts()
         seen = MetTransactions()
         seen.add(log.aborted_transactions(part.first_dirty, part.end))
         end = part.first_dirty
@@ -90,6 +91,16 @@ class Cleaning:
                 end = header.next_offset
                 yield header.size_bytes
         self._end_at(part.end)
+
+    def _sync_what_counts(self) -> None:
+        """Blocks. A value goes because a later one is there. Were the later one not on the disk, a power cut would take that,
+        and the former one, which was flushed long ago, would be gone too."""
+        recovery_point = self.log.recovery_point
+        unflushed = [segment for segment in self._segments if segment.end_offset > recovery_point]
+        for segment in unflushed:
+            segment.file_apart().sync()
+        if unflushed:
+            self.log.directory.sync()
 
     def _end_at(self, end_offset: int) -> None:
         self.end_offset = end_offset
