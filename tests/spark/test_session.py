@@ -6,12 +6,17 @@ import pkgutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from odradek.client.sync import SyncClient
 from odradek.spark import session
 from odradek.spark.session import Java, NoJava, find_java
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+from tests.support import SHORT_LIVED_JAVA
 
 
 def a_java(home: Path, version: str) -> Path:
@@ -177,3 +182,84 @@ def test_a_master_elsewhere_finds_the_driver_by_its_own_address(
     master: str, cores: int | str, settings: dict[str, str]
 ) -> None:
     assert session._of_master(master, cores) == settings
+
+
+def a_spark(home: Path, version: str) -> str:
+    (home / "jars").mkdir(parents=True)
+    (home / "jars" / f"spark-core_2.13-{version}.jar").touch()
+    return str(home)
+
+
+@pytest.mark.parametrize("version", ["3.5.6", "4.1.0", "40.3.0"])
+def test_a_spark_home_of_another_version_is_told_of_before_it_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", a_spark(tmp_path, version))
+    monkeypatch.setenv("JAVA_HOME", str(a_java(tmp_path / "java", "17.0.1")))
+
+    with pytest.raises(session.OtherSpark) as caught:
+        session.local_session()
+
+    import pyspark
+
+    assert str(caught.value) == (
+        f"SPARK_HOME={tmp_path} is Spark {version}, and PySpark here is {pyspark.__version__}: their calls differ. "
+        f"Unset SPARK_HOME, so that the Spark that came with PySpark is started"
+    )
+
+
+def test_a_spark_home_without_a_spark_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(session.OtherSpark, match="has no Spark in it"):
+        session._check_spark_home()
+
+
+@pytest.mark.parametrize("patch", ["0", "17"])
+def test_a_spark_home_of_the_same_series_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patch: str
+) -> None:
+    import pyspark
+
+    series = ".".join(pyspark.__version__.split(".")[:2])
+    monkeypatch.setenv("SPARK_HOME", a_spark(tmp_path, f"{series}.{patch}"))
+
+    session._check_spark_home()
+
+
+# Of Spark's worker processes only: the driver has it.
+WITHOUT_NUMPY = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "numpy":
+            raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+
+if "pyspark.daemon" in sys.orig_argv:
+    sys.meta_path.insert(0, Absent())
+"""
+
+
+@pytest.mark.spark
+def test_an_executor_without_numpy_is_told_of_in_a_sentence_with_its_remedy(
+    cluster: ProcessCluster, client: SyncClient, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = make_topic()
+    fill(client, topic, 0, [b"x"])
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_NUMPY)
+    command = [sys.executable, "-m", "odradek", "spark", "tables", "--bootstrap", cluster.bootstrap]
+
+    done = subprocess.run(
+        [*command, "--topic", topic, "--table", tmp_path / "table", "--once", "--memory", "512m"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **SHORT_LIVED_JAVA, "PYTHONPATH": str(tmp_path)},
+    )
+
+    assert done.returncode == 1, done.stdout
+    sentence = done.stderr.splitlines()[-1]
+    assert "a Python that Spark starts lacks a package: No module named 'numpy'. It needs" in sentence
+    assert "PYSPARK_PYTHON" in sentence and "odradek spark pack" in sentence
+    assert "Traceback" not in done.stderr
+    assert not list((tmp_path / "table").glob("*.parquet")), "nothing half written"

@@ -1,7 +1,6 @@
 """Our package is installed nowhere and travels by `--py-files`: a stream starts, too, though Spark plans it elsewhere."""
 
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from odradek.client.sync import SyncClient
+from odradek.spark.pack import pack_pure
 from odradek.spark.session import find_java
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
@@ -59,8 +59,8 @@ def test_a_stream_starts_where_the_package_is_shipped_and_not_installed(
 
     topic = make_topic()
     fill(client, topic, 0, [b"%d" % n for n in range(10)])
-    shutil.copytree("src/odradek", tmp_path / "shipped" / "odradek", ignore=shutil.ignore_patterns("*.pyc"))
-    packed = shutil.make_archive(str(tmp_path / "odradek"), "zip", tmp_path / "shipped")
+    packed = tmp_path / "odradek.zip"
+    pack_pure(packed)
     # Without `site` an editable installation is not seen; the libraries beside it are.
     python = tmp_path / "python"
     libraries = {sysconfig.get_path("purelib"), str(Path(pyspark.__file__).parents[1])}

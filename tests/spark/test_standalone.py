@@ -1,69 +1,59 @@
-"""A job on a cluster of Spark of its own: a master and a worker out of the installed pyspark, and tasks in the worker's processes."""
+"""Jobs on a standalone cluster of Spark: a master and two workers out of the installed pyspark, and tasks in the workers' processes."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
+from deltalake import DeltaTable
 
 from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_records import records
 from odradek.model.ids import TopicPartition
-from odradek.spark.session import find_java
-from odradek.testing.process_cluster import ProcessCluster, free_ports
+from odradek.spark.verify import verify
+from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
-from tests.support import SHORT_LIVED_JAVA, eventually
+from tests.spark.spark_processes import environment, standalone
+from tests.support import SHORT_LIVED_JAVA
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
-    (port,) = free_ports(1, "127.0.0.1")
-    address = f"spark://127.0.0.1:{port}"
-    home = Path(pyspark.__file__).parent
-    environment = {
-        **os.environ,
-        **SHORT_LIVED_JAVA,
-        "JAVA_HOME": str(find_java().home),
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_NO_DAEMONIZE": "1",
-    }
-    package = "org.apache.spark.deploy"
-    roles = (
-        [f"{package}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"],
-        [
-            *(f"{package}.worker.Worker", address, "--host", "127.0.0.1", "--webui-port", "0"),
-            *("--cores", "2", "--memory", "1g", "--work-dir", str(tmp_path / "work")),
-        ],
-    )
-    started = []
-    try:
-        for role in roles:
-            log = tmp_path / f"{role[0].rsplit('.', 1)[1]}.log"
-            with open(log, "wb") as file:
-                command = [str(home / "bin" / "spark-class"), *role]
-                started.append(subprocess.Popen(command, stdout=file, stderr=file, env=environment))
-        worker = tmp_path / "Worker.log"
-        eventually(
-            lambda: "Successfully registered with master" in worker.read_text(errors="replace"),
-            300,
-            "a worker at its master",
+class Spark:
+    def __init__(self, master: str, directory: Path) -> None:
+        self.master = master
+        self.directory = directory
+
+    def executors(self) -> set[Path]:
+        """The directories that executors ran in, of whatever application."""
+        return {log.parent for log in self.directory.glob("work-*/app-*/*/stderr")}
+
+    def run(self, *arguments: str) -> str:
+        command = [sys.executable, "-m", "odradek", "spark", *arguments, "--once", "--master", self.master]
+        done = subprocess.run(
+            [*command, "--memory", "512m"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **SHORT_LIVED_JAVA},
+            timeout=900,
         )
-        yield address
-    finally:
-        for process in reversed(started):
-            process.terminate()
-            process.wait(60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
 
-@pytest.mark.timeout(1200)
+@pytest.fixture(scope="module")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
+    directory = tmp_path_factory.mktemp("standalone")
+    with standalone(directory, workers=2) as master:
+        yield Spark(master, directory)
+
+
 def test_a_job_runs_on_a_standalone_cluster(
-    master: str,
+    spark_cluster: Spark,
     cluster: ProcessCluster,
     client: SyncClient,
     make_topic: Callable[..., str],
@@ -72,20 +62,57 @@ def test_a_job_runs_on_a_standalone_cluster(
     source, to = make_topic(partitions=2), make_topic()
     for partition in (0, 1):
         fill(client, source, partition, [b"%d-%d" % (partition, n) for n in range(50)])
-    command = [
-        *(sys.executable, "-m", "odradek", "spark", "transform", "--bootstrap", cluster.bootstrap, "--once"),
-        *("--topic", source, "--to", to, "--directory", str(tmp_path / "job"), "--master", master),
-        *("--memory", "512m"),
-    ]
+    before = spark_cluster.executors()
 
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **SHORT_LIVED_JAVA}, timeout=900
+    said = spark_cluster.run(
+        *("transform", "--bootstrap", cluster.bootstrap, "--topic", source, "--to", to),
+        *("--directory", str(tmp_path / "job")),
     )
 
-    assert done.returncode == 0, done.stderr
-    assert "100 rows" in done.stdout
+    assert "100 rows" in said
     where = TopicPartition(to, 0)
     end = client.list_offsets({where: LATEST}, read_committed=True)[where].offset
     values = [bytes(r.value or b"") for r in records(client, where, 0, end, read_committed=True)]
     assert sorted(values) == sorted(b"%d-%d" % (p, n) for p in (0, 1) for n in range(50))
-    assert list((tmp_path / "work").glob("app-*/*/stderr")), "the worker ran an executor"
+    assert spark_cluster.executors() > before, "the workers ran executors"
+
+
+def test_the_package_travels_to_workers_that_do_not_have_it(
+    spark_cluster: Spark,
+    cluster: ProcessCluster,
+    client: SyncClient,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    base = shutil.which(python, path=str(Path(sys.executable).resolve().parent))
+    assert base is not None, "the interpreter that the environment was made from"
+    missing = subprocess.run([base, "-c", "import odradek"], check=False, env=environment(), cwd=tmp_path)
+    assert missing.returncode != 0, "the workers' own Python has the package, so this would show nothing"
+    archive = tmp_path / "odradek.tar.gz"
+    packed = subprocess.run(
+        [sys.executable, "-m", "odradek", "spark", "pack", "--to", archive],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "pyarrow" in packed.stdout and "pyspark" not in packed.stdout
+    topic = make_topic(partitions=2)
+    for partition in (0, 1):
+        fill(client, topic, partition, [b'{"id": %d}' % (50 * partition + n) for n in range(50)])
+    before = spark_cluster.executors()
+    table = tmp_path / "table"
+
+    said = spark_cluster.run(
+        *("tables", "--bootstrap", cluster.bootstrap, "--topic", topic, "--table", str(table)),
+        *("--format", "json", "--archive", str(archive)),
+    )
+
+    assert "100 rows" in said
+    assert sorted(DeltaTable(table).to_pyarrow_table().column("id").to_pylist()) == list(range(100))
+    report = verify(str(table), cluster.bootstrap)
+    assert report.is_equal and report.is_complete
+    executors = spark_cluster.executors() - before
+    assert {path.parents[1].name for path in executors} == {"work-0", "work-1"}, "tasks on both workers"
+    for executor in executors:
+        assert (executor / "odradek-packed" / "lib" / "odradek" / "spark" / "source.py").is_file()

@@ -236,7 +236,7 @@ def test_a_sink_looks_at_topic_and_columns_before_a_task_starts(cluster: Process
         ({"compression": "br"}, "--compression br: there are none"),
         ({"trigger": "soon"}, "--trigger soon: want a duration"),
         ({"cores": "many"}, "--cores many: want a number"),
-        ({"master": "yarn"}, r"--master yarn: want local\[4\], local\[\*\] or spark://HOST:PORT"),
+        ({"master": "yarn"}, r"--master yarn: want local\[4\], local\[\*\], spark://HOST:PORT or sc://"),
         ({"master": "spark://a"}, "--master spark://a: want"),
     ],
 )

@@ -1,6 +1,6 @@
 """Jobs in TOML: a `[[tables]]` or a `[[transform]]` each, with the options of the verb as keys, dashes as on the command line.
 
-bootstrap = "127.0.0.1:9092"        # of all that name none of their own; so are cores, memory and master
+bootstrap = "127.0.0.1:9092"        # of all that name none of their own; so are cores, memory, master and archive
 
 [[tables]]
 topic = "orders"
@@ -56,12 +56,13 @@ _KEYS = {
     "cores": _Key("cores", str),
     "memory": _Key("memory", str),
     "master": _Key("master", str),
+    "archive": _Key("archive", str),
 }
 _OF_TOPICS = {
     name: _KEYS[name]
     for name in (
         *("bootstrap", "topic", "trigger", "once", "starting-offsets", "max-offsets-per-trigger"),
-        *("allow-data-loss", "app-id", "commit-group", "cores", "memory", "master"),
+        *("allow-data-loss", "app-id", "commit-group", "cores", "memory", "master", "archive"),
     )
 } | {
     "to": _Key("to", str),
@@ -69,7 +70,7 @@ _OF_TOPICS = {
     "sql": _Key("sql", str),
     "compression": _Key("compression", str),
 }
-_OF_ALL = ("bootstrap", "cores", "memory", "master")  # one session has one of the last three
+_OF_ALL = ("bootstrap", "cores", "memory", "master", "archive")  # one session has one of the last four
 
 
 class _Kind(NamedTuple):

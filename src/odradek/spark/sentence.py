@@ -3,11 +3,17 @@
 import re
 
 _LAST_LINE = re.compile(r"(?P<where>[\w.]+): (?P<what>.+)")
+_NOT_FOUND = re.compile(r"DATA_SOURCE_NOT_FOUND.*\bodradek")
 
 
 def sentence_of(error: BaseException) -> str:
     """The last line of the Python traceback in Spark's message, ours if there is one of ours; else Spark's first line."""
     lines = str(error).splitlines()
+    if _NOT_FOUND.search(str(error)):
+        return (
+            "the Python that Spark starts does not have this package; pip install 'odradek[spark]' there, or name one that "
+            "has it by PYSPARK_PYTHON where Spark (or its Connect server) is started"
+        )
     found: list[tuple[str, str]] = []
     is_in_traceback = False
     for line in lines:
@@ -18,6 +24,12 @@ def sentence_of(error: BaseException) -> str:
             if match := _LAST_LINE.fullmatch(text):
                 found.append((match["where"], match["what"]))
             is_in_traceback = False
+    missing = [what for where, what in found if where == "ModuleNotFoundError"]
+    if missing:
+        return (
+            f"a Python that Spark starts lacks a package: {missing[-1]}. It needs what pip install 'odradek[spark]' installs; "
+            f"PYSPARK_PYTHON names another, and to workers of a cluster `odradek spark pack` brings it"
+        )
     ours = [what for where, what in found if where.startswith("odradek.")]
     if ours:
         return ours[-1]

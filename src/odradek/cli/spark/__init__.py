@@ -17,6 +17,7 @@ VERBS = {
         "verify",
         "Is the table what the topic says, or a topic what was written?",
     ),
+    "pack": ("odradek.cli.spark.pack", "pack", "An archive for workers that do not have this package."),
     "dlq": ("odradek.cli.spark.dlq", "dlq", "What could not become a row, and why."),
 }
 

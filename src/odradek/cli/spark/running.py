@@ -32,13 +32,15 @@ def explain(plans: "Sequence[Planned]", *, as_json: bool) -> None:
 
 
 def run_until_stopped(plans: "Sequence[Planned]", *, as_json: bool) -> None:
-    from odradek.spark.jobs.tables import run
+    from odradek.spark.connect import is_remote
+    from odradek.spark.jobs.tables import run, words_of
     from odradek.spark.session import find_java, require_pyspark
 
     require_pyspark()
-    java = find_java()
-    if not as_json:
-        print(f"{java}", file=sys.stderr)
+    if not is_remote(plans[0].job.master):
+        java = find_java()
+        if not as_json:
+            print(f"{java}", file=sys.stderr)
 
     def tell(job: "Job", batch: "Batch") -> None:
         if as_json:
@@ -49,7 +51,7 @@ def run_until_stopped(plans: "Sequence[Planned]", *, as_json: bool) -> None:
     with _asked_to_stop() as stop:
         failed = run(plans, tell, stop.is_set)
     if failed:
-        log = plans[0].job.log
+        log = words_of(plans[0].job)
         if len(plans) == 1:
             fail(f"{next(iter(failed.values()))} (all that Spark says of it: {log})")
         fail(

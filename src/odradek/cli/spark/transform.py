@@ -45,7 +45,14 @@ from odradek.cli.spark.running import explain_or_run
 @click.option(
     "--master",
     default="",
-    help="local[*], or spark://HOST:PORT of a standalone cluster; else this machine's cores.",
+    help="local[*], spark://HOST:PORT of a standalone cluster, sc://HOST:PORT of a Spark Connect server; "
+    "else this machine's cores.",
+)
+@click.option(
+    "--archive",
+    default="",
+    type=click.Path(),
+    help="Of `odradek spark pack`: travels to the workers of a standalone cluster.",
 )
 @click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
 @bootstrap_option
@@ -66,6 +73,7 @@ def transform(
     cores: str,
     memory: str,
     master: str,
+    archive: str,
     is_explained: bool,
     bootstrap: str,
     as_json: bool,
@@ -96,6 +104,7 @@ def transform(
         cores=cores,
         memory=memory,
         master=master,
+        archive=archive,
     )
     plans = [planned(job)]
     explain_or_run(plans, is_explained=is_explained, as_json=as_json)

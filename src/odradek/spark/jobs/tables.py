@@ -21,6 +21,7 @@ from odradek.model.ids import TopicPartition
 from odradek.spark import ddl, dead_letters, tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import starting_offsets
+from odradek.spark.connect import ADDRESS, is_remote, remote_session
 from odradek.spark.formats import declared as formats
 from odradek.spark.formats.decoded import KEY, RefusedSchema
 from odradek.spark.formats.registry import RegistryUnavailable, UnknownSchema
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 FORMATS = ("raw", *formats.FORMATS)
 POLL_S = 0.2
 SAMPLE = 1_000  # values that columns are learnt from
-_MASTER = re.compile(r"local\[([1-9]\d*|\*)\]|spark://[^/:]+:\d+(,[^/:]+:\d+)*")
+_MASTER = re.compile(rf"local\[([1-9]\d*|\*)\]|spark://[^/:]+:\d+(,[^/:]+:\d+)*|{ADDRESS.pattern}")
 _TRIGGER = re.compile(r"\d+\s*(ms|s|m|min|h)")
 
 
@@ -82,6 +83,7 @@ class TablesJob(NamedTuple):
     cores: str = "2"
     memory: str = "1g"
     master: str = ""  # "": as many cores of this machine
+    archive: str = ""  # of `odradek spark pack`, which travels to the workers
 
     @property
     def name(self) -> str:
@@ -121,7 +123,7 @@ class TablesJob(NamedTuple):
             )
         if self.upsert_by and not self.has_meta:
             raise ConfigurationError("--upsert-by key needs the columns of ours, which --meta off leaves out")
-        check_running(self.trigger, self.cores, self.master)
+        check_running(self)
         columns = ddl.schema_of(self.schema) if self.schema else formats.PLAIN
         Shape(columns, self.has_meta, self.on_error, most_letters=self.max_dead_letters).check()
         parse(self.source_options())
@@ -229,7 +231,7 @@ class Plan(NamedTuple):
             yield "group", f"{job.commit_group} shows where it stands"
         yield "commits", f"one a batch, by {job.name!r}; checkpoint in {job.checkpoint_directory}"
         when = "until all is in, then it stops" if job.is_once else f"every {job.trigger}, until Ctrl-C"
-        yield "runs", f"{when}; on {place_of(job)}; what Spark says is in {job.log}"
+        yield "runs", f"{when}; on {place_of(job)}; what Spark says is in {words_of(job)}"
 
     def start(self, spark: "SparkSession") -> "StreamingQuery":
         return start(spark, self)
@@ -402,21 +404,37 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
     )
 
 
-def check_running(trigger: str, cores: str, master: str) -> None:
+def check_running(job: "Job") -> None:
     """What all kinds of jobs have."""
-    if master and not _MASTER.fullmatch(master):
-        raise ConfigurationError(f"--master {master}: want local[4], local[*] or spark://HOST:PORT")
-    if not _TRIGGER.fullmatch(trigger):
-        raise ConfigurationError(f"--trigger {trigger}: want a duration as in 500ms, 10s, 5m")
-    if not re.fullmatch(r"[1-9]\d*|\*", cores):
-        raise ConfigurationError(f"--cores {cores}: want a number, or * for all of them")
+    if job.master and not _MASTER.fullmatch(job.master):
+        raise ConfigurationError(
+            f"--master {job.master}: want local[4], local[*], spark://HOST:PORT or sc://HOST:PORT"
+        )
+    if job.archive and not job.master.startswith("spark://"):
+        raise ConfigurationError(
+            f"--archive {job.archive} travels to the workers of a --master spark://HOST:PORT"
+        )
+    if job.archive and not os.path.isfile(job.archive):
+        raise ConfigurationError(
+            f"--archive {job.archive}: there is no such file; `odradek spark pack` makes one"
+        )
+    if not _TRIGGER.fullmatch(job.trigger):
+        raise ConfigurationError(f"--trigger {job.trigger}: want a duration as in 500ms, 10s, 5m")
+    if not re.fullmatch(r"[1-9]\d*|\*", job.cores):
+        raise ConfigurationError(f"--cores {job.cores}: want a number, or * for all of them")
 
 
 def place_of(job: "Job") -> str:
     """Where tasks run, as Spark names it."""
     if not job.master:
         return f"local[{job.cores}]"
-    return job.master if job.master.startswith("local") else f"{job.master}, {job.cores} cores"
+    has_own_cores = job.master.startswith("local") or is_remote(job.master)
+    return job.master if has_own_cores else f"{job.master}, {job.cores} cores"
+
+
+def words_of(job: "Job") -> str:
+    """Where all stands that Spark says."""
+    return "the log of the Spark Connect server" if is_remote(job.master) else str(job.log)
 
 
 def spark_duration(text: str) -> str:
@@ -441,6 +459,10 @@ class Job(Protocol):
     def memory(self) -> str: ...
     @property
     def master(self) -> str: ...
+    @property
+    def archive(self) -> str: ...
+    @property
+    def trigger(self) -> str: ...
     @property
     def log(self) -> Path: ...
 
@@ -483,17 +505,17 @@ def run(
     plans: Sequence[Planned], tell: Callable[[Job, Batch], None], is_asked_to_stop: Callable[[], bool]
 ) -> dict[str, str]:
     """All of them in one session, until each has ended. Of those that failed the sentence, by what they write; others go on."""
-    from odradek.spark.session import local_session
-
-    first = plans[0].job
-    spark = local_session(
-        "odradek", cores=first.cores, memory=first.memory, master=first.master, log=first.log
-    )
+    spark = _session(plans[0].job)
     failed: dict[str, str] = {}
     running: dict[Job, Generator[Batch | None, None, None]] = {}
     try:
         for plan in plans:
-            running[plan.job] = followed(plan.start(spark), plan, is_asked_to_stop, spark)
+            try:
+                query = plan.start(spark)
+            except Exception as error:  # of Spark's analysis: no such column in the SQL, say
+                failed[plan.job.target] = sentence_of(error)
+            else:
+                running[plan.job] = followed(query, plan, is_asked_to_stop, spark)
         while running:
             for job, batches in list(running.items()):
                 try:
@@ -515,6 +537,16 @@ def run(
 
 
 _ENDED = object()
+
+
+def _session(job: Job) -> "SparkSession":
+    if is_remote(job.master):
+        return remote_session(job.master)
+    from odradek.spark.session import local_session
+
+    return local_session(
+        "odradek", cores=job.cores, memory=job.memory, master=job.master, archive=job.archive, log=job.log
+    )
 
 
 def followed(
@@ -549,7 +581,8 @@ def _batches(
         for progress in query.recentProgress:
             if progress["batchId"] > told:
                 told = progress["batchId"]
-                note = plan.noted(told) if progress["numInputRows"] else None
+                # The attribute: of a server's JSON the field of that name is missing, and it adds up the sources'.
+                note = plan.noted(told) if progress.numInputRows else None
                 if note is not None:
                     yield _batch(progress, note)
         if not is_active:

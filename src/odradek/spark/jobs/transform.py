@@ -13,7 +13,7 @@ from odradek.model.counted import counted
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.spark import batch_notes
-from odradek.spark.jobs.tables import check_running, place_of, spark_duration
+from odradek.spark.jobs.tables import check_running, place_of, spark_duration, words_of
 from odradek.spark.options import parse
 from odradek.spark.subscription import existing_topic
 from odradek.spark.topic_options import CODECS, PROGRESS_TOPIC
@@ -44,6 +44,7 @@ class TransformJob(NamedTuple):
     cores: str = "2"
     memory: str = "1g"
     master: str = ""
+    archive: str = ""
 
     @property
     def name(self) -> str:
@@ -65,7 +66,7 @@ class TransformJob(NamedTuple):
     def check(self) -> "TransformJob":
         if not self.topics or not all(self.topics):
             raise ConfigurationError("--topic is missing: one topic, or several separated by commas")
-        check_running(self.trigger, self.cores, self.master)
+        check_running(self)
         if self.to in self.topics:
             raise ConfigurationError(
                 f"--to {self.to}: the job reads that topic, and would never come to its end"
@@ -131,7 +132,7 @@ class TransformPlan(NamedTuple):
             f"checkpoint in {job.checkpoint_directory}",
         )
         when = "until all is in, then it stops" if job.is_once else f"every {job.trigger}, until Ctrl-C"
-        yield "runs", f"{when}; on {place_of(job)}; what Spark says is in {job.log}"
+        yield "runs", f"{when}; on {place_of(job)}; what Spark says is in {words_of(job)}"
 
     def start(self, spark: "SparkSession") -> "StreamingQuery":
         job = self.job
