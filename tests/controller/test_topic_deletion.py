@@ -12,7 +12,7 @@ from odradek.controller.effects import (
     WritePartitionState,
     WriteTopicAssignment,
 )
-from odradek.controller.events import Resigned, Tick
+from odradek.controller.events import LeaderAndIsrAnswered, Resigned, Tick
 from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.topic_deletion import RETRY, RETRY_MS
 from odradek.model.error_codes import ErrorCode
@@ -98,6 +98,23 @@ def test_when_every_replica_has_answered_the_nodes_go_and_then_the_memory() -> N
     context = world.context
     assert context.topics == {} and context.assignments == {} and context.topics_to_delete == set()
     assert context.replica_state_overrides == {} and context.leaderships == {}
+
+
+def test_an_error_told_before_the_deletion_does_not_keep_the_answer_to_it_from_counting() -> None:
+    """A replica whose log is damaged says so to LeaderAndIsr, and that answer comes behind the start of the deletion."""
+    world = three("d", [2, 1])
+    delete(world, "d")
+    damaged = {tp("d-0"): ErrorCode.KAFKA_STORAGE_ERROR}
+    late = world.step(
+        LeaderAndIsrAnswered(BrokerId(2), world.registrations[2].epoch, ErrorCode.NONE, damaged)
+    )
+    assert moves(late) == []
+    world.stopped(1, "d-0")
+    world.stopped(2, "d-0")
+    assert RemoveTopic("d") in world.removed
+
+    world.create("d", [1, 3])
+    assert world.leader("d-0") == (1, (1, 3), 0)
 
 
 def test_a_topic_of_the_same_name_may_follow() -> None:

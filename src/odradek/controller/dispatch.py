@@ -46,6 +46,7 @@ from odradek.controller.rebalance_leaders import tasks_of_request as tasks_of_el
 from odradek.controller.replica_removal import RETRY as RETRY_REMOVALS
 from odradek.controller.replica_removal import RetryRemovals
 from odradek.controller.replica_removal import tasks_of_answer as tasks_of_removal_answer
+from odradek.controller.states import ReplicaState
 from odradek.controller.stop_answers import commit_stop_answered
 from odradek.controller.task import Task
 from odradek.controller.topic_changes import GiveTopicIds, OutOfService, tasks_of_assignments, tasks_of_topics
@@ -89,6 +90,8 @@ from odradek.model.facts import (
     TopicsChanged,
 )
 from odradek.model.ids import BrokerId, TopicPartition
+
+TOLD_TO_DELETE = (ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL)
 
 
 class Resign(OdradekError):
@@ -229,7 +232,9 @@ def _tasks_of_tick(context: ControllerContext, due: tuple[str, ...], now_ms: int
 
 
 def _told_to_lead(context: ControllerContext, event: LeaderAndIsrAnswered) -> list[Task]:
-    """KAFKA_STORAGE_ERROR takes a replica offline; told again without that error, it is well (row 150)."""
+    """KAFKA_STORAGE_ERROR takes a replica offline; told again without that error, it is well (row 150). Not one that has been
+    told to delete since: its answer to StopReplica is on the way, and says whether it could.
+    """
     _check_answer(context, event.broker, event.error)
     registration = context.brokers.get(event.broker)
     if registration is None or registration.epoch != event.broker_epoch:
@@ -238,7 +243,10 @@ def _told_to_lead(context: ControllerContext, event: LeaderAndIsrAnswered) -> li
     failed = frozenset(
         tp
         for tp, error in event.partition_errors.items()
-        if error is ErrorCode.KAFKA_STORAGE_ERROR and tp not in known and tp in context.assignments
+        if error is ErrorCode.KAFKA_STORAGE_ERROR
+        and tp not in known
+        and tp in context.assignments
+        and context.replica_state(tp, event.broker) not in TOLD_TO_DELETE
     )
     recovered: frozenset[TopicPartition] = frozenset()
     if known:
