@@ -3,6 +3,7 @@
 # make test    the whole test suite
 # make check   format, lint, types, the arrows
 # make bench   the table of docs/benchmarks.md; BENCH="--quick --only P8" for less
+# make bench-spark   Spark's own Kafka connector and delta-spark beside ours; BENCH="--quick --only B1,D1" for less
 # make bench-controller   the controller at 1,000 to 200,000 partitions (an hour); BENCH="--partitions 1000" for less
 # make interop Apache Kafka itself beside ours, its tools and its clients; says why where it cannot (about ten minutes)
 # make museum  known bugs put back one by one, and who catches each; MUSEUM="--only 7152" for one
@@ -27,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE =
 export PIP_RETRIES ?= 10
 export PIP_DEFAULT_TIMEOUT ?= 60
 
-.PHONY: demo up-zookeeper test check bench bench-controller clean format interop museum nightly test-spark-versions sim sim-seeds sim-states sim-night
+.PHONY: demo up-zookeeper test check bench bench-spark bench-controller clean format interop museum nightly test-spark-versions sim sim-seeds sim-states sim-night
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -48,6 +49,9 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.bench $(BENCH)
+
+bench-spark: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.spark $(BENCH)
 
 bench-controller: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.controller $(BENCH)

@@ -414,13 +414,14 @@ def arguments() -> argparse.Namespace:
 BEGIN, END = "<!-- begin: make bench -->", "<!-- end: make bench -->"
 
 
-def write(report: str, path: Path) -> None:
+def write(report: str, path: Path, marks: tuple[str, str] = (BEGIN, END)) -> None:
     """Replace what stands between the marks; the words around them are a person's."""
-    text = path.read_text(encoding="utf-8") if path.exists() else f"# Benchmarks\n\n{BEGIN}\n{END}\n"
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    assert begin and end, f"{path} lacks {BEGIN} or {END}"
-    path.write_text(f"{before}{BEGIN}\n{report}\n{END}{after}", encoding="utf-8")
+    first, last = marks
+    text = path.read_text(encoding="utf-8") if path.exists() else f"# Benchmarks\n\n{first}\n{last}\n"
+    before, begin, rest = text.partition(first)
+    _, end, after = rest.partition(last)
+    assert begin and end, f"{path} lacks {first} or {last}"
+    path.write_text(f"{before}{first}\n{report}\n{last}{after}", encoding="utf-8")
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ class Figure:
     rss_mb: float | None = None
     notes: dict[str, float] = field(default_factory=dict)
     problem: str | None = None
+    cost: float | None = None  # in the cell's own unit of cost
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,14 @@ class Cell:
     limit: float | None = None  # at most, in the cell's unit
     floor: float | None = None  # at least
     client_limit: str | None = None  # name of the calibration that bounds the client
+    cost_unit: str = ""
 
 
 @dataclass
 class Row:
     cell: Cell
     figures: dict[str, list[Figure]] = field(default_factory=dict)
+    against: str = "apache"  # the peer whose figures ours are compared with
 
     def add(self, peer: str, figure: Figure) -> None:
         self.figures.setdefault(peer, []).append(figure)
@@ -46,10 +49,18 @@ class Row:
         return statistics.median(run.value for run in runs)
 
     def ratio(self) -> float | None:
-        ours, theirs = self.median("odradek"), self.median("apache")
+        ours, theirs = self.median("odradek"), self.median(self.against)
         if not ours or not theirs:
             return None
         return ours / theirs if self.cell.more_is_better else theirs / ours
+
+    def median_cost(self, peer: str) -> float | None:
+        costs = [run.cost for run in self.figures.get(peer, []) if run.cost is not None and not run.problem]
+        return statistics.median(costs) if costs else None
+
+    def cost_ratio(self) -> float | None:
+        ours, theirs = self.median_cost("odradek"), self.median_cost(self.against)
+        return theirs / ours if ours and theirs else None
 
     def verdict(self, calibration: dict[str, float]) -> str:
         ours, ratio, cell = self.median("odradek"), self.ratio(), self.cell
@@ -94,7 +105,8 @@ def _peer_text(row: Row, peer: str, why_not: str | None) -> str:
 
 def _cost_text(row: Row, peer: str) -> str:
     runs = [run for run in row.figures.get(peer, []) if not run.problem]
-    words = []
+    cost = row.median_cost(peer)
+    words = [] if cost is None else [f"{number(cost)} {row.cell.cost_unit}"]
     for name, unit in (("cpu_s_per_gb", "CPU s/GB"), ("rss_mb", "MB RSS")):
         values = [getattr(run, name) for run in runs if getattr(run, name) is not None]
         if values:
@@ -108,13 +120,18 @@ def _cost_text(row: Row, peer: str) -> str:
 
 
 def table(
-    rows: Iterable[Row], calibration: dict[str, float], peers: Sequence[str], why_not: dict[str, str]
+    rows: Iterable[Row],
+    calibration: dict[str, float],
+    peers: Sequence[str],
+    why_not: dict[str, str],
+    *,
+    has_cost_ratio: bool = False,
 ) -> str:
     """The table in Markdown; it reads well enough on a terminal too."""
     head = ["", "measure", "unit"]
     for peer in peers:
         head += [peer, "its cost"]
-    head += ["ratio", "verdict"]
+    head += ["ratio", *(["by cost"] if has_cost_ratio else []), "verdict"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
         if not row.figures:
@@ -123,6 +140,8 @@ def table(
         cells = [row.cell.measure, row.cell.title, row.cell.unit]
         for peer in peers:
             cells += [_peer_text(row, peer, why_not.get(peer)), _cost_text(row, peer)]
-        cells += ["-" if ratio is None else f"{ratio:.2f}x", row.verdict(calibration)]
+        ratios = [ratio, row.cost_ratio()] if has_cost_ratio else [ratio]
+        cells += ["-" if found is None else f"{found:.2f}x" for found in ratios]
+        cells.append(row.verdict(calibration))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

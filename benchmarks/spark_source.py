@@ -1,7 +1,7 @@
 """Rows per second from a topic into a Spark aggregate: our source, and Spark's own JVM connector beside it.
 
-    python benchmarks/spark_source.py                    # 3 M records of 100 B, 6 partitions, one broker of ours
-    python benchmarks/spark_source.py --bootstrap h:p    # against a cluster that runs already
+    python -m benchmarks.spark_source                    # 3 M records of 100 B, 6 partitions, one broker of ours
+    python -m benchmarks.spark_source --bootstrap h:p    # against a cluster that runs already
 
 One session, one topic; the readers take turns, so that whatever else the machine does hits all alike. The
 connector runs at its defaults and tuned (`kafka.fetch.max.wait.ms=10`): its defaults wait half a second at the
@@ -14,9 +14,7 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,73 +23,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odradek.client.sync import CONTROLLER, SyncClient
-from odradek.model.ids import TopicPartition
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from benchmarks.spark.jars import CONNECTOR, NoJars, fetched
+from benchmarks.spark.topics import fill, noise
 from odradek.spark.session import find_java, local_session
 from odradek.testing.process_cluster import ProcessCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The newest the connector was published for (it runs on pyspark 4.3 too), and all that it needs. Named one by
-# one: Spark's own POM would send Maven to a mirror that not every network reaches.
-CONNECTOR = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",  # 4.2.0 of it is not served
-    "org.apache.kafka:kafka-clients:3.9.2",
-    "org.apache.commons:commons-pool2:2.12.1",
-)
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>x</groupId><artifactId>x</artifactId><version>1</version><dependencies>{}</dependencies></project>"""
-_DEPENDENCY = """<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version><exclusions>
-<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"""
-
 
 def connector_jars(directory: Path) -> list[str]:
-    """The four jars of the connector; none if Maven is missing or does not serve them."""
-    if not shutil.which("mvn"):
+    """The four jars of the connector; none, and why, if Maven is missing or does not serve them."""
+    try:
+        return fetched(CONNECTOR, directory)
+    except NoJars as error:
+        print(f"no jars of the connector: {error}", file=sys.stderr)
         return []
-    directory.mkdir(parents=True, exist_ok=True)
-    dependencies = "".join(_DEPENDENCY.format(*jar.split(":")) for jar in CONNECTOR)
-    (directory / "pom.xml").write_text(_POM.format(dependencies))
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars"]
-    if len(list(directory.glob("jars/*.jar"))) < len(CONNECTOR):
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(f"no jars of the connector: {done.stdout.strip().splitlines()[:1]}", file=sys.stderr)
-            return []
-    return [str(path) for path in sorted(directory.glob("jars/*.jar"))]
-
-
-def fill(bootstrap: str, topic: str, records: int, size: int, partitions: int, codec: str) -> None:
-    """As librdkafka produces by default; no two values within a thousand are alike."""
-    from confluent_kafka import Producer
-
-    with SyncClient(bootstrap) as client:
-        wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
-        (answer,) = client.call(CONTROLLER, CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)).topics
-        assert answer.error_code == 0, answer
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "queue.buffering.max.messages": 500_000,
-            "compression.type": codec,
-        }
-    )
-    noise = os.urandom(size * 1000)
-    for number in range(records):
-        start = number % 1000 * size
-        while True:
-            try:
-                producer.produce(topic, noise[start : start + size], partition=number % partitions)
-                break
-            except BufferError:
-                producer.poll(0.05)
-    producer.flush()
-    with SyncClient(bootstrap) as client:
-        ends = client.end_offsets([TopicPartition(topic, p) for p in range(partitions)])
-        assert sum(ends.values()) == records, ends
 
 
 def reader(
@@ -120,7 +67,8 @@ def measure(arguments: argparse.Namespace, directory: Path) -> dict[str, Any]:
         if not bootstrap:
             bootstrap = stack.enter_context(ProcessCluster(directory / "cluster", brokers=1)).bootstrap
         topic = f"bench-{int(time.time())}"
-        fill(bootstrap, topic, arguments.records, arguments.size, arguments.partitions, arguments.codec)
+        settings = {"compression.type": arguments.codec}
+        fill(bootstrap, topic, noise(arguments.size), arguments.records, arguments.partitions, **settings)
         spark = local_session(
             "benchmark", cores=arguments.cores, memory="2g", settings={"spark.jars": ",".join(jars)}
         )

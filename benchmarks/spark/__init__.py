@@ -1,0 +1,1 @@
+"""Spark's own Kafka connector, delta-spark and ours, taking turns in one run: `python -m benchmarks.spark`."""
