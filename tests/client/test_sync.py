@@ -12,6 +12,7 @@ from odradek.client.sync import ANY, CONTROLLER, LATEST, SyncClient
 from odradek.client.sync_connection import (
     ConnectionLost,
     DeadlineExceeded,
+    FrameBuffer,
     Starting,
     SyncConnection,
     Unreachable,
@@ -156,10 +157,10 @@ def test_a_silent_host_leaves_time_for_the_next_one(
     waited: list[tuple[int, float]] = []
     read_exactly = SyncConnection._read_exactly
 
-    def read(self: SyncConnection, size: int, deadline: float) -> memoryview:
+    def read(self: SyncConnection, size: int, deadline: float, into: FrameBuffer | None = None) -> memoryview:
         waited.append((self.address.port, deadline - clock.now))
         if self.address.port == broker.port:
-            return read_exactly(self, size, deadline)
+            return read_exactly(self, size, deadline, into)
         clock.now = deadline  # all the time it is given
         raise TimeoutError
 

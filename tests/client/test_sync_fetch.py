@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.client.sync import CONTROLLER, SyncClient
-from odradek.client.sync_connection import DeadlineExceeded
+from odradek.client.sync_connection import DeadlineExceeded, FrameBuffer
 from odradek.client.sync_fetch import OffsetsGone, TopicRecreated, read_range, whole_batches
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -104,6 +104,26 @@ def test_a_range_is_covered_and_not_one_fetch_goes_beyond_it(client: SyncClient,
     assert [f.next_offset for f in fetched] == [10, 20, 30, 40]
     assert log.fetched_at == [5, 10, 20, 30]
     assert connection.is_open, "nothing was asked that nobody waited for"
+
+
+def test_answers_are_read_into_the_same_memory_one_after_the_other(client: SyncClient) -> None:
+    """Fresh pages for each Fetch cost more than what they are filled with."""
+    buffer = FrameBuffer()
+    reading = read_range(client, ORDERS, 0, 30, into=buffer)
+
+    found = [(bytes(fetched.records), fetched.records.obj) for fetched in reading]
+
+    assert [records for records, _ in found] == [batch(0), batch(10), batch(20)]
+    assert all(memory is buffer.take(1).obj for _, memory in found)
+
+
+def test_a_frame_buffer_grows_and_gives_back_what_is_very_large() -> None:
+    buffer = FrameBuffer()
+    assert len(buffer.take(5)) == 5
+    kept = buffer.take((1 << 20) + 1).obj
+    assert len(kept) == 2 << 20
+    assert len(buffer.take(13 << 20)) == 13 << 20
+    assert buffer.take(2 << 20).obj is kept
 
 
 def test_an_empty_range_asks_for_nothing(client: SyncClient, log: ScriptedLog) -> None:

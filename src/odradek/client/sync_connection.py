@@ -24,6 +24,8 @@ from odradek.protocol.schema import Request, Response
 MAX_ANSWER_BYTES = 1 << 30
 SOFTWARE_NAME = "odradek"
 SOFTWARE_VERSION = "0.1"
+_STEP_BYTES = 1 << 20  # of a `FrameBuffer`, so that it grows a few times and not with every frame
+_LARGEST_KEPT_BYTES = 12 << 20  # above a Fetch of 8 MiB; a record that is larger comes rarely
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
@@ -61,6 +63,21 @@ def parse_addresses(text: str) -> list[Address]:
             raise ConfigurationError(f"bootstrap address {part!r}: want host:port, as in localhost:9092")
         addresses.append(Address(host, int(port)))
     return addresses
+
+
+class FrameBuffer:
+    """Memory for one answer after the other: that the system gives fresh pages for each costs more than filling them."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    def take(self, size: int) -> memoryview:
+        """So many bytes of whatever was there; what was taken before is overwritten."""
+        if size > _LARGEST_KEPT_BYTES:
+            return memoryview(bytearray(size))
+        if size > len(self._kept):
+            self._kept = bytearray(-(-size // _STEP_BYTES) * _STEP_BYTES)
+        return memoryview(self._kept)[:size]
 
 
 class PendingAnswer(NamedTuple):
@@ -133,11 +150,15 @@ class SyncConnection:
             self._expected.append(correlation_id)
         return PendingAnswer(correlation_id, response_type_of(type(request)), version)
 
-    def receive(self, pending: PendingAnswer, deadline: float) -> Any:
-        """The answer to `pending`. Answers to older requests that come first are kept for whoever asks."""
+    def receive(self, pending: PendingAnswer, deadline: float, into: FrameBuffer | None = None) -> Any:
+        """The answer to `pending`. Answers to older requests that come first are kept for whoever asks.
+
+        Read `into` a buffer, what lies in the answer as bytes is there until the next one is read into it.
+        """
         frame = self._early.pop(pending.correlation_id, None)
         while frame is None:
-            arrived = self._read_frame(pending.response_type.__name__, deadline)
+            is_it = self._expected[0] == pending.correlation_id
+            arrived = self._read_frame(pending.response_type.__name__, deadline, into if is_it else None)
             correlation_id = self._expected.popleft()
             if correlation_id == pending.correlation_id:
                 frame = arrived
@@ -205,12 +226,12 @@ class SyncConnection:
             raise ConnectionLost(f"{self.address}: {len(frame)} bytes that are no answer to ApiVersions")
         return frame, offset
 
-    def _read_frame(self, name: str, deadline: float) -> memoryview:
+    def _read_frame(self, name: str, deadline: float, into: FrameBuffer | None = None) -> memoryview:
         try:
             (size,) = struct.unpack(">i", self._read_exactly(4, deadline))
             if not 4 <= size <= MAX_ANSWER_BYTES:
                 raise ConnectionLost(f"{self.address}: an answer of {size} bytes instead of {name}")
-            return self._read_exactly(size, deadline)
+            return self._read_exactly(size, deadline, into)
         except OSError as error:
             self.close()
             raise ConnectionLost(f"{self.address}: {_cause(error)} while waiting for {name}") from error
@@ -219,8 +240,8 @@ class SyncConnection:
             self.close()
             raise
 
-    def _read_exactly(self, size: int, deadline: float) -> memoryview:
-        view = memoryview(bytearray(size))
+    def _read_exactly(self, size: int, deadline: float, into: FrameBuffer | None = None) -> memoryview:
+        view = memoryview(bytearray(size)) if into is None else into.take(size)
         filled = 0
         while filled < size:
             self._set_timeout(deadline)

@@ -18,6 +18,7 @@ from odradek.client.sync import OffsetAndEpoch, PartitionView, SyncClient, answe
 from odradek.client.sync_connection import (
     ConnectionLost,
     DeadlineExceeded,
+    FrameBuffer,
     PendingAnswer,
     SyncConnection,
     Unreachable,
@@ -94,14 +95,17 @@ def read_range(
     read_committed: bool = False,
     max_bytes: int = FETCH_MAX_BYTES,
     patience_s: float = PATIENCE_S,
+    into: FrameBuffer | None = None,
 ) -> Iterator[Fetched]:
     """Yields what covers [start, end), in order. With a `topic_id` other than zero it must be that topic.
+
+    Read `into` a buffer, the records of one are there until the next one is asked for.
 
     `leader_epoch` is that of the leader who said that the log reaches to `end`: under another leader it is asked
     whether it still does, for this log and not for records that took the place of those cut off.
     """
     seen = OffsetAndEpoch(end, leader_epoch)
-    reader = _RangeReader(client, partition, end, topic_id, seen, read_committed, max_bytes, patience_s)
+    reader = _RangeReader(client, partition, end, topic_id, seen, read_committed, max_bytes, patience_s, into)
     try:
         yield from reader.read(start)
     finally:
@@ -151,6 +155,7 @@ class _RangeReader:
         read_committed: bool,
         max_bytes: int,
         patience_s: float,
+        into: FrameBuffer | None,
     ) -> None:
         self._client = client
         self._partition = partition
@@ -163,6 +168,7 @@ class _RangeReader:
         self._read_committed = read_committed
         self._max_bytes = max_bytes
         self._patience_s = patience_s
+        self._into = into
         self._ahead: _Ahead | None = None
 
     def read(self, position: int) -> Iterator[Fetched]:
@@ -212,7 +218,7 @@ class _RangeReader:
     def _answer(self, position: int) -> Any:
         asked = self._ahead or self._ask(position)
         self._ahead = None
-        answer = asked.connection.receive(asked.pending, asked.deadline)
+        answer = asked.connection.receive(asked.pending, asked.deadline, self._into)
         self._check(answer.error_code)
         for topic in answer.responses:
             for found in topic.partitions:

@@ -23,14 +23,12 @@ from odradek.records.batch import (
     CONTROL,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
-    BatchHeader,
-    check_crc,
-    iter_batches,
     read_header,
 )
 from odradek.records.control import ABORT, control_type
 from odradek.records.errors import CorruptBatch
 from odradek.records.reader import decode_batch
+from odradek.spark.batch_headers import Headers, check_crcs, headers_of
 from odradek.spark.opened import TooLarge
 from odradek.spark.record_positions import Bytes, Positions, varints
 from odradek.spark.slices import Limits, Slice, slices
@@ -108,30 +106,38 @@ def _decoded(
             yield int(part.offset[-1]) + 1, pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _choose(
-    records: memoryview | bytes, start: int, end: int, aborted: Iterable[tuple[int, int]]
-) -> list[tuple[int, BatchHeader]]:
+def _choose(records: memoryview | bytes, start: int, end: int, aborted: Iterable[tuple[int, int]]) -> Headers:
     """The batches whose records a reader of [start, end) may see. Every batch that counts has its CRC checked."""
+    headers = headers_of(records)
+    is_control = headers.attributes & CONTROL != 0
+    is_in_range = (headers.last_offset >= start) & (headers.base_offset < end)
+    check_crcs(records, headers.only(is_in_range | is_control))
+    is_seen = is_in_range & ~is_control
+    is_seen &= (headers.record_count != 0) | (headers.size_bytes > BATCH_OVERHEAD)
+    is_seen[_of_aborted(records, headers, aborted)] = False
+    return headers.only(is_seen)
+
+
+def _of_aborted(
+    records: memoryview | bytes, headers: Headers, aborted: Iterable[tuple[int, int]]
+) -> list[int]:
+    """The batches that a transaction wrote which was aborted."""
     waiting = sorted(((first, producer) for producer, first in aborted), reverse=True)
+    if not waiting:
+        return []
     aborting: set[int] = set()
-    chosen = []
-    for position, header in iter_batches(records):
-        is_control = bool(header.attributes & CONTROL)
-        is_in_range = header.next_offset > start and header.base_offset < end
-        if (is_in_range or is_control) and not check_crc(records, position, header):
-            raise CorruptBatch(
-                f"the batch of offsets {header.base_offset} to {header.last_offset} has a wrong CRC"
-            )
-        while waiting and waiting[-1][0] <= header.last_offset:
+    found = []
+    for number in np.flatnonzero(headers.attributes & (CONTROL | TRANSACTIONAL)).tolist():
+        while waiting and waiting[-1][0] <= headers.last_offset[number]:
             aborting.add(waiting.pop()[1])
-        if is_control:
-            if header.producer_id in aborting and _is_abort(records, position):
-                aborting.discard(header.producer_id)
-        elif header.attributes & TRANSACTIONAL and header.producer_id in aborting:
-            pass
-        elif is_in_range and (header.record_count or header.size_bytes > BATCH_OVERHEAD):
-            chosen.append((position, header))
-    return chosen
+        producer = int(headers.producer_id[number])
+        if producer not in aborting:
+            continue
+        if not headers.attributes[number] & CONTROL:
+            found.append(number)
+        elif _is_abort(records, int(headers.position[number])):
+            aborting.discard(producer)
+    return found
 
 
 def _is_abort(records: memoryview | bytes, position: int) -> bool:
@@ -161,22 +167,20 @@ def _parse(piece: Slice) -> _Parsed:
     if bool((at[header_count == 0] != record_ends[header_count == 0]).any()):
         raise CorruptBatch("a record is longer than its fields")
 
-    def of_batch(values: Iterable[int]) -> Positions:
-        return np.repeat(np.array(list(values), dtype=np.int64), counts)
+    def of_batch(column: Positions) -> Positions:
+        return np.repeat(column, counts)
 
-    append_time = [bool(header.attributes & LOG_APPEND_TIME) for header in headers]
-    timestamp_ms = timestamp_delta + of_batch(h.base_timestamp for h in headers)
-    if any(append_time):
+    append_time = (headers.attributes & LOG_APPEND_TIME != 0).astype(np.int64)
+    timestamp_ms = timestamp_delta + of_batch(headers.base_timestamp)
+    if append_time.any():
         # KIP-32: with LogAppendTime the batch's max timestamp is the timestamp of all its records.
-        timestamp_ms = np.where(
-            of_batch(append_time) == 1, of_batch(h.max_timestamp for h in headers), timestamp_ms
-        )
+        timestamp_ms = np.where(of_batch(append_time) == 1, of_batch(headers.max_timestamp), timestamp_ms)
     return _Parsed(
         data=data,
-        offset=offset_delta + of_batch(h.base_offset for h in headers),
+        offset=offset_delta + of_batch(headers.base_offset),
         timestamp_ms=timestamp_ms,
         timestamp_type=of_batch(append_time),
-        leader_epoch=of_batch(h.leader_epoch for h in headers),
+        leader_epoch=of_batch(headers.leader_epoch),
         key=key,
         key_length=key_length,
         value=value,

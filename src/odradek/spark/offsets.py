@@ -31,15 +31,16 @@ class Offsets(NamedTuple):
     places: Mapping[TopicPartition, Place]
 
     def to_json(self) -> dict[str, Any]:
+        by_topic: dict[str, dict[str, Place]] = {}
+        for partition, place in self.places.items():
+            by_topic.setdefault(partition.topic, {})[str(partition.partition)] = place
         found: dict[str, Any] = {}
-        for topic in sorted({partition.topic for partition in self.places}):
-            members = sorted(p.partition for p in self.places if p.topic == topic)
-            by_text = sorted(str(member) for member in members)
-            places = {text: self.places[TopicPartition(topic, int(text))] for text in by_text}
+        for topic, members in sorted(by_topic.items()):
+            places = sorted(members.items())
             found[topic] = {
-                "epochs": {text: int(place.epoch) for text, place in places.items()},
+                "epochs": {text: int(place.epoch) for text, place in places},
                 "id": topic_id_to_text(TopicId(self.topic_ids.get(topic, NO_TOPIC_ID))),
-                "offsets": {text: int(place.offset) for text, place in places.items()},
+                "offsets": {text: int(place.offset) for text, place in places},
             }
         return found
 

@@ -79,6 +79,8 @@ def plan(
 def split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     """`parts` neighbouring ranges of nearly equal size; never an empty one."""
     parts = max(1, min(parts, whole.size))
+    if parts == 1:
+        return [whole]
     borders = [whole.start + whole.size * n // parts for n in range(parts + 1)]
     return [whole._replace(start=a, end=b) for a, b in pairwise(borders)]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from odradek.client.sync import SyncClient
+from odradek.client.sync_connection import FrameBuffer
 from odradek.client.sync_fetch import LogCut, OffsetsGone, TopicRecreated, read_range
 from odradek.spark.data_loss import lose
 from odradek.spark.decode import decode
@@ -18,6 +19,8 @@ from odradek.spark.slices import Limits
 
 # By process too: a forked worker must not share its parent's sockets.
 _clients: dict[tuple[int, ConnectionOptions], SyncClient] = {}
+# What Fetches are read into, kept between tasks like the clients. A range that is read takes one out.
+_buffers: list[FrameBuffer] = []
 
 
 def client_for(options: ConnectionOptions) -> SyncClient:
@@ -42,6 +45,16 @@ def read_one(
     wanted: OffsetRange, options: ConnectionOptions, schema: pa.Schema
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The records of one range, each batch with the offset up to which it and those before it have read."""
+    buffer = _buffers.pop() if _buffers else FrameBuffer()
+    try:
+        yield from _read_one(wanted, options, schema, buffer)
+    finally:
+        _buffers.append(buffer)
+
+
+def _read_one(
+    wanted: OffsetRange, options: ConnectionOptions, schema: pa.Schema, buffer: FrameBuffer
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     client = client_for(options)
     limits = Limits(record_bytes=options.max_record_bytes)
     start, end = wanted.start, wanted.end
@@ -56,6 +69,7 @@ def read_one(
                 leader_epoch=wanted.leader_epoch,
                 read_committed=options.read_committed,
                 max_bytes=options.fetch_max_bytes,
+                into=buffer,
             ):
                 for read_to, batch in decode(
                     fetched.records,

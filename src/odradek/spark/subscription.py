@@ -213,8 +213,9 @@ class Subscription:
         Then it goes on where the log was cut, or at the beginning of another log; what was lost is raised or told.
         """
         places = {p: place for p, place in sorted(before.places.items()) if p in now.places}
+        others = {topic for topic in {p.topic for p in places} if is_another_topic(topic, before, now)}
         for partition in places:
-            if is_another_topic(partition.topic, before, now):
+            if partition.topic in others:
                 places[partition] = BEGINNING
         ends = self._ends_of(places, now)
         for partition, found in ends.items():
