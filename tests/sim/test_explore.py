@@ -18,7 +18,7 @@ from tests.mutants.patching import applied
 from tests.mutants.search import mutated_model
 from tests.mutants.table.searched import CUT, QUIET, SEARCHED, TWO
 
-STATES = int(os.environ.get("ODRADEK_EXPLORE_STATES", "30000"))
+STATES = int(os.environ.get("ODRADEK_EXPLORE_STATES", "10000"))
 
 # Breadth first, so no shorter list of actions leads there within the scope.
 LENGTHS = {

@@ -10,7 +10,7 @@ from odradek.sim.explore.transaction_values import TransactionScope
 from tests.mutants.patching import applied
 from tests.mutants.table.transactions import ONE, SEARCHED_TRANSACTIONS, TransactionMutant
 
-STATES = int(os.environ.get("ODRADEK_EXPLORE_STATES", "30000"))
+STATES = int(os.environ.get("ODRADEK_EXPLORE_STATES", "10000"))
 
 
 @pytest.mark.slow

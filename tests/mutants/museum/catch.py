@@ -10,6 +10,8 @@ from typing import NamedTuple
 from odradek.sim import scenario
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, run
+from odradek.sim.scenario.stage import Stage
+from odradek.sim.scenario.text import parse
 from tests.mutants.edit import Outdated
 from tests.mutants.mutant import Mutant
 from tests.mutants.patching import applied
@@ -50,6 +52,37 @@ def by_text(exhibit: Mutant | None, text: str) -> str:
     new = [line for line in after.splitlines() if line not in before]
     broken = [line for line in new if line.startswith("!")]
     return (broken or new or ["an outcome is missing"])[0]
+
+
+def shows(exhibit: Mutant, text: str) -> bool:
+    """Whether `by_text` would say something: the scenario is played up to the first command that comes out otherwise."""
+    try:
+        with applied(exhibit.edits), _not_longer_than(LONGEST_STORY_S):
+            return _comes_out_otherwise(text)
+    except TooLong:
+        return True
+    except Outdated:
+        raise
+    except Exception:
+        return True
+
+
+def _comes_out_otherwise(text: str) -> bool:
+    stage = Stage()
+    said: list[str] = []
+    paragraphs = parse(text)
+    try:
+        for paragraph in paragraphs:
+            said = []
+            for command in paragraph.commands:
+                said += stage.does(command)
+                if said != paragraph.outcome[: len(said)]:
+                    return True
+            if said != paragraph.outcome and paragraph is not paragraphs[-1]:
+                return True
+        return said + stage.end() != paragraphs[-1].outcome
+    finally:
+        stage.close()
 
 
 def by_scenarios(exhibit: Mutant, paths: Sequence[Path]) -> Caught | None:
