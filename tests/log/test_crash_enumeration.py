@@ -46,9 +46,7 @@ class RecordedWorld(World):
 
     def __init__(self, seed: int, segment_bytes: int = SIZE * 4) -> None:
         self.recording = RecordingDisk()
-        super().__init__(seed, segment_bytes)
-        # Nothing recorded yet: the disk of `World` was only needed to begin with.
-        self.disk = self.recording
+        super().__init__(seed, segment_bytes, self.recording)
         self.recording.take_note = self.note
         self.start()
 
@@ -86,8 +84,7 @@ class Resumed(World):
     """What comes up after a crash state, and what must be true of it."""
 
     def __init__(self, note: Note, disk: MemoryDisk, segment_bytes: int = SIZE * 4) -> None:
-        super().__init__(0, segment_bytes)
-        self.disk = disk
+        super().__init__(0, segment_bytes, disk)
         self.histories = [list(history) for history in note.histories]
         self.flushed = list(note.flushed)
         self.deleted = note.deleted

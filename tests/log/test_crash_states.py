@@ -8,6 +8,7 @@ recovery changes nothing. A killed process loses nothing at all.
 import contextlib
 import random
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -42,22 +43,28 @@ class Batch(NamedTuple):
     crc: int
 
 
+@cache
+def settings_of(segment_bytes: int) -> tuple[BrokerSettings, TopicSettings]:
+    overrides = {"segment.bytes": str(segment_bytes), "index.interval.bytes": str(SIZE)}
+    return (settings := BrokerSettings({})), TopicSettings(settings, overrides)
+
+
 class World:
     """One log through its lives, and what must be true of it."""
 
-    def __init__(self, seed: int, segment_bytes: int = SIZE * 6) -> None:
+    def __init__(self, seed: int, segment_bytes: int = SIZE * 6, disk: MemoryDisk | None = None) -> None:
+        """On a disk that is given nothing is started."""
         self.random = random.Random(seed)
-        self.disk = MemoryDisk()
-        self.settings = BrokerSettings({})
-        overrides = {"segment.bytes": str(segment_bytes), "index.interval.bytes": str(SIZE)}
-        self.topic = TopicSettings(self.settings, overrides)
+        self.disk = MemoryDisk() if disk is None else disk
+        self.settings, self.topic = settings_of(segment_bytes)
         self.histories: list[list[Batch]] = [[]]
         self.flushed: list[Batch] = []
         self.deleted = 0  # the highest offset ever asked to delete up to
         self.epoch = 0
         self.sequences: dict[int, int] = {}
         self.lives = 0
-        self.manager = self.start()
+        if disk is None:
+            self.start()
 
     def start(self) -> LogManager:
         self.lives += 1

@@ -12,6 +12,7 @@ Values are computed once, when the object is made, and never change: a dynamic c
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from odradek.model import settings_acted_on, settings_listed
@@ -72,6 +73,7 @@ class Secret(str):
         return "'[hidden]'"
 
 
+@cache
 def attribute_name(name: str) -> str:
     """`replica.lag.time.max.ms` -> `replica_lag_time_max_ms`."""
     if not name.islower():
