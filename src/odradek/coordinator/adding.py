@@ -52,20 +52,11 @@ def add_partitions(room: Room, asked: Asked, request: AddPartitionsToTxnRequest,
             room.answer(asked.call, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows))
 
         return _add(room, only, 0, answer, now_ms)
-    gathered: list[AddPartitionsToTxnResult] = []
-    wanted = len(request.transactions)
-    if not wanted:
+    if not request.transactions:
         return room.answer(asked.call, AddPartitionsToTxnResponse())
+    gathered: list[AddPartitionsToTxnResult] = []
     for one in request.transactions:
-
-        def gather(room: Room, errors: Errors, one: AddPartitionsToTxnTransaction = one) -> None:
-            rows = _rows(one.topics, errors, asked.version)
-            gathered.append(
-                AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=rows)
-            )
-            if len(gathered) == wanted:
-                room.answer(asked.call, AddPartitionsToTxnResponse(results_by_transaction=gathered))
-
+        gather = Gather(asked, one, gathered, len(request.transactions))
         if one.verify_only:
             gather(room, _verified(room, one))
         else:
@@ -155,6 +146,25 @@ def _verified(room: Room, asked: AddPartitionsToTxnTransaction) -> Errors:
     inside = value.partitions if value is not None and is_open else frozenset()
     outside = ErrorCode.CONCURRENT_TRANSACTIONS if grows else ErrorCode.TRANSACTION_ABORTABLE
     return lambda one: ErrorCode.NONE if one in inside else outside
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Of one of the transactions of a request: the last that is known answers for all."""
+
+    asked: Asked
+    one: AddPartitionsToTxnTransaction
+    gathered: list[AddPartitionsToTxnResult]
+    wanted: int
+
+    def __call__(self, room: Room, errors: Errors) -> None:
+        rows = _rows(self.one.topics, errors, self.asked.version)
+        self.gathered.append(
+            AddPartitionsToTxnResult(transactional_id=self.one.transactional_id, topic_results=rows)
+        )
+        if len(self.gathered) == self.wanted:
+            answer = AddPartitionsToTxnResponse(results_by_transaction=self.gathered)
+            room.answer(self.asked.call, answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,17 @@ from odradek.sim.explore.search import Exploration
 from odradek.sim.explore.search import explore as search
 from odradek.sim.explore.transaction_model import TransactionModel
 from odradek.sim.explore.transaction_search import explore_transactions
+from odradek.sim.explore.transaction_values import TransactionScope
 from odradek.sim.scenario import play
 
 BROKEN = 129
 # What is found stays to the end, millions of tuples; what production makes for one step is gone after it.
 GC_THRESHOLDS = (50_000, 50, 1_000_000)
-TRANSACTIONS = "transactions"  # a model of its own
+# A model of their own.
+TRANSACTIONS: dict[str, TransactionScope] = {
+    "transactions": TransactionScope(),
+    "transactions-2": TransactionScope(bumps=True),
+}
 NUMBERS = (
     "brokers",
     "records",
@@ -54,7 +59,7 @@ def _numbers(command: click.Command) -> click.Command:
 @click.option(
     "--scope",
     "name",
-    type=click.Choice([*SCOPES, TRANSACTIONS]),
+    type=click.Choice([*SCOPES, *TRANSACTIONS]),
     default=None,
     help="Search this one alone. Else all, or the first with the numbers that are given.",
 )
@@ -82,11 +87,16 @@ def explore(
             code = told(search(Model(scope), most_states=most), scenario)
             if code:
                 sys.exit(code)
-        name = TRANSACTIONS
-        states = -(-states // OTHERS_SHARE)
-        click.echo(f"{name}: ", nl=False)
-    if name == TRANSACTIONS:
-        sys.exit(told(explore_transactions(TransactionModel(), most_states=states), None))
+        for part, among in TRANSACTIONS.items():
+            click.echo(f"{part}: ", nl=False)
+            code = told(
+                explore_transactions(TransactionModel(among), most_states=-(-states // OTHERS_SHARE)), None
+            )
+            if code:
+                sys.exit(code)
+        return
+    if name in TRANSACTIONS:
+        sys.exit(told(explore_transactions(TransactionModel(TRANSACTIONS[name]), most_states=states), None))
     scope = SCOPES[name or "faults"]
     if calm:
         scope = scope._replace(

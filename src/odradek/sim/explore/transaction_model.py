@@ -5,6 +5,9 @@ What the search makes up is who is delivered what, and when: a request may overt
 lost, or find another coordinator; a broker dies with what it had appended, or that survives it; what is open times out at any
 moment. Whoever asked and is told to come again does.
 
+With `bumps` of the scope both producers are clients of `transaction.version` 2 (KIP-890): they write at once, the leaders add, and each
+end of a transaction gives the next epoch. They need not take their id over after a lost connection, and do not.
+
 Left out: epochs that run out, offsets, and `TransactionMarkers` itself: a marker is on its way until it is written, or until the
 broker it came from is gone and its successor sends another.
 """
@@ -12,11 +15,12 @@ broker it came from is gone and its successor sends another.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from odradek.broker.transactional_produce import ATTEMPTS
 from odradek.coordinator.transaction_effects import TransactionEffects
 from odradek.coordinator.transaction_records import StoredTransaction
 from odradek.coordinator.transaction_states import PREPARED, TransactionState
 from odradek.model.error_codes import ErrorCode
-from odradek.sim.explore.transaction_steps import Coordinators, Places
+from odradek.sim.explore.transaction_steps import Coordinators, Places, error_of
 from odradek.sim.explore.transaction_values import (
     COMMIT,
     DATA,
@@ -57,10 +61,11 @@ class Move(NamedTuple):
 class TransactionModel:
     def __init__(self, scope: TransactionScope | None = None) -> None:
         self.scope = scope or TransactionScope()
-        self.coordinators = Coordinators()
-        self.places = Places()
-        self._calls: list[Request] = []
-        self._call: dict[Request, int] = {}
+        self.coordinators = Coordinators(bumps=self.scope.bumps)
+        self.places = Places(is_adding=self.scope.bumps)
+        self._begins_with = "0" if self.scope.bumps else "add"
+        self._calls: list[Request | Question] = []
+        self._call: dict[Request | Question, int] = {}
 
     def first(self) -> State:
         number, _ = self.coordinators.loaded(None)
@@ -156,10 +161,13 @@ class TransactionModel:
             fates = () if request.kind == "init" else ("unknown" if is_unsure else "aborted",)
             after = after._replace(step="fenced", fates=producer.fates + fates)
         elif request.kind == "init":
-            after = after._replace(step="add", epoch=epoch, sequences=(0, 0), is_in_doubt=False)
+            after = after._replace(step=self._begins_with, epoch=epoch, sequences=(0, 0), is_in_doubt=False)
             state = state._replace(fenced_below=max(state.fenced_below, epoch))
         elif request.kind == "end":
             after = self._ended(after, request, error)
+            if self.scope.bumps and not error:
+                after = after._replace(epoch=epoch, sequences=(0, 0), is_in_doubt=False)
+                state = state._replace(fenced_below=max(state.fenced_below, epoch))
         elif error:
             after = after._replace(step="end", aborts=True)
         elif request.kind == "add":
@@ -179,7 +187,8 @@ class TransactionModel:
         attempt = producer.attempt + 1
         most = self.scope.attempts[request.producer]
         # What may still be on its way is of this epoch: a careful producer goes on in the next.
-        goes_on = "init" if producer.is_in_doubt or error else "add"
+        is_fenced_off = producer.is_in_doubt and not self.scope.bumps
+        goes_on = "init" if is_fenced_off or error else self._begins_with
         return producer._replace(
             step=goes_on if attempt < most else "done",
             attempt=attempt,
@@ -207,6 +216,9 @@ class TransactionModel:
         state = state._replace(messages=state.messages | added)
         for answer in effects.answers:
             request = self._calls[answer.call]
+            if isinstance(request, Question):
+                state = self._told(state, answer.call, error_of(answer.response))
+                continue
             response: object = answer.response
             if request.kind == "add":
                 topics = response.results_by_topic_v3_and_below  # type: ignore[attr-defined]
@@ -217,6 +229,16 @@ class TransactionModel:
                 error = response.error_code  # type: ignore[attr-defined]
             state = self._answered(state, request, error, getattr(response, "producer_epoch", NONE))
         return state
+
+    def _told(self, state: State, call: int, error: int) -> State:
+        """A leader that waits is told what came of its question, if it and who asked are alive."""
+        waiting = [one for one in state.messages if isinstance(one, Question) and one.call == call]
+        if not waiting:
+            return state
+        # Of two with one number the late one was asked first, and waits: the other one is answered at once.
+        message = min(waiting, key=lambda one: one.batch.is_late)
+        told = Told(message.batch, message.verified, error, message.attempts)
+        return state._replace(messages=state.messages - {message} | {told})
 
     def _commits(self, state: State, tail: Tail) -> Move:
         broken = _decided_otherwise(state.stored, tail.value)
@@ -229,7 +251,9 @@ class TransactionModel:
         """The broker that coordinates, and leads one of the partitions. Requests to it are lost; its markers may arrive."""
         broker = state.epoch % 2
         places = list(state.places)
-        places[broker] = places[broker]._replace(leader_epoch=places[broker].leader_epoch + 1, verified=None)
+        places[broker] = places[broker]._replace(
+            leader_epoch=places[broker].leader_epoch + 1, verified=None, added=None
+        )
         kept: set[Message] = set()
         lost: list[Request] = []
         for message in state.messages:
@@ -280,15 +304,16 @@ class TransactionModel:
         if isinstance(message, Marker):
             yield from self._marks(state, rest, message)
         elif isinstance(message, Question):
-            error = self.coordinators.verify(state.coordinator, message)
-            told = Told(message.batch, message.verified, error)
-            yield Move(f"Verifies({message.batch.place})", rest._replace(messages=rest.messages | {told}))
+            if message.call == NONE:
+                yield self._questioned(rest, message)
         elif isinstance(message, Told):
             if message.error:
                 error = message.error
                 if error == ErrorCode.CONCURRENT_TRANSACTIONS or error == ErrorCode.NOT_ENOUGH_REPLICAS:
                     error = ErrorCode.NETWORK_EXCEPTION
                 yield Move("Refuses()", self._answered(rest, message.batch, error))
+            elif self._is_overtaken(state, message):
+                yield self._asks_coordinator(rest, message.batch, message.attempts - 1)
             else:
                 yield self._appends(rest, message.batch, message.verified)
         elif message.kind == "data":
@@ -296,21 +321,46 @@ class TransactionModel:
             if verified is None:
                 yield self._appends(rest, message, None)
             else:
-                places = list(rest.places)
-                places[message.place] = places[message.place]._replace(verified=verified)
-                asked = rest._replace(
-                    places=tuple(places), messages=rest.messages | {Question(message, verified)}
-                )
-                yield Move(f"AsksCoordinator({message.place})", asked)
+                yield self._asks_coordinator(rest, message, ATTEMPTS if self.scope.bumps else 1)
         else:
-            call = self._call.setdefault(message, len(self._calls))
-            if call == len(self._calls):
-                self._calls.append(message)
+            call = self._number_of(message)
             number, effects = self.coordinators.asked(state.coordinator, message, call)
             label = f"{message.kind} of producer {message.producer} arrives" + (
                 " late" if message.is_late else ""
             )
             yield Move(label, self._carried_out(rest._replace(coordinator=number), effects))
+
+    def _number_of(self, asked: Request | Question) -> int:
+        call = self._call.setdefault(asked, len(self._calls))
+        if call == len(self._calls):
+            self._calls.append(asked)
+        return call
+
+    def _is_overtaken(self, state: State, told: Told) -> bool:
+        """A marker came into the log while the partition was added: it is asked once more."""
+        place = state.places[told.batch.place]
+        is_to_ask = self.scope.bumps and told.attempts > 1
+        return is_to_ask and not self.places.still_holds(place, told.batch, told.verified)
+
+    def _asks_coordinator(self, state: State, batch: Request, attempts: int) -> Move:
+        verified = self.places.begun(state.places[batch.place], batch)
+        places = list(state.places)
+        places[batch.place] = places[batch.place]._replace(verified=verified)
+        question = Question(batch, verified, attempts=attempts)
+        asked = state._replace(places=tuple(places), messages=state.messages | {question})
+        return Move(f"AsksCoordinator({batch.place})", asked)
+
+    def _questioned(self, rest: State, question: Question) -> Move:
+        """Where the partition is to be added, the answer may have to wait until that is committed."""
+        adds = self.scope.bumps
+        call = self._number_of(question) if adds else 0
+        number, effects = self.coordinators.questioned(rest.coordinator, question, call)
+        waits = question._replace(call=call)
+        after = rest._replace(coordinator=number, messages=rest.messages | {waits})
+        if adds:
+            return Move(f"Adds({question.batch.place})", self._carried_out(after, effects))
+        error = error_of(effects.answers[0].response)
+        return Move(f"Verifies({question.batch.place})", self._told(after, call, error))
 
     def _appends(self, state: State, batch: Request, verified: object) -> Move:
         before = state.places[batch.place]

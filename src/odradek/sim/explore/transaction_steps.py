@@ -44,7 +44,9 @@ from odradek.sim.explore.transaction_values import (
 ID, TOPIC, PRODUCER_ID = "pay", "ledger", 7
 NOW_MS, TIMEOUT_MS = 1_000, 5_000
 LATER_MS = NOW_MS + 100_000  # when everything that is open has timed out
-INIT, ADD, VERIFY, END = 4, 3, 4, 3
+INIT, ADD, VERIFY = 4, 3, 4
+END = (3, 5)  # by `bumps`
+BUMPING_LEVEL = 2
 SETTINGS = TransactionSettings(markers_wait_ms=0)
 IN_ALL = [AddPartitionsToTxnTopic(name=TOPIC, partitions=list(PARTITIONS))]
 
@@ -52,7 +54,8 @@ IN_ALL = [AddPartitionsToTxnTopic(name=TOPIC, partitions=list(PARTITIONS))]
 class Coordinators:
     """Coordinators as numbers: each is kept as it was, and a copy of it acts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, bumps: bool = False) -> None:
+        self._bumps = bumps
         self.of: list[TransactionCoordinator] = []
         self._askers: list[int] = []
         self._number: dict[Any, int] = {}
@@ -63,7 +66,10 @@ class Coordinators:
         memory = StoredTransactions()
         if stored is not None:
             memory.replay(TransactionRecord(ID, stored), 0, NONE)
-        made = TransactionCoordinator(SETTINGS, {TOPIC: len(PARTITIONS)}, lambda: PRODUCER_ID, memory, NOW_MS)
+        level = BUMPING_LEVEL if self._bumps else 0
+        made = TransactionCoordinator(
+            SETTINGS, {TOPIC: len(PARTITIONS)}, lambda: PRODUCER_ID, memory, NOW_MS, lambda: level
+        )
         effects = made.step(Tick(), NOW_MS)
         return self._kept(made, NONE), effects
 
@@ -108,22 +114,21 @@ class Coordinators:
         return number
 
     def asked(self, number: int, request: Request, call: int) -> tuple[int, TransactionEffects]:
-        return self.step(number, Asked(call, *_message(request), ""), call)
+        return self.step(number, Asked(call, *_message(request, bumps=self._bumps), ""), call)
 
-    def verify(self, number: int, question: Question) -> int:
-        """The error; a question changes nothing."""
+    def questioned(self, number: int, question: Question, call: int) -> tuple[int, TransactionEffects]:
+        """A leader's question; one that adds nothing changes nothing."""
         one = AddPartitionsToTxnTransaction(
             transactional_id=ID,
             producer_id=PRODUCER_ID,
             producer_epoch=question.batch.epoch,
-            verify_only=True,
+            verify_only=not self._bumps,
             topics=[AddPartitionsToTxnTopic(name=TOPIC, partitions=[question.batch.place])],
         )
         message = AddPartitionsToTxnRequest(transactions=[one])
-        after, effects = self.step(number, Asked(0, VERIFY, Client("", ""), message, ""))
-        assert after == number, "whoever only asks changes nothing"
-        rows = effects.answers[0].response.results_by_transaction  # type: ignore[union-attr]
-        return int(rows[0].topic_results[0].results_by_partition[0].partition_error_code)
+        after, effects = self.step(number, Asked(call, VERIFY, Client("", ""), message, ""), call)
+        assert after == number or self._bumps, "whoever only asks changes nothing"
+        return after, effects
 
     def committed(self, number: int, tail: Tail) -> tuple[int, TransactionEffects]:
         return self.step(number, Committed(tail.append_id, 0))
@@ -136,7 +141,13 @@ class Coordinators:
         return self.step(number, Tick())
 
 
-def _message(request: Request) -> tuple[int, Client, Any]:
+def error_of(response: Any) -> int:
+    """Of an answer to a question, about the one partition that it was about."""
+    rows = response.results_by_transaction
+    return int(rows[0].topic_results[0].results_by_partition[0].partition_error_code)
+
+
+def _message(request: Request, *, bumps: bool) -> tuple[int, Client, Any]:
     client = Client("", "")
     if request.kind == "init":
         known = request.epoch != NONE
@@ -162,7 +173,7 @@ def _message(request: Request) -> tuple[int, Client, Any]:
             ),
         )
     return (
-        END,
+        END[bumps],
         client,
         EndTxnRequest(
             transactional_id=ID,
@@ -184,23 +195,31 @@ class Appended(NamedTuple):
 
 
 class Places:
-    def __init__(self) -> None:
+    def __init__(self, *, is_adding: bool = False) -> None:
+        self._is_adding = is_adding
         self._memory: dict[Any, Any] = {}
 
     def asks(self, place: Place, batch: Request) -> Verified | None:
         """None: the log has the transaction open, and nobody is asked. Else what the leader remembers of its question."""
         key = "asks", place, batch
         if key not in self._memory:
-            partition, verifications = _production(place)
+            partition, verifications = self._production(place)
             writer = Writer(PRODUCER_ID, batch.epoch, batch.sequence)
-            asked: Verified | None = None
-            if not verifications.needs_none(partition, writer, is_adding=False):
-                before = verifications._open.get((partition.topic_partition, PRODUCER_ID))
-                found = verifications.begin(partition, writer, is_adding=False)
-                is_known = found is before and place.verified is not None
-                begun_at = place.verified.begun_at if is_known and place.verified else len(place.log)
-                asked = Verified(begun_at, found.epoch, found.leader_epoch, found.lowest_sequence)
-            self._memory[key] = asked
+            needs_none = verifications.needs_none(partition, writer, is_adding=self._is_adding)
+            self._memory[key] = None if needs_none else self.begun(place, batch)
+        return self._memory[key]  # type: ignore[no-any-return]
+
+    def begun(self, place: Place, batch: Request) -> Verified:
+        """What the leader remembers of a question about this batch."""
+        key = "begun", place, batch
+        if key not in self._memory:
+            partition, verifications = self._production(place)
+            before = verifications._open.get((partition.topic_partition, PRODUCER_ID))
+            writer = Writer(PRODUCER_ID, batch.epoch, batch.sequence)
+            found = verifications.begin(partition, writer, is_adding=self._is_adding)
+            is_known = found is before and place.verified is not None
+            begun_at = place.verified.begun_at if is_known and place.verified else len(place.log)
+            self._memory[key] = Verified(begun_at, found.epoch, found.leader_epoch, found.lowest_sequence)
         return self._memory[key]  # type: ignore[no-any-return]
 
     def append(self, place: Place, batch: Request, verified: Verified | None) -> Appended:
@@ -211,16 +230,12 @@ class Places:
         return self._memory[key]  # type: ignore[no-any-return]
 
     def _append(self, place: Place, batch: Request, verified: Verified | None) -> Appended:
-        partition, verifications = _production(place)
+        partition, verifications = self._production(place)
         header = _header(batch.epoch, batch.sequence)
         questions: dict[TopicPartition, Verification] = {}
         if verified is not None:
-            # The very question, if it stands; else one that nobody remembers.
-            standing = verifications._open.get((partition.topic_partition, PRODUCER_ID))
-            is_that = verified.is_same(place.verified)
-            other = Verification(*verified[1:], is_adding=False)
-            questions[partition.topic_partition] = standing if is_that and standing is not None else other
-        admission = Admission(verifications, {}, questions, is_adding=False)
+            questions[partition.topic_partition] = self._verification(place, verifications, verified)
+        admission = Admission(verifications, {}, questions, is_adding=self._is_adding)
         try:
             admission.check(partition, _batch(batch))
             known = partition.log.producers.check(header, NOW_MS)
@@ -235,7 +250,7 @@ class Places:
     def mark(self, place: Place, marker: Marker) -> Appended:
         key = "mark", place, marker
         if key not in self._memory:
-            partition, verifications = _production(place)
+            partition, verifications = self._production(place)
             header = _header(marker.epoch, NONE)
             told = EndTransaction(marker.is_commit, marker.coordinator_epoch)
             try:
@@ -249,30 +264,48 @@ class Places:
                 self._memory[key] = Appended(_with(place, entry, verifications), 0)
         return self._memory[key]  # type: ignore[no-any-return]
 
+    def still_holds(self, place: Place, batch: Request, verified: Verified) -> bool:
+        """Whether what the coordinator said to this question counts for what is appended now."""
+        key = "holds", place, batch, verified
+        if key not in self._memory:
+            partition, verifications = self._production(place)
+            writer = Writer(PRODUCER_ID, batch.epoch, batch.sequence)
+            standing = self._verification(place, verifications, verified)
+            self._memory[key] = verifications.still_holds(partition, writer, standing)
+        return bool(self._memory[key])
+
     def is_open(self, place: Place) -> bool:
         key = "open", place.log
         if key not in self._memory:
             self._memory[key] = _replayed(place.log).first_undecided_offset is not None
         return bool(self._memory[key])
 
+    def _verification(self, place: Place, verifications: Verifications, verified: Verified) -> Verification:
+        """The very question, if it stands; else one that nobody remembers."""
+        standing = next(iter(verifications._open.values()), None)
+        if standing is not None and verified.is_same(place.verified):
+            return standing
+        return Verification(*verified[1:], is_adding=self._is_adding)
+
+    def _production(self, place: Place) -> tuple[Any, Verifications]:
+        partition = SimpleNamespace(
+            topic_partition=TopicPartition(TOPIC, 0),
+            leader_epoch=place.leader_epoch,
+            log=SimpleNamespace(producers=_replayed(place.log)),
+        )
+        key = partition.topic_partition, PRODUCER_ID
+        verifications = Verifications()
+        if place.verified is not None:
+            verifications._open[key] = Verification(*place.verified[1:], is_adding=self._is_adding)
+        if place.added is not None:
+            verifications._added[key] = place.added
+        return partition, verifications
+
 
 def _with(place: Place, entry: Entry, verifications: Verifications) -> Place:
     kept = place.verified if verifications._open else None
-    return place._replace(log=(*place.log, entry), verified=kept)
-
-
-def _production(place: Place) -> tuple[Any, Verifications]:
-    partition = SimpleNamespace(
-        topic_partition=TopicPartition(TOPIC, 0),
-        leader_epoch=place.leader_epoch,
-        log=SimpleNamespace(producers=_replayed(place.log)),
-    )
-    verifications = Verifications()
-    if place.verified is not None:
-        verifications._open[partition.topic_partition, PRODUCER_ID] = Verification(
-            *place.verified[1:], is_adding=False
-        )
-    return partition, verifications
+    added = next(iter(verifications._added.values()), None)
+    return place._replace(log=(*place.log, entry), verified=kept, added=added)
 
 
 def _replayed(log: tuple[Entry, ...]) -> Producers:

@@ -16,6 +16,7 @@ class TransactionScope(NamedTuple):
     crashes: int = 1  # of the broker that coordinates; the other one does then
     lost_connections: int = 1  # of a producer: what it asked for is still on its way
     time_outs: int = 1  # of what is open
+    bumps: bool = False  # `transaction.version` 2, and clients that go by it
 
 
 class Entry(NamedTuple):
@@ -48,6 +49,9 @@ class Place(NamedTuple):
     leader_epoch: int = 0
     log: tuple[Entry, ...] = ()
     verified: Verified | None = None
+    added: tuple[int, int] | None = (
+        None  # in which epochs, of the producer and its own, it had the open transaction added
+    )
 
 
 class Producer(NamedTuple):
@@ -77,10 +81,13 @@ class Request(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A leader asks whether its partition is in the transaction; the batch waits."""
+    """A leader asks whether its partition is in the transaction, or has it added; the batch waits. `call`: the coordinator
+    writes it down."""
 
     batch: Request
     verified: Verified
+    call: int = NONE
+    attempts: int = 1  # left, this one too
 
 
 class Told(NamedTuple):
@@ -89,6 +96,7 @@ class Told(NamedTuple):
     batch: Request
     verified: Verified
     error: int
+    attempts: int = 1
 
 
 class Marker(NamedTuple):
