@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from odradek.sim.plan import Fault, Plan, _of_sharers, _of_transactions, draw
+from odradek.sim.rolling import HIGHEST
 
 TRANSACTIONS, SHARERS, GROUP = "transactions", "sharers", "group"
 
 
-def _plan(world: str, seed: int, faults: tuple[Fault, ...]) -> Plan:
+def _plan(world: str, seed: int, faults: tuple[Fault, ...], *, bumping_owners: int = 0) -> Plan:
     return replace(
         draw(seed),
         brokers=3,
@@ -25,6 +26,10 @@ def _plan(world: str, seed: int, faults: tuple[Fault, ...]) -> Plan:
         has_group=world == GROUP,
         has_sharers=world == SHARERS,
         has_transactions=world == TRANSACTIONS,
+        bumping_owners=bumping_owners,
+        first_level=HIGHEST,
+        has_static_members=False,
+        ledger={},
         store_notices_death=True,
         settings={**_of_sharers(3, 2), **_of_transactions(3, 2)},
         faults=faults,
@@ -43,13 +48,17 @@ WORLDS: dict[str, tuple[Plan, ...]] = {
         _plan(TRANSACTIONS, 1, _often("kill_transaction_coordinator", 3.5, 1.0)),
         _plan(TRANSACTIONS, 2, _often("transactional_producer_killed", 1.2, 0.4)),
         _plan(TRANSACTIONS, 3, _often("late_client_bytes", 1.5, 1.5) + _often("kill_coordinator", 4.5, 1.0)),
+        _plan(TRANSACTIONS, 4, _often("transactional_producer_paused", 1.5, 3.0), bumping_owners=3),
+        _plan(TRANSACTIONS, 5, _often("late_client_bytes", 1.5, 1.5), bumping_owners=3),
     ),
     SHARERS: (
         _plan(SHARERS, 1, _often("member_killed", 2.0, 0.8)),
         _plan(SHARERS, 2, _often("kill_coordinator", 4.0, 1.0) + _often("member_killed", 3.0, 0.5)),
+        _plan(SHARERS, 3, _often("member_paused", 4.5, 3.5)),
     ),
     GROUP: (
         _plan(GROUP, 1, _often("member_killed", 2.0, 0.8)),
         _plan(GROUP, 2, _often("kill_coordinator", 3.0, 1.0)),
+        _plan(GROUP, 3, _often("member_paused", 4.5, 3.5)),
     ),
 }

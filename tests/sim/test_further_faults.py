@@ -15,6 +15,7 @@ from odradek.sim.plan import (
     FURTHER_KINDS,
     GROUP_KINDS,
     KINDS,
+    RELEASE_KINDS,
     RUDE_KINDS,
     TABLES,
     TRANSACTION_KINDS,
@@ -47,6 +48,8 @@ def plan_with(*chosen: Fault, seed: int = 1) -> Plan:
         settings={"log.segment.bytes": "1500"},
         has_sharers=False,
         has_transactions=False,
+        has_static_members=False,
+        first_level=2,
         fetch_bytes=1 << 20,
     )
 
@@ -65,6 +68,7 @@ def test_every_kind_has_its_function() -> None:
         *CLEANER_KINDS,
         *GROUP_KINDS,
         *TRANSACTION_KINDS,
+        *RELEASE_KINDS,
     ]
     assert set(drawn) == set(faults.TABLE)
     assert len({*drawn, *ACTIONS}) == len(drawn) + len(ACTIONS)

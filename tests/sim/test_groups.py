@@ -4,8 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
-from odradek.sim.checkers.groups import Committed, Fetched, GroupHistory, Joined, check_groups
+from odradek.sim.checkers.groups import (
+    Committed,
+    Fetched,
+    GroupHistory,
+    HandedOut,
+    Joined,
+    Term,
+    check_groups,
+)
+from odradek.sim.group_member import GroupMember
 from odradek.sim.plan import GROUP_KINDS, Fault, _of_groups, draw
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World
@@ -13,8 +23,26 @@ from odradek.sim.world import World
 T, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
-def found(*events: Joined | Committed | Fetched, gone: tuple[TopicPartition, ...] = ()) -> list[str]:
-    return [anomaly.name for anomaly in check_groups(GroupHistory(list(events)), gone)]
+HERE, THERE = Term("b1", 1, 4), Term("b2", 1, 5)
+
+
+def found(
+    *events: Joined | Committed | Fetched | HandedOut, gone: tuple[TopicPartition, ...] = ()
+) -> list[str]:
+    history = GroupHistory(
+        [event for event in events if not isinstance(event, HandedOut)],
+        [event for event in events if isinstance(event, HandedOut)],
+    )
+    return [anomaly.name for anomaly in check_groups(history, gone)]
+
+
+def handed_out(
+    generation: int, leader: str, members: str = "", *, at_s: float = 0.0, term: Term = HERE
+) -> HandedOut:
+    """To the leader, if there are members."""
+    return HandedOut(
+        term, generation, leader, leader if members else "f", frozenset(members), at_s, at_s + 0.1
+    )
 
 
 def test_what_is_committed_only_rises() -> None:
@@ -65,9 +93,39 @@ def test_a_commit_is_not_taken_once_a_later_generation_was_told() -> None:
     assert found(joined, Committed(T, 1, 0.3, 0.4, generation=1)) == ["fenced-commit"]
 
 
+def test_a_coordinator_hands_a_generation_out_once_and_none_before_it_again() -> None:
+    one, two = handed_out(1, "a", "ab"), handed_out(2, "b", "b", at_s=1.0)
+    assert found(one, handed_out(1, "a"), handed_out(1, "a", "ab"), two) == []
+    assert found(one, handed_out(1, "b")) == ["generation-twice"], "with another leader"
+    assert found(one, handed_out(1, "a", "a")) == ["generation-twice"], "with other members"
+    assert found(two, handed_out(1, "a", at_s=2.0)) == ["generation-fell"]
+    assert found(two, handed_out(1, "a", at_s=1.05)) == [], "under way at the same time"
+    assert found(two, handed_out(1, "b", "b", at_s=2.0, term=THERE)) == [], (
+        "another one, that never heard of it"
+    )
+
+
+def test_a_coordinator_takes_no_commit_of_a_generation_before_the_one_it_has_handed_out() -> None:
+    two = handed_out(2, "b", "b")
+
+    def commit(generation: int, member: str, *, at_s: float = 0.2, term: Term | None = HERE) -> Committed:
+        return Committed(T, 1, at_s, at_s + 0.1, generation, member, term)
+
+    assert found(two, commit(2, "b")) == []
+    assert found(two, commit(1, "a")) == ["fenced-commit"]
+    assert found(two, commit(1, "a", at_s=0.05)) == [], "under way at the same time"
+    assert found(two, commit(1, "a", term=THERE)) == [], "another one, that never heard of it"
+    assert found(two, commit(1, "a", term=None)) == [], "nobody knows which"
+    assert found(two, commit(2, "a")) == ["fenced-commit"], "by who is no member of it"
+
+
 @pytest.mark.parametrize("kind", sorted(GROUP_KINDS))
-def test_a_group_outlives_its_members_and_its_coordinator(kind: str) -> None:
+def test_a_group_outlives_its_members_and_its_coordinator(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Joined | Committed | Fetched] = []
+    codes: list[int] = []
+    judge = GroupMember._judge
+    monkeypatch.setattr(GroupMember, "_judge", lambda self, code: (codes.append(code), judge(self, code)))
+    lasts_s = 4.0 if kind == "member_paused" else 1.0
 
     def observe(world: World) -> None:
         told[:] = world.clients.group_history.events
@@ -82,17 +140,22 @@ def test_a_group_outlives_its_members_and_its_coordinator(kind: str) -> None:
         flushes=False,
         topic_count=1,
         states={},
+        ledger={},
+        has_static_members=False,
+        first_level=2,
         has_group=True,
         has_sharers=False,
         has_transactions=False,
         store_notices_death=True,
         settings=_of_groups(3, 2),
-        faults=tuple(Fault(3.5 * n, kind, 0.0, 0.5, 1.0) for n in range(1, 4)),
+        faults=tuple(Fault(3.5 * n, kind, 0.0, 0.5, lasts_s) for n in range(1, 4)),
     )
     outcome = run(plan, observe=observe)
+    fenced = codes.count(ErrorCode.UNKNOWN_MEMBER_ID)
 
     assert outcome.code == OK, describe(outcome)
     assert len(outcome.injected) == 3
     assert max(event.generation for event in told if isinstance(event, Joined)) > 1
     after = max(fault.at_s for fault in outcome.injected)
     assert [event for event in told if isinstance(event, Committed) and event.asked_s > after]
+    assert fenced or kind != "member_paused", "it goes on as who it was"

@@ -9,6 +9,7 @@ import pytest
 from odradek.broker.core import Broker
 from odradek.broker.handlers.table import HANDLERS
 from odradek.controller.core import ControllerCore
+from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.log.flushing import FlushPlan
 from odradek.protocol.api_keys import ApiKey
 from odradek.sim.loop import Host, SimLoop
@@ -18,6 +19,7 @@ from odradek.sim.shrink import signature
 from odradek.sim.views import Views
 from odradek.sim.watch import Watch
 from odradek.sim.workload import Workload
+from tests.mutants.worlds import GROUP, WORLDS
 
 
 class OurMistake(Exception):
@@ -54,6 +56,14 @@ def test_a_request_that_could_not_be_handled_although_it_is_asked_again(
     assert not isinstance(handle, str)
     monkeypatch.setitem(HANDLERS, ApiKey.METADATA, now_and_then(handle, every=9))
     crashed(run(draw(14)), "could not be handled")
+
+
+def test_a_coordinator_that_is_loaded_again_by_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GroupCoordinator, "step", now_and_then(GroupCoordinator.step, every=40))
+    outcome = run(WORLDS[GROUP][0])
+
+    assert outcome.code == CRASH, outcome.line
+    assert "a mistake of ours" in outcome.reason and "OurMistake: nobody foresaw it" in outcome.reason
 
 
 def test_a_controller_that_resigns_by_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,9 +108,9 @@ def test_what_shrinking_leaves_of_a_file_is_told_by_its_numbers_and_can_be_writt
         (lambda p: p.update(settings={"log.segment.bytes": 3}), "'settings': an object of strings is wanted"),
         (
             lambda p: p.update(settings={"log.segment.byte": "3"}),
-            "'settings' or 'states': log.segment.byte: no such",
+            "'settings', 'states' or 'ledger': log.segment.byte: no such",
         ),
-        (lambda p: p.update(states={"cleanup.policy": "burn"}), "'settings' or 'states'"),
+        (lambda p: p.update(states={"cleanup.policy": "burn"}), "'settings', 'states' or 'ledger'"),
         (lambda p: p.update(faults={}), "'faults': a list of at most 10000 is wanted"),
         (lambda p: p["faults"].append(p["faults"] * 10), "an object is wanted"),
         (lambda p: p["faults"][0].update(kind="meteorite"), "fault 0: there is no kind 'meteorite' of fault"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.sim.checkers.sharers import Held, SharingHistory, Told, check_sharing
+from odradek.sim.checkers.sharers import Held, SharingHistory, Taken, Told, check_sharing
 from odradek.sim.plan import GROUP_KINDS, Fault, _of_sharers, draw
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World
@@ -12,10 +12,11 @@ from odradek.sim.world import World
 P, Q = ("id", 0), ("id", 1)
 
 
-def found(*events: Told | Held) -> list[str]:
+def found(*events: Told | Held | Taken) -> list[str]:
     history = SharingHistory(
         [event for event in events if isinstance(event, Told)],
         [event for event in events if isinstance(event, Held)],
+        [event for event in events if isinstance(event, Taken)],
     )
     return [anomaly.name for anomaly in check_sharing(history)]
 
@@ -40,9 +41,26 @@ def test_epochs_rise() -> None:
     assert found(*a, Told("b", 2, 2.0, 2.1, False)) == [], "it has still to let go of some"
 
 
+def test_a_commit_is_not_taken_of_who_lost_the_partition() -> None:
+    b = Told("b", 4, 1.0, 1.1, False, frozenset({P}))
+    assert found(b, Taken("a", 3, Q, 2.0), Taken("b", 4, P, 2.0)) == []
+    assert found(b, Taken("a", 3, P, 2.0)) == ["fenced-commit"]
+    assert found(b, Taken("a", 3, P, 1.05)) == [], "under way at the same time"
+    assert found(b, Taken("a", 5, P, 2.0)) == [], "it got it back"
+
+
+def test_in_an_epoch_a_partition_is_assigned_to_one_member() -> None:
+    one, both = frozenset({P}), frozenset({P, Q})
+    a = Told("a", 1, 0.0, 0.1, True, one)
+    assert found(a, Told("a", 1, 1.0, 1.1, False, both), Told("b", 2, 2.0, 2.1, True, one)) == []
+    assert found(a, Told("b", 1, 9.0, 9.1, True, both)) == ["share-twice"]
+    assert found(a, Told("b", 1, 9.0, 9.1, True)) == [], "it is told of nothing"
+
+
 @pytest.mark.parametrize("kind", sorted(GROUP_KINDS))
 def test_a_group_outlives_its_members_and_its_coordinator(kind: str) -> None:
     history = SharingHistory()
+    lasts_s = 4.0 if kind == "member_paused" else 1.0
 
     def observe(world: World) -> None:
         nonlocal history
@@ -58,12 +76,15 @@ def test_a_group_outlives_its_members_and_its_coordinator(kind: str) -> None:
         flushes=False,
         topic_count=1,
         states={},
+        ledger={},
+        has_static_members=False,
+        first_level=2,
         has_group=False,
         has_sharers=True,
         has_transactions=False,
         store_notices_death=True,
         settings=_of_sharers(3, 2),
-        faults=tuple(Fault(3.5 * n, kind, 0.0, 0.5, 1.0) for n in range(1, 4)),
+        faults=tuple(Fault(3.5 * n, kind, 0.0, 0.5, lasts_s) for n in range(1, 4)),
     )
     outcome = run(plan, observe=observe)
 

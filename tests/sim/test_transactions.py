@@ -18,7 +18,8 @@ from odradek.sim.checkers.transactions import (
     Written,
     check_transactions,
 )
-from odradek.sim.plan import TRANSACTION_KINDS, Fault, Plan, _of_transactions, draw
+from odradek.sim.ledger_workload import OWNERS
+from odradek.sim.plan import LEDGER_OWNERS, TRANSACTION_KINDS, Fault, Plan, _of_transactions, draw
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World
 
@@ -122,7 +123,7 @@ def test_logs_hold_one_decision_of_each_transaction_and_nothing_behind_a_fence()
     ) == ["fenced-write"]
 
 
-def plan_with(*faults: Fault) -> Plan:
+def plan_with(*faults: Fault, bumping_owners: int = 0) -> Plan:
     return replace(
         draw(1),
         brokers=3,
@@ -134,9 +135,13 @@ def plan_with(*faults: Fault) -> Plan:
         flushes=False,
         topic_count=1,
         states={},
+        ledger={},
+        has_static_members=False,
+        first_level=2,
         has_group=False,
         has_sharers=False,
         has_transactions=True,
+        bumping_owners=bumping_owners,
         store_notices_death=True,
         settings=_of_transactions(3, 2),
         faults=faults,
@@ -155,8 +160,30 @@ def attempts_of(plan: Plan) -> list[Attempt]:
     return told
 
 
-def test_zombies_take_an_id_from_each_other_and_both_get_on() -> None:
-    attempts = attempts_of(plan_with())
+# How many of the processes are clients of `transaction.version` 2: none, one of two with the same id, all.
+BUMPING = (0, 1, LEDGER_OWNERS)
+
+
+def test_where_each_end_gives_the_next_epoch_no_two_transactions_end_in_one() -> None:
+    def ends(*written: Written) -> list[str]:
+        return [a.name for a in check_transactions(TransactionHistory(written=list(written), all_bump=True))]
+
+    first, second = Written(T, 0, 7, 0, DATA), Written(T, 3, 7, 1, DATA)
+    end = Written(T, 1, 7, 1, COMMIT)
+    assert ends(first, end, Written(T, 2, 7, 1, COMMIT), second, Written(T, 4, 7, 2, ABORT)) == []
+    assert ends(first, end, second, Written(T, 4, 7, 1, COMMIT)) == ["epoch-twice"]
+    assert ends(first, end, Written(T, 2, 7, 1, ABORT)) == ["epoch-twice"]
+    assert found(first, end, second, Written(T, 4, 7, 1, COMMIT)) == [], "of clients below version 2"
+
+
+def test_there_are_as_many_owners_as_a_plan_counts() -> None:
+    assert len(OWNERS) == LEDGER_OWNERS
+    assert {draw(seed).bumping_owners for seed in range(200)} == set(BUMPING)
+
+
+@pytest.mark.parametrize("bumping_owners", BUMPING)
+def test_zombies_take_an_id_from_each_other_and_both_get_on(bumping_owners: int) -> None:
+    attempts = attempts_of(plan_with(bumping_owners=bumping_owners))
     fates = [one.fate for one in attempts]
     assert fates.count("committed") > 50
     assert fates.count("aborted") > 5
@@ -164,8 +191,10 @@ def test_zombies_take_an_id_from_each_other_and_both_get_on() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(TRANSACTION_KINDS))
-def test_transactions_outlive_it(kind: str) -> None:
-    faults = tuple(Fault(3.5 * n, kind, 0.3 * n - 0.3, 0.4, 1.0) for n in range(1, 4))
-    attempts = attempts_of(plan_with(*faults))
+@pytest.mark.parametrize("bumping_owners", BUMPING)
+def test_transactions_outlive_it(kind: str, bumping_owners: int) -> None:
+    lasts_s = 4.0 if kind == "transactional_producer_paused" else 1.0
+    faults = tuple(Fault(3.5 * n, kind, 0.3 * n - 0.3, 0.4, lasts_s) for n in range(1, 4))
+    attempts = attempts_of(plan_with(*faults, bumping_owners=bumping_owners))
     after = max(fault.at_s for fault in faults)
     assert [one for one in attempts if one.fate == "committed" and one.told_s > after]

@@ -15,6 +15,7 @@ from odradek.model.error_codes import RETRIABLE, ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.api_keys import APIS
 from odradek.protocol.messages import (
+    api_versions,
     create_partitions,
     create_topics,
     metadata,
@@ -125,6 +126,23 @@ class SimClient:
                             p.leader_epoch,
                         )
             return
+
+    async def finalised(self, feature: str) -> int:
+        """The level in force, as some broker says that has heard of it."""
+        request = api_versions.ApiVersionsRequest(
+            client_software_name="odradek-sim", client_software_version="1"
+        )
+        while True:
+            for address in list(self.brokers.values()):
+                try:
+                    answer = await self.ask(address, request)
+                except RequestFailed:
+                    continue
+                if answer.finalized_features_epoch >= 0:
+                    levels = {row.name: row.max_version_level for row in answer.finalized_features}
+                    return int(levels.get(feature, 0))
+            await asyncio.sleep(RETRY_S)
+            await self.refresh([])
 
     async def leader_of(
         self, partition: TopicPartition, until: float = math.inf

@@ -8,7 +8,7 @@ sends again may stand twice, once for each of them, and no more often.
 from odradek.sim import targets
 from odradek.sim.client_process import ClientProcess
 from odradek.sim.plan import Fault
-from odradek.sim.workload import ConsumerProcess, Workload
+from odradek.sim.workload import ConsumerProcess, MemberProcess, SharerProcess, Workload
 from odradek.sim.world import SimBroker, World
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -129,6 +129,46 @@ def member_killed(world: World, fault: Fault) -> bool:
     return True
 
 
+def member_paused(world: World, fault: Fault) -> bool:
+    """It stands still, as at SIGSTOP, and goes on where it was: for the group it may have been gone, and another one has what
+    it read."""
+    workload = _workload(world)
+    if workload is None:
+        return False
+    members: list[MemberProcess | SharerProcess] = [*workload.members, *workload.sharers]
+    running = [member for member in members if member.is_running]
+    if not running:
+        return False
+    member = running[int(fault.target * len(running))]
+    world.note(f"{type(member).__name__} {member.number} stands still for {fault.lasts_s:.3f} s")
+    member.pause(fault.lasts_s)
+    if isinstance(member, MemberProcess) and workload.plan.has_static_members:
+        _takes_its_place(world, workload, member.number, fault)
+    return True
+
+
+def _takes_its_place(world: World, workload: Workload, number: int, fault: Fault) -> None:
+    """Of a static member that stands still: another process with its instance, for as long again. When it goes on it is fenced
+    by that."""
+    successor = MemberProcess(workload, number)
+    _back_after(world, workload, successor, fault.lasts_s * fault.amount)
+    targets.later(world, 2 * fault.lasts_s, successor.kill)
+
+
+def members_come_and_go(world: World, fault: Fault) -> bool:
+    """Each of them has the group share out anew, once when it comes and once when it is gone."""
+    workload = _workload(world)
+    if workload is None or not (workload.members or workload.sharers):
+        return False
+    kind: type[MemberProcess] | type[SharerProcess] = MemberProcess if workload.members else SharerProcess
+    first = 10 * (1 + len(world.notes))
+    newcomers = [kind(workload, first + number) for number in range(2 + int(fault.amount * 3))]
+    for number, newcomer in enumerate(newcomers):
+        _back_after(world, workload, newcomer, number * fault.lasts_s / 10)
+        targets.later(world, fault.lasts_s * (1 + number / 10), newcomer.kill)
+    return True
+
+
 def kill_coordinator(world: World, fault: Fault) -> bool:
     """The broker that leads the group's partition of `__consumer_offsets`, while members are at it."""
     brokers = [b for b in targets.serving(world) if _leads_offsets(b)]
@@ -149,5 +189,12 @@ def _leads_offsets(broker: SimBroker) -> bool:
 
 
 TABLE = targets.table_of(
-    producer_killed, producer_restarts, consumer_killed, clients_reconnect, member_killed, kill_coordinator
+    producer_killed,
+    producer_restarts,
+    consumer_killed,
+    clients_reconnect,
+    member_killed,
+    member_paused,
+    members_come_and_go,
+    kill_coordinator,
 )

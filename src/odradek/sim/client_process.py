@@ -42,5 +42,17 @@ class ClientProcess:
             self.host.kill()
             self.workload.world.network.host_killed(self.host)
 
+    def pause(self, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT after `seconds`. Its connections stay open, and what comes over them is read when it goes on."""
+        assert self.host is not None
+        self.host.pause(self.workload.world.loop.time() + seconds)
+
+    def go_on(self) -> None:
+        """SIGCONT, if it stands still."""
+        loop = self.workload.world.loop
+        if self.host is not None and self.host.paused_until > loop.time():
+            self.host.pause(loop.time())
+            loop.go_on(self.host)
+
     async def live(self, host: Host) -> None:
         raise NotImplementedError

@@ -24,7 +24,7 @@ class CoordinatorClient:
     async def ask(self, message: Any, version: int | None = None) -> Any:
         """RequestFailed: nobody can say what came of it."""
         try:
-            return await self._client.ask(await self._found(), message, version)
+            return await self._client.ask(await self.found(), message, version)
         except RequestFailed:
             self._coordinator = None
             raise
@@ -32,7 +32,12 @@ class CoordinatorClient:
     def moved(self) -> None:
         self._coordinator = None
 
-    async def _found(self) -> Address:
+    @property
+    def coordinator(self) -> Address | None:
+        """None: nobody that is known."""
+        return self._coordinator
+
+    async def found(self) -> Address:
         request = find_coordinator.FindCoordinatorRequest(key_type=self._kind, coordinator_keys=[self._name])
         while self._coordinator is None:
             await self._client.refresh([])

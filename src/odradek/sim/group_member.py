@@ -2,7 +2,8 @@
 their coordinator again when it moves. What they were told stands in a `GroupHistory`.
 
 A member asks for the offset of a partition before it goes on from there, and commits only what is larger. After a commit of
-which nobody told how it ended it joins anew: the next generation fences what may still be on its way.
+which nobody told how it ended it joins anew: the next generation fences what may still be on its way. One that stood still
+commits before it asks whether it still is a member (`commits_next`), as one does whose heartbeats are another thread's.
 """
 
 import asyncio
@@ -19,18 +20,23 @@ from odradek.protocol.messages import (
     offset_fetch,
     sync_group,
 )
-from odradek.sim.checkers.groups import Committed, Fetched, GroupHistory, Joined
-from odradek.sim.client import RETRY_S, RequestFailed, SimClient
+from odradek.sim.checkers.groups import Committed, Fetched, GroupHistory, HandedOut, Joined, Term
+from odradek.sim.client import RETRY_S, Address, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, CoordinatorClient
 
 GROUP = "readers"
 PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
 SESSION_MS, REBALANCE_MS = 2_000, 2_000
 BETWEEN_COMMITS_S = 0.3
+IDENTIFIER = len("-00000000-0000-0000-0000-000000000000")  # behind the instance in a static member's id
 
 
 class _Anew(Exception):
     """The member has to join again."""
+
+
+class _Replaced(Exception):
+    """Another process has its instance."""
 
 
 class GroupClient(CoordinatorClient):
@@ -74,8 +80,15 @@ class GroupMember:
         history: GroupHistory,
         partitions: list[TopicPartition],
         is_over: Callable[[], bool],
+        term_of: Callable[[Address | None], Term | None],
+        *,
+        instance: str | None = None,
     ) -> None:
-        """`partitions`: what the group reads, of which there may be more from time to time. Until `is_over`."""
+        """`partitions`: what the group reads, of which there may be more from time to time. Until `is_over`. `term_of`: of the
+        coordinator at an address, for the history alone. `instance`: it is static (KIP-345), and the history names it by that."""
+        self._instance = instance
+        self._term_of = term_of
+        self.commits_next = False
         self._partitions = partitions
         self._is_over = is_over
         self._group = GroupClient(client)
@@ -83,6 +96,9 @@ class GroupMember:
         self._history = history
         self._member = ""
         self._generation = -1
+        self._last: tuple[int, TopicPartition, int] | None = (
+            None  # acknowledged: generation, partition, offset
+        )
 
     async def live(self) -> None:
         while not self._is_over():
@@ -90,7 +106,10 @@ class GroupMember:
                 await self._take_part()
             except _Anew:
                 await asyncio.sleep(RETRY_S)
-        await self._leave()
+            except _Replaced:
+                return
+        if self._instance is None:  # the others go when their session ends
+            await self._leave()
 
     async def _ask(self, message: Any) -> Any:
         try:
@@ -98,9 +117,17 @@ class GroupMember:
         except RequestFailed:
             raise _Anew from None
 
+    async def _ask_in_term(self, message: Any) -> tuple[Any, Term | None]:
+        """And the term of the coordinator that answered; None: it may have been another one."""
+        before = self._term_of(await self._group.found())
+        answer = await self._ask(message)
+        return answer, before if before == self._term_of(self._group.coordinator) else None
+
     def _judge(self, code: int) -> None:
         if code == ErrorCode.NONE:
             return
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            raise _Replaced
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._member = ""
         elif code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
@@ -110,6 +137,7 @@ class GroupMember:
     async def _take_part(self) -> None:
         """One generation."""
         share = await self._share()
+        await self._commit_late()
         positions = None
         while positions is None:
             asked_s = self._group.now_s
@@ -120,7 +148,9 @@ class GroupMember:
         for partition, offset in positions.items():
             self._history.events.append(Fetched(partition, offset, asked_s, self._group.now_s))
         while not self._is_over():
-            await self._beat()
+            if not self.commits_next:
+                await self._beat()
+            self.commits_next = False
             for partition in share:
                 positions[partition] = max(positions[partition], 0) + 1
                 await self._commit(partition, positions[partition])
@@ -129,12 +159,13 @@ class GroupMember:
     async def _share(self) -> list[TopicPartition]:
         """Joined, and the partitions that are this member's in the new generation."""
         asked_s = self._group.now_s
-        joined = await self._ask(
+        joined, term = await self._ask_in_term(
             join_group.JoinGroupRequest(
                 group_id=GROUP,
                 session_timeout_ms=SESSION_MS,
                 rebalance_timeout_ms=REBALANCE_MS,
                 member_id=self._member,
+                group_instance_id=self._instance,
                 protocol_type=PROTOCOL_TYPE,
                 protocols=[join_group.JoinGroupRequestProtocol(name=PROTOCOL, metadata=self._name.encode())],
             )
@@ -144,7 +175,20 @@ class GroupMember:
             raise _Anew
         self._judge(joined.error_code)
         self._member, self._generation = joined.member_id, joined.generation_id
-        members = sorted(member.member_id for member in joined.members)  # of the leader alone
+        # Of the leader alone. One that took its place in a generation that stands is told them, and shares nothing out.
+        members = sorted(member.member_id for member in joined.members)
+        to_share_out = [] if joined.skip_assignment else members
+        if term is not None:
+            handed_out = HandedOut(
+                term,
+                joined.generation_id,
+                self._named(joined.leader),
+                self._named(joined.member_id),
+                frozenset(map(self._named, members)),
+                asked_s,
+                self._group.now_s,
+            )
+            self._history.handed_out.append(handed_out)
         numbers = range(len(self._partitions))
         synced_s = self._group.now_s
         synced = await self._ask(
@@ -152,14 +196,15 @@ class GroupMember:
                 group_id=GROUP,
                 generation_id=self._generation,
                 member_id=self._member,
+                group_instance_id=self._instance,
                 protocol_type=PROTOCOL_TYPE,
                 protocol_name=PROTOCOL,
                 assignments=[
                     sync_group.SyncGroupRequestAssignment(
                         member_id=member,
-                        assignment=bytes(n for n in numbers if n % len(members) == index),
+                        assignment=bytes(n for n in numbers if n % len(to_share_out) == index),
                     )
-                    for index, member in enumerate(members)
+                    for index, member in enumerate(to_share_out)
                 ],
             )
         )
@@ -169,8 +214,8 @@ class GroupMember:
         self._history.events.append(
             Joined(
                 joined.generation_id,
-                joined.leader,
-                joined.member_id,
+                self._named(joined.leader),
+                self._named(joined.member_id),
                 asked_s,
                 self._group.now_s,
                 synced_s,
@@ -181,28 +226,53 @@ class GroupMember:
 
     async def _beat(self) -> None:
         answer = await self._ask(
-            heartbeat.HeartbeatRequest(group_id=GROUP, generation_id=self._generation, member_id=self._member)
+            heartbeat.HeartbeatRequest(
+                group_id=GROUP,
+                generation_id=self._generation,
+                member_id=self._member,
+                group_instance_id=self._instance,
+            )
         )
         self._judge(answer.error_code)
 
+    async def _commit_late(self) -> None:
+        """The application's thread is still at what it read in the generation before, and commits that as of then."""
+        if self._last is None or self._last[0] == self._generation:
+            return
+        generation, partition, offset = self._last
+        await self._try_to_commit(partition, offset, generation)
+
     async def _commit(self, partition: TopicPartition, offset: int) -> None:
+        code = await self._try_to_commit(partition, offset, self._generation)
+        if code == ErrorCode.NONE:
+            self._last = self._generation, partition, offset
+        self._judge(code)
+
+    async def _try_to_commit(self, partition: TopicPartition, offset: int, generation: int) -> int:
         asked_s = self._group.now_s
         row = offset_commit.OffsetCommitRequestPartition(
             partition_index=partition.partition, committed_offset=offset, committed_metadata=self._name
         )
-        answer = await self._ask(
+        answer, term = await self._ask_in_term(
             offset_commit.OffsetCommitRequest(
                 group_id=GROUP,
-                generation_id_or_member_epoch=self._generation,
+                generation_id_or_member_epoch=generation,
                 member_id=self._member,
+                group_instance_id=self._instance,
                 topics=[offset_commit.OffsetCommitRequestTopic(name=partition.topic, partitions=[row])],
             )
         )
-        code = answer.topics[0].partitions[0].error_code
+        code = int(answer.topics[0].partitions[0].error_code)
         if code == ErrorCode.NONE:
             told_s = self._group.now_s
-            self._history.events.append(Committed(partition, offset, asked_s, told_s, self._generation))
-        self._judge(code)
+            self._history.events.append(
+                Committed(partition, offset, asked_s, told_s, generation, self._named(self._member), term)
+            )
+        return code
+
+    def _named(self, member_id: str) -> str:
+        """As the history names it. Who takes a static member's place has another id behind the same instance."""
+        return member_id if self._instance is None else member_id[:-IDENTIFIER]
 
     async def _leave(self) -> None:
         """Once, whether it is heard or not: else its session ends later."""

@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 
+from odradek.model.features import TRANSACTION_VERSION
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Value
 from odradek.sim.checkers.transactions import (
@@ -39,6 +40,7 @@ ABORTS, STANDS_STILL = 0.1, 0.05
 STANDS_STILL_S = 1.5 * TIMEOUT_MS / 1000
 # From a cluster at rest: to take an id over and commit, with a client that has heard of nobody yet.
 PROMPT_S = 10.0
+BUMPING_LEVEL = 2  # of `transaction.version`
 
 
 class LedgerProcess(ClientProcess):
@@ -71,10 +73,13 @@ class LedgerProcess(ClientProcess):
         """Until another one takes it."""
         ledger, name = self._ledger, self.transactional_id
         producer = ledger.producer(client, name)
+        knows_version_2 = self.number < self.workload.plan.bumping_owners
         while not self.workload.is_over:
             await producer.take_over()
             number = await ledger.position(client, name)
             while not (self.workload.is_over or producer.is_in_doubt):
+                if knows_version_2 and not producer.bumps:
+                    producer.bumps = await is_version_2_in_force(client)
                 number += 1
                 attempt = ledger.begin(name, number, draws.sample(PARTITIONS, draws.choice((1, 2, 3))))
                 stands_still = draws.random() < STANDS_STILL
@@ -90,6 +95,10 @@ class LedgerProcess(ClientProcess):
                 await asyncio.sleep(max(self.workload.plan.pause_between_sends_s, 0.1))
 
 
+async def is_version_2_in_force(client: SimClient) -> bool:
+    return await client.finalised(TRANSACTION_VERSION) >= BUMPING_LEVEL
+
+
 async def carry_out(
     producer: TransactionalProducer,
     attempt: Attempt,
@@ -101,8 +110,7 @@ async def carry_out(
     """Fenced: somebody else has the id; the attempt says what became of it in any case."""
     try:
         await producer.add(attempt.values)
-        for partition, values in attempt.values.items():
-            await producer.send(partition, list(values))
+        await producer.send_all(attempt.values)
         await asyncio.sleep(stands_still_s)
         await producer.send_offset(POSITION, attempt.number)
     except Refused:
@@ -135,7 +143,9 @@ class Ledger:
     def __init__(self, workload: Workplace) -> None:
         self.world = workload.world
         self._workload = workload
-        self.history = TransactionHistory()
+        plan = workload.plan
+        all_bump = plan.bumping_owners == len(OWNERS) and plan.first_level >= BUMPING_LEVEL
+        self.history = TransactionHistory(all_bump=all_bump)
         self.producers = [LedgerProcess(workload, self, number) for number in range(len(OWNERS))]
         self.readers = [ReaderProcess(workload, self, partition) for partition in PARTITIONS]
         self.moves = 0  # of coordinators, under way
@@ -221,6 +231,7 @@ class Ledger:
         async def commit(name: str) -> None:
             client = await self.connected()
             producer = self.producer(client, name)
+            producer.bumps = self._workload.plan.bumping_owners > 0 and await is_version_2_in_force(client)
             await producer.take_over()
             attempt = self.begin(name, 1 + await self.position(client, name), PARTITIONS)
             await carry_out(producer, attempt, self.world)

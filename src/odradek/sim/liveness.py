@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from odradek.advisor.explain_replication import why_partition
 from odradek.model.ids import TopicPartition
+from odradek.sim.checkers.groups import Committed, Joined
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.consumer import SimConsumer
 from odradek.sim.loop import Host
@@ -23,6 +24,9 @@ LAG_TIMES = 1.6
 # Of a send to a quiescent cluster with acks=all, and of a poll that waits for it: a round trip to every follower, and one
 # attempt more for a client that has not heard who leads.
 PROMPT_S = 5.0
+# Of members that come back at once: those they were before may hold up a rebalance until their sessions are over.
+GROUP_PROMPT_S = 15.0
+SESSIONS_END_S = 5.0  # of static members, who do not leave, and what their groups write of it
 MOST_EXPLAINED = 3
 
 
@@ -73,6 +77,39 @@ def goes_on(world: World, workload: "Workload", host: Host) -> None:
     world.run_while(
         lambda: len(woken) < len(partitions), PROMPT_S, f"a poll that waits sees a record of {missing}"
     )
+
+
+def groups_go_on(world: World, workload: "Workload") -> None:
+    """Their members come back, all of them. NotInTime, if they do not have every partition between them, soon, and commit."""
+    processes = [*workload.members, *workload.sharers]
+    if not processes:
+        return
+    since_s = world.loop.time()
+    for process in processes:
+        process.kill()
+    workload.are_groups_over = False
+    for process in processes:
+        process.start()
+    partitions = frozenset(workload.partitions)
+
+    def is_shared_out() -> bool:
+        told = [e for e in workload.group_history.events if e.asked_s > since_s]
+        latest = max((e.generation for e in told if isinstance(e, Joined)), default=-1)
+        shares = [e.share for e in told if isinstance(e, Joined) and e.generation == latest]
+        committed = {e.topic_partition for e in told if isinstance(e, Committed) and e.generation == latest}
+        return frozenset[TopicPartition]().union(*shares) >= partitions and committed >= partitions
+
+    def is_owned() -> bool:
+        return len({shared for sharer in workload.sharers for shared in sharer.owned}) >= len(partitions)
+
+    if workload.members:
+        world.run_while(
+            lambda: not is_shared_out(), GROUP_PROMPT_S, "a group shares all partitions out, and commits"
+        )
+    if workload.sharers:
+        world.run_while(lambda: not is_owned(), GROUP_PROMPT_S, "a group of KIP-848 owns all partitions")
+    workload.are_groups_over = True
+    world.run_for(SESSIONS_END_S)
 
 
 # --- why

@@ -19,6 +19,7 @@ from odradek.sim.world import SimBroker, World
 
 # Whoever waits for a task is told in a later turn, and a turn may be late: so long a failure may go unasked.
 GRACE_S = 1.0
+OURS = "a mistake of ours"
 
 
 class Mistake(NamedTuple):
@@ -54,9 +55,12 @@ class Mistakes(logging.Handler):
         self._check_failed_tasks(grace_s)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """The handler of the package's logger: what is said with a trace was not expected."""
+        """The handler of the package's logger: what is said with a trace was not expected. A room without logging has its own
+        in its text (a coordinator that is loaded again, because it cannot trust what it remembers)."""
         if record.exc_info and record.exc_info[1] is not None:
             self.found.append(Mistake(record.getMessage(), record.exc_info[1]))
+        elif OURS in record.getMessage():
+            self.found.append(Mistake(record.getMessage(), None))
 
     def _stopped(self, broker: SimBroker, error: BaseException) -> None:
         if not isinstance(error, OdradekError):

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from odradek.model.features import HIGHEST_LEVELS, TRANSACTION_VERSION
+
 
 class Fault(NamedTuple):
     """`kind` names a function of `faults`; `target` and `amount` are drawn numbers it interprets."""
@@ -129,23 +131,28 @@ CLEANER_KINDS: dict[str, tuple[str, int, float, float]] = {
 # Of seeds with a group of consumers, each drawn by itself.
 GROUP_KINDS: dict[str, tuple[str, int, float, float]] = {
     "member_killed": ("F31", 3, 0.1, 4.0),
+    "member_paused": ("F31", 3, 0.3, 8.0),
+    "members_come_and_go": ("F31", 1, 0.3, 4.0),
     "kill_coordinator": ("F31", 2, 0.5, 5.0),
 }
 # Of seeds with transactions (`transaction_faults`), each drawn by itself.
 TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
     "transactional_producer_killed": ("F28", 3, 0.1, 3.0),
+    "transactional_producer_paused": ("F28", 3, 0.3, 6.0),
     "kill_transaction_coordinator": ("F28", 2, 0.5, 4.0),
     "move_transaction_coordinator": ("F28", 2, 0.0, 0.0),
     "slow_coordinator_load": ("F28", 2, 0.5, 4.0),
 }
+# Of a release that gives way to the next (`rolling`): in one of eight seeds, once.
+RELEASE_KINDS: dict[str, tuple[str, int, float, float]] = {"roll": ("F30", 1, 0.0, 0.0)}
 TABLES = (
     KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
-    TRANSACTION_KINDS,
+    TRANSACTION_KINDS, RELEASE_KINDS,
 )  # fmt: skip
 ALL_KINDS = frozenset().union(*TABLES)
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
 CLASSES: dict[str, frozenset[str]] = {
-    "processes": frozenset({"F1", "F2", "F3", "F4", "F5"}),
+    "processes": frozenset({"F1", "F2", "F3", "F4", "F5", "F30"}),
     "links": frozenset({"F6", "F7", "F8", "F9", "F10"}),
     "requests": frozenset({"F11"}),
     "store": frozenset({"F12", "F13"}),
@@ -158,6 +165,7 @@ CLASSES: dict[str, frozenset[str]] = {
 TOPICS = ("orders", "returns", "stock")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COMPACTED = "states"  # beside these
+LEDGER_OWNERS = 3  # processes that have a transactional id (`ledger_workload`)
 QUIET_SHARE = 0.25  # of the time of every seed
 # May lose acknowledged records, with everybody's consent: few seeds, so that most can demand everything.
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
@@ -200,8 +208,17 @@ class Plan:
     codec: str = "none"
     topic_count: int = 1
     has_group: bool = False  # of consumers that commit
+    has_static_members: bool = (
+        False  # of that group: who takes the place of one that died is the same for it (KIP-345)
+    )
     has_sharers: bool = False  # a group of KIP-848
     has_transactions: bool = False
+    # Settings of the topic they write to, if it is compacted.
+    ledger: dict[str, str] = field(default_factory=dict)
+    # So many of its processes, the first ones, are clients of `transaction.version` 2.
+    bumping_owners: int = 0
+    # Of `transaction.version`, when the cluster was made: below the highest by the release before this one.
+    first_level: int = HIGHEST_LEVELS[TRANSACTION_VERSION]
     fetch_bytes: int = 1 << 20  # of a partition, at most, in one answer to a consumer
     states: dict[str, str] = field(
         default_factory=dict
@@ -314,7 +331,10 @@ def draw(seed: int) -> Plan:
     if has_transactions:
         settings.update(_of_transactions(replication_factor, min_insync_replicas))
         faults += _by_themselves(TRANSACTION_KINDS, seed, duration_s, 0.5)
-    if states:
+    rolls, first_level = _release(seed, duration_s)
+    faults += rolls
+    ledger = _ledger(seed) if has_transactions else {}
+    if states or ledger:
         faults += _by_themselves(CLEANER_KINDS, seed, duration_s, 0.5)
     partitions, producers = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 3))
     is_idempotent = acks == -1 and rng.random() < 0.9
@@ -337,8 +357,12 @@ def draw(seed: int) -> Plan:
         reads_from_replicas=random.Random(f"readers-{seed}").random() < 0.3,
         states=states,
         has_group=has_group,
+        has_static_members=has_group and random.Random(f"static-{seed}").random() < 1 / 3,
         has_sharers=has_sharers,
         has_transactions=has_transactions,
+        first_level=first_level,
+        bumping_owners=_bumping_owners(seed) if has_transactions else 0,
+        ledger=ledger,
         fetch_bytes=random.Random(f"fetches-{seed}").choice((1 << 20,) * 3 + (250,)),
         **_producers(seed, is_idempotent=is_idempotent),
     )
@@ -406,6 +430,36 @@ def _of_transactions(replication_factor: int, min_insync_replicas: int) -> dict[
         "transaction.state.log.segment.bytes": "2000",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     }
+
+
+def _ledger(seed: int) -> dict[str, str]:
+    """One of three is compacted. Every record has a key of its own, so what is read under read_committed stays."""
+    rng = random.Random(f"ledger-{seed}")
+    if rng.random() >= 1 / 3:
+        return {}
+    return {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(rng.choice((400, 1_000, 3_000))),
+        "min.cleanable.dirty.ratio": "0.01",
+        "delete.retention.ms": str(rng.choice((0, 500, 3_000))),
+    }
+
+
+def _release(seed: int, duration_s: float) -> tuple[list[Fault], int]:
+    """In one of eight seeds all brokers are rolled; two of three of these were made by the release before."""
+    rng = random.Random(f"release-{seed}")
+    highest = HIGHEST_LEVELS[TRANSACTION_VERSION]
+    if rng.random() >= 1 / 8:
+        return [], highest
+    return [Fault(rng.uniform(0.2, 0.6 * duration_s), "roll", 0.0, 0.0)], rng.choice(
+        (0, highest - 1, highest)
+    )
+
+
+def _bumping_owners(seed: int) -> int:
+    """Of transactional ids. In half of the seeds that have them somebody is: all of them, or one of the two that have an id in
+    turns, so that it is ended in both ways."""
+    return random.Random(f"bumping-{seed}").choice((0, 0, 0, 1, LEDGER_OWNERS, LEDGER_OWNERS))
 
 
 def _producers(seed: int, *, is_idempotent: bool) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.model.features import HIGHEST_LEVELS, TRANSACTION_VERSION
 from odradek.model.settings import BrokerSettings, TopicSettings
-from odradek.sim.plan import ALL_KINDS, CODECS, TOPICS, Fault, Plan
+from odradek.sim.plan import ALL_KINDS, CODECS, LEDGER_OWNERS, TOPICS, Fault, Plan
 
 # Rises with every change after which an older file would mean something else.
 VERSION = 1
@@ -29,6 +30,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     "pause_between_sends_s": (0.001, 60.0),
     "duration_s": (0.1, 600.0),
     "in_flight": (1, 5),
+    "bumping_owners": (0, LEDGER_OWNERS),
+    "first_level": (0, HIGHEST_LEVELS[TRANSACTION_VERSION]),
     "topic_count": (1, len(TOPICS)),
     "fetch_bytes": (1, 1 << 20),
 }
@@ -92,9 +95,10 @@ def _plan(found: dict[str, Any]) -> Plan:
             f"{plan.min_insync_replicas}: each is to be no larger than the one before"
         )
     try:
-        TopicSettings(BrokerSettings(plan.settings), plan.states)
+        for of_topic in (plan.states, plan.ledger):
+            TopicSettings(BrokerSettings(plan.settings), of_topic)
     except ConfigurationError as error:
-        raise Unusable(f"'settings' or 'states': {error}") from error
+        raise Unusable(f"'settings', 'states' or 'ledger': {error}") from error
     return plan
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.log.memory_files import Crashed as DiedInTheMidst
 from odradek.model.ids import TopicPartition
-from odradek.sim import faults, liveness
+from odradek.sim import faults, liveness, rolling
 from odradek.sim.administration import Administration
 from odradek.sim.burden import burdens
 from odradek.sim.checkers import replicas
@@ -30,6 +30,7 @@ from odradek.sim.checkers.quiescence import unsettled
 from odradek.sim.checkers.sharers import check_sharing
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.client import RETRY_S
+from odradek.sim.coordinator_memory import forgetful
 from odradek.sim.group_member import GroupClient
 from odradek.sim.ledger import LEDGER, PARTITIONS
 from odradek.sim.loop import Host
@@ -58,6 +59,7 @@ TOPIC = TOPICS[0]
 # As a broker's process has them: what a world makes lives to its end, and is let go at once then.
 GC_THRESHOLDS = (50_000, 50, 100)
 CHECK_EVERY_S = 0.25
+ATTEMPTS = 5
 AGAIN_S = 0.5
 LIVENESS_S = 180.0
 STAYS_S = 3.0  # the controller may be moving leaders to where they belong just then
@@ -258,6 +260,8 @@ class _Run:
 
     def _start(self) -> None:
         world, plan = self.world, self.plan
+        if plan.first_level < rolling.HIGHEST:
+            rolling.begin_with_the_release_before(world, plan.first_level)
         world.start()
         self.client = self.workload.client()
         configs = {
@@ -281,8 +285,11 @@ class _Run:
                 for topic in plan.all_topics
             ]
             if plan.has_transactions:
+                of_ledger = {**configs, **plan.ledger}
                 errors.append(
-                    await self.client.create_topic(LEDGER, len(PARTITIONS), plan.replication_factor, configs)
+                    await self.client.create_topic(
+                        LEDGER, len(PARTITIONS), plan.replication_factor, of_ledger
+                    )
                 )
             return max(errors)
 
@@ -309,8 +316,9 @@ class _Run:
                     insort(to_come, (plan.not_quiet(at_s + AGAIN_S), fault))
 
     def _heal(self) -> None:
-        self.workload.is_over = True
+        self.workload.is_over = self.workload.are_groups_over = True
         self.world.heal_all()
+        self.workload.go_on()
         if self.workload.ledger is not None and self.plan.has(CLOCKS):
             self.workload.ledger.take_over_all(self.client_host)
 
@@ -322,6 +330,7 @@ class _Run:
         self._be_idle(liveness.quiet_s(world))
         self._come_to_rest(within_s=STAYS_S)
         liveness.goes_on(world, self.workload, self.client_host)
+        liveness.groups_go_on(world, self.workload)
         if self.workload.ledger is not None:
             self.workload.ledger.goes_on(self.client_host)
         self._come_to_rest(within_s=STAYS_S)
@@ -330,11 +339,21 @@ class _Run:
         found += would_not_restart(world)
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
+        self._coordinators_remember()
         self._read_everything()
         found = self._judge()
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
         self._be_idle(IDLE_S)
+
+    def _coordinators_remember(self) -> None:
+        """The end of a session writes to a log at any time, so it is looked again."""
+        for _ in range(ATTEMPTS):
+            found = list(forgetful(self.world))
+            if not found:
+                return
+            self._advance_to(self.world.loop.time() + CHECK_EVERY_S)
+        raise Broken(CORRECTNESS, str(found[0]), found)
 
     def _be_idle(self, seconds: float) -> None:
         """Time passes in which nothing is to happen."""
@@ -436,6 +455,8 @@ class _Run:
         found = [f"{sending} sends are"] if sending and self.world.is_ready() else []
         if self.workload.ledger is not None:
             found += self.workload.ledger.unfinished()
+        if self.world.roll is not None:
+            found += self.world.roll.unfinished()
         administration = self.world.administration
         if administration is not None and administration.working:
             found.append(f"{administration.working} actions of administrators are")

@@ -1,5 +1,5 @@
 """Members of a group of KIP-848 (ConsumerGroupHeartbeat): they join, own what they are assigned, let go of it when they are
-told to, say so, and leave. What they were told and held stands in a `SharingHistory`.
+told to, commit, say so, and leave. What they were told and held stands in a `SharingHistory`.
 
 A request without an answer may still be carried out, and says less than what its member has taken since. So what a member
 takes within `IN_DOUBT_S` of one, and did not name in it, is not judged: Apache's protocol has the same gap.
@@ -15,13 +15,19 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from odradek.sim.checkers.sharers import Held, Shared, SharingHistory, Told
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.sim.checkers.sharers import Held, Shared, SharingHistory, Taken, Told
 from odradek.sim.client import RETRY_S, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, CoordinatorClient
 
 GROUP = "sharers"
 SESSION_MS, INTERVAL_MS, REBALANCE_MS = 2_000, 300, 3_000
 IN_DOUBT_S = 30.0
+BEATS_A_COMMIT = 3
 JOIN, LEAVE = 0, -1
 REJOINS = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
@@ -39,6 +45,7 @@ class Sharer:
         topics: list[str],
         is_over: Callable[[], bool],
     ) -> None:
+        self._client = client
         self._group = CoordinatorClient(client, GROUP, OF_GROUPS)
         self._name = name
         self._history = history
@@ -51,10 +58,17 @@ class Sharer:
         self._is_full = True  # the next request says everything
         self._lease_s = 0.0  # how long the coordinator keeps the session at least
         self._in_doubt_until_s = 0.0
+        self._beats = 0
+        self.commits_next = False  # it stood still, and commits before it asks whether it still is a member
 
     async def live(self) -> None:
         while not self._is_over():
-            await self._beat()
+            if not self.commits_next:
+                await self._beat()
+            self._beats += 1
+            if self.commits_next or not self._beats % BEATS_A_COMMIT:
+                self.commits_next = False
+                await self._commit()
             await asyncio.sleep(INTERVAL_MS / 1000)
         self.give_up()
         try:
@@ -63,6 +77,10 @@ class Sharer:
             )
         except RequestFailed:
             return  # its session ends by itself
+
+    @property
+    def owned(self) -> frozenset[Shared]:
+        return frozenset(self._owned)
 
     def give_up(self) -> None:
         """It owns nothing from now on."""
@@ -90,6 +108,28 @@ class Sharer:
             self._group.moved()
             await asyncio.sleep(RETRY_S)
 
+    async def _commit(self) -> None:
+        """Of one partition that is its own. How it ends concerns the history alone: the next heartbeat tells what it is."""
+        names = {topic_id: name for name, topic_id in self._client.topic_ids.items()}
+        own = sorted(shared for shared in self._owned if shared not in self._unsure and shared[0] in names)
+        asked_s, epoch = self._group.now_s, self._epoch
+        if not own or epoch == JOIN or asked_s < self._in_doubt_until_s:
+            return
+        shared = own[self._beats % len(own)]
+        row = OffsetCommitRequestPartition(partition_index=shared[1], committed_offset=int(asked_s * 1000))
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=epoch,
+            member_id=self._name,
+            topics=[OffsetCommitRequestTopic(name=names[shared[0]], partitions=[row])],
+        )
+        try:
+            answer = await self._group.ask(request)
+        except RequestFailed:
+            return
+        if answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
+            self._history.taken.append(Taken(self._name, epoch, shared, asked_s))
+
     def _request(self) -> ConsumerGroupHeartbeatRequest:
         joins = self._epoch == JOIN
         says_all = joins or self._is_full
@@ -111,7 +151,12 @@ class Sharer:
 
     def _told(self, answer: ConsumerGroupHeartbeatResponse, asked_s: float, *, is_join: bool) -> None:
         now_s = self._group.now_s
-        self._history.told.append(Told(self._name, answer.member_epoch, asked_s, now_s, is_join))
+        assigned = frozenset(
+            (topic.topic_id, number)
+            for topic in (answer.assignment.topic_partitions if answer.assignment is not None else [])
+            for number in topic.partitions
+        )
+        self._history.told.append(Told(self._name, answer.member_epoch, asked_s, now_s, is_join, assigned))
         self._epoch = answer.member_epoch
         self._is_full = False
         if now_s > self._lease_s:  # it may have been without its partitions in between
@@ -122,11 +167,6 @@ class Sharer:
         self._lease_s = asked_s + SESSION_MS / 1000
         if answer.assignment is None:
             return
-        assigned = {
-            (topic.topic_id, number)
-            for topic in answer.assignment.topic_partitions
-            for number in topic.partitions
-        }
         for shared in [one for one in self._owned if one not in assigned]:
             self._let_go(shared)
         for shared in sorted(assigned):

@@ -13,10 +13,12 @@ from odradek.sim.loop import NOBODY, Host, SimLoop, current_host, wake
 from odradek.sim.lost_watches import Armed, arm_again, armed
 from odradek.store import loop_beat
 from odradek.store.api import (
+    Applied,
     ConditionalOps,
     Fence,
     OnSession,
     OnWatch,
+    Op,
     SessionState,
     StoreUnavailable,
     WriteAnswer,
@@ -41,6 +43,7 @@ class StoreLink:
         self.answers_take_s = 0.0  # on top of the usual delay
         self.calls_take_s = 0.0  # likewise, before they take effect
         self.on_written: Callable[[], None] | None = None  # a write took effect, and is not answered yet
+        self.as_written: Callable[[Op], Op] | None = None  # what a process of another release writes instead
         self.sessions: list[MemorySession] = []
         self._losses = 0  # how often it has lost touch with the store
         self._forgotten: dict[int, Armed] = {}  # session id -> the watches that went with the connection
@@ -192,6 +195,10 @@ class HostSession:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
+
+    async def multi(self, ops: Sequence[Op]) -> list[Applied]:
+        as_written = self._link.as_written
+        return await self._session.multi(ops if as_written is None else [as_written(op) for op in ops])
 
     async def write(self, writes: Sequence[ConditionalOps], fence: Fence | None) -> list[WriteAnswer]:
         """With ZooKeeper each write is a transaction of its own, one behind the other on one connection: whoever

@@ -35,6 +35,19 @@ def transactional_producer_killed(world: World, fault: Fault) -> bool:
     return True
 
 
+def transactional_producer_paused(world: World, fault: Fault) -> bool:
+    """Wherever it is in its transaction it stands still, and goes on there: by then the transaction may have timed out, or the
+    other owner of its id have taken over."""
+    ledger = _ledger(world)
+    running = [] if ledger is None else [process for process in ledger.producers if process.is_running]
+    if not running:
+        return False
+    process = running[int(fault.target * len(running))]
+    world.note(f"transactional producer {process.number} stands still for {fault.lasts_s:.3f} s")
+    process.pause(fault.lasts_s)
+    return True
+
+
 def _coordinator(world: World, fault: Fault) -> SimBroker | None:
     """One that has something to coordinate."""
     brokers = [broker for broker in targets.serving(world) if _coordinates(broker)]
@@ -112,6 +125,7 @@ def move_transaction_coordinator(world: World, fault: Fault) -> bool:
 
 TABLE = targets.table_of(
     transactional_producer_killed,
+    transactional_producer_paused,
     kill_transaction_coordinator,
     slow_coordinator_load,
     move_transaction_coordinator,

@@ -1,12 +1,15 @@
-"""A well-behaved producer with a transactional id, of `transaction.version` 0 and 1: it adds partitions before it writes, and
-asks again whatever may be asked again.
+"""Well-behaved producers with a transactional id, which ask again whatever may be asked again.
 
-What it cannot know it does not build on: after an attempt without an answer it takes its id over anew before its next
-transaction (`is_in_doubt`), so that what may still be on its way is of an epoch that is over.
+One of `transaction.version` 0 and 1 adds partitions before it writes to them. What it cannot know it does not build on: after
+an attempt without an answer it takes its id over anew before its next transaction (`is_in_doubt`), so that what may still be
+on its way is of an epoch that is over.
+
+One of version 2 (KIP-890) writes, and the leaders add. Each end of a transaction gives it the next epoch, so that what it sent
+before is of an epoch that is over without its doing anything for it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
@@ -30,7 +33,9 @@ from odradek.sim.client import EPOCH_MS, RETRY_S, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, OF_TRANSACTIONS, CoordinatorClient
 from odradek.sim.producer import produce_request
 
-INIT, ADD, ADD_OFFSETS, END, COMMIT_OFFSETS, PRODUCE = 4, 3, 3, 3, 3, 11
+INIT, ADD, ADD_OFFSETS = 4, 3, 3
+# By `bumps`.
+END, COMMIT_OFFSETS, PRODUCE = (3, 5), (3, 5), (11, 12)
 
 FENCED = frozenset(
     {
@@ -55,6 +60,8 @@ class Refused(Exception):
 
 
 class TransactionalProducer:
+    """`bumps`: it speaks as a client of `transaction.version` 2. That may change between two transactions."""
+
     def __init__(self, client: SimClient, transactional_id: str, group: str, timeout_ms: int) -> None:
         self._client = client
         self._name = transactional_id
@@ -64,7 +71,9 @@ class TransactionalProducer:
         self._group = CoordinatorClient(client, group, OF_GROUPS)
         self._producer_id, self._epoch = -1, -1
         self._sequences: dict[TopicPartition, int] = {}
+        self._is_unheard = False  # an answer to the last question is missing
         self.is_in_doubt = False
+        self.bumps = False
 
     async def take_over(self) -> None:
         """In the next epoch: of its own, if it has one (KIP-360). Fenced: somebody else has the id by now."""
@@ -82,6 +91,8 @@ class TransactionalProducer:
         self.is_in_doubt = False
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
+        if self.bumps:
+            return  # their leaders do
         topics: dict[str, list[int]] = {}
         for one in partitions:
             topics.setdefault(one.topic, []).append(one.partition)
@@ -104,12 +115,31 @@ class TransactionalProducer:
 
         self._judge(worst(await self._asked(self._coordinator, request, ADD, worst)))
 
-    async def send(self, partition: TopicPartition, values: list[Value]) -> None:
+    async def send_all(self, values: Mapping[TopicPartition, Sequence[Value]]) -> None:
+        """A batch to each partition: one after the other; or all at once, so that several leaders add theirs at one moment."""
+        if not self.bumps:
+            for partition, of_it in values.items():
+                await self.send(partition, of_it)
+            return
+
+        async def sent(partition: TopicPartition, of_it: Sequence[Value]) -> Fenced | Refused | None:
+            try:
+                await self.send(partition, of_it)
+            except (Fenced, Refused) as failure:
+                return failure
+            return None
+
+        ended = await asyncio.gather(*(sent(partition, of_it) for partition, of_it in values.items()))
+        failures = [failure for failure in ended if failure is not None]
+        for failure in sorted(failures, key=lambda failure: isinstance(failure, Refused)):
+            raise failure
+
+    async def send(self, partition: TopicPartition, values: Sequence[Value]) -> None:
         """One batch, again until it is there."""
         sequence = self._sequences.get(partition, 0)
         at_ms = EPOCH_MS + int(self._client.loop.time() * 1000)
         batch = build_batch(
-            [NewRecord(None, value, at_ms) for value in values],
+            [NewRecord(value, value, at_ms) for value in values],
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
             base_sequence=sequence,
@@ -120,31 +150,25 @@ class TransactionalProducer:
             address, _ = await self._client.leader_of(partition)
             assert address is not None, "without an end there is one"
             try:
-                answer = await self._client.ask(address, request, PRODUCE)
+                answer = await self._client.ask(address, request, PRODUCE[self.bumps])
             except RequestFailed:
-                self.is_in_doubt = True
+                self._not_heard()
                 error = ErrorCode.NETWORK_EXCEPTION
             else:
                 error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
             if error == ErrorCode.NONE:
                 self._sequences[partition] = sequence + len(values)
                 return
-            if error not in RETRIABLE:
+            if error not in AGAIN:
                 return self._judge(error)
-            self.is_in_doubt = True
+            self._not_heard()
             await asyncio.sleep(RETRY_S)
             if error in INVALID_METADATA:
                 await self._client.refresh([partition.topic])
 
     async def send_offset(self, partition: TopicPartition, offset: int) -> None:
-        request = AddOffsetsToTxnRequest(
-            transactional_id=self._name,
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            group_id=self._group_name,
-        )
-        answer = await self._asked(self._coordinator, request, ADD_OFFSETS, lambda answer: answer.error_code)
-        self._judge(answer.error_code)
+        if not self.bumps:  # else the coordinator of the group does
+            await self._add_group()
         row = TxnOffsetCommitRequestPartition(
             partition_index=partition.partition, committed_offset=offset, committed_metadata=""
         )
@@ -159,7 +183,17 @@ class TransactionalProducer:
         def code(answer: Any) -> int:
             return int(answer.topics[0].partitions[0].error_code)
 
-        self._judge(code(await self._asked(self._group, commit, COMMIT_OFFSETS, code)))
+        self._judge(code(await self._asked(self._group, commit, COMMIT_OFFSETS[self.bumps], code)))
+
+    async def _add_group(self) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self._name,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            group_id=self._group_name,
+        )
+        answer = await self._asked(self._coordinator, request, ADD_OFFSETS, lambda answer: answer.error_code)
+        self._judge(answer.error_code)
 
     async def end(self, *, is_commit: bool) -> Fate:
         request = EndTxnRequest(
@@ -168,14 +202,23 @@ class TransactionalProducer:
             producer_epoch=self._epoch,
             committed=is_commit,
         )
-        was_in_doubt, self.is_in_doubt = self.is_in_doubt, False
-        answer = await self._asked(self._coordinator, request, END, lambda answer: answer.error_code)
-        may_stand = is_commit and self.is_in_doubt
-        is_told = answer.error_code == ErrorCode.NONE
-        self.is_in_doubt = was_in_doubt or self.is_in_doubt or not is_told
-        if is_told:
+        self._is_unheard = False
+        answer = await self._asked(
+            self._coordinator, request, END[self.bumps], lambda answer: answer.error_code
+        )
+        if answer.error_code == ErrorCode.NONE:
+            if self.bumps:
+                self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+                self._sequences.clear()
             return "committed" if is_commit else "aborted"
-        return "unknown" if may_stand else "aborted"
+        self.is_in_doubt = True
+        return "unknown" if is_commit and self._is_unheard else "aborted"
+
+    def _not_heard(self) -> None:
+        """What was asked for may be carried out, now or later: of a client of version 2 in an epoch that ends with this
+        transaction."""
+        self._is_unheard = True
+        self.is_in_doubt = self.is_in_doubt or not self.bumps
 
     # --- asking
 
@@ -187,13 +230,13 @@ class TransactionalProducer:
             try:
                 answer = await coordinator.ask(request, version)
             except RequestFailed:
-                self.is_in_doubt = True
+                self._not_heard()
             else:
                 code = ErrorCode(code_of(answer))
                 if code not in AGAIN:
                     return answer
                 if code in MAY_STAND:
-                    self.is_in_doubt = True
+                    self._not_heard()
                     coordinator.moved()
             await asyncio.sleep(RETRY_S)
 

@@ -13,11 +13,11 @@ from odradek.sim import states
 from odradek.sim.checkers.deliveries import FINAL
 from odradek.sim.checkers.groups import GroupHistory
 from odradek.sim.checkers.history import History
-from odradek.sim.checkers.sharers import SharingHistory
+from odradek.sim.checkers.sharers import Shared, SharingHistory
 from odradek.sim.client import SimClient
 from odradek.sim.client_process import ClientProcess
 from odradek.sim.consumer import SimConsumer
-from odradek.sim.group_member import GroupMember
+from odradek.sim.group_member import GROUP, GroupMember
 from odradek.sim.ledger_workload import Ledger
 from odradek.sim.loop import Host
 from odradek.sim.pipelined_producer import PipelinedProducer
@@ -140,15 +140,27 @@ class MemberProcess(ClientProcess):
     def __init__(self, workload: "Workload", number: int) -> None:
         super().__init__(workload)
         self.number = number
+        self._member: GroupMember | None = None
 
     async def live(self, host: Host) -> None:
         workload = self.workload
         client = await workload.connected()
         name = f"m{self.number}.{self.lives}"
-        member = GroupMember(
-            client, name, workload.group_history, workload.partitions, lambda: workload.is_over
+        self._member = GroupMember(
+            client,
+            name,
+            workload.group_history,
+            workload.partitions,
+            lambda: workload.are_groups_over,
+            lambda address: workload.world.term_of_group(address, GROUP),
+            instance=f"i{self.number}" if workload.plan.has_static_members else None,
         )
-        await member.live()
+        await self._member.live()
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        if self._member is not None:
+            self._member.commits_next = True
 
 
 class SharerProcess(ClientProcess):
@@ -160,6 +172,15 @@ class SharerProcess(ClientProcess):
         super().__init__(workload)
         self.number = number
         self._sharer: Sharer | None = None
+
+    @property
+    def owned(self) -> frozenset[Shared]:
+        return frozenset() if self._sharer is None else self._sharer.owned
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        if self._sharer is not None:
+            self._sharer.commits_next = True
 
     def kill(self) -> None:
         if self.is_running and self._sharer is not None:
@@ -174,7 +195,7 @@ class SharerProcess(ClientProcess):
             f"n{self.number}.{self.lives}",
             workload.sharing_history,
             list(workload.plan.topics),
-            lambda: workload.is_over,
+            lambda: workload.are_groups_over,
         )
         await self._sharer.live()
 
@@ -206,7 +227,7 @@ class Workload:
         self.plan = plan
         self.history = history
         self.topic = topic
-        self.is_over = False
+        self.is_over = self.are_groups_over = False
         self.partitions = [TopicPartition(topic, n) for n in range(plan.partitions)]
         self.partitions += [TopicPartition(other, 0) for other in plan.topics[1:]]
         self.producers = [ProducerProcess(self, number) for number in range(plan.producers)]
@@ -235,6 +256,12 @@ class Workload:
     @property
     def processes(self) -> list[ClientProcess]:
         return [*self.producers, *self.consumers]
+
+    def go_on(self) -> None:
+        """Nobody stands still any more."""
+        transactional = [] if self.ledger is None else self.ledger.producers
+        for process in (*self.members, *self.sharers, *transactional):
+            process.go_on()
 
     @property
     def all_partitions(self) -> list[TopicPartition]:

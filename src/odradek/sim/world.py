@@ -17,6 +17,7 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Clock, Environment
+from odradek.sim.checkers.groups import Term
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import ClusterView
 from odradek.sim.loop import NOBODY, Host, SimLoop
@@ -104,6 +105,7 @@ class SimBroker:
         self.blocking_takes_s = 0.0  # on top of the usual delay: a slow disk
         self.host: Host | None = None
         self._asked_to_stop: Host | None = None
+        self.as_written: Callable[[Op], Op] | None = None  # of the release it is started as (`rolling`)
         self.link: StoreLink | None = None
         self.runtime: BrokerRuntime | None = None
         self.exit_reason: BaseException | None = None
@@ -173,6 +175,7 @@ class SimBroker:
         self.exit_reason = None
         host = self.host = Host(self.name, int(self.broker_id), self._starts)
         self.link = world.store.link_for(host)
+        self.link.as_written = self.as_written
         if self.name in world.cut_from_store:
             self.link.is_cut = True
         world.note(f"start {host}")
@@ -310,6 +313,7 @@ class World:
         self.topics = Topics(self.store.ensemble.tree)
         self.administration: Any = None  # of a seed with administrators (`administration`)
         self.clients: Any = None  # of a run (`workload`)
+        self.roll: Any = None  # of all brokers, once it has begun (`rolling`)
         self.let_in: list[Anomaly] = []  # what was granted to strangers
         self.waiting_for_stop: dict[str, list[Callable[[], None]]] = {}
         self.on_broker_stopped: list[Callable[[SimBroker, BaseException], None]] = []
@@ -488,6 +492,17 @@ class World:
                 broker.start()
 
     # --- looking
+
+    def term_of_group(self, address: tuple[str, int] | None, group: str) -> Term | None:
+        """Of the coordinator of this group there; None: nobody coordinates it there."""
+        found = [
+            broker for broker in self.brokers.values() if address is not None and broker.name == address[0]
+        ]
+        if not found or found[0].host is None or found[0].runtime is None or not found[0].is_serving:
+            return None
+        groups = found[0].runtime.broker.groups
+        shard = groups.shards.get(groups.index_of(group))
+        return None if shard is None else Term(found[0].name, found[0].host.incarnation, shard.epoch)
 
     def view(self, *, with_batches: bool = True, with_knowledge: bool = True) -> ClusterView:
         """A snapshot for the checkers."""

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tests.mutants.edit import Edit
-from tests.mutants.worlds import TRANSACTIONS
+from tests.mutants.worlds import GROUP, SHARERS, TRANSACTIONS
 
 
 class WorldMutant(NamedTuple):
@@ -108,5 +108,79 @@ SHOWN_BY_WORLDS = (
             ),
         ),
         "I12",
+    ),
+    WorldMutant(
+        "a_commit_of_whoever",
+        "KIP-41",
+        "a commit is taken of who is no member any more, in a generation that is over",
+        (
+            Edit(
+                "coordinator.committing:_why_not",
+                "group.why_not_of_generation(request.member_id, request.group_instance_id, generation)",
+                "ErrorCode.NONE",
+            ),
+            Edit(
+                "coordinator.committing:offset_commit",
+                "group.state is not GroupState.EMPTY",
+                "request.member_id in group.members",
+            ),
+        ),
+        "fenced-commit",
+        GROUP,
+        2,
+    ),
+    WorldMutant(
+        "a_generation_that_is_not_looked_at",
+        "KIP-41",
+        "a member's commit is taken whatever generation it is of: what it had read in the one before undoes what others have committed",
+        (
+            Edit(
+                "coordinator.classic_group:ClassicGroup.why_not_of_generation",
+                "generation != self.generation",
+                "False",
+            ),
+        ),
+        "fenced-commit",
+        GROUP,
+        2,
+    ),
+    WorldMutant(
+        "a_generation_for_all",
+        "KIP-62",
+        "the generation stays the same when members come and go",
+        (
+            Edit(
+                "coordinator.rebalance:_begin_generation",
+                "group.generation + step if group.generation <= LARGEST_GENERATION - step else 1",
+                "max(group.generation, 1)",
+            ),
+        ),
+        "generation-twice",
+        GROUP,
+        2,
+    ),
+    WorldMutant(
+        "given_before_it_is_let_go",
+        "KIP-848",
+        "a member is given what another one has not let go of",
+        (Edit("coordinator.reconciling:_towards", "one in kept or is_free(topic, one)", "True"),),
+        "owned-twice",
+        SHARERS,
+        0,
+    ),
+    WorldMutant(
+        "an_end_in_its_own_epoch",
+        "KIP-890",
+        "the end of a transaction gives no next epoch, and the next transaction has the same",
+        (
+            Edit(
+                "coordinator.ending:_decide",
+                "min(value.epoch + 1, EPOCH_OF_NOBODY)",
+                "value.epoch",
+            ),
+        ),
+        "lost-transaction",
+        TRANSACTIONS,
+        3,
     ),
 )

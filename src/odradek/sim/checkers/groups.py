@@ -6,15 +6,16 @@
 | generation-fell | who asks to join later is in an earlier generation than somebody was told of before |
 | generation-twice | one generation with two leaders, or a leader stores one after a later one was told |
 | share-twice | in one generation a partition is two members', or a member has two shares |
-| fenced-commit | a commit of one generation is acknowledged that was asked for after a later one had been told |
+| fenced-commit | a commit of one generation is acknowledged that was asked for after a later one had been told; or of who is no member of it |
 
 Offsets of a partition are committed in rising order by whoever owns it, so whatever is told later is larger.
 
 What is told of a share has been written, and is on the whole ISR: so is a commit that is acknowledged. A broker that has been deposed
 and does not know it can do neither. It can hand out generations, which are in its memory alone until the leader of the group sends the
-shares (`SyncGroup`): the same number may come again from its successor, for other members. So a generation counts from the first
-share that was told of it. A generation that nobody is told a share of is none; between handing one out and storing it Apache promises
-nothing.
+shares (`SyncGroup`): the same number may come again from its successor, for other members. So between coordinators a generation counts
+from the first share that was told of it; between handing one out and storing it Apache promises nothing.
+
+One coordinator knows what it has handed out. Within its term (`Term`) a generation counts from the first answer to JoinGroup.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,26 @@ from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Anomaly
 
 NO_GENERATION = 1 << 31  # a commit that names none is fenced by none
+
+
+class Term(NamedTuple):
+    """Of a coordinator, from its load to its end."""
+
+    broker: str
+    incarnation: int
+    leader_epoch: int
+
+
+class HandedOut(NamedTuple):
+    """An answer to JoinGroup."""
+
+    term: Term
+    generation: int
+    leader: str
+    member: str
+    members: frozenset[str]  # as the leader is told; none: it is another one's answer
+    asked_s: float
+    told_s: float
 
 
 class Joined(NamedTuple):
@@ -48,6 +69,8 @@ class Committed(NamedTuple):
     asked_s: float
     told_s: float
     generation: int = NO_GENERATION  # of the member
+    member: str = ""
+    term: Term | None = None  # of the coordinator; None: not known
 
 
 class Fetched(NamedTuple):
@@ -62,6 +85,7 @@ class GroupHistory:
     """In the order in which it was told."""
 
     events: list[Joined | Committed | Fetched] = field(default_factory=list)
+    handed_out: list[HandedOut] = field(default_factory=list)
 
 
 def check_groups(
@@ -70,8 +94,9 @@ def check_groups(
     """`gone`: the topic was deleted in the meantime, and the group's offsets with it. `is_lossy`: an unclean election may have lost
     what was committed."""
     if not is_lossy:
-        yield from _commits(history, frozenset(gone))
         yield from _generations(history)
+        yield from _terms(history)
+        yield from _commits(history, frozenset(gone))
 
 
 def _commits(history: GroupHistory, gone: frozenset[TopicPartition]) -> Iterator[Anomaly]:
@@ -157,3 +182,49 @@ def _one_owner(
             None,
             f"in generation {event.generation} {event.member} has {sorted(told)} and {sorted(event.share)}",
         )
+
+
+def _terms(history: GroupHistory) -> Iterator[Anomaly]:
+    terms: dict[Term, list[HandedOut]] = {}
+    members: dict[tuple[Term, int], frozenset[str]] = {}
+    for one in history.handed_out:
+        before = terms.setdefault(one.term, [])
+        latest = max((e.generation for e in before if e.told_s < one.asked_s), default=-1)
+        if one.generation < latest:
+            yield Anomaly(
+                "generation-fell",
+                None,
+                f"{one.term.broker} hands out generation {one.generation}, asked at {one.asked_s:.3f} s; {latest} was before",
+            )
+        leaders = {e.leader for e in before if e.generation == one.generation}
+        if leaders - {one.leader}:
+            yield Anomaly(
+                "generation-twice",
+                None,
+                f"{one.term.broker} hands out generation {one.generation} with leaders {min(leaders)} and {one.leader}",
+            )
+        known = members.setdefault((one.term, one.generation), one.members) if one.members else one.members
+        if known != one.members:
+            yield Anomaly(
+                "generation-twice",
+                None,
+                f"{one.term.broker} hands out generation {one.generation} of {sorted(known)} and of {sorted(one.members)}",
+            )
+        before.append(one)
+    for event in history.events:
+        if isinstance(event, Committed) and event.term is not None:
+            before = terms.get(event.term, [])
+            latest = max((e.generation for e in before if e.told_s < event.asked_s), default=-1)
+            if event.generation < latest:
+                yield Anomaly(
+                    "fenced-commit",
+                    event.topic_partition,
+                    f"{event.offset} of generation {event.generation} is taken, asked at {event.asked_s:.3f} s; "
+                    f"{event.term.broker} had handed out {latest}",
+                )
+            if event.member not in members.get((event.term, event.generation), {event.member}):
+                yield Anomaly(
+                    "fenced-commit",
+                    event.topic_partition,
+                    f"{event.offset} of {event.member} is taken, who is no member of generation {event.generation}",
+                )

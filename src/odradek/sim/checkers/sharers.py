@@ -4,6 +4,8 @@
 |---|---|
 | owned-twice | two members own a partition at one time |
 | member-epoch-fell | a member is told of an earlier epoch than before |
+| share-twice | in one epoch of the group a partition is assigned to two members, whenever they are told |
+| fenced-commit | a commit is acknowledged of who owns the partition no more: another one had been told of it in a later epoch |
 | group-epoch-fell | who joins is told of an earlier epoch than somebody had been told of before it asked |
 
 A member owns a partition from the answer that assigns it until it says that it has let go, and no longer than its session: by
@@ -27,6 +29,7 @@ class Told(NamedTuple):
     asked_s: float
     told_s: float
     is_join: bool
+    assigned: frozenset[Shared] = frozenset()  # none: as before
 
 
 class Held(NamedTuple):
@@ -36,15 +39,27 @@ class Held(NamedTuple):
     until_s: float
 
 
+class Taken(NamedTuple):
+    """A commit that was acknowledged, of a partition its member has not let go of."""
+
+    member: str
+    epoch: int
+    shared: Shared
+    asked_s: float
+
+
 @dataclass(slots=True)
 class SharingHistory:
     told: list[Told] = field(default_factory=list)  # in the order in which they were told
     held: list[Held] = field(default_factory=list)
+    taken: list[Taken] = field(default_factory=list)
 
 
 def check_sharing(history: SharingHistory, *, have_clocks_jumped: bool = False) -> Iterator[Anomaly]:
     """`have_clocks_jumped`: sessions end when a coordinator's clock says so, and nobody knows who owns what then."""
     yield from _epochs(history.told)
+    yield from _shares(history.told)
+    yield from _commits(history)
     if not have_clocks_jumped:
         yield from _owners(history.held)
 
@@ -70,6 +85,35 @@ def _epochs(told: list[Told]) -> Iterator[Anomaly]:
                 )
         if one.epoch > highest[-1][1]:
             highest.append((one.told_s, one.epoch))
+
+
+def _shares(told: list[Told]) -> Iterator[Anomaly]:
+    """An epoch has one target, and what a member is told of is part of it: all of it, or what it need not wait for."""
+    owners: dict[tuple[int, Shared], str] = {}
+    for one in told:
+        for shared in sorted(one.assigned):
+            first = owners.setdefault((one.epoch, shared), one.member)
+            if first != one.member:
+                yield Anomaly(
+                    "share-twice",
+                    None,
+                    f"in epoch {one.epoch} partition {shared[1]} is assigned to {first} and to {one.member}, told at {one.told_s:.3f} s",
+                )
+
+
+def _commits(history: SharingHistory) -> Iterator[Anomaly]:
+    """Who has not let go and yet lost it was removed, by whatever clock, and is no member until it joins anew."""
+    for taken in history.taken:
+        for one in history.told:
+            is_later = one.told_s < taken.asked_s and one.epoch > taken.epoch
+            if is_later and taken.shared in one.assigned and one.member != taken.member:
+                yield Anomaly(
+                    "fenced-commit",
+                    None,
+                    f"a commit of {taken.member} of epoch {taken.epoch} is taken, asked at {taken.asked_s:.3f} s: "
+                    f"partition {taken.shared[1]} was {one.member}'s from epoch {one.epoch}",
+                )
+                break
 
 
 def _owners(held: list[Held]) -> Iterator[Anomaly]:

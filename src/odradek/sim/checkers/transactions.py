@@ -12,6 +12,7 @@ records saw.
 | lost-offset | who takes over is told of less than what had been committed before it asked |
 | reader-skipped | a reader saw something else than what is read in the end, as far as it came |
 | both-markers | one transaction is committed in one partition and aborted in another |
+| epoch-twice | two transactions of one producer end in one epoch, where each end gives the next (`transaction.version` 2) |
 | fenced-write | a producer wrote behind a later epoch of its id |
 | hanging-transaction | records that no marker decides, in a cluster at rest |
 
@@ -77,6 +78,7 @@ class TransactionHistory:
     positions: list[Position] = field(default_factory=list)
     reads: History = field(default_factory=History)
     written: list[Written] = field(default_factory=list)  # in the end, in the order of each log
+    all_bump: bool = False  # every producer is a client of `transaction.version` 2
 
 
 Seen = dict[tuple[TopicPartition, Value], list[int]]
@@ -97,6 +99,8 @@ def check_transactions(history: TransactionHistory) -> Iterator[Anomaly]:
     yield from _numbers(history, seen)
     yield from _readers(polls, final)
     yield from _logs(history.written)
+    if history.all_bump:
+        yield from _ends(history.written)
 
 
 def _reads(attempts: list[Attempt], polls: list[Polled]) -> Iterator[Anomaly]:
@@ -232,6 +236,29 @@ def _logs(written: list[Written]) -> Iterator[Anomaly]:
             partition,
             f"what producer {producer_id} wrote from {offset} on has no marker",
         )
+
+
+def _ends(written: list[Written]) -> Iterator[Anomaly]:
+    """A marker that is sent again ends nothing; two kinds of one epoch, or two that each end something, are two ends."""
+    kinds: dict[tuple[int, int], str] = {}
+    ended: set[tuple[TopicPartition, int, int]] = set()
+    undecided: set[tuple[TopicPartition, int]] = set()
+    for batch in written:
+        place = batch.topic_partition, batch.producer_id
+        if batch.kind == DATA:
+            undecided.add(place)
+            continue
+        end = batch.producer_id, batch.epoch
+        is_second = place in undecided and (batch.topic_partition, *end) in ended
+        if kinds.setdefault(end, batch.kind) != batch.kind or is_second:
+            yield Anomaly(
+                "epoch-twice",
+                batch.topic_partition,
+                f"the marker {batch.kind} of producer {batch.producer_id} at {batch.offset} ends another transaction of epoch {batch.epoch}",
+            )
+        if place in undecided:
+            undecided.discard(place)
+            ended.add((batch.topic_partition, *end))
 
 
 def transaction_of(value: Value) -> bytes:

@@ -1,0 +1,55 @@
+"""What the coordinators of a world remember, and what would be loaded in their place, for `checkers.memories`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from odradek.coordinator.stored import Stored
+from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.memories import Memory, apart
+from odradek.sim.targets import serving
+from odradek.sim.world import SimBroker, World
+
+# Of a group of KIP-848; what else its image holds is counted from these.
+OF_CONSUMER_GROUPS = (
+    "epoch", "metadata_hash", "assignment_epoch", "members", "current", "targets", "regexes", "owners",
+)  # fmt: skip
+
+
+def forgetful(world: World) -> Iterator[Anomaly]:
+    """Of a world at rest: what is on its way to a log is in that alone."""
+    for broker in serving(world):
+        assert broker.runtime is not None
+        parts = broker.runtime.broker
+        of_both: tuple[Any, Any] = parts.groups, parts.transactions
+        for shards in of_both:
+            for _, shard in sorted(shards.shards.items()):
+                if shard.coordinator is not None:
+                    yield from _apart(broker, shards, shard)
+
+
+def _apart(broker: SimBroker, shards: Any, shard: Any) -> Iterator[Anomaly]:
+    load = shards._new_load(shard.partition)
+    with broker.undisturbed():
+        while (piece := load.next_piece()) is not None:
+            if not load.has_read(piece.run()):
+                break
+    partition = shard.partition.topic_partition
+    if load.problem:
+        yield Anomaly("MemoryIsLog", partition, f"{broker.name} cannot load it: {load.problem}")
+        return
+    memory, replayed = (_memory(one.loaded.stored) for one in (shard.load, load))
+    yield from apart(broker.name, partition, memory, replayed)
+
+
+def _memory(stored: Any) -> Memory:
+    if not isinstance(stored, Stored):
+        return {f"transactional id {name}": value for name, value in stored.by_id.items()}
+    found: dict[str, object] = {f"group {name}": value for name, value in stored.groups.items()}
+    for group, places in stored.offsets.by_group.items():
+        found |= {f"group {group}: {place}": stood for place, stood in places.items()}
+    for producer, groups in stored.offsets.pending.items():
+        for group, places in groups.items():
+            found |= {f"group {group}: {place} of {producer}": stood for place, stood in places.items()}
+    for name, image in stored.consumer_groups.items():
+        found |= {f"group {name}: {what}": getattr(image, what) for what in OF_CONSUMER_GROUPS}
+    return found
