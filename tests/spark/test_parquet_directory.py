@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
 from odradek.client.sync import SyncClient
@@ -212,3 +213,58 @@ def test_a_stream_into_files_that_others_read(
     fill(client, topic, 1, [b"8"])
     with pytest.raises(Exception, match="odradek-parquet has no option colour"):
         run(colour="red")
+
+
+@pytest.mark.spark
+def test_a_batch_write_is_seen_whole_or_not_at_all_and_one_of_an_application_is_there_once(
+    spark: Any, tmp_path: Path
+) -> None:
+    frame = spark.range(0, 1000, 1, 4).selectExpr("id", "id % 3 AS country")
+    target = str(tmp_path / "files")
+
+    def write(rows: Any = frame, form: str = "odradek-parquet", **options: str) -> None:
+        rows.write.format(form).mode("append").options(path=target, **options).save()
+
+    write(partitionBy="country", sortBy="id", targetFileSize="1MB")
+    write(appId="app", batchId="7")
+    write(appId="app", batchId="7")
+
+    query = f"SELECT count(*), count(DISTINCT id), count(DISTINCT batch) FROM read_parquet('{target}/**/*.parquet')"
+    assert asked_of_duckdb(query) == [[2000, 1000, 2]]
+    of_country = f"SELECT sum(id) FROM read_parquet('{target}/*/country=1/*.parquet')"
+    assert asked_of_duckdb(of_country) == [[sum(range(1, 1000, 3))]]
+    assert spark.read.option("basePath", target).parquet(f"{target}/*").count() == 2000
+    failing = frame.selectExpr("id", "IF(id = 990, raise_error('broken row'), 1) AS x")
+    with pytest.raises(Exception, match="broken row"):
+        write(failing)
+    assert asked_of_duckdb(query) == [[2000, 1000, 2]]
+    assert not list((Path(target) / "_odradek").rglob("*.parquet")), "nothing is left of it"
+    for options, why in (
+        ({"appId": "app"}, "the option batchId is missing: its number"),
+        ({"batchId": "7"}, "batchId='7': want a whole number, beside an appId"),
+        ({"appId": "app", "batchId": "seven"}, "batchId='seven': want a whole number"),
+        ({"colour": "red"}, "odradek-parquet has no option colour; it has appId, batchId, partitionBy"),
+        ({"partitionBy": "colour"}, "partitioned by colour: there is no column colour"),
+        ({"appId": "app", "batchId": "6"}, "already has batch 7 of application 'app'"),
+    ):
+        with pytest.raises(Exception, match=why):
+            write(**options)
+    with pytest.raises(Exception, match="odradek-parquet only appends"):
+        frame.write.format("odradek-parquet").mode("overwrite").save(target)
+
+    table = str(tmp_path / "table")
+    for batch in ("0", "0", "1"):
+        write(
+            frame,
+            "odradek-delta",
+            table=table,
+            appId="app",
+            batchId=batch,
+            partitionBy="bucket(2, id)" if batch == "0" else "",
+        )
+    write(frame.selectExpr("id", "country", "'x' AS more"), "odradek-delta", table=table, evolve="add")
+    found = DeltaTable(table)
+    assert (found.to_pyarrow_table().num_rows, found.metadata().partition_columns) == (3000, ["id_bucket"])
+    from odradek.spark.tables import read_table
+
+    assert read_table(spark, table).selectExpr("count(more)", "count(id_bucket)").first() == (1000, 3000)

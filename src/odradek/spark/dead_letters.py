@@ -19,7 +19,7 @@ from odradek.spark import tables
 from odradek.spark.formats.registry import shown_url
 from odradek.spark.parquet import OWN_DIRECTORY
 from odradek.spark.shape import LETTERS, Shape
-from odradek.spark.tables import path_of
+from odradek.spark.table_rows import path_of
 from odradek.spark.writing import dead_letters_of
 
 REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
@@ -60,9 +60,8 @@ class DeadLetter(NamedTuple):
 
 def dead_letters(table: str) -> list[DeadLetter]:
     """In the order of topic, partition and offset."""
-    opened = tables.open_table(table)
-    if opened is None:
-        raise NoTable(f"there is no Delta table at {table}")
+    if tables.open_table(table) is None and tables.open_table(dead_letters_of(table)) is None:
+        raise NoTable(f"there is no Delta table at {table}, nor dead letters below it")
     done = replayed(table)
     found = []
     for letters in batches(table):

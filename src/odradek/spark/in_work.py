@@ -1,6 +1,6 @@
 """Which files of a table are being written, so that a commit finds orphans without listing the table.
 
-Before a task makes a file it leaves an empty one of the same name at
+Before a task makes a file it leaves one of the same name, in which the file's path in the table stands, at
 
     TABLE/_odradek/in_work/PREFIX-BATCH/NAME
 
@@ -20,7 +20,7 @@ def listed(table: str, app_id: str, batch_id: int) -> Iterator[tuple[int, str]]:
         for mark in sorted(directory.iterdir()):
             batch = batch_of(mark.name, app_id)
             if batch is not None and batch <= batch_id:
-                yield batch, mark.name
+                yield batch, _path_in(mark)
 
 
 def forget(table: str, names: Iterable[str]) -> None:
@@ -43,14 +43,23 @@ def note(table: str, name: str) -> None:
     while True:
         mark.parent.mkdir(parents=True, exist_ok=True)
         try:
-            mark.touch()
+            mark.write_text(name, encoding="utf-8")
             return
         except FileNotFoundError:  # a commit took the empty directory away in between
             continue
 
 
+def _path_in(mark: Path) -> str:
+    """Of the file in the table. A mark that is empty was not finished, so there is no file of its name in any directory."""
+    try:
+        return mark.read_text(encoding="utf-8") or mark.name
+    except FileNotFoundError:  # another driver was faster
+        return mark.name
+
+
 def _mark(table: str, name: str) -> Path:
-    return _directory(table) / name.rsplit("-", 1)[0] / name
+    own = name.rsplit("/", 1)[-1]
+    return _directory(table) / own.rsplit("-", 1)[0] / own
 
 
 def _directory(table: str) -> Path:

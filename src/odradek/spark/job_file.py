@@ -53,6 +53,10 @@ _KEYS = {
     "key-subject": _Key("key_subject", str),
     "from-checkpoint": _Key("from_checkpoint", str),
     "max-dead-letters": _Key("max_dead_letters", str),
+    "partition-by": _Key("partition_by", str),
+    "target-file-size": _Key("target_file_size", str),
+    "sort-by": _Key("sort_by", str),
+    "evolve": _Key("evolve", str),
     "cores": _Key("cores", str),
     "memory": _Key("memory", str),
     "master": _Key("master", str),
@@ -63,6 +67,8 @@ _OF_TOPICS = {
     for name in (
         *("bootstrap", "topic", "trigger", "once", "starting-offsets", "max-offsets-per-trigger"),
         *("allow-data-loss", "app-id", "commit-group", "cores", "memory", "master", "archive"),
+        *("format", "schema", "registry", "schema-file", "message", "subject", "framed"),
+        *("on-error", "max-dead-letters"),
     )
 } | {
     "to": _Key("to", str),

@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from odradek.model.errors import ConfigurationError
+from odradek.spark.evolution import MOST_COLUMNS
+from odradek.spark.formats.decoded import Offer
 
 # Values in one call of pyarrow: enough to make the call cheap, few enough to find a bad one soon.
 BLOCK_VALUES = 4096
@@ -33,11 +35,23 @@ class Decoded(NamedTuple):
     bad: dict[int, str]
 
 
-def decoded(values: pa.Array, schema: pa.Schema) -> Decoded:
+class _Grown(Exception):
+    """The columns are others now."""
+
+
+def decoded(values: pa.Array, schema: pa.Schema, offer: Offer | None = None) -> Decoded | None:
     """The fields that `schema` names, by name; a field that is missing is null, one that is not named is left out.
 
-    A null value has no field, so its row is null throughout.
+    A null value has no field, so its row is null throughout. Where there is an `offer`, it is told of the fields that are not
+    named, and of numbers that their columns do not hold; None where it took some of them.
     """
+    try:
+        return _decoded(values, schema, offer)
+    except _Grown:
+        return None
+
+
+def _decoded(values: pa.Array, schema: pa.Schema, offer: Offer | None) -> Decoded:
     kind = pa.struct(list(schema))
     bad: dict[int, str] = {}
     texts = _texts(values, bad)
@@ -45,7 +59,12 @@ def decoded(values: pa.Array, schema: pa.Schema) -> Decoded:
     parts: list[pa.StructArray] = []
     candidates = np.setdiff1d(np.arange(len(values)), np.fromiter(bad, np.int64))
     for start in range(0, len(candidates), BLOCK_VALUES):
-        for rows, part in _parsed(texts, candidates[start : start + BLOCK_VALUES], kind, bad):
+        block = candidates[start : start + BLOCK_VALUES]
+        for rows, part in (
+            _parsed(texts, block, kind, bad)
+            if offer is None
+            else _known_first(texts, block, kind, bad, offer)
+        ):
             good.append(rows)
             parts.append(part)
     whole = pa.concat_arrays(parts) if parts else pa.array([], kind)
@@ -89,6 +108,48 @@ def _parsed(
     yield rows, part
 
 
+def _known_first(
+    texts: pa.Array, rows: Rows, kind: pa.StructType, bad: dict[int, str], offer: Offer
+) -> Iterator[tuple[Rows, pa.StructArray]]:
+    """As long as values have the fields that are named and no others, nothing has to be learnt of them."""
+    taken = texts.take(pa.array(rows))
+    try:
+        yield rows, _at_once(taken, kind, "error")
+        return
+    except pa.ArrowInvalid:
+        if offer(fields_of(taken.to_pylist(), kind)):
+            raise _Grown from None
+    yield from _parsed(texts, rows, kind, bad)
+
+
+def fields_of(texts: Iterable[str], kind: pa.StructType) -> dict[str, pa.DataType]:
+    """The fields that `kind` does not have, and INT columns that are not enough for their values. Values that are no JSON
+    object tell nothing, nor do fields that are always null, or of two kinds that no column holds."""
+    narrow = {field.name for field in kind if field.type == pa.int32()}
+    known = {field.name for field in kind}
+    found: dict[str, Any] = {}
+    for text in texts:
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        for name, value in fields.items() if isinstance(fields, dict) else ():
+            if name in known and not (name in narrow and _is_beyond_int(value)):
+                continue
+            if name not in found and len(found) >= MOST_COLUMNS:
+                continue
+            try:
+                found[name] = _wider(found.get(name), _kind(value), name)
+            except (ConfigurationError, RecursionError):
+                continue
+    return dict(_known(found.items()))
+
+
+def _is_beyond_int(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and (isinstance(value, float) or not -(2**31) <= value < 2**31)
+
+
 def _pieces(texts: pa.Array, rows: Rows) -> Sequence[Rows]:
     """Those that are no JSON at all each by itself, the others together; if that tells nothing, in pieces.
 
@@ -108,7 +169,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _at_once(texts: pa.Array, kind: pa.StructType) -> pa.StructArray:
+def _at_once(texts: pa.Array, kind: pa.StructType, unexpected: str = "ignore") -> pa.StructArray:
     count = len(texts)
     numbers = pa.array(np.arange(count)).cast(pa.string())
     lines = pc.binary_join_element_wise('{"n":', numbers, ',"v":', texts, "}\n", "")
@@ -117,7 +178,7 @@ def _at_once(texts: pa.Array, kind: pa.StructType) -> pa.StructArray:
         pa.BufferReader(lines.buffers()[2].slice(0, size)),
         read_options=pj.ReadOptions(use_threads=False, block_size=size + 1),
         parse_options=pj.ParseOptions(
-            explicit_schema=pa.schema([("n", pa.int64()), ("v", kind)]), unexpected_field_behavior="ignore"
+            explicit_schema=pa.schema([("n", pa.int64()), ("v", kind)]), unexpected_field_behavior=unexpected
         ),
     ).combine_chunks()
     if not np.array_equal(table.column("n").to_numpy(), np.arange(count)):

@@ -3,10 +3,11 @@
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,14 +34,28 @@ _STATISTICS = ("partition", "offset", "timestamp", "__partition", "__offset", "_
 OWN_DIRECTORY = "_odradek"
 _BOUNDED = ("partition", "offset", "__partition", "__offset")  # in Delta's own statistics
 
+_LONGEST_BOUND = 32  # signs of a text
+
 
 class TableFile(NamedTuple):
     """A Parquet file below the table's directory, not part of the table until a commit names it."""
 
-    name: str
+    name: str  # its path from there on
     size_bytes: int
     records: int
     stats: str  # as Delta keeps them
+    partition: tuple[tuple[str, str | None], ...] = ()  # what divides the table, as Delta writes it
+
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> "TableFile":
+        name, size_bytes, records, stats, partition = value
+        return cls(name, size_bytes, records, stats, tuple((column, text) for column, text in partition))
+
+    @property
+    def nulls(self) -> dict[str, int]:
+        """How many there are in each column that the file has, but for structs."""
+        found: dict[str, int] = json.loads(self.stats)["nullCount"]
+        return found
 
 
 def application_prefix(app_id: str) -> str:
@@ -66,61 +81,89 @@ class FileWriter:
     """One file of one task: made with the first rows, so that a task without rows leaves nothing."""
 
     def __init__(
-        self, directory: str, name: str, schema: pa.Schema, before: Callable[[], None] = lambda: None
+        self,
+        directory: str,
+        name: str,
+        schema: pa.Schema,
+        before: Callable[[], None] = lambda: None,
+        partition: tuple[tuple[str, str | None], ...] = (),
+        sort_by: Sequence[str] = (),
     ) -> None:
         self._before = before  # called just before the file is made
         self._path = Path(directory) / name
         self._name = name
-        self._schema = schema
+        self.schema = schema
+        self._partition = partition
+        self._sort_by = sort_by
         self._writer: pq.ParquetWriter | None = None
+        self._sink: pa.OSFile | None = None
         self._records = 0
         # Of a struct Delta wants them field by field; nobody needs them.
         self._nulls = {field.name: 0 for field in schema if not pa.types.is_struct(field.type)}
-        self._least: dict[str, int] = {}
-        self._greatest: dict[str, int] = {}
+        self._least: dict[str, Any] = {}
+        self._greatest: dict[str, Any] = {}
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
             return
         if self._writer is None:
-            names = self._schema.names
+            names = self.schema.names
             self._before()
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._sink = pa.OSFile(str(self._path), "wb")
             self._writer = pq.ParquetWriter(
-                self._path,
-                self._schema,
+                self._sink,
+                self.schema,
                 compression="snappy",
                 use_dictionary=[name for name in _DICTIONARY if name in names],
-                write_statistics=[name for name in _STATISTICS if name in names],
+                write_statistics=[name for name in (*_STATISTICS, *self._sort_by) if name in names],
             )
         self._writer.write_batch(batch)
         self._records += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if name in self._nulls:
                 self._nulls[name] += column.null_count
-            if name in _BOUNDED:
+            if (name in _BOUNDED or name in self._sort_by) and _has_bounds(column.type):
                 found = pc.min_max(column).as_py()
-                self._least[name] = min(self._least.get(name, found["min"]), found["min"])
-                self._greatest[name] = max(self._greatest.get(name, found["max"]), found["max"])
+                if found["min"] is not None:
+                    self._least[name] = min(self._least.get(name, found["min"]), found["min"])
+                    self._greatest[name] = max(self._greatest.get(name, found["max"]), found["max"])
+
+    @property
+    def size_bytes(self) -> int:
+        """What is on disk so far."""
+        return 0 if self._sink is None else self._sink.tell()
 
     def close(self) -> TableFile | None:
         """The finished file, or None if there was nothing to write."""
-        if self._writer is None:
+        if self._writer is None or self._sink is None:
             return None
         self._writer.close()
+        self._sink.close()
+        told = [name for name, value in self._greatest.items() if len(str(value)) <= _LONGEST_BOUND]
         stats = {
             "numRecords": self._records,
-            "minValues": self._least,
-            "maxValues": self._greatest,
+            "minValues": {
+                name: self._least[name] for name in told if len(str(self._least[name])) <= _LONGEST_BOUND
+            },
+            "maxValues": {name: self._greatest[name] for name in told},
             "nullCount": self._nulls,
         }
-        return TableFile(self._name, os.path.getsize(self._path), self._records, json.dumps(stats))
+        size = os.path.getsize(self._path)
+        return TableFile(self._name, size, self._records, json.dumps(stats), self._partition)
 
     def discard(self) -> None:
-        """After an error: what was written is nobody's."""
-        if self._writer is not None:
-            self._writer.close()
+        """After an error: what was written is nobody's. On a full disk its end cannot be written either."""
+        if self._writer is not None and self._sink is not None:
             self._path.unlink(missing_ok=True)
+            with suppress(OSError, pa.ArrowException):
+                self._writer.close()
+            with suppress(OSError, pa.ArrowException):
+                self._sink.close()
+
+
+def _has_bounds(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
 
 
 def parts_of(batch: pa.RecordBatch, topic_id: bytes = NO_TOPIC_ID) -> list[Part]:

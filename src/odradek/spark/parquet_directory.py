@@ -40,8 +40,10 @@ def commit(
     files: Sequence[TableFile],
     parts: Iterable[Part],
     rows: Fingerprint | None = None,
+    is_named: bool = True,
 ) -> bool:
-    """Shows the files, unless the batch is there already; True if they were not there before."""
+    """Shows the files, unless the batch is there already; True if they were not there before. What is not `is_named` comes
+    once, and nothing has to be remembered of it."""
     last = _last(path, app_id)
     if last > batch_id:
         raise WrongCheckpoint(
@@ -70,7 +72,8 @@ def commit(
                 f"{path} has batch {batch_id} of application {app_id!r} with other records: this checkpoint is not the "
                 f"one the files were written from"
             )
-    _remember(path, app_id, batch_id)
+    if is_named:
+        _remember(path, app_id, batch_id)
     _tidy(path, app_id, batch_id)
     return is_new
 
@@ -92,6 +95,7 @@ def _show(
     ready = Path(path) / OWN_DIRECTORY / "ready" / f"{_short(app_id)}-{batch_id:010d}-{uuid.uuid4().hex}"
     ready.mkdir(parents=True)
     for file in files:
+        (ready / file.name).parent.mkdir(parents=True, exist_ok=True)
         os.rename(Path(staged(path)) / file.name, ready / file.name)
     (ready / NOTE).write_text(json.dumps(note), encoding="utf-8")
     try:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from odradek.model.errors import ConfigurationError
-from odradek.spark import in_work, tables
+from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.dead_letters import (
     REPLAY_APP,
@@ -28,8 +28,9 @@ from odradek.spark.dead_letters import (
 )
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_rows
 from odradek.spark.formats.declared import Format
-from odradek.spark.parquet import FileWriter, TableFile, file_name
+from odradek.spark.parquet import TableFile
 from odradek.spark.shape import COLUMNS, META, Shape
+from odradek.spark.table_files import TableFiles
 from odradek.spark.tables import WrongCheckpoint
 from odradek.spark.upsert import UPSERTS
 
@@ -66,21 +67,22 @@ def shape_of(table: str, form: Format | None) -> Shape:
             f"{table} has the last record of each key: a letter would take the place of what came after it; produce the record "
             f"again instead"
         )
-    there = tables.arrow_schema(opened)
+    there = tables.row_schema(opened)
     kept = kept_shape(table)
     if kept is None and form is None:
         raise ConfigurationError(f"{table} does not say how its values are read; name their --format")
     if form is not None:
         form.check()
+    has_meta = "__offset" in there.names
+    columns = pa.schema([field for field in there if not (has_meta and field.name in META)])
     if kept is None:
-        has_meta = "__offset" in there.names
-        columns = pa.schema([field for field in there if not (has_meta and field.name in META)])
         kept = Shape(columns, has_meta)
         if has_meta and there.field("__key").type != pa.binary():
             raise ConfigurationError(
                 f"{table} has keys that are decoded, and does not say how; run its job once"
             )
-    shape = kept._replace(on_error="dlq", most_letters="")
+    # The columns are those of now: the table may have got more of them since.
+    shape = kept._replace(on_error="dlq", most_letters="").of_columns(columns)
     return shape if form is None else shape._replace(format=form)
 
 
@@ -136,31 +138,33 @@ class _Pack:
         assert opened is not None, "looked at before"
         version = opened.transaction_version(REPLAY_APP)
         self._batch_id = 0 if version is None else version + 1
-        name = file_name(REPLAY_APP, self._batch_id)
-        self._file = FileWriter(table, name, shape.schema, before=lambda: in_work.note(table, name))
-        self._written: TableFile | None = None
+        self._layout = tables.layout_of(table, "", "", "")
+        self._files = TableFiles(table, REPLAY_APP, self._batch_id, self._layout)
+        self._written: list[TableFile] | None = None
         self._found: Fingerprint = EMPTY
         self.letters: set[Identity] = set()
 
     def add(self, rows: pa.RecordBatch, letters: Iterable[Identity]) -> None:
-        self._file.write(rows)
+        rows = self._layout.spec.cleaned(rows)
+        self._files.write(rows)
         self._found += of_rows(rows)
         self.letters.update(letters)
 
     def commit(self) -> None:
-        file = self._written = self._file.close()
-        if file is None:
+        files = self._written = self._files.close()
+        if not files:
             return
         try:
             is_ours = tables.commit(
                 self._table,
                 app_id=REPLAY_APP,
                 batch_id=self._batch_id,
-                files=[file],
+                files=files,
+                spec=self._layout.spec,
                 parts=(),
                 schema=self._schema,
                 rows=self._found,
-                note={REPLAYED: noted(self.letters), "letters": 0, "newestMs": -1, "files": 1},
+                note={REPLAYED: noted(self.letters), "letters": 0, "newestMs": -1, "files": len(files)},
             )
         except WrongCheckpoint:  # the table is ahead by more than one
             is_ours = False
@@ -169,6 +173,6 @@ class _Pack:
 
     def discard(self) -> None:
         if self._written is None:
-            self._file.discard()
+            self._files.discard()
         else:  # a commit that raised may have landed; the table knows
-            tables.abort(self._table, app_id=REPLAY_APP, batch_id=self._batch_id, files=[self._written])
+            tables.abort(self._table, app_id=REPLAY_APP, batch_id=self._batch_id, files=self._written)

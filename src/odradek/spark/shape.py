@@ -6,7 +6,8 @@ a struct of its fields, or the one value that it is.
 """
 
 import json
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark.formats.declared import Format, decoder
-from odradek.spark.formats.decoded import KEY, REGISTRY, SCHEMA, SIZE, Bad, Decoded
+from odradek.spark.formats.decoded import KEY, REGISTRY, SCHEMA, SIZE, Bad, Decoded, Rows
 from odradek.spark.formats.rows import LARGEST as LARGEST_VALUE
 from odradek.spark.on_error import Most, actions_of
 
@@ -56,6 +57,7 @@ class Applied(NamedTuple):
     rows: pa.RecordBatch
     letters: pa.RecordBatch
     refused: int  # records that became no row, whether letters are kept of them or not
+    good: Rows  # which records became the rows
 
 
 class KeyShape(NamedTuple):
@@ -68,6 +70,15 @@ class KeyShape(NamedTuple):
         return self.columns.field(0).type if self.is_plain else pa.struct(list(self.columns))
 
 
+class Growing(Protocol):
+    """Columns that become more and wider while values are read (`odradek.spark.growth`)."""
+
+    columns: pa.Schema
+
+    def offer(self, found: Mapping[str, pa.DataType]) -> bool:
+        """Takes what is allowed of fields and their types; whether the columns are others now."""
+
+
 class Shape(NamedTuple):
     columns: pa.Schema
     has_meta: bool = True
@@ -75,10 +86,15 @@ class Shape(NamedTuple):
     format: Format = Format()
     key: KeyShape | None = None
     most_letters: str = ""  # of a batch, as `Most` reads it; "": any number
+    required: tuple[str, ...] = ()  # columns that the table has as NOT NULL
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the table."""
+        """Of the rows."""
+        return self.schema_of(self.columns)
+
+    def schema_of(self, columns: pa.Schema) -> pa.Schema:
+        """With other columns of values."""
         kinds = {
             "__key": pa.binary() if self.key is None else self.key.kind,
             "__topic": pa.string(),
@@ -87,7 +103,14 @@ class Shape(NamedTuple):
         }
         kinds |= {"__timestamp": _TIMESTAMP, "__leaderEpoch": pa.int32()}
         meta = [pa.field(name, kinds[name]) for name in META] if self.has_meta else []
-        return pa.schema([*self.columns, *meta])
+        return pa.schema([*columns, *meta])
+
+    def of_columns(self, columns: pa.Schema) -> "Shape":
+        """With the columns of a table, some of which may have to have a value."""
+        required = tuple(field.name for field in columns if not field.nullable)
+        return self._replace(
+            columns=pa.schema([field.with_nullable(True) for field in columns]), required=required
+        )
 
     def check(self) -> "Shape":
         ours = [name for name in self.columns.names if self.has_meta and name in META]
@@ -104,9 +127,10 @@ class Shape(NamedTuple):
             Most.of(self.most_letters)
         return self
 
-    def applied(self, records: pa.RecordBatch) -> Applied:
+    def applied(self, records: pa.RecordBatch, growing: Growing | None = None) -> Applied:
         """The rows, and the dead letters; together as many as there were records, but for those that are skipped."""
-        found = _decoded(self.format, self.columns, records.column("value"), "value")
+        columns = self.columns if growing is None else growing.columns
+        found = self._with_required(_decoded(self.format, columns, records.column("value"), "value", growing))
         bad, keys = found.bad, records.column("key")
         if self.key is not None:
             of_keys = _decoded(self.key.format, self.key.columns, keys, "key")
@@ -122,8 +146,19 @@ class Shape(NamedTuple):
             for name, of_record in META.items()
             if self.has_meta
         ]
-        rows = pa.RecordBatch.from_arrays([*columns.columns, *meta], schema=self.schema)
-        return Applied(rows, self._letters(records, bad), len(bad))
+        rows = pa.RecordBatch.from_arrays([*columns.columns, *meta], schema=self.schema_of(columns.schema))
+        return Applied(rows, self._letters(records, bad), len(bad), good)
+
+    def _with_required(self, found: Decoded) -> Decoded:
+        """A row without what the table wants of each is bad."""
+        for name in self.required:
+            is_null = found.columns.column(name).is_null().to_numpy(zero_copy_only=False)
+            if is_null.any():
+                why = f"column {name} is NOT NULL in the table, and the value has none"
+                bad = {row: Bad(why) for row in found.good[is_null].tolist()}
+                kept = found.columns.filter(pa.array(~is_null))
+                found = Decoded(kept, found.good[~is_null], found.bad | bad)
+        return found
 
     def _letters(self, records: pa.RecordBatch, bad: dict[int, Bad]) -> pa.RecordBatch:
         actions = actions_of(self.on_error)
@@ -159,6 +194,7 @@ class Shape(NamedTuple):
                 "isPlain": key.is_plain,
             },
             "mostLetters": self.most_letters,
+            "required": list(self.required),
         }
 
     def to_text(self) -> str:
@@ -177,6 +213,7 @@ class Shape(NamedTuple):
             if key is None
             else KeyShape(Format.from_json(key["format"]), _columns(key["columns"]), key["isPlain"]),
             value["mostLetters"],
+            tuple(value.get("required", ())),  # not in what an older release has kept
         )
 
 
@@ -184,18 +221,20 @@ def _columns(value: Any) -> pa.Schema:
     return to_arrow_schema(StructType.fromJson(value), timezone="UTC")
 
 
-def _decoded(form: Format, columns: pa.Schema, values: pa.Array, what: str) -> Decoded:
+def _decoded(
+    form: Format, columns: pa.Schema, values: pa.Array, what: str, growing: Growing | None = None
+) -> Decoded:
     """What is too large is not parsed: a row of nulls takes its place, which is bad."""
     large = np.flatnonzero(
         pc.greater(pc.binary_length(values), LARGEST_VALUE).fill_null(False).to_numpy(zero_copy_only=False)
     )
     if not len(large):
-        return decoder(form, columns).decoded(values)
+        return _of_all(form, columns, values, growing)
     is_large = np.zeros(len(values), bool)
     is_large[large] = True
     sizes = pc.binary_length(values)
     rest = pc.if_else(pa.array(is_large), pa.scalar(None, values.type), values)
-    found = decoder(form, columns).decoded(rest)
+    found = _of_all(form, columns, rest, growing)
     is_good = ~is_large[found.good]
     bad = {
         row: Bad(
@@ -204,6 +243,15 @@ def _decoded(form: Format, columns: pa.Schema, values: pa.Array, what: str) -> D
         for row in large.tolist()
     }
     return Decoded(found.columns.filter(pa.array(is_good)), found.good[is_good], found.bad | bad)
+
+
+def _of_all(form: Format, columns: pa.Schema, values: pa.Array, growing: Growing | None) -> Decoded:
+    if growing is None:
+        return decoder(form, columns).decoded(values)
+    while True:
+        found = decoder(form, growing.columns).grown(values, growing.offer)
+        if found is not None:
+            return found
 
 
 def _whole_column(found: Decoded, keys: pa.Array, key: KeyShape) -> pa.Array:

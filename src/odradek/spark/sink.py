@@ -1,4 +1,4 @@
-"""`writeStream.format("odradek-delta")`: a stream into a Delta table, each batch exactly once.
+"""`writeStream.format("odradek-delta")`: a stream into a Delta table, each batch exactly once; `write` for a batch.
 
 Options: `table` (the directory) and `appId` (who writes: one checkpoint, one id). Why it is exactly once stands
 in `odradek.spark.tables`. Two ways lead here.
@@ -12,15 +12,18 @@ described. Several times faster, same table.
 """
 
 import os
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
     WriterCommitMessage,
 )
@@ -36,12 +39,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from odradek.spark.table_files import Layout
     from odradek.spark.writing import TableOptions, Written
 
+# What one of ours gives the other.
+_INNER_OPTIONS = {"killswitch", "shape", "upserts"}
+_SPELLED = {
+    name.lower(): name
+    for name in ("appId", "batchId", "rowsAreRecords", "partitionBy", "targetFileSize", "sortBy")
+}
 # What the fused source yields instead of rows: the message of one task, as JSON.
 DESCRIPTION = StructType([StructField("odradek_written", StringType())])
-_PARQUET_OPTIONS = {"path", "appid", "rowsarerecords", "killswitch"}
-_OWN_OPTIONS = {"table", "appid", "killswitch", "rowsarerecords", "shape", "upserts"}
+_LAYOUT_OPTIONS = {"partitionby", "targetfilesize", "sortby"}
+_PARQUET_OPTIONS = {"path", "appid", "rowsarerecords", "killswitch", *_LAYOUT_OPTIONS}
+_OWN_OPTIONS = {
+    "table",
+    "appid",
+    "killswitch",
+    "rowsarerecords",
+    "shape",
+    "upserts",
+    "evolve",
+    *_LAYOUT_OPTIONS,
+}
 
 
 def register(spark: "SparkSession") -> None:
@@ -69,21 +89,31 @@ class DeltaSink(DataSource):
 
     @in_a_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        if overwrite:
-            raise ConfigurationError("odradek-delta only appends: outputMode must be append")
-        unknown = sorted(
-            {name.lower() for name in self.options} - _OWN_OPTIONS - {"path", "checkpointlocation"}
-        )
-        if unknown:
-            raise ConfigurationError(
-                f"odradek-delta has no option {unknown[0]}; it has table, appId and rowsAreRecords"
-            )
-        options = table_options(self.options)
+        return DeltaWriter(self._planned(schema, self.options, overwrite=overwrite), schema)
+
+    @in_a_sentence
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = self._planned(schema, self.options, overwrite=overwrite, is_stream=False)
+        return BatchWriter(DeltaWriter(options, schema), options)
+
+    @staticmethod
+    def _planned(
+        schema: StructType, given: Mapping[str, str], *, overwrite: bool, is_stream: bool = True
+    ) -> "TableOptions":
+        from odradek.spark import tables
+
+        _check_options("odradek-delta", given, _OWN_OPTIONS - _INNER_OPTIONS, overwrite, is_stream=is_stream)
+        options = table_options(given, is_stream=is_stream)
         if options.upserts and schema != DESCRIPTION:
             raise ConfigurationError(
                 "upserts is for odradek-fused: of the rows of a query nobody knows which is the last of its key"
             )
-        return DeltaWriter(options, schema)
+        if schema != DESCRIPTION:
+            check_layout(options.layout, schema)
+        table = tables.open_table(options.table)
+        if table is not None:
+            tables.check_appendable(table)
+        return options
 
 
 class DeltaWriter(DataSourceStreamArrowWriter):
@@ -94,17 +124,21 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         self._schema = schema
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> "Written":
+        return self.written(iterator, current_batch_id())
+
+    def written(self, iterator: "Iterator[pa.RecordBatch]", batch_id: int) -> "Written":
         from odradek.spark.writing import Written, together, write_rows
 
         if self._schema == DESCRIPTION:
             told = [Written.from_text(text) for batch in iterator for text in batch.column(0).to_pylist()]
-            return together(told, told[0].schema if told else DESCRIPTION)
-        return write_rows(iterator, self._schema, self._options, batch_id=current_batch_id())
+            return together(told, DESCRIPTION)
+        return write_rows(iterator, self._schema, self._options, batch_id=batch_id)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from odradek.spark import tables
+        from odradek.spark import growth, tables
+        from odradek.spark.evolution import Evolve
         from odradek.spark.shape import LETTERS
         from odradek.spark.writing import together
 
@@ -112,7 +146,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         switch = self._options.kill_switch
         switch.at("before-commit", batchId)
         if written:
-            whole = together(written, written[0].schema)
+            whole = together(written, DESCRIPTION)
             self._check_letters(whole)
             who: dict[str, Any] = {"app_id": self._options.app_id, "batch_id": batchId}
             if whole.letters:
@@ -123,7 +157,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     files=whole.letters,
                     parts=(),
                     schema=LETTERS,
-                    adds_columns=True,
+                    evolve=Evolve(adds=True),  # an older release wrote fewer
                 )
             what: dict[str, Any] = {
                 "files": whole.files,
@@ -141,7 +175,15 @@ class DeltaWriter(DataSourceStreamArrowWriter):
 
                 upsert.merge(self._options.table, **who, **what)
             else:
-                tables.commit(self._options.table, **who, **what, rows=whole.rows)
+                tables.commit(
+                    self._options.table,
+                    **who,
+                    **what,
+                    rows=whole.rows,
+                    evolve=self._options.evolve,
+                    spec=self._options.layout.spec,
+                )
+                growth.forget(self._options.table, self._options.app_id, batchId)
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
 
@@ -169,7 +211,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
 
 
 class ParquetSink(DataSource):
-    """`writeStream.format("odradek-parquet")`: the rows of any query into a directory of Parquet files, each batch exactly once."""
+    """`format("odradek-parquet")`: the rows of any query into a directory of Parquet files, batch and stream, each batch exactly once."""
 
     @classmethod
     def name(cls) -> str:
@@ -177,17 +219,23 @@ class ParquetSink(DataSource):
 
     @in_a_sentence
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        if overwrite:
-            raise ConfigurationError("odradek-parquet only appends: outputMode must be append")
+        return self._planned(schema, overwrite=overwrite, is_stream=True)
+
+    @in_a_sentence
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        writer = self._planned(schema, overwrite=overwrite, is_stream=False)
+        return BatchWriter(writer, writer._options)
+
+    def _planned(self, schema: StructType, *, overwrite: bool, is_stream: bool) -> "ParquetWriter":
         given = {name.lower(): value for name, value in self.options.items()}
-        unknown = sorted(given.keys() - _PARQUET_OPTIONS - {"checkpointlocation"})
-        if unknown:
-            raise ConfigurationError(
-                f"odradek-parquet has no option {unknown[0]}; it has path, appId and rowsAreRecords"
-            )
+        _check_options(
+            "odradek-parquet", given, _PARQUET_OPTIONS - _INNER_OPTIONS, overwrite, is_stream=is_stream
+        )
         if not given.get("path"):
             raise ConfigurationError("the option path is missing: the directory of the files")
-        return ParquetWriter(given["path"], table_options({**given, "table": given["path"]}), schema)
+        options = table_options({**given, "table": given["path"]}, is_stream=is_stream)
+        check_layout(options.layout, schema)
+        return ParquetWriter(given["path"], options, schema)
 
 
 class ParquetWriter(DeltaWriter):
@@ -207,7 +255,7 @@ class ParquetWriter(DeltaWriter):
         switch = self._options.kill_switch
         switch.at("before-commit", batchId)
         if written:
-            whole = together(written, written[0].schema)
+            whole = together(written, DESCRIPTION)
             parquet_directory.commit(
                 self._path,
                 app_id=self._options.app_id,
@@ -215,6 +263,7 @@ class ParquetWriter(DeltaWriter):
                 files=whole.files,
                 parts=whole.parts,
                 rows=whole.rows,
+                is_named=self._options.is_named,
             )
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
@@ -223,6 +272,23 @@ class ParquetWriter(DeltaWriter):
         from odradek.spark import parquet_directory
 
         parquet_directory.abort(self._path, [file for w in _written(messages) for file in w.files])
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """A batch write: one batch of what a stream would write, and in the same step."""
+
+    def __init__(self, writer: DeltaWriter, options: "TableOptions") -> None:
+        self._writer = writer
+        self._batch_id = options.batch_id
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> "Written":
+        return self._writer.written(iterator, self._batch_id)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._writer.commit(messages, self._batch_id)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._writer.abort(messages, self._batch_id)
 
 
 class FusedSource(OdradekSource):
@@ -264,22 +330,76 @@ class FusedReader(StreamReader):
         yield pa.record_batch([text], schema=to_arrow_schema(DESCRIPTION, timezone="UTC"))
 
 
-def table_options(given: Mapping[str, str]) -> "TableOptions":
+def _check_options(
+    who: str, given: Mapping[str, str], known: set[str], overwrite: bool, *, is_stream: bool
+) -> None:
+    if overwrite:
+        how = "outputMode must be append" if is_stream else 'mode("append") adds to what is there'
+        raise ConfigurationError(f"{who} only appends: {how}")
+    of_kind = {"checkpointlocation"} if is_stream else {"batchid"}
+    unknown = sorted({name.lower() for name in given} - known - _INNER_OPTIONS - of_kind - {"path"})
+    if unknown:
+        names = sorted(_SPELLED.get(name, name) for name in known | (of_kind - {"checkpointlocation"}))
+        raise ConfigurationError(f"{who} has no option {unknown[0]}; it has {', '.join(names)}")
+
+
+def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "TableOptions":
+    from odradek.spark.evolution import Evolve
     from odradek.spark.kill_switch import KillSwitch
     from odradek.spark.shape import Shape
+    from odradek.spark.tables import layout_of
     from odradek.spark.writing import TableOptions
 
     options = {name.lower(): value for name, value in given.items()}
-    for name, what in (("table", "the directory of the table"), ("appId", "a name for this writer")):
+    is_named = is_stream or bool(options.get("appid"))
+    needed = [("table", "the directory of the table")]
+    if is_named:
+        needed.append(("appId", "a name for this writer"))
+    if is_named and not is_stream:
+        needed.append(
+            (
+                "batchId",
+                "its number: the same of the same appId is written once; without an appId each is another",
+            )
+        )
+    for name, what in needed:
         if not options.get(name.lower()):
             raise ConfigurationError(f"the option {name} is missing: {what}")
+    number = options.get("batchid", "0")
+    if not number.isdigit() or (not is_named and number != "0"):
+        raise ConfigurationError(f"batchId={number!r}: want a whole number, beside an appId")
     switch = KillSwitch.from_text(options.get("killswitch"))
     are_records = options.get("rowsarerecords", "false").lower()
     if are_records not in ("true", "false"):
         raise ConfigurationError(f"rowsAreRecords={are_records!r}: want true or false")
     shape = Shape.from_text(options["shape"]) if options.get("shape") else None
     upserts = options.get("upserts", "")
-    return TableOptions(options["table"], options["appid"], switch, are_records == "true", shape, upserts)
+    layout = layout_of(
+        options["table"],
+        options.get("partitionby", ""),
+        options.get("targetfilesize", ""),
+        options.get("sortby", ""),
+    )
+    evolve = Evolve.of(options.get("evolve", ""))
+    return TableOptions(
+        options["table"],
+        options["appid"] if is_named else uuid.uuid4().hex,
+        switch,
+        are_records == "true",
+        shape,
+        upserts,
+        layout,
+        evolve,
+        int(number),
+        is_named,
+    )
+
+
+def check_layout(layout: "Layout", schema: StructType) -> None:
+    """Of the rows of a query."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    layout.check(to_arrow_schema(schema, timezone="UTC"))
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> "list[Written]":

@@ -10,12 +10,11 @@ batches may claim the same offsets. Where the rows are not the records as they a
 the commits' count and fingerprint of rows are compared instead.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from odradek.client.sync import SyncClient
@@ -30,7 +29,8 @@ from odradek.spark.parquet import of_each_partition, parts_of
 from odradek.spark.parts import Part, merged
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
-from odradek.spark.tables import CommittedBatch, path_of
+from odradek.spark.table_rows import path_of, rows_of
+from odradek.spark.tables import CommittedBatch
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
 
@@ -148,6 +148,11 @@ def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_commit
     opened = tables.open_table(table)
     if opened is None:
         raise CannotVerify(f"there is no Delta table at {table}")
+    if tables.has_deleted_rows(opened):
+        raise CannotVerify(
+            f"{table} has deletion vectors: somebody has deleted rows of it, and they are in the files all the same; in Spark, "
+            f"REORG TABLE ... APPLY (PURGE) writes the files without them"
+        )
     commits = tables.committed_batches(opened, app_id)
     if not any(commit.parts or commit.rows is not None for commit in commits):
         whose = f"application {app_id!r}" if app_id else "any odradek application"
@@ -173,7 +178,7 @@ def _of_records(
     opened: DeltaTable, commits: Sequence[CommittedBatch], connection: ConnectionOptions, *, is_all: bool
 ) -> tuple[PartitionReport, ...]:
     by_partition = _parts_by_partition(commits)
-    found = _of_table(opened.file_uris(), by_partition)
+    found = _of_table(opened, by_partition)
     reports = []
     with SyncClient(connection.bootstrap) as client:
         for partition, parts in by_partition.items():
@@ -288,9 +293,8 @@ def _of_upserts(
     prefix = "__" if "__key" in {field.name for field in opened.schema().fields} else ""
     names = [f"{prefix}{name}" for name in ("topic", "partition", "offset")]
     rows: list[tuple[str, int, int]] = []
-    for uri in sorted(opened.file_uris()):
-        for batch in pq.ParquetFile(path_of(uri)).iter_batches(columns=names):
-            rows.extend(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
+    for batch in rows_of(opened, tables.dividing_columns(opened), names):
+        rows.extend(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
     return RowsReport(_places(rows), _places(place for place in last.values() if place is not None), "topic")
 
 
@@ -307,13 +311,15 @@ class _Rows(NamedTuple):
 
 
 def _of_table(
-    uris: Iterable[str], by_partition: Mapping[TopicPartition, Sequence[Part]]
+    opened: DeltaTable, by_partition: Mapping[TopicPartition, Sequence[Part]]
 ) -> dict[TopicPartition, _Rows]:
     totals: dict[TopicPartition, Fingerprint] = {}
     of_parts: dict[TopicPartition, dict[Part, Fingerprint]] = {}
     offsets: dict[TopicPartition, list[Any]] = {}
-    for batch in _batches(uris, rows_schema(_COLUMNS)):
-        for partition, rows in of_each_partition(batch):
+    wanted = rows_schema(_COLUMNS)
+    for batch in rows_of(opened, tables.dividing_columns(opened), wanted.names):
+        # Files that others have written anew (OPTIMIZE) may have other Arrow types.
+        for partition, rows in of_each_partition(batch.cast(wanted)):
             found = of_arrow(rows.column("key"), rows.column("value"))
             totals[partition] = totals.get(partition, EMPTY) + found
             numbers = rows.column("offset").to_numpy(zero_copy_only=False)
@@ -333,12 +339,4 @@ def _of_table(
 
 
 def _of_all_rows(opened: DeltaTable) -> Fingerprint:
-    return sum((of_rows(batch) for batch in _batches(opened.file_uris(), None)), EMPTY)
-
-
-def _batches(uris: Iterable[str], schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
-    """The rows of Parquet files, as `schema` types them: those that others rewrote (OPTIMIZE) may have other Arrow types."""
-    for uri in sorted(uris):
-        columns = None if schema is None else schema.names
-        for batch in pq.ParquetFile(path_of(uri)).iter_batches(batch_size=65_536, columns=columns):
-            yield batch if schema is None else batch.select(schema.names).cast(schema)
+    return sum((of_rows(batch) for batch in rows_of(opened, tables.dividing_columns(opened))), EMPTY)

@@ -14,16 +14,20 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from odradek.spark import in_work
+from odradek.model.errors import OdradekError
 from odradek.spark import parts as parts_json
+from odradek.spark.ddl import type_text
+from odradek.spark.evolution import FIXED, Evolve, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_rows
+from odradek.spark.growth import Growth
 from odradek.spark.kill_switch import KillSwitch
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.parquet import OWN_DIRECTORY, FileWriter, TableFile, file_name, parts_of
 from odradek.spark.parts import Part, merged
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
-from odradek.spark.shape import LETTERS, Shape, newest_ms
+from odradek.spark.shape import Shape, newest_ms
+from odradek.spark.table_files import Layout, TableFiles
 from odradek.spark.upsert import changes_directory, marked, marked_schema, with_keys
 
 
@@ -37,6 +41,10 @@ class TableOptions(NamedTuple):
     shape: Shape | None = None
     # The table has the last row of each key, and this is what is done about records without one; "": it has them all.
     upserts: str = ""
+    layout: Layout = Layout()
+    evolve: Evolve = FIXED
+    batch_id: int = 0  # of a batch write
+    is_named: bool = True  # False: nobody will ever give the batch again under this name
 
     @property
     def letters(self) -> str:
@@ -72,10 +80,10 @@ class Written(WriterCommitMessage):
     def to_text(self) -> str:
         value = {
             "schema": self.schema.jsonValue(),
-            "files": [list(file) for file in self.files],
+            "files": self.files,
             "parts": parts_json.to_json(self.parts),
             "rows": None if self.rows is None else [self.rows.count, self.rows.hex],
-            "letters": [list(file) for file in self.letters],
+            "letters": self.letters,
             "newestMs": self.newest_ms,
             "refused": self.refused,
         }
@@ -84,23 +92,27 @@ class Written(WriterCommitMessage):
     @classmethod
     def from_text(cls, text: str) -> "Written":
         value: dict[str, Any] = json.loads(text)
-        files = [TableFile(*file) for file in value["files"]]
+        files = [TableFile.from_json(file) for file in value["files"]]
         return cls(
             StructType.fromJson(value["schema"]),
             files,
             parts_json.from_json(value["parts"]),
             None if value["rows"] is None else Fingerprint.from_hex(*value["rows"]),
-            [TableFile(*file) for file in value["letters"]],
+            [TableFile.from_json(file) for file in value["letters"]],
             value["newestMs"],
             value["refused"],
         )
 
 
-def together(written: Sequence[Written], schema: StructType) -> Written:
-    """What several tasks have to say, as one."""
+class Disagreement(OdradekError):
+    """Tasks of a batch have columns of one name that no type holds together."""
+
+
+def together(written: Sequence[Written], empty: StructType) -> Written:
+    """What several tasks have to say, as one; the columns are those of all of them, `empty` where there is no task."""
     rows = [w.rows for w in written if w.rows is not None]
     return Written(
-        schema,
+        _columns_of_all(written) if written else empty,
         [file for w in written for file in w.files],
         [part for w in written for part in w.parts],
         sum(rows, EMPTY) if rows else None,
@@ -108,6 +120,24 @@ def together(written: Sequence[Written], schema: StructType) -> Written:
         max((w.newest_ms for w in written), default=-1),
         sum(w.refused for w in written),
     )
+
+
+def _columns_of_all(written: Sequence[Written]) -> StructType:
+    first, *others = [one.schema for one in written]
+    if all(other == first for other in others):
+        return first
+    found: dict[str, pa.Field] = {}
+    for one in written:
+        for field in to_arrow_schema(one.schema, timezone="UTC"):
+            before = found.get(field.name, field)
+            kind = before.type if same(before.type, field.type) else wider(before.type, field.type)
+            if kind is None:
+                raise Disagreement(
+                    f"column {field.name} is {type_text(before.type)} in rows of one task and {type_text(field.type)} in "
+                    f"those of another; nothing of the batch is in the table"
+                )
+            found[field.name] = before.with_type(kind)
+    return from_arrow_schema(pa.schema(found.values()))
 
 
 def write_ranges(
@@ -152,26 +182,32 @@ def _write_shaped(
     batches: Iterable[tuple[pa.RecordBatch, list[Part]]], shape: Shape, options: TableOptions, batch_id: int
 ) -> Written:
     """The parts are of the records, so that the topic can be compared; the fingerprint of rows is of what became of them."""
-    letters = _writer(options.letters, options.app_id, batch_id, LETTERS)
+    spec = options.layout.spec
+    letters = TableFiles(options.letters, options.app_id, batch_id, Layout())
+    growth = None
+    if options.evolve != FIXED:
+        growth = Growth(options.table, options.app_id, batch_id, shape, options.evolve, spec)
     found, refused = EMPTY, 0
 
     def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
         nonlocal found, refused
         for batch, parts in batches:
-            done = shape.applied(batch)
+            done = shape.applied(batch, growth)
             letters.write(done.letters)
-            found += of_rows(done.rows)
+            of_table = spec.cleaned(done.rows)
+            found += of_rows(of_table)
             refused += done.refused
-            yield done.rows, parts
+            yield of_table, parts
 
     try:
         written = _write(rows(), from_arrow_schema(shape.schema), options, batch_id)
-        file = letters.close()
+        files = letters.close()
     except BaseException:
         letters.discard()
         raise
-    of_letters = [] if file is None else [file]
-    return Written(written.schema, written.files, written.parts, found, of_letters, refused=refused)
+    columns = shape.columns if growth is None else growth.columns
+    schema = from_arrow_schema(shape.schema_of(columns))
+    return Written(schema, written.files, written.parts, found, files, refused=refused)
 
 
 def _write_changes(
@@ -181,7 +217,7 @@ def _write_changes(
     batch_id: int,
 ) -> Written:
     """A row a record that has a key; which of them is the last of its key the driver finds out."""
-    letters = _writer(options.letters, options.app_id, batch_id, LETTERS)
+    letters = TableFiles(options.letters, options.app_id, batch_id, Layout())
     shape = options.shape
     of_table = to_arrow_schema(schema, timezone="UTC") if shape is None else shape.schema
     name = file_name(options.app_id, batch_id)
@@ -212,7 +248,7 @@ def _write_changes(
         from_arrow_schema(of_table),
         [] if file is None else [file],
         merged(parts),
-        letters=[] if of_letters is None else [of_letters],
+        letters=of_letters,
         refused=refused,
     )
 
@@ -223,7 +259,7 @@ def write_rows(
     """Writes the rows of a query. What a shuffle, a join or an explode has dealt out anew proves nothing by its offsets:
     such rows are counted and hashed; only rows that are records as they are (`rows_are_records`) tell of ranges."""
     wanted = to_arrow_schema(schema, timezone="UTC")
-    given = (batch.cast(wanted) for batch in batches)
+    given = (options.layout.spec.cleaned(batch.cast(wanted)) for batch in batches)
     if options.rows_are_records:
         return _write(((batch, parts_of(batch)) for batch in given), schema, options, batch_id)
     rows = EMPTY
@@ -238,11 +274,6 @@ def write_rows(
     return Written(written.schema, written.files, (), rows)
 
 
-def _writer(table: str, app_id: str, batch_id: int, schema: pa.Schema) -> FileWriter:
-    name = file_name(app_id, batch_id)
-    return FileWriter(table, name, schema, before=lambda: in_work.note(table, name))
-
-
 def _write(
     batches: Iterable[tuple[pa.RecordBatch, list[Part]]],
     schema: StructType,
@@ -251,15 +282,15 @@ def _write(
 ) -> Written:
     Path(options.table).mkdir(parents=True, exist_ok=True)
     options.kill_switch.at("before-write", batch_id)
-    writer = _writer(options.table, options.app_id, batch_id, to_arrow_schema(schema, timezone="UTC"))
+    writer = TableFiles(options.table, options.app_id, batch_id, options.layout)
     parts: list[Part] = []
     try:
         for batch, found in batches:
             writer.write(batch)
             parts.extend(found)
-        file = writer.close()
+        files = writer.close()
     except BaseException:
         writer.discard()
         raise
     options.kill_switch.at("after-write", batch_id)
-    return Written(schema, [] if file is None else [file], merged(parts))
+    return Written(schema, files, merged(parts))

@@ -50,6 +50,21 @@ from odradek.cli.spark.running import explain_or_run
     metavar="key",
     help="One row a key, of its last record; a null value deletes it.",
 )
+@click.option(
+    "--evolve",
+    default="none",
+    show_default=True,
+    metavar="add,widen,relax",
+    help="What may become of the table's columns where values ask for it.",
+)
+@click.option(
+    "--partition-by",
+    default="",
+    metavar="COLUMN,...",
+    help="Of a new table: columns, day(COLUMN), bucket(N, COLUMN).",
+)
+@click.option("--target-file-size", default="", metavar="SIZE", help="As 128MB: a larger file is ended.")
+@click.option("--sort-by", default="", metavar="COLUMN,...", help="Within each file.")
 @click.option("--trigger", default="10s", show_default=True, help="How often a batch is begun.")
 @click.option("--once", "is_once", is_flag=True, help="Stop when all that is there now is in the table.")
 @click.option("--starting-offsets", default="earliest", show_default=True, help="earliest, latest, or JSON.")
@@ -96,6 +111,10 @@ def tables(
     on_error: str,
     max_dead_letters: str,
     upsert_by: str,
+    evolve: str,
+    partition_by: str,
+    target_file_size: str,
+    sort_by: str,
     trigger: str,
     is_once: bool,
     starting_offsets: str,
@@ -134,6 +153,10 @@ def tables(
         max_dead_letters=max_dead_letters,
         **of_formats,
         upsert_by=upsert_by,
+        evolve=evolve,
+        partition_by=partition_by,
+        target_file_size=target_file_size,
+        sort_by=sort_by,
         trigger=trigger,
         is_once=is_once,
         starting_offsets=starting_offsets,

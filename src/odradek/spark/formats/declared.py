@@ -11,7 +11,7 @@ from odradek.model.errors import ConfigurationError
 from odradek.spark import json_values
 from odradek.spark.formats import rows as arrow_rows
 from odradek.spark.formats.avro import Avro, avro_of
-from odradek.spark.formats.decoded import REGISTRY, SCHEMA, Bad, Decoded, Decoder, RefusedSchema
+from odradek.spark.formats.decoded import REGISTRY, SCHEMA, Bad, Decoded, Decoder, Offer, RefusedSchema
 from odradek.spark.formats.kinds import check_fits
 from odradek.spark.formats.protobuf import Message, Protobuf, of_descriptor_set, of_registry
 from odradek.spark.formats.registry import (
@@ -141,8 +141,11 @@ def _decoder(form: Format, columns: pa.Schema) -> Decoder:
         found = _of_file(form)
         check_fits(found.columns, columns)
         return _OfFile(_reader_of(found), columns, form.is_framed)
-    reader = _avro_reader if form.name == "avro" else _protobuf_reader
-    return _OfRegistry(reader(registry_at(form.registry), columns), columns)
+    registry = registry_at(form.registry)
+    if form.name == "avro":
+        return _OfRegistry(_avro_reader(registry, columns), lambda n: _avro(registry, n).columns, columns)
+    reader = _protobuf_reader(registry, columns)
+    return _OfRegistry(reader, lambda n: _protobuf_of(registry, n).first().columns, columns)
 
 
 class _Json:
@@ -151,7 +154,16 @@ class _Json:
 
     def decoded(self, values: pa.Array) -> Decoded:
         found = json_values.decoded(values, self._columns)
-        return Decoded(found.columns, found.good, {row: Bad(why) for row, why in found.bad.items()})
+        assert found is not None, "nothing was offered"
+        return _of_json(found)
+
+    def grown(self, values: pa.Array, offer: Offer) -> Decoded | None:
+        found = json_values.decoded(values, self._columns, offer)
+        return None if found is None else _of_json(found)
+
+
+def _of_json(found: json_values.Decoded) -> Decoded:
+    return Decoded(found.columns, found.good, {row: Bad(why) for row, why in found.bad.items()})
 
 
 class _Text:
@@ -173,6 +185,9 @@ class _Text:
         columns = pa.RecordBatch.from_arrays([texts], schema=self._columns)
         return Decoded(columns, np.arange(len(values)), {})
 
+    def grown(self, values: pa.Array, offer: Offer) -> Decoded | None:
+        return self.decoded(values)
+
 
 class _OfFile:
     def __init__(self, reader: arrow_rows.Reader, columns: pa.Schema, is_framed: bool) -> None:
@@ -191,15 +206,33 @@ class _OfFile:
         parts += arrow_rows.read_rows(values, rows, self._columns, self._reader, bad, begin=begin)
         return arrow_rows.whole(parts, self._columns, bad)
 
+    def grown(self, values: pa.Array, offer: Offer) -> Decoded | None:
+        return self.decoded(values)  # the file says what there is, and a job reads it once
+
 
 # What reads the values of a schema into rows, by its id.
 _Readers = Callable[[int], arrow_rows.Reader]
 
 
+# The columns that a schema tells of, by its id.
+_Tellers = Callable[[int], pa.Schema]
+
+
 class _OfRegistry:
-    def __init__(self, readers: _Readers, columns: pa.Schema) -> None:
+    def __init__(self, readers: _Readers, tell: _Tellers, columns: pa.Schema) -> None:
         self._readers = readers
+        self._tell = tell
         self._columns = columns
+
+    def grown(self, values: pa.Array, offer: Offer) -> Decoded | None:
+        for schema_id in sorted(unframed(values).by_id):
+            try:
+                told = self._tell(schema_id)
+            except (UnknownSchema, RefusedSchema, RegistryUnavailable):
+                continue  # its values are dead letters
+            if offer({field.name: field.type for field in told}):
+                return None
+        return self.decoded(values)
 
     def decoded(self, values: pa.Array) -> Decoded:
         framed = unframed(values)
@@ -221,13 +254,21 @@ def _avro_reader(registry: Registry, columns: pa.Schema) -> _Readers:
 
     def reader(schema_id: int) -> arrow_rows.Reader:
         if schema_id not in known:
-            schema = registry.schema(schema_id, "AVRO")
-            found = avro_of(schema.text, _avro_references(registry, schema))
+            found = _avro(registry, schema_id)
             check_fits(found.columns, columns)
             known[schema_id] = _reader_of(found)
         return known[schema_id]
 
     return reader
+
+
+def _avro(registry: Registry, schema_id: int) -> Avro:
+    schema = registry.schema(schema_id, "AVRO")
+    return avro_of(schema.text, _avro_references(registry, schema))
+
+
+def _protobuf_of(registry: Registry, schema_id: int) -> Protobuf:
+    return _protobuf(registry, registry.schema(schema_id, "PROTOBUF"))
 
 
 def _avro_references(registry: Registry, schema: Schema) -> list[Schema]:
@@ -239,7 +280,7 @@ def _protobuf_reader(registry: Registry, columns: pa.Schema) -> _Readers:
 
     def reader(schema_id: int) -> arrow_rows.Reader:
         if schema_id not in known:
-            known[schema_id] = _by_path(_protobuf(registry, registry.schema(schema_id, "PROTOBUF")), columns)
+            known[schema_id] = _by_path(_protobuf_of(registry, schema_id), columns)
         return known[schema_id]
 
     return reader

@@ -22,6 +22,7 @@ from odradek.spark import ddl, dead_letters, tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import starting_offsets
 from odradek.spark.connect import ADDRESS, is_remote, remote_session
+from odradek.spark.evolution import FIXED, Evolve, change_of, same
 from odradek.spark.formats import declared as formats
 from odradek.spark.formats.decoded import KEY, RefusedSchema
 from odradek.spark.formats.registry import RegistryUnavailable, UnknownSchema
@@ -30,12 +31,14 @@ from odradek.spark.json_values import inferred
 from odradek.spark.on_error import actions_of
 from odradek.spark.options import ConnectionOptions, parse
 from odradek.spark.parquet import OWN_DIRECTORY
+from odradek.spark.partitioning import Spec
 from odradek.spark.progress import lag_of, lag_s_of, offsets_in
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.sentence import sentence_of
 from odradek.spark.shape import COLUMNS, META, KeyShape, Shape
 from odradek.spark.subscription import existing_topic
+from odradek.spark.table_files import Layout, size_of
 from odradek.spark.upsert import UPSERTS
 from odradek.spark.writing import dead_letters_of
 
@@ -80,6 +83,10 @@ class TablesJob(NamedTuple):
     key_subject: str = ""  # "" is TOPIC-key
     max_dead_letters: str = ""
     from_checkpoint: str = ""  # of a query of Spark's connector, whose offsets a new job begins at
+    partition_by: str = ""  # of a new table, as `odradek.spark.partitioning` reads it
+    target_file_size: str = ""  # as in 128MB; "": a file a task and partition
+    sort_by: str = ""  # columns, within a file
+    evolve: str = "none"  # what may become of the table's columns, as `odradek.spark.evolution` reads it
     cores: str = "2"
     memory: str = "1g"
     master: str = ""  # "": as many cores of this machine
@@ -123,11 +130,31 @@ class TablesJob(NamedTuple):
             )
         if self.upsert_by and not self.has_meta:
             raise ConfigurationError("--upsert-by key needs the columns of ours, which --meta off leaves out")
+        self._check_layout()
         check_running(self)
         columns = ddl.schema_of(self.schema) if self.schema else formats.PLAIN
         Shape(columns, self.has_meta, self.on_error, most_letters=self.max_dead_letters).check()
         parse(self.source_options())
         return self
+
+    def _check_layout(self) -> None:
+        Spec.of(self.partition_by)
+        size_of(self.target_file_size)
+        evolves = Evolve.of(self.evolve) != FIXED
+        if evolves and self.format in ("raw", "string"):
+            raise ConfigurationError(
+                f"--evolve is for values with fields, which --format {self.format} has not"
+            )
+        for option, value in (
+            ("--evolve", evolves),
+            ("--partition-by", self.partition_by),
+            ("--target-file-size", self.target_file_size),
+            ("--sort-by", self.sort_by),
+        ):
+            if value and self.upsert_by:
+                raise ConfigurationError(
+                    f"{option} is for tables that are appended to: with --upsert-by Delta's MERGE writes the files"
+                )
 
     def _check_formats(self) -> None:
         if self.format == "raw":
@@ -192,6 +219,7 @@ class Plan(NamedTuple):
     end: dict[TopicPartition, int]
     where: str = ""  # the columns are from
     left_out: tuple[str, ...] = ()  # fields that no column holds
+    layout: Layout = Layout()
 
     @property
     def is_new(self) -> bool:
@@ -206,6 +234,29 @@ class Plan(NamedTuple):
             "topics",
             f"{', '.join(job.topics)}: {counted(len(self.end), 'partition')}, {held:,} offsets; {where}",
         )
+        yield from self.lines_of_values()
+        yield (
+            "table",
+            f"{job.table}: " + ("new" if self.version is None else f"version {self.version}, appended to"),
+        )
+        if self.layout.spec.by:
+            yield "parts", f"{self.layout.spec}{'' if self.version is None else ', as the table is'}"
+        told = [f"{job.target_file_size} each"] if job.target_file_size else []
+        told += [f"sorted by {', '.join(self.layout.sort_by)}"] if self.layout.sort_by else []
+        if told:
+            yield "files", ", ".join(told)
+        if Evolve.of(job.evolve) != FIXED:
+            yield "evolves", f"{Evolve.of(job.evolve)}: in the same commit as the rows that ask for it"
+        if job.upsert_by:
+            yield "upserts", "one row a key, of its last record; a null value deletes it"
+        yield "fused", "yes: no SQL stands in between, so the tasks that fetch also write the files"
+        if job.commit_group:
+            yield "group", f"{job.commit_group} shows where it stands"
+        yield "commits", f"one a batch, by {job.name!r}; checkpoint in {job.checkpoint_directory}"
+        when = "until all is in, then it stops" if job.is_once else f"every {job.trigger}, until Ctrl-C"
+        yield "runs", f"{when}; on {place_of(job)}; what Spark says is in {words_of(job)}"
+
+    def lines_of_values(self) -> Iterator[tuple[str, str]]:
         if self.shape is None:
             yield "columns", "the records as they are"
         else:
@@ -219,19 +270,7 @@ class Plan(NamedTuple):
                 of_keys = "raw" if self.shape.key is None else str(self.shape.key.format)
                 yield "format", f"{self.shape.format}; keys {of_keys}"
             yield "beside", ", ".join(META) if self.shape.has_meta else "no columns of ours"
-            yield "errors", _told(self.shape, dead_letters_of(job.table))
-        yield (
-            "table",
-            f"{job.table}: " + ("new" if self.version is None else f"version {self.version}, appended to"),
-        )
-        if job.upsert_by:
-            yield "upserts", "one row a key, of its last record; a null value deletes it"
-        yield "fused", "yes: no SQL stands in between, so the tasks that fetch also write the files"
-        if job.commit_group:
-            yield "group", f"{job.commit_group} shows where it stands"
-        yield "commits", f"one a batch, by {job.name!r}; checkpoint in {job.checkpoint_directory}"
-        when = "until all is in, then it stops" if job.is_once else f"every {job.trigger}, until Ctrl-C"
-        yield "runs", f"{when}; on {place_of(job)}; what Spark says is in {words_of(job)}"
+            yield "errors", _told(self.shape, dead_letters_of(self.job.table))
 
     def start(self, spark: "SparkSession") -> "StreamingQuery":
         return start(spark, self)
@@ -251,16 +290,17 @@ def planned(job: TablesJob) -> Plan:
         begin, end = client.begin_offsets(partitions), client.end_offsets(partitions)
     table = tables.open_table(job.table)
     version = None if table is None else table.version()
-    there = None if table is None else tables.arrow_schema(table)
-    plan = Plan(job, None, 0, 0, version, begin, end)
+    if table is not None:
+        tables.check_appendable(table)
+    there = None if table is None else tables.row_schema(table)
+    layout = tables.layout_of(job.table, job.partition_by, job.target_file_size, job.sort_by)
+    plan = Plan(job, None, 0, 0, version, begin, end, layout=layout)
     if job.format != "raw":
-        try:
-            plan = _shaped(plan, there)
-        except (RegistryUnavailable, UnknownSchema, RefusedSchema) as error:
-            raise ConfigurationError(str(error)) from None
+        plan = shaped(plan, there)
     elif there is not None and "value" not in there.names:
         raise ConfigurationError(f"{job.table} has columns of values; --format json appends to it")
     _check_upserts(plan, table)
+    layout.check(rows_schema() if plan.shape is None else plan.shape.schema)
     return plan
 
 
@@ -290,6 +330,14 @@ def _told(shape: Shape, letters: str) -> str:
     return f"values that do not fit, by kind: {by_kind}; dead letters into {letters}{most}"
 
 
+def shaped(plan: Plan, there: pa.Schema | None) -> Plan:
+    """With what is known of values; `there` is what the rows of the table have, where there is one."""
+    try:
+        return _shaped(plan, there)
+    except (RegistryUnavailable, UnknownSchema, RefusedSchema) as error:
+        raise ConfigurationError(str(error)) from None
+
+
 def _shaped(plan: Plan, there: pa.Schema | None) -> Plan:
     """With the columns: those of the table, those that are given, or those that schema or values tell of."""
     job = plan.job
@@ -306,11 +354,10 @@ def _shaped(plan: Plan, there: pa.Schema | None) -> Plan:
         if key is None and has_meta and there.field("__key").type != pa.binary():
             raise ConfigurationError(f"{job.table} has keys that are decoded; name their --key-format")
         columns = pa.schema([field for field in there if not (has_meta and field.name in META)])
-        if job.schema and ddl.schema_of(job.schema) != columns:
-            raise ConfigurationError(
-                f"--schema is not what {job.table} has, which is {ddl.text_of(columns)}; leave it out to append to it"
-            )
-        return plan._replace(shape=shape(columns))
+        own = shape(columns).of_columns(columns)
+        if job.schema:
+            own = _given_beside(job, own)
+        return plan._replace(shape=own._replace(required=()) if Evolve.of(job.evolve).relaxes else own)
     if job.schema:
         return plan._replace(shape=shape(ddl.schema_of(job.schema)))
     if job.format == "string":
@@ -322,6 +369,26 @@ def _shaped(plan: Plan, there: pa.Schema | None) -> Plan:
         return plan._replace(shape=shape(found.columns), where=found.where, left_out=found.left_out)
     columns, count, refused = _of_sample(plan, "value", "--schema")
     return plan._replace(shape=shape(columns), learnt_from=count, refused=refused)
+
+
+def _given_beside(job: TablesJob, own: Shape) -> Shape:
+    """With what --schema says of a table that is there: what it has, or what may become of it."""
+    given, evolve = ddl.schema_of(job.schema), Evolve.of(job.evolve)
+    change, unfit = change_of(own.columns, given, ())
+    is_allowed = all(may or not wanted for may, wanted in zip(evolve, change.needs, strict=True))
+    is_other = not set(given.names) >= set(own.columns.names) or not all(
+        same(field.type, own.columns.field(field.name).type)
+        for field in given
+        if field.name in own.columns.names
+    )
+    if unfit or not is_allowed or (is_other and not change.widened):
+        raise ConfigurationError(
+            f"--schema is not what {job.table} has, which is {ddl.text_of(own.columns)}; leave it out to append to it"
+        )
+    widened = {field.name: field for field in change.widened}
+    return own._replace(
+        columns=pa.schema([*(widened.get(field.name, field) for field in own.columns), *change.added])
+    )
 
 
 def _key_shape(plan: Plan, there: pa.Schema | None) -> KeyShape:
@@ -388,6 +455,13 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
         dead_letters.keep_shape(job.table, plan.shape)
     if job.upsert_by:
         table["upserts"] = actions_of(job.on_error)[KEY]
+    else:
+        table |= {
+            "partitionBy": job.partition_by,
+            "targetFileSize": job.target_file_size,
+            "sortBy": job.sort_by,
+            "evolve": job.evolve,
+        }
     when: dict[str, Any] = (
         {"availableNow": True} if job.is_once else {"processingTime": spark_duration(job.trigger)}
     )

@@ -1,0 +1,127 @@
+"""What may become of a table's columns while rows are added: `--evolve add,widen,relax`, or none of it.
+
+    add     a column that the table does not have; the rows that are there have null in it
+    widen   TINYINT, SMALLINT -> INT -> BIGINT; these but BIGINT -> DOUBLE; FLOAT -> DOUBLE; DECIMAL with more digits
+    relax   a column that was NOT NULL may be null
+
+Whatever else would have to change is not done: the value is a dead letter, or the job stops, as with any that does not fit.
+
+The change is in the commit that has the rows (`odradek.spark.tables`), so neither is there without the other. Widening
+rewrites the files that have the narrower type, in that same commit, as every reader can read them then; Delta's own feature
+for it leaves them as they are, and most readers refuse such a table.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from odradek.model.errors import ConfigurationError
+from odradek.spark.ddl import type_text
+
+ADD, WIDEN, RELAX = KINDS = ("add", "widen", "relax")
+NONE = "none"
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+# Names that Parquet files of Delta cannot have, and how many columns a stream of values may make.
+_FORBIDDEN = frozenset(" ,;{}()\n\t=")
+MOST_COLUMNS = 1_000
+
+
+class Evolve(NamedTuple):
+    adds: bool = False
+    widens: bool = False
+    relaxes: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> "Evolve":
+        kinds = [word.strip() for word in text.split(",")]
+        if kinds in ([""], [NONE]):
+            return cls()
+        wrong = [kind for kind in kinds if kind not in KINDS]
+        if wrong:
+            raise ConfigurationError(
+                f"--evolve {text}: there are {', '.join(KINDS)}, several of them with commas, or none"
+            )
+        return cls(*(kind in kinds for kind in KINDS))
+
+    def __str__(self) -> str:
+        return ",".join(kind for kind, is_on in zip(KINDS, self, strict=True) if is_on) or NONE
+
+
+# Columns stay as they are.
+FIXED = Evolve()
+
+
+class Change(NamedTuple):
+    """What a commit does to the columns of a table."""
+
+    added: tuple[pa.Field, ...] = ()
+    widened: tuple[pa.Field, ...] = ()  # with their new types
+    relaxed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.widened or self.relaxed)
+
+    @property
+    def needs(self) -> Evolve:
+        return Evolve(bool(self.added), bool(self.widened), bool(self.relaxed))
+
+    def __str__(self) -> str:
+        told = [f"adds {field.name} {type_text(field.type)}" for field in self.added]
+        told += [f"makes {field.name} {type_text(field.type)}" for field in self.widened]
+        return "; ".join([*told, *(f"lets {name} be null" for name in self.relaxed)])
+
+
+def wider(there: pa.DataType, found: pa.DataType) -> pa.DataType | None:
+    """The type of a column of type `there` that is to hold values of type `found`, too; None where no type may."""
+    if there == found:
+        return there
+    if pa.types.is_decimal128(there) and pa.types.is_decimal128(found):
+        scale = max(there.scale, found.scale)
+        digits = max(there.precision - there.scale, found.precision - found.scale)
+        return pa.decimal128(digits + scale, scale) if digits + scale <= 38 else None
+    if there in _INTEGERS and found in _INTEGERS:
+        return max(there, found, key=_INTEGERS.index)
+    narrow = (*_INTEGERS[:3], pa.float32(), pa.float64())
+    if there in narrow and found in narrow:
+        return pa.float64()
+    return None
+
+
+def change_of(there: pa.Schema, found: pa.Schema, nulls: Collection[str]) -> tuple[Change, list[pa.Field]]:
+    """What rows of `found`, with nulls in the columns `nulls`, ask of a table; and their columns that none of it makes fit."""
+    added: list[pa.Field] = []
+    widened: list[pa.Field] = []
+    unfit: list[pa.Field] = []
+    for field in found:
+        if field.name not in there.names:
+            (unfit if _is_there(field.name, there) else added).append(field)
+            continue
+        own = there.field(field.name)
+        kind = own.type if same(own.type, field.type) else wider(own.type, field.type)
+        if kind is None:
+            unfit.append(field)
+        elif not same(kind, own.type):
+            widened.append(pa.field(field.name, kind, own.nullable))
+    relaxed = [
+        field.name
+        for field in there
+        if not field.nullable and (field.name in nulls or field.name not in found.names)
+    ]
+    return Change(tuple(added), tuple(widened), tuple(relaxed)), unfit
+
+
+def same(one: pa.DataType, other: pa.DataType) -> bool:
+    """To Delta: whatever Arrow calls the values of a list, and whether they may be null."""
+    return one == other or type_text(one) == type_text(other)
+
+
+def is_addable(name: str, there: pa.Schema) -> bool:
+    """Whether values may make such a column."""
+    forbidden = not name or len(name) > 255 or bool(_FORBIDDEN & set(name))
+    return not forbidden and len(there) < MOST_COLUMNS and not _is_there(name, there)
+
+
+def _is_there(name: str, there: pa.Schema) -> bool:
+    """To Delta names are the same that differ by case alone."""
+    return name.lower() in {known.lower() for known in there.names}

@@ -1,0 +1,131 @@
+"""The columns that a task has for values while they may grow: those of the table, and what values and schemas tell of meanwhile.
+
+All tasks of a batch have to give a new column one type. Whoever finds it first decides that, for all:
+
+    TABLE/_odradek/columns/PREFIX-BATCH/NAME      made once, by a hard link; NAME is a hash of the column's and of its type so far
+
+Whose value does not fit what was decided has a dead letter, as with any column. The commit of the batch makes the columns
+(`odradek.spark.tables`), and takes the decisions away: the next batch finds them in the table.
+"""
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from odradek.spark import tables
+from odradek.spark.ddl import type_text
+from odradek.spark.evolution import Evolve, is_addable, same, wider
+from odradek.spark.parquet import OWN_DIRECTORY, application_prefix
+from odradek.spark.partitioning import Spec
+from odradek.spark.shape import META, Shape
+
+
+class Growth:
+    def __init__(
+        self, table: str, app_id: str, batch_id: int, shape: Shape, evolve: Evolve, spec: Spec
+    ) -> None:
+        self._decisions = _directory(table) / f"{application_prefix(app_id)}{batch_id:010d}"
+        self._evolve = evolve
+        # Names that no field of a value may have for a column.
+        self._taken = pa.schema(
+            [
+                *(pa.field(n, pa.null()) for n in (META if shape.has_meta else ())),
+                *(spec.whole(pa.schema([]))),
+            ]
+        )
+        self.columns = shape.columns
+        opened = tables.open_table(table)
+        if opened is not None:
+            there = tables.row_schema(opened)
+            own = [field.with_nullable(True) for field in there if field.name not in self._taken.names]
+            new = [field for field in shape.columns if field.name not in there.names]
+            self.columns = pa.schema([*own, *new])
+            for field in shape.columns if evolve.widens else ():  # as --schema asks for
+                self._widen(self.columns.get_field_index(field.name), field.type)
+
+    def offer(self, found: Mapping[str, pa.DataType]) -> bool:
+        """Takes what is allowed of fields and their types; whether the columns are others now."""
+        before = self.columns
+        for name, kind in found.items():
+            at = self.columns.get_field_index(name)
+            if at < 0:
+                self._add(name, kind)
+            elif self._evolve.widens:
+                self._widen(at, kind)
+        return not self.columns.equals(before)
+
+    def _add(self, name: str, kind: pa.DataType) -> None:
+        known = pa.schema([*self.columns, *self._taken])
+        cleaned = _cleaned(kind)
+        if not self._evolve.adds or cleaned is None or not is_addable(name, known):
+            return
+        decided = self._decided(pa.field(name, cleaned), "")
+        if decided.name == name:  # else it is another one by its case, which Delta cannot tell apart
+            self.columns = self.columns.append(decided)
+
+    def _widen(self, at: int, kind: pa.DataType) -> None:
+        now = self.columns.field(at)
+        wanted = wider(now.type, kind)
+        if wanted is None or same(wanted, now.type):
+            return
+        decided = self._decided(now.with_type(wanted), type_text(now.type))
+        self.columns = self.columns.set(at, decided)
+
+    def _decided(self, field: pa.Field, so_far: str) -> pa.Field:
+        name = blake2b(f"{field.name.lower()}\0{so_far}".encode(), digest_size=16).hexdigest()
+        decision = self._decisions / name
+        self._decisions.mkdir(parents=True, exist_ok=True)
+        offered = self._decisions / f"{name}-{uuid.uuid4().hex}"
+        offered.write_text(json.dumps(from_arrow_schema(pa.schema([field])).jsonValue()), encoding="utf-8")
+        try:
+            os.link(offered, decision)
+        except FileExistsError:  # somebody else was first
+            pass
+        finally:
+            offered.unlink()
+        value: Any = json.loads(decision.read_text(encoding="utf-8"))
+        return to_arrow_schema(StructType.fromJson(value), timezone="UTC").field(0)
+
+
+def forget(table: str, app_id: str, batch_id: int) -> None:
+    """What was decided for batches up to this one, which are committed."""
+    prefix = application_prefix(app_id)
+    for directory in _directory(table).glob(f"{prefix}*"):
+        if int(directory.name[len(prefix) :]) <= batch_id:
+            shutil.rmtree(directory, ignore_errors=True)  # two may be at it
+
+
+def _directory(table: str) -> Path:
+    return Path(table) / OWN_DIRECTORY / "columns"
+
+
+def _cleaned(kind: pa.DataType, depth: int = 0) -> pa.DataType | None:
+    """Without nested fields that Delta cannot name or tell apart; None where nothing is left, or it goes too deep."""
+    if depth > _DEEPEST:
+        return None
+    if pa.types.is_struct(kind):
+        found: list[pa.Field] = []
+        for field in kind:
+            inner = _cleaned(field.type, depth + 1)
+            if inner is not None and is_addable(field.name, pa.schema(found)):
+                found.append(pa.field(field.name, inner))
+        return pa.struct(found) if found else None
+    if pa.types.is_list(kind):
+        inner = _cleaned(kind.value_type, depth + 1)
+        return None if inner is None else pa.list_(inner)
+    if pa.types.is_map(kind):
+        key, item = _cleaned(kind.key_type, depth + 1), _cleaned(kind.item_type, depth + 1)
+        return None if key is None or item is None else pa.map_(key, item)
+    return kind
+
+
+_DEEPEST = 32

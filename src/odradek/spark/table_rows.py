@@ -1,0 +1,70 @@
+"""The rows of a table as its files have them, with the columns that divide it, which Delta keeps beside a file and not in it."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from odradek.spark.partitioning import texts_of
+
+_PIECE_ROWS = 65_536
+
+
+class PlacedFile(NamedTuple):
+    """A file, and what the table says of all its rows."""
+
+    name: str  # its path from the table on
+    partition: tuple[tuple[str, str | None], ...] = ()  # as Delta writes it
+
+
+def path_of(uri: str) -> str:
+    """Of a table, or of a file of it, on this machine."""
+    return unquote(urlparse(uri).path) if "://" in uri else uri
+
+
+def files_of(table: DeltaTable) -> list[PlacedFile]:
+    """Those of the version that is open, in the order of their names."""
+    columns = table.metadata().partition_columns
+    found = pa.table(table.get_add_actions(flatten=True))
+    texts = [texts_of(found.column(f"partition.{name}").combine_chunks()).to_pylist() for name in columns]
+    names = [unquote(path) for path in found.column("path").to_pylist()]
+    return sorted(
+        PlacedFile(name, tuple((column, texts[n][row]) for n, column in enumerate(columns)))
+        for row, name in enumerate(names)
+    )
+
+
+def rows_of(
+    table: DeltaTable, dividing: pa.Schema, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """All rows, or so many columns of them. `dividing` are the columns that divide the table and that rows have."""
+    root = Path(path_of(table.table_uri))
+    for placed in files_of(table):
+        with pq.ParquetFile(root / placed.name) as file:
+            own = file.schema_arrow.names
+            read = None if columns is None else [name for name in columns if name in own]
+            for rows in file.iter_batches(batch_size=_PIECE_ROWS, columns=read):
+                whole = attached(rows, placed, dividing)
+                yield whole if columns is None else whole.select(columns)
+
+
+def attached(rows: pa.RecordBatch, file: PlacedFile, dividing: pa.Schema) -> pa.RecordBatch:
+    """With a column for each of `dividing`, which has one value in all rows of a file."""
+    values = dict(file.partition)
+    for field in dividing:
+        if field.name not in rows.schema.names:
+            value = _value(values[field.name], field.type)
+            rows = rows.append_column(field, pa.repeat(value, rows.num_rows))
+    return rows
+
+
+def _value(text: str | None, kind: pa.DataType) -> pa.Scalar:
+    if text is None:
+        return pa.scalar(None, kind)
+    if pa.types.is_timestamp(kind):
+        return pa.scalar(text).cast(pa.timestamp("us")).cast(kind)
+    return pa.scalar(text).cast(kind)
