@@ -35,7 +35,7 @@ def test_every_option_of_the_sink_into_topics_stands_in_its_table_and_no_other()
     table = PAGE.split("| option of the sink |")[1].split("\n\n")[0]
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
 
-    known = {*topic_options._USED, *topic_options._KAFKA_USED} - {"killSwitch", "kafka.security.protocol"}
+    known = {*topic_options._USED, *topic_options._KAFKA_USED} - {"kafka.security.protocol"}
     assert set(re.findall(r"`([\w.]+)`", " ".join(rows))) == known
 
 

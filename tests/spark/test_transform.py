@@ -14,9 +14,11 @@ from odradek.client.sync_records import records
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.records.reader import Record
+from odradek.spark.dead_letters import NoTable, dead_letters
 from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs.tables import Batch, followed
 from odradek.spark.jobs.transform import TransformJob, planned
+from odradek.spark.on_error import TooManyLetters
 from odradek.spark.sentence import sentence_of
 from odradek.spark.source import OdradekSource
 from odradek.spark.topic_options import PROGRESS_TOPIC, parse_topic_options
@@ -275,3 +277,130 @@ directory = "./quiet"
         file.write_text(wrong)
         with pytest.raises(ConfigurationError, match=f"line {line}: .*{why}"):
             jobs_of(file)
+
+
+JSON = [b'{"id":%d}' % n for n in range(8)]
+BAD = [b"no json", b'{"id":"seven"}']
+
+
+@pytest.fixture
+def decoding(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> TransformJob:
+    source, to = make_topic(partitions=2), make_topic(partitions=2)
+    fill(client, source, 0, [*JSON[:5], BAD[0]])
+    fill(client, source, 1, [BAD[1], *JSON[5:]])
+    job = TransformJob(cluster.bootstrap, (source,), to, str(tmp_path / "job"), is_once=True)
+    return job._replace(format="json", schema="id INT")
+
+
+@pytest.mark.spark
+def test_what_cannot_be_read_is_a_letter_and_the_rest_is_copied_as_it_is(
+    spark: "SparkSession", decoding: TransformJob, client: SyncClient, tmp_path: Path
+) -> None:
+    told = dict(planned(decoding).lines())
+    assert told["columns"] == "id INT (as given)" and told["errors"].startswith(
+        "values that do not fit: dead"
+    )
+
+    (batch,) = run(spark, decoding)
+    fill(client, decoding.topics[0], 1, [b"still none"])
+    run(spark, decoding)
+
+    assert (batch.rows, batch.dead_letters, batch.lag_records) == (8, 2, 0)
+    assert str(batch).startswith("batch 0: 8 rows  lag 0 records, 0.0 s  2 dead letters")
+    copied = [r for rows in read(client, decoding.to, 2).values() for r in rows]
+    assert sorted(bytes(r.value or b"") for r in copied) == JSON
+    letters = [(x.topic, x.partition, x.offset, x.value) for x in dead_letters(decoding.directory)]
+    source = decoding.topics[0]
+    assert letters == [
+        (source, 0, 5, BAD[0]),
+        (source, 1, 0, BAD[1]),
+        (source, 1, 4, b"still none"),
+    ]
+    assert verified(decoding).is_equal
+    assert not list((Path(decoding.directory) / "_odradek" / "decoded").iterdir())
+
+    strict = decoding._replace(max_dead_letters="10%", directory=str(tmp_path / "strict"), app_id="strict")
+    with pytest.raises(Exception, match="3 of 11 records in this batch become no row") as caught:
+        run(spark, strict)
+    assert "--max-dead-letters allows 10 %" in sentence_of(caught.value)
+    with pytest.raises(NoTable):
+        dead_letters(strict.directory)
+    assert len([r for rows in read(client, decoding.to, 2).values() for r in rows]) == 8
+
+
+@pytest.mark.spark
+def test_sql_finds_the_fields_of_values_and_a_query_that_reads_twice_has_each_letter_once(
+    spark: "SparkSession", decoding: TransformJob, client: SyncClient
+) -> None:
+    sql = "SELECT __key AS key, string(id * 2) AS value FROM records UNION ALL SELECT __key, 'again' FROM records WHERE id = 3"
+
+    (batch,) = run(spark, decoding._replace(sql=sql))
+
+    values = [bytes(r.value or b"") for rows in read(client, decoding.to, 2).values() for r in rows]
+    assert sorted(values) == sorted([b"%d" % (2 * n) for n in range(8)] + [b"again"])
+    assert batch.dead_letters == 2 and len(dead_letters(decoding.directory)) == 2
+
+
+def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What two tasks of a batch left, one of which ran twice; the driver dies, and the batch comes again."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding as decodings
+    from odradek.spark.shape import Shape
+    from tests.spark.test_evolution import records as of_values
+
+    class Context:
+        partition = 0
+
+        def partitionId(self) -> int:
+            return self.partition
+
+    context = Context()
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+    monkeypatch.setattr(decodings, "current_batch_id", lambda: 4)
+    decode = decodings.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")
+    both = of_values(b'{"id":1}', b"none", b'{"id":2}', b"either")
+
+    def tasks() -> None:
+        for partition in (0, 0, 1, 2):
+            context.partition = partition
+            piece = both.slice(2 * (partition % 2), 2)  # the third reads again what the first did
+            assert sum(rows.num_rows for rows in decode(iter([piece]))) == 1
+
+    tasks()
+    assert decodings.commit_letters(str(tmp_path), "app", 4, "") == 2
+    tasks()
+    assert decodings.commit_letters(str(tmp_path), "app", 4, "50%") == 2
+    decodings.forget(str(tmp_path), "app", 4)
+
+    assert [letter.offset for letter in dead_letters(str(tmp_path))] == [1, 3]
+    assert not list((tmp_path / "_odradek" / "decoded").iterdir())
+    letters = tmp_path / "_odradek" / "dead_letters"
+    assert len(list(letters.glob("*.parquet"))) == 2, "orphans are gone"
+    monkeypatch.setattr(decodings, "current_batch_id", lambda: 5)
+    tasks()
+    with pytest.raises(TooManyLetters, match="2 of 4 records in this batch become no row"):
+        decodings.commit_letters(str(tmp_path), "app", 5, "1")
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"format": "xml"}, "--format xml: there are raw, string, json"),
+        ({"format": "raw", "schema": "id INT"}, "--schema is for values with fields"),
+        ({"max_dead_letters": "many"}, "--max-dead-letters many: want a number"),
+        ({"on_error": "panic"}, "--on-error panic: there are dlq"),
+        ({"format": "avro"}, "want either --registry or --schema-file"),
+    ],
+)
+def test_values_of_a_topic_job_are_checked_as_those_of_a_table(
+    changed: dict[str, Any], sentence: str
+) -> None:
+    job = TransformJob("a:1", ("orders",), "loud", "d", format="json")
+    with pytest.raises(ConfigurationError, match=sentence):
+        job._replace(**changed).check()

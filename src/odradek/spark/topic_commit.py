@@ -37,8 +37,11 @@ class AheadOfCheckpoint(OdradekError):
     """The topics are ahead of the checkpoint, or what tells of them is gone: a batch could not be told from another."""
 
 
-def commit(options: TopicOptions, staged: Sequence[Staged], batch_id: int) -> bool:
-    """Appends what tasks staged in one transaction, unless the batch is there already; True if it was appended now."""
+def commit(options: TopicOptions, staged: Sequence[Staged], batch_id: int, *, letters: int = 0) -> bool:
+    """Appends what tasks staged in one transaction, unless the batch is there already; True if it was appended now.
+
+    `letters` is noted: how many records became none of the rows.
+    """
     switch = options.kill_switch
     switch.at("before-commit", batch_id)
     connection = options.connection
@@ -57,7 +60,7 @@ def commit(options: TopicOptions, staged: Sequence[Staged], batch_id: int) -> bo
             return False
         switch.at("after-begin", batch_id)
         try:
-            note = _sent(client, transaction, options, staged, batch_id)
+            note = _sent(client, transaction, options, staged, batch_id, letters)
             switch.at("before-end", batch_id)
             transaction.commit()
         except OdradekError:
@@ -84,6 +87,7 @@ def _sent(
     options: TopicOptions,
     staged: Sequence[Staged],
     batch_id: int,
+    letters: int,
 ) -> Note:
     batches: dict[TopicPartition, list[memoryview]] = {}
     proofs: dict[TopicPartition, Fingerprint] = {}
@@ -102,6 +106,7 @@ def _sent(
         "batchId": batch_id,
         "producer": [transaction.producer_id, transaction.producer_epoch],
         "records": sum(proof.count for proof in proofs.values()),
+        "letters": letters,
         "topics": topics,
         "parts": [[*p, first_offsets[p], proof.count, proof.hex] for p, proof in sorted(proofs.items())],
     }

@@ -16,7 +16,8 @@ from odradek.spark.options import ConnectionOptions, OptionReader
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PROGRESS_TOPIC = "odradek-sinks"
 # What the source takes and a sink has no use for: code that hands both the same options goes on working.
-_USED = ("kafka.bootstrap.servers", "topic", "appId", "batchId", "directory", "progressTopic", "killSwitch")
+_USED = ("kafka.bootstrap.servers", "topic", "appId", "batchId", "directory", "progressTopic")
+_INNER = ("killSwitch", "decoded", "maxDeadLetters")  # what jobs of ours and tests say
 _ACCEPTED = ("path", "checkpointLocation", "includeHeaders")
 _KAFKA_USED = (
     "kafka.bootstrap.servers",
@@ -42,6 +43,8 @@ class TopicOptions(NamedTuple):
     is_named: bool = True  # False: nobody will ever give the batch again under this name
     batch_id: int = 0  # of a batch write
     kill_switch: KillSwitch = KillSwitch()
+    is_decoded: bool = False  # values were decoded on the way, and tasks have left letters aside
+    most_letters: str = ""
 
     @property
     def transactional_id(self) -> str:
@@ -51,7 +54,7 @@ class TopicOptions(NamedTuple):
 def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOptions:
     """TopicOptions, or a ConfigurationError that names the option, what stands there, and what would work."""
     options = OptionReader(given)
-    options.refuse_unknown(_USED, _ACCEPTED, _KAFKA_USED, who="the sink into topics")
+    options.refuse_unknown((*_USED, *_INNER), _ACCEPTED, _KAFKA_USED, who="the sink into topics")
     connection = ConnectionOptions(
         bootstrap=options.required("kafka.bootstrap.servers", "the brokers as host:port,host:port"),
         client_id=options.text("kafka.client.id") or "odradek-spark",
@@ -78,6 +81,8 @@ def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOp
         is_named=app_id is not None,
         batch_id=_batch_id(options, is_stream=is_stream),
         kill_switch=KillSwitch.from_text(options.text("killSwitch")),
+        is_decoded=options.text("decoded") == "true",
+        most_letters=options.text("maxDeadLetters") or "",
     )
 
 

@@ -142,10 +142,18 @@ def _commit(options: "TopicOptions", messages: Sequence[WriterCommitMessage | No
     from odradek.spark.topic_commit import commit
 
     staged = _staged(messages)
+    letters = 0
+    if options.is_decoded:
+        from odradek.spark import decoding
+
+        # Before the rows: a batch that is in the topic has its letters, whatever happens in between.
+        letters = decoding.commit_letters(options.directory, options.app_id, batch_id, options.most_letters)
     if any(one.places for one in staged):
-        commit(options, staged, batch_id)
+        commit(options, staged, batch_id, letters=letters)
     else:
         _abort(options, messages)
+    if options.is_decoded:
+        decoding.forget(options.directory, options.app_id, batch_id)
 
 
 def _abort(options: "TopicOptions", messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-_OPTIONS = (
+_OF_VALUES = (
     click.option("--registry", default="", metavar="URL", help="Where the schemas of Avro and Protobuf are."),
     click.option(
         "--schema-file",
@@ -26,6 +26,8 @@ _OPTIONS = (
         is_flag=True,
         help="With a file: values have a schema id before them, which is not looked at.",
     ),
+)
+_OF_KEYS = (
     click.option(
         "--key-format", default="raw", show_default=True, help="As --format, for the keys: __key is decoded."
     ),
@@ -37,6 +39,12 @@ _OPTIONS = (
 
 
 def format_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
+    for option in reversed((*_OF_VALUES, *_OF_KEYS)):
+        command = option(command)
+    return command
+
+
+def value_format_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OF_VALUES):
         command = option(command)
     return command

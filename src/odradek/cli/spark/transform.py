@@ -1,8 +1,11 @@
 """`odradek spark transform`: topics into a topic, exactly once, by SQL or as they are, until Ctrl-C."""
 
+from typing import Any
+
 import click
 
 from odradek.cli.output import bootstrap_option, json_option
+from odradek.cli.spark.formats import value_format_options
 from odradek.cli.spark.running import explain_or_run
 
 
@@ -20,6 +23,29 @@ from odradek.cli.spark.running import explain_or_run
     default="",
     metavar="SELECT",
     help='As "SELECT key, upper(string(value)) AS value FROM records"; else the records as they are.',
+)
+@click.option(
+    "--format",
+    "form",
+    default="raw",
+    show_default=True,
+    help="string, json, avro, protobuf: SQL finds columns, and values that do not fit are dead letters.",
+)
+@click.option(
+    "--schema", default="", metavar="COLUMNS", help='As "id BIGINT, name STRING"; else learnt from the topic.'
+)
+@value_format_options
+@click.option(
+    "--on-error",
+    default="dlq",
+    show_default=True,
+    help="A value that does not fit: dlq keeps it aside, skip, pause stops; or by kind, as value=dlq,schema=pause.",
+)
+@click.option(
+    "--max-dead-letters",
+    default="",
+    metavar="N|N%",
+    help="More in a batch stop the job before any of it is in the topic.",
 )
 @click.option(
     "--compression",
@@ -62,6 +88,10 @@ def transform(
     to: str,
     directory: str,
     sql: str,
+    form: str,
+    schema: str,
+    on_error: str,
+    max_dead_letters: str,
     compression: str,
     trigger: str,
     is_once: bool,
@@ -77,6 +107,7 @@ def transform(
     is_explained: bool,
     bootstrap: str,
     as_json: bool,
+    **of_values: Any,
 ) -> None:
     """Topics into a topic: a transaction a batch, and a line of each, until Ctrl-C. The same line again goes on.
 
@@ -93,6 +124,11 @@ def transform(
         to=to,
         directory=directory,
         sql=sql,
+        format=form,
+        schema=schema,
+        **of_values,
+        on_error=on_error,
+        max_dead_letters=max_dead_letters,
         compression=compression,
         trigger=trigger,
         is_once=is_once,

@@ -13,13 +13,24 @@ from odradek.model.counted import counted
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.spark import batch_notes
-from odradek.spark.jobs.tables import check_running, place_of, spark_duration, words_of
+from odradek.spark.arrow_schema import rows_schema
+from odradek.spark.decoding import Decoding
+from odradek.spark.jobs.tables import (
+    Plan,
+    TablesJob,
+    check_running,
+    place_of,
+    shaped,
+    spark_duration,
+    words_of,
+)
 from odradek.spark.options import parse
+from odradek.spark.shape import COLUMNS, Shape
 from odradek.spark.subscription import existing_topic
 from odradek.spark.topic_options import CODECS, PROGRESS_TOPIC
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 # What SQL finds the records of the topics as.
@@ -41,6 +52,15 @@ class TransformJob(NamedTuple):
     fails_on_data_loss: bool = True
     app_id: str = ""
     commit_group: str = ""  # a consumer group that shows where the job stands
+    format: str = "raw"
+    schema: str = ""  # as `odradek.spark.ddl` reads it; "" learns it
+    registry: str = ""
+    schema_file: str = ""
+    message: str = ""
+    subject: str = ""  # "" is TOPIC-value
+    is_framed: bool = False
+    on_error: str = "dlq"
+    max_dead_letters: str = ""
     cores: str = "2"
     memory: str = "1g"
     master: str = ""
@@ -67,6 +87,7 @@ class TransformJob(NamedTuple):
         if not self.topics or not all(self.topics):
             raise ConfigurationError("--topic is missing: one topic, or several separated by commas")
         check_running(self)
+        self.of_values.check()
         if self.to in self.topics:
             raise ConfigurationError(
                 f"--to {self.to}: the job reads that topic, and would never come to its end"
@@ -75,6 +96,25 @@ class TransformJob(NamedTuple):
             raise ConfigurationError(f"--compression {self.compression}: there are {', '.join(CODECS)}")
         parse(self.source_options())
         return self
+
+    @property
+    def of_values(self) -> TablesJob:
+        """The job as it would be for a table: what values are made of is asked and checked as there."""
+        return TablesJob(
+            self.bootstrap,
+            self.topics,
+            self.directory,
+            format=self.format,
+            schema=self.schema,
+            on_error=self.on_error,
+            registry=self.registry,
+            schema_file=self.schema_file,
+            message=self.message,
+            subject=self.subject,
+            is_framed=self.is_framed,
+            max_dead_letters=self.max_dead_letters,
+            starting_offsets=self.starting_offsets,
+        )
 
     def source_options(self) -> dict[str, str]:
         options = {
@@ -87,7 +127,10 @@ class TransformJob(NamedTuple):
         }
         if self.max_offsets_per_trigger is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
-        if not self.sql:
+        if self.format != "raw":
+            options["columns"] = ",".join(dict.fromkeys((*COLUMNS, *AS_THEY_ARE)))
+            options["maxRecordBytes"] = self.of_values.source_options()["maxRecordBytes"]
+        elif not self.sql:
             options["columns"] = ",".join(AS_THEY_ARE)
         return options
 
@@ -99,6 +142,8 @@ class TransformJob(NamedTuple):
             "appId": self.name,
             "directory": os.path.abspath(self.directory),
             "checkpointLocation": self.checkpoint_directory,
+            "decoded": str(self.format != "raw").lower(),
+            "maxDeadLetters": self.max_dead_letters,
         }
 
 
@@ -109,6 +154,7 @@ class TransformPlan(NamedTuple):
     begin: dict[TopicPartition, int]
     end: dict[TopicPartition, int]
     partitions: int  # of the topic that is written
+    values: Plan | None = None  # what is known of values that are decoded
 
     def lines(self) -> Iterator[tuple[str, str]]:
         job = self.job
@@ -119,6 +165,8 @@ class TransformPlan(NamedTuple):
             "topics",
             f"{', '.join(job.topics)}: {counted(len(self.end), 'partition')}, {held:,} offsets; {where}",
         )
+        if self.values is not None:
+            yield from self.values.lines_of_values()
         yield "between", job.sql or "nothing: keys, values, headers and timestamps as they are"
         yield (
             "into",
@@ -137,6 +185,8 @@ class TransformPlan(NamedTuple):
     def start(self, spark: "SparkSession") -> "StreamingQuery":
         job = self.job
         frame = spark.readStream.format("odradek").options(**job.source_options()).load()
+        if self.values is not None and self.values.shape is not None:
+            frame = _decoded(frame, self.values.shape, job)
         if job.sql:
             frame.createOrReplaceTempView(VIEW)
             frame = spark.sql(job.sql)
@@ -156,7 +206,17 @@ class TransformPlan(NamedTuple):
         note = batch_notes.find(self.job.directory, PROGRESS_TOPIC, self.job.name, batch_id)
         if note is None:
             return None
-        return {"records": note["records"], "letters": 0, "files": 0, "newestMs": -1, "parts": []}
+        letters = note.get("letters", 0)  # an older release noted none
+        return {"records": note["records"], "letters": letters, "files": 0, "newestMs": -1, "parts": []}
+
+
+def _decoded(frame: "DataFrame", shape: Shape, job: TransformJob) -> "DataFrame":
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    as_they_are = () if job.sql else AS_THEY_ARE
+    schema = rows_schema(as_they_are) if as_they_are else shape.schema
+    decoding = Decoding(shape, os.path.abspath(job.directory), job.name, as_they_are)
+    return frame.mapInArrow(decoding, from_arrow_schema(schema))
 
 
 def planned(job: TransformJob) -> TransformPlan:
@@ -167,4 +227,7 @@ def planned(job: TransformJob) -> TransformPlan:
         to = existing_topic(client, job.to, "--to")
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.partitions]
         begin, end = client.begin_offsets(partitions), client.end_offsets(partitions)
-    return TransformPlan(job, begin, end, len(to.partitions))
+    values = None
+    if job.format != "raw":
+        values = shaped(Plan(job.of_values, None, 0, 0, None, begin, end), None)
+    return TransformPlan(job, begin, end, len(to.partitions), values)

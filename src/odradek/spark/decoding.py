@@ -1,0 +1,120 @@
+"""Values that are decoded on their way into a topic: `odradek spark transform --format json`, and what could not be.
+
+Rows go on to SQL, or the records as they are where there is none; letters must not. A task leaves these aside and says so:
+
+    DIRECTORY/_odradek/decoded/PREFIX-BATCH/PARTITION.json     what task PARTITION of the batch read, and its file of letters
+
+A task that runs again replaces what it said. The driver commits the letters of a batch in one step, before the batch itself, so a
+batch that is in the topic has its letters (`odradek.spark.topic_sink`).
+"""
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from odradek.spark import tables
+from odradek.spark.arrow_schema import rows_schema
+from odradek.spark.evolution import Evolve
+from odradek.spark.micro_batch import current_batch_id
+from odradek.spark.on_error import Most
+from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
+from odradek.spark.shape import COLUMNS, LETTERS, Shape
+from odradek.spark.table_files import Layout, TableFiles
+from odradek.spark.writing import dead_letters_of
+
+
+class Decoding:
+    """Runs in the tasks: records in, rows out. Of a record whose value can be read, the columns `as_they_are`, or where these
+    are none, those of the value."""
+
+    def __init__(self, shape: Shape, directory: str, app_id: str, as_they_are: tuple[str, ...] = ()) -> None:
+        self._shape = shape.to_text()  # which Spark can send
+        self._directory = directory
+        self._app_id = app_id
+        self._as_they_are = as_they_are
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "runs in a task"
+        shape, wanted = Shape.from_text(self._shape), rows_schema(COLUMNS)
+        batch_id = current_batch_id()
+        letters = TableFiles(dead_letters_of(self._directory), self._app_id, batch_id, Layout())
+        records = refused = 0
+        read: dict[str, list[int]] = {}
+        try:
+            for batch in batches:
+                done = shape.applied(batch.select(COLUMNS).cast(wanted))
+                letters.write(done.letters)
+                records += batch.num_rows
+                refused += done.refused
+                _note_range(batch, read)
+                if self._as_they_are:
+                    yield batch.take(pa.array(done.good)).select(self._as_they_are)
+                else:
+                    yield done.rows
+            files = letters.close()
+        except BaseException:
+            letters.discard()
+            raise
+        told = {"read": sorted(read.items()), "records": records, "refused": refused, "letters": files}
+        directory = _directory(self._directory, self._app_id, batch_id)
+        directory.mkdir(parents=True, exist_ok=True)
+        new = directory / uuid.uuid4().hex
+        new.write_text(json.dumps(told), encoding="utf-8")
+        os.replace(new, directory / f"{context.partitionId()}.json")
+
+
+def commit_letters(directory: str, app_id: str, batch_id: int, most: str) -> int:
+    """How many letters the batch has; TooManyLetters where that is more than allowed, and nothing is committed then."""
+    told: dict[str, dict[str, Any]] = {}
+    for file in sorted(_directory(directory, app_id, batch_id).glob("*.json")):
+        one = json.loads(file.read_text(encoding="utf-8"))
+        # A query that names the records twice reads them twice, range by range.
+        told.setdefault(json.dumps(one["read"]), one)
+    if most:
+        Most.of(most).check(
+            sum(one["refused"] for one in told.values()), sum(one["records"] for one in told.values())
+        )
+    files = [TableFile.from_json(file) for one in told.values() for file in one["letters"]]
+    if files:
+        tables.commit(
+            dead_letters_of(directory),
+            app_id=app_id,
+            batch_id=batch_id,
+            files=files,
+            parts=(),
+            schema=LETTERS,
+            evolve=Evolve(adds=True),
+        )
+    return sum(file.records for file in files)
+
+
+def forget(directory: str, app_id: str, batch_id: int) -> None:
+    """What tasks said of batches up to this one, which are there."""
+    prefix = application_prefix(app_id)
+    for path in (Path(directory) / OWN_DIRECTORY / "decoded").glob(f"{prefix}*"):
+        if int(path.name[len(prefix) :]) <= batch_id:
+            shutil.rmtree(path, ignore_errors=True)  # two may be at it
+
+
+def _directory(directory: str, app_id: str, batch_id: int) -> Path:
+    return Path(directory) / OWN_DIRECTORY / "decoded" / f"{application_prefix(app_id)}{batch_id:010d}"
+
+
+def _note_range(batch: pa.RecordBatch, read: dict[str, list[int]]) -> None:
+    """Of each partition the first offset that a task read, and the last."""
+    if not batch.num_rows:
+        return
+    table = pa.table({name: batch.column(name) for name in ("topic", "partition", "offset")})
+    found = table.group_by(["topic", "partition"]).aggregate([("offset", "min"), ("offset", "max")])
+    for row in found.to_pylist():
+        known = read.setdefault(f"{row['topic']}-{row['partition']}", [row["offset_min"], row["offset_max"]])
+        known[0], known[1] = min(known[0], row["offset_min"]), max(known[1], row["offset_max"])
