@@ -334,6 +334,19 @@ def test_days_that_delta_cannot_tell_have_no_partition() -> None:
     assert days.to_pylist() == [datetime.date(9999, 12, 31), None, None]
 
 
+def test_moments_of_any_year_are_written_and_read_as_they_are(tmp_path: Path) -> None:
+    after_9999 = 253_402_300_800_000_000
+    moments = pa.array([-1, -62_135_596_800_000_000, after_9999, 2**62], pa.int64())
+    rows = pa.table({"id": range(4), "at": moments.cast(pa.timestamp("us", "UTC"))})
+
+    run(options(tmp_path, "day(at)", sort_by=("at",)), rows)
+
+    found = DeltaTable(tmp_path).to_pyarrow_table().sort_by("id")
+    assert found.column("at").cast(pa.int64()).to_pylist() == moments.to_pylist()
+    assert [value is None for value in found.column("at_day").to_pylist()] == [False, False, True, True]
+    assert is_proved(tmp_path)
+
+
 def test_names_and_values_with_signs_of_their_own_are_told_in_a_path() -> None:
     assert directory_of({"a=b": "x/../y", "c": None}) == "a%3Db=x%2F..%2Fy/c=__HIVE_DEFAULT_PARTITION__/"
     assert directory_of({}) == ""
@@ -361,8 +374,15 @@ def test_tables_that_ask_more_of_a_writer_are_refused_in_a_sentence(tmp_path: Pa
     rewritten(newer, minReaderVersion=1, minWriterVersion=7, writerFeatures=features)
     foreign(checked).alter.add_constraint({"positive": "id > 0"})
     foreign(rows)
+    future = tmp_path / "future"
+    foreign(future)
+    rewritten(future, minReaderVersion=9, minWriterVersion=9)
 
     for table, why in (
+        (
+            future,
+            r"future wants more of Delta than is read here \(.*version 9\); append to a table of its own",
+        ),
         (newer, "wants rowTracking of Delta, which is newer than what is written here"),
         (
             checked,
@@ -371,7 +391,9 @@ def test_tables_that_ask_more_of_a_writer_are_refused_in_a_sentence(tmp_path: Pa
     ):
         before = sorted(path.name for path in table.rglob("*.parquet"))
         with pytest.raises(tables.WrongTable, match=why):
-            tables.check_appendable(DeltaTable(table))
+            opened = tables.open_table(str(table))
+            assert opened is not None
+            tables.check_appendable(opened)
         assert sorted(path.name for path in table.rglob("*.parquet")) == before
     tables.check_appendable(DeltaTable(rows))
 

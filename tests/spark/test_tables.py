@@ -16,6 +16,7 @@ from odradek.spark import batch_notes, tables
 from odradek.spark.fingerprint import of_records
 from odradek.spark.kill_switch import STEPS
 from odradek.spark.parquet import batch_of, file_name
+from odradek.spark.sink import DESCRIPTION, DeltaWriter
 from odradek.spark.writing import TableOptions, Written, write_rows
 
 SCHEMA = StructType(
@@ -269,6 +270,45 @@ def test_a_lost_checkpoint_is_noticed_and_adds_nothing(tmp_path: Path) -> None:
     with pytest.raises(tables.WrongCheckpoint, match=r"orders-0\[10, 15\) there, orders-0\[10, 16\) now"):
         commit(tmp_path, 2, written(tmp_path, 2, rows(10, 16)))
     assert offsets_in(tmp_path) == list(range(15))
+
+
+def test_two_queries_of_one_id_are_told_apart_where_their_rows_are_not(tmp_path: Path) -> None:
+    """Rows of queries have no offsets to tell a batch that comes again from one of another checkpoint."""
+    from odradek.spark.fingerprint import of_rows
+
+    def of_query(query_id: str, batch_id: int) -> bool:
+        done = written(tmp_path, batch_id, rows(0, 5))
+        who = {"app_id": "app", "batch_id": batch_id, "query_id": query_id}
+        return tables.commit(
+            str(tmp_path),
+            files=done.files,
+            parts=(),
+            schema=ARROW,
+            rows=of_rows(rows(0, 5)),
+            **who,  # type: ignore[arg-type]
+        )
+
+    assert of_query("one", 0) and not of_query("one", 0) and of_query("one", 1)
+    for batch_id in (1, 2):
+        with pytest.raises(
+            tables.WrongCheckpoint,
+            match="has batch 1 of application 'app' from a query of another checkpoint",
+        ):
+            of_query("other", batch_id)
+    assert len(offsets_in(tmp_path)) == 10 and of_query("one", 2)
+
+
+def test_a_checkpoint_of_another_table_is_noticed_and_adds_nothing(tmp_path: Path) -> None:
+    done = written(tmp_path, 3, rows(15, 20))
+
+    with pytest.raises(
+        tables.WrongCheckpoint, match="has no batch of application 'app', and this checkpoint is at batch 3"
+    ):
+        DeltaWriter(TableOptions(str(tmp_path), "app"), DESCRIPTION).commit([done], 3)
+    DeltaWriter(TableOptions(str(tmp_path), "app"), DESCRIPTION).commit([written(tmp_path, 0, rows(0, 5))], 0)
+    DeltaWriter(TableOptions(str(tmp_path), "app"), DESCRIPTION).commit([done], 3)
+
+    assert len(offsets_in(tmp_path)) == 10
 
 
 def test_an_existing_table_is_appended_to(tmp_path: Path) -> None:

@@ -3,9 +3,18 @@
 
 def current_batch_id() -> int:
     """The micro-batch this task belongs to, as Spark tells its tasks."""
+    text = _told("streaming.sql.batchId")
+    assert text, "a task of a stream knows its batch"
+    return int(text)
+
+
+def current_query_id() -> str:
+    """The query this task belongs to, which its checkpoint keeps: the same after each start. "" outside of a stream."""
+    return _told("sql.streaming.queryId")
+
+
+def _told(name: str) -> str:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    text = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
-    assert text is not None, "a task of a stream knows its batch"
-    return int(text)
+    return "" if context is None else context.getLocalProperty(name) or ""

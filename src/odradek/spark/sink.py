@@ -148,6 +148,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         if written:
             whole = together(written, DESCRIPTION)
             self._check_letters(whole)
+            self._check_checkpoint(batchId)
             who: dict[str, Any] = {"app_id": self._options.app_id, "batch_id": batchId}
             if whole.letters:
                 # Before the rows: a batch that is in the table has its letters, whatever happens in between.
@@ -182,10 +183,25 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     rows=whole.rows,
                     evolve=self._options.evolve,
                     spec=self._options.layout.spec,
+                    query_id=whole.query_id,
                 )
                 growth.forget(self._options.table, self._options.app_id, batchId)
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
+
+    def _check_checkpoint(self, batch_id: int) -> None:
+        """What is fused commits every batch: a table without any has not been written from a checkpoint that is further."""
+        from odradek.spark import tables
+
+        if self._schema != DESCRIPTION or not batch_id:
+            return
+        path, app_id = self._options.table, self._options.app_id
+        table = tables.open_table(path)
+        if table is None or table.transaction_version(app_id) is None:
+            raise tables.WrongCheckpoint(
+                f"{path} has no batch of application {app_id!r}, and this checkpoint is at batch {batch_id}: it belongs to "
+                f"another table or another job, or the table was made anew; begin with a checkpoint of its own (--checkpoint)"
+            )
 
     def _check_letters(self, whole: "Written") -> None:
         from odradek.spark.on_error import Most

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 METADATA = "odradek"
 # In a note: what the fingerprint of all rows has become more by, because some were written anew with wider types.
 RECAST = "recast"
+QUERY_ID = "queryId"
 ATTEMPTS = 20
 
 
@@ -72,11 +73,17 @@ class CommittedBatch(NamedTuple):
 
 
 def open_table(path: str) -> DeltaTable | None:
-    """The table, or None if there is none yet."""
+    """The table, or None if there is none yet; WrongTable where its protocol is newer than anybody here can read."""
     try:
         return DeltaTable(path)
     except TableNotFoundError:
         return None
+    except DeltaError as error:
+        if "Unsupported" not in str(error):
+            raise
+        raise WrongTable(
+            f"{path} wants more of Delta than is read here ({error}); append to a table of its own"
+        ) from None
 
 
 def commit(
@@ -91,11 +98,13 @@ def commit(
     note: Mapping[str, Any] | None = None,
     evolve: Evolve = FIXED,
     spec: Spec = UNDIVIDED,
+    query_id: str = "",
 ) -> bool:
     """Adds the files to the table in one step, unless the batch is in it already; True if it was added now.
 
     `schema` is that of the rows, `spec` how the files are divided. `note` is kept in the commit beside what proves the batch.
-    What `evolve` allows to become of the table's columns becomes of them in that same step.
+    What `evolve` allows to become of the table's columns becomes of them in that same step. `query_id` tells one checkpoint
+    from another, where the rows do not ("": nobody knows).
     """
     found = merged(parts)
     noted: dict[str, Any] = {
@@ -105,13 +114,15 @@ def commit(
         "parts": parts_of_batch.to_json(found),
         "records": sum(file.records for file in files),
     }
+    if query_id:
+        noted[QUERY_ID] = query_id
     if rows is not None:
         noted["rows"] = {"count": rows.count, "hash": rows.hex}
     recasts = Recasts(path, app_id, batch_id)
     batch = _Batch(path, app_id, batch_id, tuple(files), spec.whole(schema), spec, recasts)
     for _ in range(ATTEMPTS):
         table = open_table(path)
-        if table is not None and has_batch(table, path, app_id, batch_id, found):
+        if table is not None and has_batch(table, path, app_id, batch_id, found, query_id):
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             return False
         try:
@@ -140,14 +151,29 @@ class _Batch(NamedTuple):
     recasts: Recasts
 
 
-def has_batch(table: DeltaTable, path: str, app_id: str, batch_id: int, parts: tuple[Part, ...]) -> bool:
+def has_batch(
+    table: DeltaTable, path: str, app_id: str, batch_id: int, parts: tuple[Part, ...], query_id: str = ""
+) -> bool:
     """Whether the table has it; WrongCheckpoint if what it has is another one."""
     done = table.transaction_version(app_id)
+    if done is not None and query_id:
+        _check_same_query(table, path, app_id, done, query_id)
     if done is None or done < batch_id:
         return False
     _check_same_batch(table, app_id, batch_id, done, parts)
     _remember(table, path, app_id, batch_id)
     return True
+
+
+def _check_same_query(table: DeltaTable, path: str, app_id: str, done: int, query_id: str) -> None:
+    note = _noted(table, path, app_id, done)
+    before = None if note is None else note.get(QUERY_ID)  # an older release noted none
+    if before not in (None, query_id):
+        raise WrongCheckpoint(
+            f"{table.table_uri} has batch {done} of application {app_id!r} from a query of another checkpoint, and two cannot "
+            f"share an id: each would take batches of the other for its own; give this one another id (appId, --app-id), or "
+            f"restore the checkpoint that belongs to the table"
+        )
 
 
 def abort(path: str, *, app_id: str, batch_id: int, files: Sequence[TableFile]) -> bool:

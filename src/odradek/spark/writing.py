@@ -21,6 +21,7 @@ from odradek.spark.evolution import FIXED, Evolve, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_rows
 from odradek.spark.growth import Growth
 from odradek.spark.kill_switch import KillSwitch
+from odradek.spark.micro_batch import current_query_id
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.parquet import OWN_DIRECTORY, FileWriter, TableFile, file_name, parts_of
 from odradek.spark.parts import Part, merged
@@ -68,6 +69,7 @@ class Written(WriterCommitMessage):
         letters: Iterable[TableFile] = (),
         newest_ms: int = -1,
         refused: int = 0,
+        query_id: str | None = None,
     ) -> None:
         self.schema = schema
         self.files = tuple(files)
@@ -76,6 +78,7 @@ class Written(WriterCommitMessage):
         self.letters = tuple(letters)  # files of dead letters
         self.newest_ms = newest_ms  # timestamp of the newest record, -1 where nobody knows
         self.refused = refused  # records that became no row, whether letters are kept of them or not
+        self.query_id = current_query_id() if query_id is None else query_id
 
     def to_text(self) -> str:
         value = {
@@ -86,6 +89,7 @@ class Written(WriterCommitMessage):
             "letters": self.letters,
             "newestMs": self.newest_ms,
             "refused": self.refused,
+            "queryId": self.query_id,
         }
         return json.dumps(value)
 
@@ -101,6 +105,7 @@ class Written(WriterCommitMessage):
             [TableFile.from_json(file) for file in value["letters"]],
             value["newestMs"],
             value["refused"],
+            value["queryId"],
         )
 
 
@@ -119,6 +124,7 @@ def together(written: Sequence[Written], empty: StructType) -> Written:
         [file for w in written for file in w.letters],
         max((w.newest_ms for w in written), default=-1),
         sum(w.refused for w in written),
+        max((w.query_id for w in written), default=""),
     )
 
 
