@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from odradek.client.sync import SyncClient
@@ -51,9 +52,7 @@ class Directory:
         self.writer = ParquetWriter(self.path, self.options, StructType())
 
     def task(self, batch_id: int, batch: pa.RecordBatch) -> Written:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        return write_rows([batch], from_arrow_schema(SCHEMA), self.writer._options, batch_id=batch_id)
+        return write_rows([batch], from_arrow_schema(SCHEMA), self.writer.options, batch_id=batch_id)
 
     def tasks(self, batch_id: int, end: int = 10) -> list[Written]:
         return [
@@ -173,6 +172,27 @@ def test_a_failed_batch_and_an_old_checkpoint_leave_nothing(directory: Directory
     assert directory.seen() == 30
 
 
+def test_two_queries_of_one_id_are_told_apart_where_their_rows_are_not(tmp_path: Path) -> None:
+    path = str(tmp_path / "files")
+    table = TableOptions(parquet_directory.staged(path), "app")
+
+    def of_query(query_id: str, batch_id: int) -> bool:
+        done = write_rows([rows(0, 5)], from_arrow_schema(SCHEMA), table, batch_id=batch_id)
+        return parquet_directory.commit(
+            path,
+            app_id="app",
+            batch_id=batch_id,
+            files=done.files,
+            parts=(),
+            rows=done.rows,
+            query_id=query_id,
+        )
+
+    assert of_query("one", 0) and not of_query("one", 0)
+    with pytest.raises(WrongCheckpoint, match=r"with other records, or from another query: .*another appId"):
+        of_query("other", 0)
+
+
 def test_a_task_that_ran_twice_leaves_nothing(directory: Directory) -> None:
     directory.task(0, rows(0, 10))  # and nobody heard of it
 
@@ -229,9 +249,9 @@ def test_a_batch_write_is_seen_whole_or_not_at_all_and_one_of_an_application_is_
     write(appId="app", batchId="7", partitionBy="country")
     write(appId="app", batchId="7", partitionBy="country")
 
-    query = f"SELECT count(*), count(DISTINCT id), count(DISTINCT batch) FROM read_parquet('{target}/**/*.parquet')"
+    query = f"SELECT count(*), count(DISTINCT id), count(DISTINCT batch) FROM read_parquet('{target}/batch=*/**/*.parquet')"
     assert asked_of_duckdb(query) == [[2000, 1000, 2]]
-    of_country = f"SELECT sum(id) FROM read_parquet('{target}/*/country=1/*.parquet')"
+    of_country = f"SELECT sum(id) FROM read_parquet('{target}/batch=*/country=1/*.parquet')"
     assert asked_of_duckdb(of_country) == [[2 * sum(range(1, 1000, 3))]]
     assert spark.read.parquet(target).where("country = 1").count() == 2 * 333
     failing = frame.selectExpr("id", "IF(id = 990, raise_error('broken row'), 1) AS x")

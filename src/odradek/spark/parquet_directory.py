@@ -23,7 +23,7 @@ from odradek.spark import parts as parts_of_batch
 from odradek.spark.fingerprint import Fingerprint
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.parts import Part, merged
-from odradek.spark.tables import WrongCheckpoint
+from odradek.spark.tables import QUERY_ID, WrongCheckpoint
 
 NOTE = "_note.json"  # readers pass over names that begin so
 
@@ -41,6 +41,7 @@ def commit(
     parts: Iterable[Part],
     rows: Fingerprint | None = None,
     is_named: bool = True,
+    query_id: str = "",
 ) -> bool:
     """Shows the files, unless the batch is there already; True if they were not there before. What is not `is_named` comes
     once, and nothing has to be remembered of it."""
@@ -60,6 +61,8 @@ def commit(
             "parts": found,
             "records": sum(f.records for f in files),
         }
+        if query_id:
+            note[QUERY_ID] = query_id
         if rows is not None:
             note["rows"] = {"count": rows.count, "hash": rows.hex}
         is_new = _show(path, target, app_id, batch_id, files, note)
@@ -67,10 +70,10 @@ def commit(
         is_new = False
     if target.exists() and not is_new:
         there = json.loads((target / NOTE).read_text(encoding="utf-8"))
-        if there["parts"] != found:
+        if there["parts"] != found or there.get(QUERY_ID, query_id) != query_id:
             raise WrongCheckpoint(
-                f"{path} has batch {batch_id} of application {app_id!r} with other records: this checkpoint is not the "
-                f"one the files were written from"
+                f"{path} has batch {batch_id} of application {app_id!r} with other records, or from another query: this "
+                f"checkpoint is not the one the files were written from; give this query another appId"
             )
     if is_named:
         _remember(path, app_id, batch_id)

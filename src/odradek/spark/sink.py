@@ -94,7 +94,7 @@ class DeltaSink(DataSource):
     @in_a_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = self._planned(schema, self.options, overwrite=overwrite, is_stream=False)
-        return BatchWriter(DeltaWriter(options, schema), options)
+        return BatchWriter(DeltaWriter(options, schema))
 
     @staticmethod
     def _planned(
@@ -120,7 +120,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
     """`write` runs in the tasks; `commit` and `abort` for the driver, in a process of its own each time."""
 
     def __init__(self, options: "TableOptions", schema: StructType) -> None:
-        self._options = options
+        self.options = options
         self._schema = schema
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> "Written":
@@ -132,7 +132,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         if self._schema == DESCRIPTION:
             told = [Written.from_text(text) for batch in iterator for text in batch.column(0).to_pylist()]
             return together(told, DESCRIPTION)
-        return write_rows(iterator, self._schema, self._options, batch_id=batch_id)
+        return write_rows(iterator, self._schema, self.options, batch_id=batch_id)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -143,17 +143,17 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from odradek.spark.writing import together
 
         written = _written(messages)
-        switch = self._options.kill_switch
+        switch = self.options.kill_switch
         switch.at("before-commit", batchId)
         if written:
             whole = together(written, DESCRIPTION)
             self._check_letters(whole)
             self._check_checkpoint(batchId)
-            who: dict[str, Any] = {"app_id": self._options.app_id, "batch_id": batchId}
+            who: dict[str, Any] = {"app_id": self.options.app_id, "batch_id": batchId}
             if whole.letters:
                 # Before the rows: a batch that is in the table has its letters, whatever happens in between.
                 tables.commit(
-                    self._options.letters,
+                    self.options.letters,
                     **who,
                     files=whole.letters,
                     parts=(),
@@ -171,21 +171,21 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     "files": len(whole.files),
                 },
             }
-            if self._options.upserts:
+            if self.options.upserts:
                 from odradek.spark import upsert
 
-                upsert.merge(self._options.table, **who, **what)
+                upsert.merge(self.options.table, **who, **what)
             else:
                 tables.commit(
-                    self._options.table,
+                    self.options.table,
                     **who,
                     **what,
                     rows=whole.rows,
-                    evolve=self._options.evolve,
-                    spec=self._options.layout.spec,
+                    evolve=self.options.evolve,
+                    spec=self.options.layout.spec,
                     query_id=whole.query_id,
                 )
-                growth.forget(self._options.table, self._options.app_id, batchId)
+                growth.forget(self.options.table, self.options.app_id, batchId)
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
 
@@ -195,7 +195,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
 
         if self._schema != DESCRIPTION or not batch_id:
             return
-        path, app_id = self._options.table, self._options.app_id
+        path, app_id = self.options.table, self.options.app_id
         table = tables.open_table(path)
         if table is None or table.transaction_version(app_id) is None:
             raise tables.WrongCheckpoint(
@@ -206,7 +206,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
     def _check_letters(self, whole: "Written") -> None:
         from odradek.spark.on_error import Most
 
-        shape = self._options.shape
+        shape = self.options.shape
         if shape is not None and shape.most_letters:
             records = sum(part.fingerprint.count for part in whole.parts)
             Most.of(shape.most_letters).check(whole.refused, records)
@@ -215,15 +215,15 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from odradek.spark import tables
 
         written = _written(messages)
-        if self._options.upserts:
+        if self.options.upserts:
             from odradek.spark import upsert
 
-            upsert.discard(self._options.table, [file for w in written for file in w.files])
+            upsert.discard(self.options.table, [file for w in written for file in w.files])
         for table, files in (
-            (self._options.table, [file for w in written for file in w.files]),
-            (self._options.letters, [file for w in written for file in w.letters]),
+            (self.options.table, [file for w in written for file in w.files]),
+            (self.options.letters, [file for w in written for file in w.letters]),
         ):
-            tables.abort(table, app_id=self._options.app_id, batch_id=batchId, files=files)
+            tables.abort(table, app_id=self.options.app_id, batch_id=batchId, files=files)
 
 
 class ParquetSink(DataSource):
@@ -239,8 +239,7 @@ class ParquetSink(DataSource):
 
     @in_a_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        writer = self._planned(schema, overwrite=overwrite, is_stream=False)
-        return BatchWriter(writer, writer._options)
+        return BatchWriter(self._planned(schema, overwrite=overwrite, is_stream=False))
 
     def _planned(self, schema: StructType, *, overwrite: bool, is_stream: bool) -> "ParquetWriter":
         given = {name.lower(): value for name, value in self.options.items()}
@@ -268,18 +267,19 @@ class ParquetWriter(DeltaWriter):
         from odradek.spark.writing import together
 
         written = _written(messages)
-        switch = self._options.kill_switch
+        switch = self.options.kill_switch
         switch.at("before-commit", batchId)
         if written:
             whole = together(written, DESCRIPTION)
             parquet_directory.commit(
                 self._path,
-                app_id=self._options.app_id,
+                app_id=self.options.app_id,
                 batch_id=batchId,
                 files=whole.files,
                 parts=whole.parts,
                 rows=whole.rows,
-                is_named=self._options.is_named,
+                is_named=self.options.is_named,
+                query_id=whole.query_id,
             )
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
@@ -293,9 +293,9 @@ class ParquetWriter(DeltaWriter):
 class BatchWriter(DataSourceArrowWriter):
     """A batch write: one batch of what a stream would write, and in the same step."""
 
-    def __init__(self, writer: DeltaWriter, options: "TableOptions") -> None:
+    def __init__(self, writer: DeltaWriter) -> None:
         self._writer = writer
-        self._batch_id = options.batch_id
+        self._batch_id = writer.options.batch_id
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> "Written":
         return self._writer.written(iterator, self._batch_id)

@@ -156,11 +156,14 @@ def has_batch(
 ) -> bool:
     """Whether the table has it; WrongCheckpoint if what it has is another one."""
     done = table.transaction_version(app_id)
-    if done is not None and query_id:
-        _check_same_query(table, path, app_id, done, query_id)
-    if done is None or done < batch_id:
+    if done is None:
         return False
-    _check_same_batch(table, app_id, batch_id, done, parts)
+    if done >= batch_id:
+        _check_same_batch(table, app_id, batch_id, done, parts)
+    if query_id:
+        _check_same_query(table, path, app_id, done, query_id)
+    if done < batch_id:
+        return False
     _remember(table, path, app_id, batch_id)
     return True
 
