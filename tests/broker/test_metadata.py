@@ -8,11 +8,13 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker.departures import DEPARTED_SHOWN_MS, LONGEST_IGNORANCE_MS
 from odradek.broker.metadata_cache import TOPICS_EXPECTED_MS
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LEADER_DURING_DELETE
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import describe_cluster as dc
 from odradek.protocol.messages import metadata as mm
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.world import T0, TOPIC_ID, Pending, World, told
 
 
@@ -94,6 +96,30 @@ def test_an_unknown_topic_is_made_when_request_and_broker_allow_it(world: World)
     assert new.assignment[0][0] in (1, 2, 3)
 
 
+@pytest.mark.parametrize("topic", [GROUPS_TOPIC, TRANSACTIONS_TOPIC])
+def test_an_internal_topic_that_metadata_makes_is_as_findcoordinator_makes_it(
+    world: World, topic: str
+) -> None:
+    """Sarama asks for `__consumer_offsets` by name while there is no coordinator."""
+    (answer,) = metadata(world, topic, auto=True, to=1).topics
+    assert (answer.error_code, answer.is_internal) == (ErrorCode.LEADER_NOT_AVAILABLE, True)
+
+    kind = (GROUPS_TOPIC, TRANSACTIONS_TOPIC).index(topic)
+    world.call(2, FindCoordinatorRequest(key="a", key_type=kind), 2)
+
+    made = [
+        one.question.topics[0]
+        for broker in (1, 2)
+        for one in told(world, fx.StoreRequest, broker=broker)
+        if isinstance(one.question, fx.CreateTopics)
+    ]
+    assert len(made) == 2
+    assert made[0].topic == made[1].topic == topic
+    assert made[0].config == made[1].config and made[0].config["cleanup.policy"] == "compact"
+    for one in made:
+        assert len(one.assignment) == 50 and {len(replicas) for replicas in one.assignment.values()} == {3}
+
+
 def test_a_broker_that_was_told_of_nobody_yet_says_of_no_topic_that_it_does_not_exist(world: World) -> None:
     """librdkafka forgets a topic that is said not to exist, and fails what its application produces to it."""
     world.kill(2)
@@ -163,6 +189,14 @@ def test_with_too_few_brokers_a_topic_is_refused_with_one_line_that_says_what_to
     assert answer.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     (line,) = told(world, fx.LogLine)
     assert "default.replication.factor" in line.text
+
+
+def test_with_too_few_brokers_for_an_internal_topic_its_own_setting_is_named(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,))
+    (answer,) = metadata(world, GROUPS_TOPIC, auto=True, to=1).topics
+    assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    (line,) = told(world, fx.LogLine)
+    assert "set offsets.topic.replication.factor" in line.text
 
 
 def test_a_cached_answer_is_dropped_when_the_metadata_change(world: World) -> None:

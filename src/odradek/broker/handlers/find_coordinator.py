@@ -12,15 +12,14 @@ v5 TRANSACTION_ABORTABLE (KIP-890).
 v6 share groups (KIP-932).
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.effects import CreateTopics, LogLine, StoreResult
-from odradek.broker.topic_creation import plan_topic
+from odradek.broker.internal_topics import PURPOSES, plan_internal_topic
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.model.settings import BrokerSettings
 from odradek.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -77,66 +76,15 @@ def _refused(key: str, error: ErrorCode) -> Coordinator:
     return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=error.name)
 
 
-class _Wanted(NamedTuple):
-    """An internal topic as the settings want it; `of` is what cannot be served without it."""
-
-    of: str
-    partitions: int
-    replicas: int
-    setting: str
-    configs: dict[str, str]
-
-
-def _wanted(settings: BrokerSettings, topic: str) -> _Wanted:
-    if topic == GROUPS_TOPIC:
-        return _Wanted(
-            "group",
-            settings.offsets_topic_num_partitions,
-            settings.offsets_topic_replication_factor,
-            "offsets.topic.replication.factor",
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(settings.offsets_topic_segment_bytes),
-            },
-        )
-    min_isr = settings.transaction_state_log_min_isr
-    if settings.odradek_cluster_size:
-        min_isr = min(min_isr, settings.odradek_cluster_size)
-    return _Wanted(
-        "transaction",
-        settings.transaction_state_log_num_partitions,
-        settings.transaction_state_log_replication_factor,
-        "transaction.state.log.replication.factor",
-        {
-            "cleanup.policy": "compact",
-            "compression.type": "uncompressed",
-            "segment.bytes": str(settings.transaction_state_log_segment_bytes),
-            "min.insync.replicas": str(min_isr),
-            "unclean.leader.election.enable": "false",
-        },
-    )
-
-
 def _create(broker: "Broker", topic: str) -> None:
     """As any broker may; the client asks again until there are leaders."""
     if topic in broker.being_created or not broker.metadata.brokers:
         return
-    settings = broker.settings
-    wanted = _wanted(settings, topic)
-    replicas = wanted.replicas
-    if settings.odradek_cluster_size:
-        replicas = min(replicas, settings.odradek_cluster_size)
     try:
-        new = plan_topic(
-            broker,
-            topic,
-            partitions=wanted.partitions,
-            replication_factor=replicas,
-            configs=wanted.configs,
-        )
+        new = plan_internal_topic(broker, topic)
     except ProtocolError as refusal:
-        said = f"{topic} cannot be created, so no {wanted.of} is served: {refusal} Start more brokers, or set {wanted.setting}."
+        of, setting = PURPOSES[topic]
+        said = f"{topic} cannot be created, so no {of} is served: {refusal} Start more brokers, or set {setting}."
         broker.effects.append(LogLine("warning", said, key=f"uncreated {topic}"))
         return
     broker.being_created.add(topic)

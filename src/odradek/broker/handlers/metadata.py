@@ -1,9 +1,9 @@
 """Metadata (key 3), versions 0-12.
 
 Brokers, topics and leaders as this broker was told them, addresses for the listener the client came over. A topic
-that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, and answered
-LEADER_NOT_AVAILABLE until it has leaders. So is every topic asked for by name or id while the controller has not told
-this broker which topics there are.
+that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, an internal one as its
+own settings say, and answered LEADER_NOT_AVAILABLE until it has leaders. So is every topic asked for by name or id while
+the controller has not told this broker which topics there are.
 
 v0 an empty array asks for all topics.
 v1 null asks for all, empty for none; rack, controller, internal topics.
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.effects import CreateTopics, LogLine, NewTopic, StoreResult
+from odradek.broker.internal_topics import PURPOSES, plan_internal_topic
 from odradek.broker.metadata_cache import PartitionMetadata
 from odradek.broker.topic_creation import INTERNAL_TOPICS, Names, plan_topic
 from odradek.model.error_codes import ErrorCode
@@ -171,18 +172,20 @@ def _create(
     for name in missing:
         try:
             if name not in broker.being_created:
-                new.append(plan_topic(broker, name, names=taken))
+                plan = plan_internal_topic if name in INTERNAL_TOPICS else plan_topic
+                new.append(plan(broker, name, names=taken))
                 broker.being_created.add(name)
                 quota.take(len(new[-1].assignment))
             errors[name] = ErrorCode.LEADER_NOT_AVAILABLE
         except ProtocolError as refusal:
             errors[name] = refusal.code
             if refusal.code == ErrorCode.INVALID_REPLICATION_FACTOR:
+                purpose = PURPOSES.get(name)
+                setting = purpose.setting if purpose else "default.replication.factor"
                 broker.effects.append(
                     LogLine(
                         "warning",
-                        f"topic {name} cannot be created: {refusal} Start more brokers, or set "
-                        "default.replication.factor.",
+                        f"topic {name} cannot be created: {refusal} Start more brokers, or set {setting}.",
                         key=f"uncreated {request.connection.address}",
                     )
                 )
