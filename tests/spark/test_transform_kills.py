@@ -40,12 +40,18 @@ def begin(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
 def test_no_record_is_lost_or_doubled_whenever_the_job_is_killed(
     cluster: ProcessCluster, client: SyncClient, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    source, to = make_topic(partitions=2), make_topic(partitions=3)
+    kill_again_and_again(
+        cluster.bootstrap, client, make_topic(partitions=2), make_topic(partitions=3), tmp_path
+    )
+
+
+def kill_again_and_again(bootstrap: str, client: SyncClient, source: str, to: str, tmp_path: Path) -> None:
+    """`source` has two partitions, `to` three."""
     for partition in (0, 1):
         fill(client, source, partition, [b"%d-%05d" % (partition, n) for n in range(RECORDS // 2)])
     directory = tmp_path / "job"
     arguments = [
-        *("--bootstrap", cluster.bootstrap, "--topic", source, "--to", to, "--directory", str(directory)),
+        *("--bootstrap", bootstrap, "--topic", source, "--to", to, "--directory", str(directory)),
         *("--once", "--memory", "512m", "--max-offsets-per-trigger", str(A_BATCH), "--app-id", to),
     ]
     log = tmp_path / "log"
@@ -74,5 +80,5 @@ def test_no_record_is_lost_or_doubled_whenever_the_job_is_killed(
         end = client.list_offsets({where: LATEST}, read_committed=True)[where].offset
         values += [bytes(r.value or b"") for r in records(client, where, 0, end, read_committed=True)]
     assert sorted(values) == sorted(b"%d-%05d" % (p, n) for p in (0, 1) for n in range(RECORDS // 2))
-    report = verify_topics(str(directory), cluster.bootstrap, progress_topic=PROGRESS_TOPIC)
+    report = verify_topics(str(directory), bootstrap, progress_topic=PROGRESS_TOPIC)
     assert (report.is_equal, report.batches) == (True, RECORDS // A_BATCH)
