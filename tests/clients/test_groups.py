@@ -79,6 +79,11 @@ def aio(bootstrap: str, seen: Seen, stop: threading.Event) -> None:
 def test_a_group_goes_on_where_it_was_when_its_coordinator_is_killed(
     cluster: ProcessCluster, read: Reads
 ) -> None:
+    goes_on_where_it_was(cluster, read)
+
+
+def goes_on_where_it_was(cluster: ProcessCluster, read: Reads) -> None:
+    """Two members read; their coordinator is killed; they skip nothing, and the next one knows what they committed."""
     create_topic(cluster, TOPIC, partitions=PARTITIONS)
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
     lock, places = threading.Lock(), dict[tuple[int, int], int]()

@@ -1,41 +1,33 @@
-"""kcat, where it is installed."""
+"""kcat, where it is installed; `make interop` fetches it."""
 
-import shutil
 import subprocess
 
 import pytest
 
 from odradek.testing.process_cluster import ProcessCluster
+from tests.clients.kcat import kcat
+from tests.clients.programs import reader
 from tests.clients.support import create_topic, leader_of
+from tests.clients.test_groups import GROUP, TOPIC, goes_on_where_it_was
 
-KCAT = shutil.which("kcat") or shutil.which("kafkacat")
-
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(KCAT is None, reason="kcat is not installed"),
-]
+pytestmark = pytest.mark.process
 
 RECORDS = 2000
 
 
-def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(cluster: ProcessCluster) -> None:
-    assert KCAT is not None
-    create_topic(cluster, "orders")
+@pytest.fixture
+def command() -> list[str]:
+    """Before `cluster`, which nobody starts in vain."""
+    return kcat()
+
+
+def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(
+    command: list[str], cluster: ProcessCluster
+) -> None:
+    create_topic(cluster, TOPIC)
+    where = ("-b", cluster.bootstrap, "-t", TOPIC, "-p", "0")
     producing = subprocess.Popen(
-        [
-            KCAT,
-            "-P",
-            "-b",
-            cluster.bootstrap,
-            "-t",
-            "orders",
-            "-p",
-            "0",
-            "-X",
-            "acks=all",
-            "-X",
-            "linger.ms=1",
-        ],
+        [*command, "-P", *where, "-X", "acks=all", "-X", "linger.ms=1"],
         stdin=subprocess.PIPE,
     )
     assert producing.stdin is not None
@@ -43,14 +35,25 @@ def test_nothing_acknowledged_is_lost_when_a_leader_is_killed(cluster: ProcessCl
         producing.stdin.write(f"{number}\n".encode())
         if number == RECORDS // 2:
             producing.stdin.flush()
-            cluster.kill(leader_of(cluster, "orders"))
+            cluster.kill(leader_of(cluster, TOPIC))
     producing.stdin.close()
     assert producing.wait(60) == 0
 
     read = subprocess.run(
-        [KCAT, "-C", "-b", cluster.bootstrap, "-t", "orders", "-p", "0", "-o", "beginning", "-e", "-q"],
+        [*command, "-C", *where, "-o", "beginning", "-e", "-q"],
         capture_output=True,
         timeout=60,
         check=True,
     )
     assert {int(line) for line in read.stdout.split()} == set(range(RECORDS))
+
+
+def test_a_group_goes_on_where_it_was_when_its_coordinator_is_killed(
+    command: list[str], cluster: ProcessCluster
+) -> None:
+    def at(bootstrap: str) -> list[str]:
+        settings = ("-X", "auto.offset.reset=earliest", "-X", "auto.commit.interval.ms=200")
+        # -E: a connection that is refused is no reason to end.
+        return [*command, "-b", bootstrap, "-G", GROUP, "-E", "-u", "-f", "%p %o %s\n", *settings, TOPIC]
+
+    goes_on_where_it_was(cluster, reader(at))

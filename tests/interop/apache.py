@@ -80,11 +80,39 @@ def jars(version: str = KAFKA_VERSION) -> Path:
 
 
 def java(heap: str, *arguments: str, version: str = KAFKA_VERSION) -> list[str]:
+    """The command; the program is a class, or a file `*.java` of one class."""
     config = HERE / "tools" / "log4j.properties"
+    program, *rest = arguments
+    classes = f"{jars(version)}/*"
+    if program.endswith(".java"):
+        classes = f"{_compiled(Path(program), version)}:{classes}"
+        program = Path(program).stem
     return [
         *("java", f"-Xmx{heap}", "-Xms64m", *_JVM, f"-Dlog4j.configuration=file:{config}"),
-        *("-cp", f"{jars(version)}/*", *arguments),
+        *("-cp", classes, program, *rest),
     ]
+
+
+@cache
+def _compiled(source: Path, version: str) -> Path:
+    """Where its classes are. Compiled once: a program that is killed thirty times is not to be compiled by each of its lives."""
+    directory = CACHE / f"classes-{version}" / source.stem
+    classes = ":".join(map(str, jars(version).glob("*.jar")))
+    subprocess.run(
+        [
+            "java",
+            "-m",
+            "jdk.compiler/com.sun.tools.javac.Main",
+            "-d",
+            str(directory),
+            "-cp",
+            classes,
+            str(source),
+        ],
+        check=True,
+        timeout=300,
+    )
+    return directory
 
 
 class ApacheBroker(BrokerProcess):
