@@ -73,7 +73,7 @@ sim-night: $(VENV)/.dev
 	ODRADEK_CRASH_CUTS=2000 $(BIN)/python -m pytest tests/log/test_crash_enumeration.py
 
 interop: $(VENV)/.dev
-	ODRADEK_INTEROP=1 ODRADEK_KILLS=20 $(BIN)/python -m pytest -v -rs --timeout 900 tests/interop tests/cli/test_foreign.py tests/clients/test_transactions.py $(TEST)
+	ODRADEK_INTEROP=1 ODRADEK_KILLS=20 $(BIN)/python -m pytest -v -rs --timeout 900 tests/interop tests/cli/test_foreign.py tests/clients/test_kcat.py tests/clients/test_transactions.py $(TEST)
 
 # A run that was stopped goes on with the mutations where it was (out/mutants.jsonl).
 nightly: $(VENV)/.dev
