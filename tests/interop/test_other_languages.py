@@ -53,7 +53,7 @@ def test_a_group_goes_on_where_it_was_when_its_coordinator_is_killed(
     )
 
 
-@pytest.mark.parametrize("program", [franz_go, kafkajs])
+@pytest.mark.parametrize("program", [franz_go, sarama, kafkajs])
 def test_each_record_comes_out_once_whoever_is_killed(cluster: ProcessCluster, program: Program) -> None:
     lives = comes_out_once(cluster, [*program(), "transform", *arguments(cluster.bootstrap)], kills=KILLS)
     assert lives >= 2
