@@ -1,5 +1,6 @@
 """One group under any order of events: failed appends, time-outs of them, clients that come and go, time that passes."""
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import settings
@@ -139,6 +140,10 @@ class AnyOrder(RuleBasedStateMachine):
             assert set(group.static_members.values()) <= set(group.members)
             if group.state is GroupState.EMPTY:
                 assert not group.members
+            offered = Counter(
+                name for one in group.members.values() for name in {name for name, _ in one.protocols}
+            )
+            assert group.offered == offered
 
     # ----------------------------------------------------------------------------------------------- private
 

@@ -261,6 +261,42 @@ def test_a_member_id_fits_a_string_whatever_the_client_is_called() -> None:
     assert given.encode(9)
 
 
+@pytest.mark.parametrize("changes", [{"range": b"x"}, {"range": b"x", "other": b"y"}, {"other": b"y"}])
+def test_the_protocols_in_common_follow_what_each_member_offers(changes: dict[str, bytes]) -> None:
+    bench = Bench()
+    both = {"range": b"x", "other": b"y"}
+    leader, follower = bench.stable(2, protocols=both)
+    bench.join(leader, protocols=both)
+    bench.join(follower, protocols=changes)
+
+    assert bench.group.common_protocols() == set(changes)
+    newcomer = bench.call(join_request(protocols={"range": b"x"}), 3 + 6)
+    taken = newcomer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert taken == ("range" in changes)
+    bench.leave(follower)
+    assert bench.group.common_protocols() == set(both)
+
+
+def test_in_a_group_of_10_000_members_each_is_answered_once_and_told_that_it_fits_no_record() -> None:
+    bench = Bench(initial_rebalance_delay_ms=3_000)
+    calls = [bench.join(version=3, rebalance_ms=60_000) for _ in range(10_000)]
+    bench.wait(6_000)
+    joined = [bench.answers.pop(call) for call in calls]
+    assert {one.generation_id for one in joined} == {1}
+    assert [len(one.members) for one in joined if one.members] == [10_000]
+
+    bench.held = True
+    ids = [one.member_id for one in joined]
+    calls = [bench.sync(one, 1) for one in ids[1:]] + [bench.sync(ids[0], 1, dict.fromkeys(ids, b"x"))]
+    other = bench.commit_offset(5, group="another")
+    bench.fail(ErrorCode.MESSAGE_TOO_LARGE)
+    bench.commit()
+
+    assert {bench.answers.pop(call).error_code for call in calls} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert bench.answers.pop(other).topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert bench.state() == "PreparingRebalance"
+
+
 # ------------------------------------------------------------------------------------------- appends that fail
 
 

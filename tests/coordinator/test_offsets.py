@@ -173,6 +173,26 @@ def test_a_commit_that_fits_no_batch_is_refused_before_it_is_written() -> None:
     assert bench.log == []
 
 
+@pytest.mark.parametrize("generation", [-1, 7])
+def test_a_commit_of_more_partitions_than_any_batch_takes_is_refused_before_each_is_looked_at(
+    generation: int,
+) -> None:
+    bench = Bench(max_append_bytes=10_000)
+    rows = [OffsetCommitRequestPartition(partition_index=at, committed_offset=1) for at in range(200)]
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        generation_id_or_member_epoch=generation,
+        topics=[OffsetCommitRequestTopic(name="nowhere", partitions=rows)],
+    )
+
+    (topic,) = bench.call(request, 8).topics
+
+    assert [one.partition_index for one in topic.partitions] == list(range(200))
+    told = ErrorCode.INVALID_COMMIT_OFFSET_SIZE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+    assert {one.error_code for one in topic.partitions} == {told}
+    assert GROUP not in bench.coordinator.shard.groups
+
+
 def test_a_commit_whose_time_ran_out_counts_when_it_is_committed_after_all() -> None:
     bench = Bench(held=True)
     call = bench.commit_offset(5)

@@ -24,6 +24,7 @@ class ClassicGroup:
         "join_ends_at_ms",
         "leader",
         "members",
+        "offered",
         "pending_ids",
         "protocol",
         "protocol_type",
@@ -46,6 +47,7 @@ class ClassicGroup:
         self.protocol: str | None = None
         self.leader: str | None = None  # Invariant: a member, or None where there is none
         self.members: dict[str, Member] = {}  # in the order they came
+        self.offered: dict[str, int] = {}  # protocol -> how many members offer it
         self.static_members: dict[str, str] = {}  # instance id -> member id, of those members that have one
         self.pending_ids: dict[str, int] = {}  # id given, not joined yet -> when it is forgotten
         # Members that were told of this generation and have not asked for their assignment.
@@ -105,11 +107,19 @@ class ClassicGroup:
 
     def common_protocols(self, instead: Mapping[str, Protocols] | None = None) -> set[str]:
         """Names every member offers; `instead`: what a member is about to offer, by member id."""
-        offered = [
-            {name for name, _ in (instead or {}).get(member.member_id, member.protocols)}
-            for member in self.members.values()
-        ]
-        return set.intersection(*offered) if offered else set()
+        offered = self.offered
+        if instead:
+            offered = dict(offered)
+            for member_id, protocols in instead.items():
+                _count(offered, self.members[member_id].protocols, -1)
+                _count(offered, protocols, 1)
+        return {name for name, count in offered.items() if count == len(self.members)}
+
+    def offer(self, member: Member, protocols: Protocols) -> None:
+        """What a member offers from here on."""
+        _count(self.offered, member.protocols, -1)
+        _count(self.offered, protocols, 1)
+        member.protocols = protocols
 
     def elected_protocol(self, instead: Mapping[str, Protocols] | None = None) -> str | None:
         """Each member votes for the first common protocol of its list; the most votes win, of equals the name
@@ -146,6 +156,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
+        _count(self.offered, member.protocols, 1)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         if self.leader is None:
@@ -153,6 +164,7 @@ class ClassicGroup:
 
     def remove(self, member_id: str) -> Member:
         member = self.members.pop(member_id)
+        _count(self.offered, member.protocols, -1)
         if member.instance_id is not None:
             del self.static_members[member.instance_id]
         if self.leader == member_id:
@@ -208,9 +220,20 @@ class ClassicGroup:
         self.generation = stored.generation
         self.protocol = stored.protocol
         self.members = {one.member_id: member_from(one, stored.protocol) for one in stored.members}
+        self.offered = {}
+        for member in self.members.values():
+            _count(self.offered, member.protocols, 1)
         self.static_members = {
             one.instance_id: one.member_id for one in stored.members if one.instance_id is not None
         }
         self.leader = stored.leader if stored.leader in self.members else next(iter(self.members), None)
         self.state = GroupState.STABLE if self.members else GroupState.EMPTY
         self.state_since_ms = stored.state_since_ms
+
+
+def _count(offered: dict[str, int], protocols: Protocols, by: int) -> None:
+    """A member may name a protocol twice."""
+    for name in {name for name, _ in protocols}:
+        offered[name] = offered.get(name, 0) + by
+        if not offered[name]:
+            del offered[name]

@@ -136,6 +136,10 @@ def _commit(
     respond: Respond,
     now_ms: int,
 ) -> None:
+    if len(commits) * RECORD_OVERHEAD_BYTES > shard.settings.max_append_bytes:
+        # Whatever their partitions are: looking at each would take a turn of many.
+        why = error or ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        return shard.answer(call, respond((commit.topic, commit.partition, why) for commit in commits))
     errors = [_why_not_stored(shard, commit) or error for commit in commits]
     records = [
         OffsetRecord(

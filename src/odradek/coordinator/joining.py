@@ -80,6 +80,8 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
         return True
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING:
+        if len(group.members) < max_size:
+            return True
         return (member is not None and member.join is not None) or group.joined < max_size
     return member is not None or len(group.members) < max_size
 
@@ -159,7 +161,7 @@ def _enter(shard: Shard, group: ClassicGroup, joining: Joining, member_id: str, 
 
 
 def _rejoin(shard: Shard, group: ClassicGroup, member: Member, joining: Joining, now_ms: int) -> None:
-    _update(member, joining)
+    _update(group, member, joining)
     park_join(shard, member, joining.parked)
     if group.state is GroupState.PREPARING:
         try_complete(shard, group, now_ms)
@@ -167,8 +169,8 @@ def _rejoin(shard: Shard, group: ClassicGroup, member: Member, joining: Joining,
         prepare(shard, group, now_ms)
 
 
-def _update(member: Member, joining: Joining) -> None:
-    member.protocols = joining.protocols
+def _update(group: ClassicGroup, member: Member, joining: Joining) -> None:
+    group.offer(member, joining.protocols)
     member.rebalance_timeout_ms = joining.request.rebalance_timeout_ms
     member.session_timeout_ms = joining.request.session_timeout_ms
 
@@ -205,7 +207,7 @@ def _take_place(shard: Shard, group: ClassicGroup, old_id: str, new_id: str, joi
         shard.answer(sync.call, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
     member = group.members[new_id]
     member.session_timer_at_ms = None  # its timer has the old id
-    _update(member, joining)
+    _update(group, member, joining)
 
 
 def _with_new_id(group: ClassicGroup, returned: "StaticReturned", now_ms: int) -> StoredGroup:
