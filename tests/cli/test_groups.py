@@ -377,7 +377,7 @@ def test_the_past_is_found_however_much_was_committed_since(
             consumer.commit(
                 asynchronous=False, message=None, offsets=[confluent_kafka.TopicPartition(orders, 0, 4)]
             )
-        monkeypatch.setattr(history, "FIRST_LOOK", 4)
+        monkeypatch.setattr(history, "FIRST_READ", 4)
         assert all(p["owned_since_ms"] for p in shell.json("why", "chatty")["partitions"])
         monkeypatch.setattr(history, "MOST", 4)
         found = shell.json("why", "chatty")
