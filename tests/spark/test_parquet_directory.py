@@ -172,6 +172,22 @@ def test_a_failed_batch_and_an_old_checkpoint_leave_nothing(directory: Directory
     assert directory.seen() == 30
 
 
+def test_a_batch_write_without_an_id_that_fails_leaves_nothing_of_tasks_that_were_killed(
+    tmp_path: Path,
+) -> None:
+    path = str(tmp_path / "files")
+    for is_named, left in ((False, 0), (True, 1)):
+        options = TableOptions(path, f"app {is_named}", is_named=is_named)
+        writer = ParquetWriter(path, options, StructType())
+        done = [
+            write_rows([rows(0, 5)], from_arrow_schema(SCHEMA), writer.options, batch_id=0) for _ in range(2)
+        ]
+
+        writer.abort(done[:1], 0)  # of the other nobody heard
+
+        assert len(list(Path(parquet_directory.staged(path)).glob("*.parquet"))) == left
+
+
 def test_two_queries_of_one_id_are_told_apart_where_their_rows_are_not(tmp_path: Path) -> None:
     path = str(tmp_path / "files")
     table = TableOptions(parquet_directory.staged(path), "app")
@@ -258,7 +274,6 @@ def test_a_batch_write_is_seen_whole_or_not_at_all_and_one_of_an_application_is_
     with pytest.raises(Exception, match="broken row"):
         write(failing)
     assert asked_of_duckdb(query) == [[2000, 1000, 2]]
-    assert not list((Path(target) / "_odradek").rglob("*.parquet")), "nothing is left of it"
     for options, why in (
         ({"appId": "app"}, "the option batchId is missing: its number"),
         ({"batchId": "7"}, "batchId='7': want a whole number, beside an appId"),

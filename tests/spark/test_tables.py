@@ -220,6 +220,16 @@ def test_an_abort_after_a_commit_that_landed_deletes_nothing(tmp_path: Path) -> 
     assert offsets_in(tmp_path) == list(range(5))
 
 
+def test_an_abort_of_a_batch_that_never_comes_again_deletes_what_killed_tasks_have_left(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path, 0, rows(0, 5))  # and nobody heard of it
+    message = written(tmp_path, 0, rows(5, 9))
+
+    assert tables.abort(str(tmp_path), app_id="app", batch_id=0, files=message.files, comes_again=False)
+    assert files_in(tmp_path) == set()
+
+
 def test_an_abort_before_the_commit_deletes_what_was_written(tmp_path: Path) -> None:
     commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
     message = written(tmp_path, 1, rows(5, 9))

@@ -81,11 +81,11 @@ def commit(
     return is_new
 
 
-def abort(path: str, files: Sequence[TableFile]) -> None:
+def abort(path: str, names: Sequence[str]) -> None:
     """Deletes what tasks of a batch that failed have written; what was shown is elsewhere."""
-    for file in files:
-        (Path(staged(path)) / file.name).unlink(missing_ok=True)
-    in_work.forget(staged(path), [file.name for file in files])
+    for name in names:
+        (Path(staged(path)) / name).unlink(missing_ok=True)
+    in_work.forget(staged(path), names)
 
 
 def batch_directory(path: str, app_id: str, batch_id: int) -> Path:

@@ -223,7 +223,13 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             (self.options.table, [file for w in written for file in w.files]),
             (self.options.letters, [file for w in written for file in w.letters]),
         ):
-            tables.abort(table, app_id=self.options.app_id, batch_id=batchId, files=files)
+            tables.abort(
+                table,
+                app_id=self.options.app_id,
+                batch_id=batchId,
+                files=files,
+                comes_again=self.options.is_named,
+            )
 
 
 class ParquetSink(DataSource):
@@ -285,9 +291,12 @@ class ParquetWriter(DeltaWriter):
         switch.when_gone("before-checkpoint", batchId, self)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        from odradek.spark import parquet_directory
+        from odradek.spark import in_work, parquet_directory
 
-        parquet_directory.abort(self._path, [file for w in _written(messages) for file in w.files])
+        files = [file.name for w in _written(messages) for file in w.files]
+        if not self.options.is_named:  # no later batch finds what tasks have left that were killed
+            files += [name for _, name in in_work.listed(self.options.table, self.options.app_id, batchId)]
+        parquet_directory.abort(self._path, files)
 
 
 class BatchWriter(DataSourceArrowWriter):

@@ -179,16 +179,20 @@ def _check_same_query(table: DeltaTable, path: str, app_id: str, done: int, quer
         )
 
 
-def abort(path: str, *, app_id: str, batch_id: int, files: Sequence[TableFile]) -> bool:
+def abort(
+    path: str, *, app_id: str, batch_id: int, files: Sequence[TableFile], comes_again: bool = True
+) -> bool:
     """Deletes the files of a batch that failed; True if they were deleted.
 
-    Spark calls this after a `commit` that raised, even when the commit landed. The table knows better.
+    Spark calls this after a `commit` that raised, even when the commit landed. The table knows better. Of a batch that never
+    `comes_again` nobody else finds what tasks have left that were killed, so it goes, too.
     """
     table = open_table(path)
     done = None if table is None else table.transaction_version(app_id)
     if done is not None and done >= batch_id:
         return False
-    _delete(path, [file.name for file in files])
+    left = [] if comes_again else [name for _, name in in_work.listed(path, app_id, batch_id)]
+    _delete(path, [*(file.name for file in files), *left])
     return True
 
 
