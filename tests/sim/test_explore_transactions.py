@@ -14,8 +14,9 @@ STATES = int(os.environ.get("ODRADEK_EXPLORE_STATES", "10000"))
 
 
 @pytest.mark.slow
-def test_no_invariant_is_broken() -> None:
-    result = explore_transactions(TransactionModel(), most_states=STATES)
+@pytest.mark.parametrize("bumps", [False, True])
+def test_no_invariant_is_broken(bumps: bool) -> None:
+    result = explore_transactions(TransactionModel(TransactionScope(bumps=bumps)), most_states=STATES)
     assert result.counter_example is None, result.counter_example.text
     assert result.states >= STATES
 

@@ -155,7 +155,7 @@ SHOWN_BY_WORLDS = (
                 "max(group.generation, 1)",
             ),
         ),
-        "generation-twice",
+        "share-twice",
         GROUP,
         2,
     ),

@@ -74,6 +74,13 @@ SEARCHED_TRANSACTIONS = (
         "OneFate",
     ),
     TransactionMutant(
+        "any_epoch_adds",
+        "a leader has a partition added for whoever knows the producer id, in whatever epoch (`transaction.version` 2)",
+        (Edit("coordinator.transaction_checks:why_not_owner", "value.epoch == epoch", "True"),),
+        "FencedWrite",
+        TWO._replace(bumps=True),
+    ),
+    TransactionMutant(
         "aborted_in_its_own_epoch",
         "what times out is aborted in the epoch of its owner, who goes on",
         (Edit("coordinator.ending:abort_from_here", "value.epoch + 1", "value.epoch"),),
