@@ -10,6 +10,7 @@
 # make sim     2,000 simulated clusters, 200 of them twice, and a million states of a small one (SIM="--seeds 0:100")
 # make sim-night   10,000, and more of everything else
 # make nightly an hour of faults on real processes, hostile input, and mutations drawn by a seed; NIGHTLY="--minutes 10" for less
+# make spark-kills   200 faults of drivers, JVMs, workers and brokers under three sinks of Spark (an hour or two); SPARK_KILLS=20, SPARK_SEED=2
 # make test-spark-versions   tests/spark on the other versions of PySpark that are allowed; says which PyPI does not serve
 # make clean   everything this file made
 #
@@ -28,7 +29,7 @@ export PYTHONDONTWRITEBYTECODE =
 export PIP_RETRIES ?= 10
 export PIP_DEFAULT_TIMEOUT ?= 60
 
-.PHONY: demo up-zookeeper test check bench bench-spark bench-controller clean format interop museum nightly test-spark-versions sim sim-seeds sim-states sim-night
+.PHONY: demo up-zookeeper test check bench bench-spark bench-controller clean format interop museum nightly spark-kills test-spark-versions sim sim-seeds sim-states sim-night
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -79,6 +80,9 @@ interop: $(VENV)/.dev
 nightly: $(VENV)/.dev
 	$(BIN)/python -m tests.nightly $(NIGHTLY)
 	$(BIN)/python -m tests.mutants $(MUTANTS)
+
+spark-kills: $(VENV)/.dev
+	ODRADEK_SPARK_KILLS=$(or $(SPARK_KILLS),200) ODRADEK_SPARK_SEED=$(or $(SPARK_SEED),1) $(BIN)/python -m pytest -s tests/spark/test_random_kills.py
 
 test-spark-versions: $(VENV)/.dev
 	$(BIN)/python -m tests.spark.versions $(TEST)

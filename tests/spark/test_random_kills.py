@@ -1,0 +1,43 @@
+"""Random faults of driver, JVM, worker processes, brokers and their roles: each of three sinks has each record once.
+
+`ODRADEK_SPARK_KILLS` says how many (200 by `make spark-kills`; without it none), `ODRADEK_SPARK_SEED` which.
+"""
+
+import os
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.kills.machine import DECK, SETTINGS, Machine, drawn
+
+FAULTS = int(os.environ.get("ODRADEK_SPARK_KILLS", "0"))
+SEED = int(os.environ.get("ODRADEK_SPARK_SEED", "1"))
+
+
+def test_a_deck_has_every_kind_and_is_drawn_by_its_seed() -> None:
+    assert len(DECK) == 20
+    first = list(islice(drawn(1), 40))
+    assert sorted(first[:20]) == sorted(first[20:]) == sorted(DECK)
+    assert first == list(islice(drawn(1), 40)) != list(islice(drawn(2), 40))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.skipif(not FAULTS, reason="faults under Spark's sinks are drawn by `make spark-kills` only")
+@pytest.mark.timeout(600 + 300 * FAULTS)
+def test_every_sink_has_each_record_once_after_every_fault(tmp_path: Path) -> None:
+    with (
+        ProcessCluster(tmp_path / "brokers", settings=SETTINGS) as cluster,
+        Machine(cluster, _made(tmp_path / "sinks"), SEED) as machine,
+    ):
+        for kind in islice(drawn(SEED), FAULTS):
+            machine.round(kind)
+            print(f"{sum(machine.counts.values())} {kind}: equal", flush=True)
+    print(f"{dict(machine.counts)}; drivers that ended: {machine.ended}")
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
