@@ -5,7 +5,7 @@
 # make bench   the table of docs/benchmarks.md; BENCH="--quick --only P8" for less
 # make bench-spark   Spark's own Kafka connector and delta-spark beside ours; BENCH="--quick --only B1,D1" for less
 # make bench-controller   the controller at 1,000 to 200,000 partitions (an hour); BENCH="--partitions 1000" for less
-# make interop Apache Kafka itself beside ours, its tools and its clients; says why where it cannot (about ten minutes)
+# make interop Apache Kafka itself beside ours, its tools and its clients; says why where it cannot (an hour and more: eight clients survive twenty kills each)
 # make museum  known bugs put back one by one, and who catches each; MUSEUM="--only 7152" for one
 # make sim     2,000 simulated clusters, 200 of them twice, and a million states of a small one (SIM="--seeds 0:100")
 # make sim-night   10,000, and more of everything else
