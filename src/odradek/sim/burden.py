@@ -40,5 +40,5 @@ def _held(connection: Connection) -> Held:
         len(connection._rest) + connection._large_filled,
         sum(len(b) for b in buffers if isinstance(b, bytes | bytearray | memoryview)) if buffers else 0,
         0 if transport is None else transport.get_write_buffer_size(),
-        len(connection._slots),
+        connection.requests_in_flight,
     )

@@ -71,9 +71,10 @@ class Host:
             self._keep_at_most = 2 * len(self._kept) + MOST_ENDED_TASKS
 
     def unasked_failures(self) -> "Iterator[asyncio.Task[Any]]":
-        """Tasks that have failed, and nobody has asked them how they ended."""
+        """Tasks that have failed, and nobody has asked them how they ended. All others that have ended are let go of."""
+        self._kept = [one for one in self._kept if not _has_ended(one)]
         for thing in self._kept:
-            if isinstance(thing, asyncio.Task) and thing.done() and _is_unasked_failure(thing):
+            if isinstance(thing, asyncio.Task) and thing.done():
                 yield thing
 
     def end(self) -> None:

@@ -27,6 +27,7 @@ IN_DOUBT = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,  # the disk may have failed while it waited for its followers, and they have it
     }
 )
 
