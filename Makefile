@@ -72,6 +72,7 @@ sim-night: $(VENV)/.dev
 	$(BIN)/python -m odradek.sim --seeds 10000:11000 --twice --jobs 2
 	$(BIN)/python -m odradek.sim.explore --states 3000000
 	ODRADEK_CRASH_CUTS=2000 $(BIN)/python -m pytest tests/log/test_crash_enumeration.py
+	ODRADEK_CRASH_CUTS=400 $(BIN)/python -m pytest tests/log/test_crashes_of_cleaned_logs.py
 
 interop: $(VENV)/.dev
 	ODRADEK_INTEROP=1 ODRADEK_KILLS=20 $(BIN)/python -m pytest -v -rs --timeout 900 tests/interop tests/cli/test_foreign.py tests/clients/test_kcat.py tests/clients/test_transactions.py $(TEST)
