@@ -113,7 +113,7 @@ class Bench:
 
         missing = "; ".join(f"{name} not run: {why}" for name, why in self.why_not.items())
         jars = " and ".join(":".join(jar.split(":")[1:]) for jar in (CONNECTOR[0], DELTA[0]))
-        rows = [_renamed(row) for row in self.rows.values()]
+        rows = [_renamed(self.rows[key]) for key in KEYS if key in self.rows]
         return "\n".join(
             [
                 f"{datetime.date.today().isoformat()}, {machine()}, {platform.python_implementation()} "

@@ -18,6 +18,8 @@ BUSY = "import time\nwhile time.process_time() < {}: pass"
 
 @pytest.mark.process
 @pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_every_row_has_a_figure() -> None:
     options = argparse.Namespace(quick=True, only=None, alone=True, repeats=1, records=6_000, dir=None)
     bench = Bench(options)
