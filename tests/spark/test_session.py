@@ -235,7 +235,7 @@ class Absent:
         if name.partition(".")[0] == "numpy":
             raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
 
-if "pyspark.daemon" in sys.orig_argv:
+if {"pyspark.daemon", "odradek.spark.fork_server"} & {*sys.orig_argv}:
     sys.meta_path.insert(0, Absent())
 """
 

@@ -16,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager, nullcontext
+from contextlib import chdir, contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.model.errors import OdradekError
+from odradek.spark import fork_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +46,7 @@ exec "{java}" "$@"
 
 _PYTHON = """#!/bin/sh
 # Spark puts pyspark.zip first on the path. It holds no bytecode, so that each new process would compile pyspark:
-# 0.7 s of a processor instead of 0.2. Installed beside it is the same, compiled.
+# 0.7 s of a processor instead of 0.2. Installed beside it is the same, compiled. What is imported already is forked.
 kept=
 IFS=:
 for entry in $PYTHONPATH; do
@@ -53,7 +55,9 @@ for entry in $PYTHONPATH; do
         *) kept=$kept:$entry ;;
     esac
 done
-PYTHONPATH=${{kept#:}} exec "{python}" "$@"
+export PYTHONPATH="${{kept#:}}"
+unset IFS kept entry
+exec "{python}" -I -S "{client}" "{server}" "{python}" "$@"
 """
 
 
@@ -141,7 +145,8 @@ def local_session(
         os.environ["PYSPARK_DRIVER_PYTHON"] = os.environ["PYSPARK_PYTHON"] = UNPACKED_PYTHON
         settings = {"spark.archives": f"{os.path.abspath(archive)}#{UNPACKED}", **(settings or {})}
     elif is_local(master):
-        os.environ["PYSPARK_PYTHON"] = str(_python())
+        # The processes of a data source, those of its tasks as well, are started by the driver's name for Python.
+        os.environ["PYSPARK_DRIVER_PYTHON"] = os.environ["PYSPARK_PYTHON"] = str(_python())
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if is_on_loopback(master):
@@ -213,12 +218,29 @@ def jvm_pid(session: "SparkSession") -> int | None:
     return process.pid if process is not None else None
 
 
+@cache
 def _python() -> Path:
-    """The Python that Spark starts its processes with: this one, by way of a script."""
+    """The Python that Spark starts its processes with: this one, by way of a script and a server that forks them."""
     found = importlib.util.find_spec("pyspark")
     assert found is not None and found.origin is not None, "required before"
-    zipped = Path(found.origin).parent / "python" / "lib" / "pyspark.zip"
-    return _script("odradek-python-", "python3", _PYTHON.format(zipped=zipped, python=sys.executable))
+    home = Path(found.origin).parent
+    client = Path(__file__).with_name("fork_client.py")
+    server = Path(tempfile.mkdtemp(prefix="odradek-fork-")) / "server"
+    atexit.register(shutil.rmtree, server.parent, ignore_errors=True)
+    # Elsewhere not every library survives a fork. Without a server the client starts a Python.
+    if sys.platform == "linux":
+        with suppress(OSError):
+            atexit.register(_ended, fork_server.start(server, home))
+    text = _PYTHON.format(
+        zipped=home / "python" / "lib" / "pyspark.zip", python=sys.executable, client=client, server=server
+    )
+    return _script("odradek-python-", "python3", text)
+
+
+def _ended(server: "subprocess.Popen[bytes]") -> None:
+    assert server.stdin is not None, "started with a pipe"
+    server.stdin.close()
+    server.wait()
 
 
 def _check_spark_home() -> None:

@@ -1,0 +1,144 @@
+"""Processes forked from one that has imported what they need: each is what a new Python would be."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from odradek.spark import fork_client, fork_server, session
+from tests.support import eventually
+
+HOME = Path(__file__).parent  # of Spark's own entries of a path
+TELLS = """
+import os, sys
+print(os.getpid(), os.getcwd(), sys.argv, os.environ["GREETING"], sys.stdin.read(), "pyarrow" in sys.modules)
+print("aside", file=sys.stderr)
+sys.exit(7)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["subprocess.Popen[bytes]"]:
+    address = tmp_path_factory.mktemp("fork") / "server"
+    running = fork_server.start(address, HOME)
+    running.address = address  # type: ignore[attr-defined]
+    yield running
+    session._ended(running)
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> Path:
+    """`python -m tells` in this directory."""
+    (tmp_path / "tells.py").write_text(TELLS)
+    return tmp_path
+
+
+def command(server: "subprocess.Popen[bytes]", *arguments: str) -> list[str]:
+    address = str(server.address)  # type: ignore[attr-defined]
+    return [sys.executable, "-I", "-S", fork_client.__file__, address, sys.executable, *arguments]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "GREETING": "a=b\nc", "PYTHONHASHSEED": "0", **more}
+
+
+def run(
+    server: "subprocess.Popen[bytes]", where: Path, *arguments: str, **more: str
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command(server, *arguments),
+        input="from outside",
+        capture_output=True,
+        text=True,
+        cwd=where,
+        env=environment(**more),
+        timeout=120,
+    )
+
+
+def test_a_module_runs_with_the_arguments_the_environment_and_the_files_of_who_asked(
+    server: "subprocess.Popen[bytes]", module: Path
+) -> None:
+    found = run(server, module, "-m", "tells", "one", "")
+
+    pid, rest = found.stdout.split(" ", 1)
+    assert rest == f"{module} ['{module / 'tells.py'}', 'one', ''] a=b\nc from outside True\n"
+    assert (found.stderr, found.returncode) == ("aside\n", 7)
+    assert int(pid) != server.pid
+    assert run(server, module, "-m", "tells").stdout.split(" ")[0] != pid
+
+
+@pytest.mark.parametrize("more", [{"PYTHONHASHSEED": "1"}, {"TZ": "Asia/Tokyo"}, {"PYTHONPATH": "ELSEWHERE"}])
+def test_what_a_fork_cannot_be_is_a_python_of_its_own(
+    server: "subprocess.Popen[bytes]", module: Path, more: dict[str, str]
+) -> None:
+    """Where other modules would be found first, say, or sets be in another order."""
+    found = run(
+        server, module, "-m", "tells", **{k: v.replace("ELSEWHERE", str(module)) for k, v in more.items()}
+    )
+
+    assert found.stdout.endswith("from outside False\n")
+    assert found.returncode == 7
+
+
+def test_entries_of_sparks_own_are_no_other_path(server: "subprocess.Popen[bytes]", module: Path) -> None:
+    found = run(server, module, "-m", "tells", PYTHONPATH=f"{HOME / 'test_fork_server.py'}:/not/there")
+
+    assert found.stdout.endswith("from outside True\n")
+
+
+def test_without_a_server_the_client_becomes_the_python(module: Path) -> None:
+    class Nobody:
+        address = module / "nobody"
+
+    found = run(Nobody(), module, "-m", "tells")  # type: ignore[arg-type]
+
+    assert found.stdout.endswith("from outside False\n")
+    assert found.returncode == 7
+
+
+def test_a_process_ends_with_who_asked_for_it_and_tells_how_it_ended(
+    server: "subprocess.Popen[bytes]", module: Path
+) -> None:
+    (module / "waits.py").write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n")
+
+    def begun() -> "tuple[subprocess.Popen[str], psutil.Process]":
+        client = subprocess.Popen(
+            command(server, "-m", "waits"), stdout=subprocess.PIPE, text=True, cwd=module, env=environment()
+        )
+        assert client.stdout is not None
+        return client, psutil.Process(int(client.stdout.readline()))
+
+    client, process = begun()
+    client.kill()
+    client.wait()
+    eventually(lambda: not process.is_running() or process.status() == "zombie", 60, "it was told to end")
+
+    client, process = begun()
+    process.send_signal(signal.SIGKILL)
+    assert client.wait(60) == 128 + signal.SIGKILL
+
+
+def test_the_server_ends_with_its_driver(tmp_path: Path) -> None:
+    """Killed, it has no time to close anything."""
+    script = (
+        "import sys, time; from pathlib import Path; from odradek.spark import fork_server\n"
+        "print(fork_server.start(Path(sys.argv[1]), Path()).pid, flush=True); time.sleep(600)"
+    )
+    driver = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "server")], stdout=subprocess.PIPE, text=True
+    )
+    assert driver.stdout is not None
+    server = psutil.Process(int(driver.stdout.readline()))
+
+    driver.kill()
+    driver.wait()
+
+    eventually(
+        lambda: not server.is_running() or server.status() == "zombie", 60, "it sees that nobody is there"
+    )
