@@ -60,6 +60,7 @@ def test_a_java_consumer_joins_by_the_new_protocol_and_goes_on_where_it_was(
             "--group",
             GROUP,
             "--state",
+            *("--timeout", "60000"),  # 5 s by default
         )
         assert "uniform" in described and "Empty" in described
 
