@@ -40,7 +40,14 @@ def available(
 
     reader = spark.readStream.format("odradek").option("kafka.bootstrap.servers", cluster.bootstrap)
     (
-        reader.options(**{"subscribe": topic, "startingOffsets": "earliest", **options})
+        # None takes one away; PySpark 4.2 fails over an option that is None.
+        reader.options(
+            **{
+                name: value
+                for name, value in {"subscribe": topic, "startingOffsets": "earliest", **options}.items()
+                if value is not None
+            }
+        )
         .load()
         .writeStream.foreachBatch(keep)
         .option("checkpointLocation", str(checkpoint))
