@@ -361,7 +361,9 @@ def test_a_smaller_workload_is_run_as_it_was_said() -> None:
     told = json.loads(answer.stdout)
 
     assert (told["code"], told["faults"]) == (OK, [])
-    assert told["logical_hours"] < 0.002  # some of it is the time in which nothing happens
+    assert (
+        told["logical_hours"] < 0.005
+    )  # 0.007 as it is drawn; some of it is the time in which nothing happens
 
 
 def test_random_hashes_are_not_taken_for_fixed_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,10 @@ def test_the_command_writes_a_counter_example_that_plays_otherwise_without_the_b
 def test_every_scope_is_searched_unless_one_is_named() -> None:
     result = CliRunner().invoke(explore, ["--states", "500"])
     assert result.exit_code == 0
-    assert [line.split(":")[0] for line in result.output.splitlines()] == [*SCOPES, "transactions"]
+    assert [line.split(":")[0] for line in result.output.splitlines()] == [
+        *SCOPES,
+        "transactions",
+        "transactions-2",
+    ]
     result = CliRunner().invoke(explore, ["--states", "300", "--scope", "power-cut", "--records", "2"])
     assert result.exit_code == 0 and "no invariant broken" in result.output

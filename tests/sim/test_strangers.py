@@ -72,8 +72,8 @@ def test_a_fault_on_what_is_gone_already_does_nothing_and_is_not_counted(kind: s
     assert world.let_in == []
 
 
-# Of the store, or of links: there is no broker they could miss.
-OF_NOBODY = {"store_restart", "lost_answers", "lost_calls", "cut_to_a_ring", "swizzle"}
+# Of the store, of links, or of an operator who waits for brokers: there is none they could miss.
+OF_NOBODY = {"roll", "store_restart", "lost_answers", "lost_calls", "cut_to_a_ring", "swizzle"}
 
 
 def test_strangers_are_no_administrators() -> None:

@@ -192,8 +192,8 @@ def lose_answers(monkeypatch: pytest.MonkeyPatch, kind: type, count: int) -> lis
     receive = SyncConnection.receive
     lost: list[Any] = []
 
-    def loses(self: SyncConnection, pending: Any, deadline: float) -> Any:
-        answer = receive(self, pending, deadline)
+    def loses(self: SyncConnection, *asked: Any) -> Any:
+        answer = receive(self, *asked)
         if isinstance(answer, kind) and len(lost) < count:
             lost.append(answer)
             self.close()
