@@ -3,6 +3,7 @@
 That counter-examples of known bugs break as much in whole brokers is test_explore.py's.
 """
 
+import gc
 import random
 import re
 
@@ -91,3 +92,13 @@ def test_every_scope_is_searched_unless_one_is_named() -> None:
     ]
     result = CliRunner().invoke(explore, ["--states", "300", "--scope", "power-cut", "--records", "2"])
     assert result.exit_code == 0 and "no invariant broken" in result.output
+
+
+def test_the_collector_is_as_it_was_when_the_command_has_ended() -> None:
+    before, others = gc.get_threshold(), (701, 11, 12)
+    gc.set_threshold(*others)
+    try:
+        assert CliRunner().invoke(explore, ["--states", "10", "--scope", "transactions"]).exit_code == 0
+        assert gc.get_threshold() == others
+    finally:
+        gc.set_threshold(*before)

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -79,6 +80,7 @@ def explore(
     **numbers: int | None,
 ) -> None:
     """Every state of a small cluster that the production code can reach, breadth first."""
+    click.get_current_context().call_on_close(partial(gc.set_threshold, *gc.get_threshold()))
     gc.set_threshold(*GC_THRESHOLDS)
     changed = {key: value for key, value in numbers.items() if value is not None}
     if name is None and not (changed or calm or second_fetches):
