@@ -57,6 +57,16 @@ def test_the_page_names_each() -> None:
     assert "\n".join(of_coordinators()) in text, (
         "python -m tests.mutants.museum --page docs/museum-counts.txt"
     )
+    in_all = len(SHOWN_BY_WORLDS) + len(SHOWN_BY_TESTS) + len(SEARCHED_TRANSACTIONS)
+    for number in (
+        f"{in_all} more, put back in a coordinator",
+        f"A small world shows {len(SHOWN_BY_WORLDS)} ",
+        f"a test or a recorded trace shows {len(SHOWN_BY_TESTS)} ",
+        f"shows {len(SEARCHED_TRANSACTIONS)}\n",
+    ):
+        assert number in text, number
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    assert f"has {in_all} more, of coordinators" in readme
 
 
 def test_there_are_enough() -> None:
