@@ -93,6 +93,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/connection.py ConnectionHost.*",
     ),
     "asked by tests, tools and who prints; no request comes to it": (
+        "broker/coordinator_shards.py TopicSizes.__iter__",
         "log/lookups.py offset_*",
         "log/partition_log.py PartitionLog.offset_*",
         "log/partition_log.py PartitionLog.epoch_start_offset",
@@ -230,6 +231,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/listener.py _named",
     ),
     "said of a mistake of our own, and that ends a run as a crash": (
+        "broker/coordinator_shards.py CoordinatorShards._distrust",
         "server/log_maintenance.py LogMaintenance._failed",
         "server/journal.py Journal._not_written",
     ),
@@ -272,10 +274,10 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a fence stops every controller but the newest before its version of a node is compared": (
         "server/controller_writes.py _current_value",
     ),
-    "members of a world's group commit and leave; nobody deletes groups or offsets, and none is static": (
-        "broker/coordinator_shards.py TopicSizes.__iter__",
-        "broker/coordinator_shards.py CoordinatorShards._distrust",
+    "coordinators append and read in their shards; the only other organ that does is one of tests/broker/test_organs.py": (
         "broker/leader_log.py *",
+    ),
+    "members of a world's group commit and leave; nobody deletes groups or offsets": (
         "broker/coordinator_calls.py ask_each.<locals>.made",
         "broker/coordinator_calls.py Merge.run",
         "broker/handlers/delete_groups.py handle",
