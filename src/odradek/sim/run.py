@@ -347,7 +347,7 @@ class _Run:
         self._be_idle(IDLE_S)
 
     def _coordinators_remember(self) -> None:
-        """The end of a session writes to a log at any time, so it is looked again."""
+        """The end of a session writes to a log at any time, so what differs is compared again, a few times."""
         for _ in range(ATTEMPTS):
             found = list(forgetful(self.world))
             if not found:

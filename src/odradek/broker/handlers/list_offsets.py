@@ -46,7 +46,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 FIRST_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NEVER = 1 << 15
-# Logs of one request in which a timestamp is searched at once; and how long the search in others may take.
+# Logs of one request in which a timestamp is searched for at once; and how long the search in others may take.
 MOST_AT_ONCE = 100
 PATIENCE_MS = 30_000
 CONSUMER = -1
@@ -84,7 +84,7 @@ class _NotNow(Exception):
 
 
 class _Later(NamedTuple):
-    """A row whose timestamp is still being searched."""
+    """A row whose timestamp is still being searched for."""
 
     search: TimestampSearch
     topic: str
@@ -94,7 +94,7 @@ class _Later(NamedTuple):
 
 
 class OffsetAnswers(Waiter):
-    """The answers to one request. A timestamp that must be searched in large batches, or in very many logs, is searched
+    """The answers to one request. A timestamp that must be searched for in large batches, or in very many logs, is searched
     for in a thread, one batch after the other; what may be told of it is decided when that is over.
     """
 
