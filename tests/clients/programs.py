@@ -23,6 +23,8 @@ def _started(command: Command) -> "subprocess.Popen[str]":
 def _printed(process: "subprocess.Popen[str]") -> Iterator[tuple[int, int, int]]:
     assert process.stdout is not None
     for line in process.stdout:
+        if not line.endswith("\n"):
+            return  # it ended in the midst of it
         partition, offset, value = line.split()
         yield int(partition), int(offset), int(value[:12])
 
@@ -53,10 +55,12 @@ def reader(
 
         ending = threading.Thread(target=end)
         ending.start()
-        for row in _printed(process):
-            seen(*row)
-        process.wait()
-        stop.set()
-        ending.join()
+        try:
+            for row in _printed(process):
+                seen(*row)
+        finally:
+            stop.set()
+            ending.join()
+            process.wait()
 
     return read

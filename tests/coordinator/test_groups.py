@@ -270,7 +270,7 @@ def test_the_protocols_in_common_follow_what_each_member_offers(changes: dict[st
     bench.join(follower, protocols=changes)
 
     assert bench.group.common_protocols() == set(changes)
-    newcomer = bench.call(join_request(protocols={"range": b"x"}), 3 + 6)
+    newcomer = bench.call(join_request(protocols={"range": b"x"}), 9)
     taken = newcomer.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert taken == ("range" in changes)
     bench.leave(follower)
@@ -376,11 +376,9 @@ def test_a_static_member_that_came_back_is_known_to_the_next_coordinator() -> No
 
 def test_a_static_member_that_comes_back_before_the_assignment_makes_everybody_join_again() -> None:
     bench = Bench()
-    first = bench.join(instance="i")
+    first = bench.answers.pop(bench.join(instance="i")).member_id
     second = bench.join(instance="j")
-    ids = [bench.answers.pop(call).member_id for call in (first,)]
-    again = bench.join(ids[0], instance="i")
-    generation = bench.answers.pop(again).generation_id
+    generation = bench.answers.pop(bench.join(first, instance="i")).generation_id
     member = bench.answers.pop(second).member_id
     waits = bench.sync(member, generation)
 

@@ -15,7 +15,7 @@ from odradek.log.indexes import AbortedTransaction
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.partition_log import PartitionLog
 from odradek.model.settings import TopicSettings
-from odradek.records.batch import BatchHeader, iter_batches
+from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, iter_batches
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.control import end_marker_of
 from odradek.records.reader import decode_batch
@@ -234,7 +234,7 @@ def read(log: PartitionLog, stable: int) -> Values:
             break
         take_begun(coming, aborted, header)
         if header.is_control:
-            block = memoryview(data)[position + 61 : position + header.size_bytes]
+            block = memoryview(data)[position + BATCH_OVERHEAD : position + header.size_bytes]
             ended = end_marker_of(header, block) if header.record_count else None
             if ended is not None and not ended.is_commit:
                 aborted.discard(header.producer_id)
