@@ -206,9 +206,25 @@ def a_later_value(world: KeyedWorld) -> None:
     world.clean()
 
 
-def test_a_value_is_cleaned_away_only_for_a_later_one_that_is_on_the_disk() -> None:
-    """A power cut took the segment with the later value, which nobody had synced, and the former one was gone."""
-    for state in recorded(a_later_value, "compact", 8):
+def a_later_commit(world: KeyedWorld) -> None:
+    """Of a value in a closed segment; its marker is in the active one, of which nothing was flushed."""
+    for key in "abcd":
+        world.put(key)
+    world.roll()
+    world.flush()
+    world.checkpoint()
+    world.in_transaction(8, "a")
+    world.roll()
+    world.end(8, commit=True)
+    world.recording.moments.clear()
+    world.clean()
+
+
+@pytest.mark.parametrize("script", [a_later_value, a_later_commit])
+def test_a_value_is_cleaned_away_only_for_a_later_one_that_is_on_the_disk(script: Script) -> None:
+    """A power cut took the segment with the later value, or with its marker, which nobody had synced, and the former one was
+    gone."""
+    for state in recorded(script, "compact", 8):
         judge(state)
 
 

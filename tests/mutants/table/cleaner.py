@@ -32,8 +32,8 @@ OF_CLEANER: tuple[Mutant, ...] = (
         "L4",
         "what a full map did not reach counts as cleaned",
         f"{_CLEANING}.build_map",
-        "self._end_at(end)",
-        "self._end_at(part.end)",
+        "self._end_at(end, seen)",
+        "self._end_at(part.end, seen)",
     ),
     of_row(
         "L5",

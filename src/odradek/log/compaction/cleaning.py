@@ -5,7 +5,7 @@ thrown away then, and the log has changed in nothing. Only `put` does, on the lo
 that were read. A crash leaves the old segments or the new one (`cleaned_segment`).
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.log.cleaned_segment import CleanedSegment
@@ -65,7 +65,7 @@ class Cleaning:
     def build_map(self) -> Generator[int]:
         """The first pass. Uncleanable; MissingFile where a segment was removed meanwhile; CorruptLog; StorageError."""
         log, part = self.log, self.part
-        self._sync_what_counts()
+        self._sync(self._segments)
         seen = MetTransactions()
         seen.add(log.aborted_transactions(part.first_dirty, part.end))
         end = part.first_dirty
@@ -86,23 +86,25 @@ class Cleaning:
                             f"its {header.record_count} keys do not fit into the offset map, which takes "
                             f"{self._offsets.most_keys} (log.cleaner.dedupe.buffer.size)",
                         )
-                    self._end_at(end)
+                    self._end_at(end, seen)
                     return
                 end = header.next_offset
                 yield header.size_bytes
-        self._end_at(part.end)
+        self._end_at(part.end, seen)
 
-    def _sync_what_counts(self) -> None:
+    def _sync(self, segments: Iterable["Segment"]) -> None:
         """Blocks. A value goes because a later one is there. Were the later one not on the disk, a power cut would take that,
         and the former one, which was flushed long ago, would be gone too."""
-        recovery_point = self.log.recovery_point
-        unflushed = [segment for segment in self._segments if segment.end_offset > recovery_point]
+        log = self.log
+        unflushed = [one for one in segments if one.end(log.log_end_offset) > log.recovery_point]
         for segment in unflushed:
             segment.file_apart().sync()
         if unflushed:
-            self.log.directory.sync()
+            log.directory.sync()
 
-    def _end_at(self, end_offset: int) -> None:
+    def _end_at(self, end_offset: int, seen: MetTransactions) -> None:
+        if seen.is_amid_one:  # the later value counts by a marker further on, perhaps in the active segment
+            self._sync(self.log.segments[:])
         self.end_offset = end_offset
         self._groups = [group for group in self._groups if group[0].base_offset < end_offset]
         self._rewriting = Rewriting(

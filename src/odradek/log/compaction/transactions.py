@@ -62,6 +62,11 @@ class MetTransactions:
         self.still_aborted.append(aborted)
         return False
 
+    @property
+    def is_amid_one(self) -> bool:
+        """Batches of a transaction were met, and its marker was not."""
+        return bool(self._committed or self._aborted)
+
     def take_still_aborted(self) -> list[AbortedTransaction]:
         """Those whose markers were met since the last call: they belong to the segment that was written since."""
         taken, self.still_aborted = self.still_aborted, []
