@@ -43,7 +43,12 @@ def commit(table: Path, batch_id: int, *tasks: pa.Table, evolve: Evolve = FIXED,
 
 
 def committed(
-    table: Path, batch_id: int, done: list[Written], evolve: Evolve = FIXED, app_id: str = "app"
+    table: Path,
+    batch_id: int,
+    done: list[Written],
+    evolve: Evolve = FIXED,
+    app_id: str = "app",
+    spec: Spec = UNDIVIDED,
 ) -> bool:
     whole = together(done, done[0].schema)
     return tables.commit(
@@ -55,6 +60,7 @@ def committed(
         schema=to_arrow_schema(whole.schema, timezone="UTC"),
         rows=whole.rows,
         evolve=evolve,
+        spec=spec,
     )
 
 
@@ -549,6 +555,30 @@ def test_wider_types_are_proved_in_a_divided_table_too(tmp_path: Path) -> None:
     opened = DeltaTable(tmp_path)
     assert sum(rows.num_rows for rows in rows_of(opened, tables.dividing_columns(opened))) == 4
     assert unnamed(tmp_path) == set()
+
+
+@pytest.mark.parametrize("by", ["id", "bucket(4, id)"])
+def test_a_column_that_divides_a_table_becomes_no_double(tmp_path: Path, by: str) -> None:
+    """1.0 is another text than 1: rows would be found in another partition, and the proof of those that are there be lost."""
+    spec = Spec.of(by)
+    options = TableOptions(str(tmp_path), "app")
+    options = options._replace(layout=options.layout._replace(spec=spec))
+
+    def run(batch_id: int, ids: pa.Array) -> None:
+        rows = pa.table({"id": ids, "name": ["ink"] * len(ids)})
+        done = write_rows(rows.to_batches(), from_arrow_schema(rows.schema), options, batch_id=batch_id)
+        committed(tmp_path, batch_id, [done], ALL, spec=spec)
+
+    run(0, pa.array([1, 2], pa.int32()))
+    with pytest.raises(tables.WrongTable, match="has column id as INT; the rows have DOUBLE; the table is div"):
+        run(1, pa.array([1.5]))
+    run(1, pa.array([2**40]))
+    growing = Growth(str(tmp_path), "app", 2, Shape(ID), ALL, spec)
+    done = Shape(ID).applied(records(b'{"id":1.5}', b'{"id":3}'), growing)
+
+    assert kinds_in(tmp_path)["id"] == "long" and is_proved(tmp_path)
+    assert growing.columns.field("id").type == pa.int64()
+    assert done.letters.column("offset").to_pylist() == [0]
 
 
 def test_what_a_task_tells_of_its_files_survives_the_journey() -> None:

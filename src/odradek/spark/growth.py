@@ -35,6 +35,7 @@ class Growth:
     ) -> None:
         self._decisions = _directory(table) / f"{application_prefix(app_id)}{batch_id:010d}"
         self._evolve = evolve
+        self._spec = spec
         # Names that no field of a value may have for a column.
         self._taken = pa.schema(
             [
@@ -75,7 +76,7 @@ class Growth:
     def _widen(self, at: int, kind: pa.DataType) -> None:
         now = self.columns.field(at)
         wanted = wider(now.type, kind)
-        if wanted is None or same(wanted, now.type):
+        if wanted is None or same(wanted, now.type) or not self._spec.keeps(now.name, wanted):
             return
         decided = self._decided(now.with_type(wanted), type_text(now.type))
         self.columns = self.columns.set(at, decided)

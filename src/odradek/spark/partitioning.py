@@ -161,6 +161,10 @@ class Spec(NamedTuple):
         """The other way: with the columns that are made."""
         return pa.schema([*rows, *(by.field for by in self.by if by.transform)])
 
+    def keeps(self, column: str, kind: pa.DataType) -> bool:
+        """Whether rows stay in their partitions where this column becomes one of the wider type: 1.0 is another text than 1."""
+        return pa.types.is_integer(kind) or all(by.column != column for by in self.by)
+
     def cleaned(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Delta cannot tell an empty text from null where it divides by it: so it is null."""
         for by in self.by:

@@ -387,6 +387,12 @@ def _allowed_change(table: DeltaTable, there: pa.Schema, batch: _Batch, evolve: 
     uri = table.table_uri
     columns = {field.name for field in there}
     change, unfit = change_of(there, batch.schema, _without_value(there, batch))
+    divided = [
+        batch.schema.field(field.name)
+        for field in change.widened
+        if not batch.spec.keeps(field.name, field.type)
+    ]
+    unfit += divided
     if not evolve.widens:  # not even rows of a narrower type, which would have to be written anew
         unfit += [
             field
@@ -398,10 +404,13 @@ def _allowed_change(table: DeltaTable, there: pa.Schema, batch: _Batch, evolve: 
         found = (
             f"as {type_text(there.field(field.name).type)}" if field.name in columns else "by another case"
         )
-        may = _may_widen(there, field)
+        advice = ""
+        if field in divided:
+            advice = "; the table is divided by it, so it stays a whole number"
+        elif _may_widen(there, field):
+            advice = "; --evolve widen (option evolve) makes one of both"
         raise WrongTable(
-            f"{uri} has column {field.name} {found}; the rows have {type_text(field.type)}"
-            + ("; --evolve widen (option evolve) makes one of both" if may else "")
+            f"{uri} has column {field.name} {found}; the rows have {type_text(field.type)}{advice}"
         )
     if change.added and not evolve.adds:
         field = change.added[0]
