@@ -570,7 +570,9 @@ def test_a_column_that_divides_a_table_becomes_no_double(tmp_path: Path, by: str
         committed(tmp_path, batch_id, [done], ALL, spec=spec)
 
     run(0, pa.array([1, 2], pa.int32()))
-    with pytest.raises(tables.WrongTable, match="has column id as INT; the rows have DOUBLE; the table is div"):
+    with pytest.raises(
+        tables.WrongTable, match="has column id as INT; the rows have DOUBLE; the table is div"
+    ):
         run(1, pa.array([1.5]))
     run(1, pa.array([2**40]))
     growing = Growth(str(tmp_path), "app", 2, Shape(ID), ALL, spec)

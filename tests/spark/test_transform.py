@@ -343,6 +343,19 @@ def test_sql_finds_the_fields_of_values_and_a_query_that_reads_twice_has_each_le
     assert batch.dead_letters == 2 and len(dead_letters(decoding.directory)) == 2
 
 
+class Context:
+    """Of a task."""
+
+    partition = 0
+    run = "a"
+
+    def partitionId(self) -> int:
+        return self.partition
+
+    def getLocalProperty(self, name: str) -> str | None:
+        return {"spark.jobGroup.id": self.run, "streaming.sql.batchId": "4"}.get(name)
+
+
 def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,12 +366,6 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
     from odradek.spark import decoding as decodings
     from odradek.spark.shape import Shape
     from tests.spark.test_evolution import records as of_values
-
-    class Context:
-        partition = 0
-
-        def partitionId(self) -> int:
-            return self.partition
 
     context = Context()
     monkeypatch.setattr(TaskContext, "get", lambda: context)
@@ -373,9 +380,9 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
             assert sum(rows.num_rows for rows in decode(iter([piece]))) == 1
 
     tasks()
-    assert decodings.commit_letters(str(tmp_path), "app", 4, "") == 2
+    assert decodings.commit_letters(str(tmp_path), "app", 4, "", run_id="a") == 2
     tasks()
-    assert decodings.commit_letters(str(tmp_path), "app", 4, "50%") == 2
+    assert decodings.commit_letters(str(tmp_path), "app", 4, "50%", run_id="a") == 2
     decodings.forget(str(tmp_path), "app", 4)
 
     assert [letter.offset for letter in dead_letters(str(tmp_path))] == [1, 3]
@@ -385,7 +392,34 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
     monkeypatch.setattr(decodings, "current_batch_id", lambda: 5)
     tasks()
     with pytest.raises(TooManyLetters, match="2 of 4 records in this batch become no row"):
-        decodings.commit_letters(str(tmp_path), "app", 5, "1")
+        decodings.commit_letters(str(tmp_path), "app", 5, "1", run_id="a")
+
+
+def test_a_batch_that_comes_again_in_other_tasks_has_each_letter_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is killed before its commit; started again, one task reads what two had read, as when other bytes are on disk."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding
+    from odradek.spark.shape import Shape
+    from tests.spark.test_evolution import records as of_values
+
+    context = Context()
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+    decode = decoding.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")
+    both = of_values(b'{"id":1}', b"none", b'{"id":2}', b"either")
+    tasks = [("a", 0, both.slice(0, 2)), ("a", 1, both.slice(2, 2)), ("b", 0, both)]
+    for context.run, context.partition, piece in tasks:
+        list(decode(iter([piece])))
+
+    assert decoding.commit_letters(str(tmp_path), "app", 4, "50%", run_id="b") == 2
+    decoding.forget(str(tmp_path), "app", 4)
+
+    assert [letter.offset for letter in dead_letters(str(tmp_path))] == [1, 3]
+    assert not list((tmp_path / "_odradek" / "decoded").iterdir())
+    assert len(list((tmp_path / "_odradek" / "dead_letters").glob("*.parquet"))) == 1
 
 
 @pytest.mark.parametrize(

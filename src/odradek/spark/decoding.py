@@ -2,9 +2,10 @@
 
 Rows go on to SQL, or the records as they are where there is none; letters must not. A task leaves these aside and says so:
 
-    DIRECTORY/_odradek/decoded/PREFIX-BATCH/PARTITION.json     what task PARTITION of the batch read, and its file of letters
+    DIRECTORY/_odradek/decoded/PREFIX-BATCH/RUN/PARTITION.json     what task PARTITION of the batch read, and its file of letters
 
-A task that runs again replaces what it said. The driver commits the letters of a batch in one step, before the batch itself, so a
+A task that runs again replaces what it said. A run of the query that is killed leaves what its tasks said; the next one may deal
+the same offsets out to other tasks, so it counts its own alone. The driver commits the letters of a batch in one step, before the batch itself, so a
 batch that is in the topic has its letters (`odradek.spark.topic_sink`).
 """
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.evolution import Evolve
-from odradek.spark.micro_batch import current_batch_id
+from odradek.spark.micro_batch import current_batch_id, current_run_id
 from odradek.spark.on_error import Most
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.shape import COLUMNS, LETTERS, Shape
@@ -65,17 +66,18 @@ class Decoding:
             letters.discard()
             raise
         told = {"read": sorted(read.items()), "records": records, "refused": refused, "letters": files}
-        directory = _directory(self._directory, self._app_id, batch_id)
+        directory = _directory(self._directory, self._app_id, batch_id) / current_run_id()
         directory.mkdir(parents=True, exist_ok=True)
         new = directory / uuid.uuid4().hex
         new.write_text(json.dumps(told), encoding="utf-8")
         os.replace(new, directory / f"{context.partitionId()}.json")
 
 
-def commit_letters(directory: str, app_id: str, batch_id: int, most: str) -> int:
-    """How many letters the batch has; TooManyLetters where that is more than allowed, and nothing is committed then."""
+def commit_letters(directory: str, app_id: str, batch_id: int, most: str, *, run_id: str) -> int:
+    """How many letters the batch has, as tasks of this run of the query said; TooManyLetters where that is more than
+    allowed, and nothing is committed then."""
     told: dict[str, dict[str, Any]] = {}
-    for file in sorted(_directory(directory, app_id, batch_id).glob("*.json")):
+    for file in sorted((_directory(directory, app_id, batch_id) / run_id).glob("*.json")):
         one = json.loads(file.read_text(encoding="utf-8"))
         # A query that names the records twice reads them twice, range by range.
         told.setdefault(json.dumps(one["read"]), one)

@@ -13,6 +13,11 @@ def current_query_id() -> str:
     return _told("sql.streaming.queryId")
 
 
+def current_run_id() -> str:
+    """The run of that query: another after each start. "" outside of a stream."""
+    return _told("spark.jobGroup.id")
+
+
 def _told(name: str) -> str:
     from pyspark import TaskContext
 

@@ -147,7 +147,13 @@ def _commit(options: "TopicOptions", messages: Sequence[WriterCommitMessage | No
         from odradek.spark import decoding
 
         # Before the rows: a batch that is in the topic has its letters, whatever happens in between.
-        letters = decoding.commit_letters(options.directory, options.app_id, batch_id, options.most_letters)
+        letters = decoding.commit_letters(
+            options.directory,
+            options.app_id,
+            batch_id,
+            options.most_letters,
+            run_id=max((one.run_id for one in staged), default=""),
+        )
     if any(one.places for one in staged):
         commit(options, staged, batch_id, letters=letters)
     else:

@@ -22,6 +22,7 @@ from odradek.model.ids import TopicPartition
 from odradek.records.batch import read_header
 from odradek.spark.encode import Places, encoded, records_of, slices_of
 from odradek.spark.fingerprint import EMPTY, Fingerprint
+from odradek.spark.micro_batch import current_run_id
 from odradek.spark.reading import client_for
 from odradek.spark.subscription import existing_topic
 from odradek.spark.topic_options import TopicOptions
@@ -44,10 +45,11 @@ class StagedPlace(NamedTuple):
 class Staged(WriterCommitMessage):
     """What a task tells the driver: a file and what is in it, never the rows."""
 
-    def __init__(self, name: str, size_bytes: int, places: Iterable[StagedPlace]) -> None:
+    def __init__(self, name: str, size_bytes: int, places: Iterable[StagedPlace], run_id: str = "") -> None:
         self.name = name
         self.size_bytes = size_bytes
         self.places = tuple(places)  # by their numbers in the file
+        self.run_id = run_id  # of the query
 
 
 def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id: int) -> Staged:
@@ -88,7 +90,7 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
         path.unlink(missing_ok=True)
         raise
     options.kill_switch.at("after-write", batch_id)
-    return Staged(name, size, [StagedPlace(where, proofs[where]) for where in numbers])
+    return Staged(name, size, [StagedPlace(where, proofs[where]) for where in numbers], current_run_id())
 
 
 def staged_batches(options: TopicOptions, staged: Staged) -> Iterator[tuple[TopicPartition, memoryview]]:
