@@ -187,6 +187,19 @@ def test_many_partitions_hold_no_more_files_open_than_a_process_may(
     assert is_proved(tmp_path)
 
 
+def test_a_partition_for_every_row_is_held_no_longer_than_its_memory_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of 16 bytes by itself takes hundreds a column."""
+    monkeypatch.setattr(table_files, "HELD_BYTES", 100_000)
+    files = table_files.TableFiles(str(tmp_path), "app", 0, options(tmp_path, "n").layout)
+
+    files.write(pa.RecordBatch.from_pydict({"id": list(range(300)), "n": list(range(300))}))
+
+    assert 0 < sum(len(held) for held in files._held.values()) * 500 <= 100_000
+    assert sum(file.records for file in files.close()) == 300
+
+
 def test_files_end_at_the_size_that_is_wanted(tmp_path: Path) -> None:
     values = [random.Random(n).randbytes(200) for n in range(4_000)]
     rows = pa.table({"id": list(range(4_000)), "value": values})

@@ -23,6 +23,8 @@ HELD_BYTES = 64 << 20
 MOST_OPEN = 64
 LEAST_FILE_BYTES = 64 << 10
 _ROW_GROUP = 1 << 17
+# What a column of a held piece takes beside its values: most of all, where a partition has a row or two.
+_PIECE_BYTES = 700
 _Place = tuple[str | None, ...]
 
 
@@ -78,7 +80,8 @@ class TableFiles:
         self._layout = layout
         self._open: dict[_Place, FileWriter] = {}  # the one that was written to last stands last
         self._held: dict[_Place, list[pa.RecordBatch]] = {}
-        self._held_bytes = 0
+        self._held_bytes: dict[_Place, int] = {}
+        self._all_held_bytes = 0
         self._values: dict[_Place, Values] = {}
         self._done: list[TableFile] = []
 
@@ -116,13 +119,15 @@ class TableFiles:
             self._flush(place)
             held = self._held.setdefault(place, [])
         held.append(rows)
-        self._held_bytes += rows.nbytes
-        while self._held_bytes > HELD_BYTES:
-            self._flush(max(self._held, key=lambda place: sum(one.nbytes for one in self._held[place])))
+        size = rows.nbytes + _PIECE_BYTES * rows.num_columns
+        self._held_bytes[place] = self._held_bytes.get(place, 0) + size
+        self._all_held_bytes += size
+        while self._all_held_bytes > HELD_BYTES:
+            self._flush(max(self._held_bytes, key=self._held_bytes.__getitem__))
 
     def _flush(self, place: _Place) -> None:
         held = self._held.pop(place)
-        self._held_bytes -= sum(rows.nbytes for rows in held)
+        self._all_held_bytes -= self._held_bytes.pop(place)
         whole = pa.Table.from_batches(held).combine_chunks()
         if self._layout.sort_by:
             whole = whole.sort_by([(name, "ascending") for name in self._layout.sort_by])
