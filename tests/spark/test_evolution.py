@@ -165,6 +165,25 @@ def test_a_column_that_is_not_null_is_kept_so_or_relaxed(tmp_path: Path) -> None
     assert [(row["id"], row["name"]) for row in rows_in(tmp_path)] == [(1, "ink"), (2, None), (3, "pen")]
 
 
+def test_a_struct_that_is_not_null_is_kept_so_or_relaxed(tmp_path: Path) -> None:
+    kind = pa.struct([("street", pa.string())])
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("at", kind, nullable=False)])
+    write_deltalake(tmp_path, pa.table({"id": [1], "at": [{"street": "x"}]}, schema=schema))
+    there = pa.table({"id": [2], "at": pa.array([{"street": None}], kind)})
+    null = pa.table({"id": [3], "at": pa.array([None], kind)})
+    relaxed = Evolve.of("relax")
+
+    commit(tmp_path, 0, there)
+    for tasks in ((null,), (there, null), (there, null.select(["id"]))):
+        with pytest.raises(
+            tables.WrongTable, match="has column at as NOT NULL, and rows of batch 1 have none"
+        ):
+            commit(tmp_path, 1, *tasks)
+    commit(tmp_path, 1, null, evolve=relaxed)
+
+    assert [row["at"] for row in rows_in(tmp_path)] == [{"street": "x"}, {"street": None}, None]
+
+
 class Died(Exception):
     pass
 
@@ -584,7 +603,9 @@ def test_a_column_that_divides_a_table_becomes_no_double(tmp_path: Path, by: str
 
 
 def test_what_a_task_tells_of_its_files_survives_the_journey() -> None:
-    file = TableFile("country=DE/x.parquet", 5, 1, '{"nullCount":{}}', (("country", "DE"), ("day", None)))
+    file = TableFile(
+        "country=DE/x.parquet", 5, 1, '{"nullCount":{}}', (("country", "DE"), ("day", None)), (("at", 1),)
+    )
     done = Written(from_arrow_schema(ID), [file], [])
 
     assert Written.from_text(done.to_text()).files == (file,)

@@ -45,17 +45,21 @@ class TableFile(NamedTuple):
     records: int
     stats: str  # as Delta keeps them
     partition: tuple[tuple[str, str | None], ...] = ()  # what divides the table, as Delta writes it
+    null_structs: tuple[tuple[str, int], ...] = ()  # of columns that Delta counts field by field
 
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> "TableFile":
-        name, size_bytes, records, stats, partition = value
-        return cls(name, size_bytes, records, stats, tuple((column, text) for column, text in partition))
+        name, size_bytes, records, stats, partition, null_structs = value
+        return cls(name, size_bytes, records, stats, _pairs(partition), _pairs(null_structs))
 
     @property
     def nulls(self) -> dict[str, int]:
-        """How many there are in each column that the file has, but for structs."""
-        found: dict[str, int] = json.loads(self.stats)["nullCount"]
-        return found
+        """How many there are in each column that the file has."""
+        return {**json.loads(self.stats)["nullCount"], **dict(self.null_structs)}
+
+
+def _pairs(value: Sequence[Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, found) for name, found in value)
 
 
 def application_prefix(app_id: str) -> str:
@@ -98,8 +102,7 @@ class FileWriter:
         self._writer: pq.ParquetWriter | None = None
         self._sink: pa.OSFile | None = None
         self._records = 0
-        # Of a struct Delta wants them field by field; nobody needs them.
-        self._nulls = {field.name: 0 for field in schema if not pa.types.is_struct(field.type)}
+        self._nulls = dict.fromkeys(schema.names, 0)
         self._least: dict[str, Any] = {}
         self._greatest: dict[str, Any] = {}
 
@@ -121,8 +124,7 @@ class FileWriter:
         self._writer.write_batch(batch)
         self._records += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if name in self._nulls:
-                self._nulls[name] += column.null_count
+            self._nulls[name] += column.null_count
             if (name in _BOUNDED or name in self._sort_by) and _has_bounds(column.type):
                 found = pc.min_max(column).as_py()
                 if found["min"] is not None:
@@ -141,16 +143,19 @@ class FileWriter:
         self._writer.close()
         self._sink.close()
         told = [name for name, value in self._greatest.items() if len(str(value)) <= _LONGEST_BOUND]
+        structs = {name for name in self._nulls if pa.types.is_struct(self.schema.field(name).type)}
         stats = {
             "numRecords": self._records,
             "minValues": {
                 name: self._least[name] for name in told if len(str(self._least[name])) <= _LONGEST_BOUND
             },
             "maxValues": {name: self._greatest[name] for name in told},
-            "nullCount": self._nulls,
+            # Of a struct Delta wants them field by field; nobody needs them.
+            "nullCount": {name: count for name, count in self._nulls.items() if name not in structs},
         }
         size = os.path.getsize(self._path)
-        return TableFile(self._name, size, self._records, json.dumps(stats), self._partition)
+        null_structs = tuple((name, self._nulls[name]) for name in self._nulls if name in structs)
+        return TableFile(self._name, size, self._records, json.dumps(stats), self._partition, null_structs)
 
     def discard(self) -> None:
         """After an error: what was written is nobody's. On a full disk its end cannot be written either."""

@@ -433,8 +433,6 @@ def _without_value(there: pa.Schema, batch: _Batch) -> set[str]:
         for field in there:
             if field.name in divided:
                 is_without = divided[field.name] is None
-            elif pa.types.is_struct(field.type):  # which are not counted
-                is_without = field.name not in batch.schema.names
             else:
                 is_without = nulls.get(field.name, file.records) > 0
             if is_without:
