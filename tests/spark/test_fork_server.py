@@ -142,3 +142,17 @@ def test_the_server_ends_with_its_driver(tmp_path: Path) -> None:
     eventually(
         lambda: not server.is_running() or server.status() == "zombie", 60, "it sees that nobody is there"
     )
+
+
+def test_a_driver_ends_whoever_of_its_own_forks_still_holds_the_pipe(tmp_path: Path) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from odradek.spark import fork_server, session\n"
+        "server = fork_server.start(Path(sys.argv[1]), Path())\n"
+        "read, write = os.pipe()\n"
+        "if not os.fork():\n"
+        "    os.close(write); os.read(read, 1); os._exit(0)  # as long as the driver lives\n"
+        "session._ended(server)"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "server")]
+
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0

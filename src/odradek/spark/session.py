@@ -240,6 +240,7 @@ def _python() -> Path:
 def _ended(server: "subprocess.Popen[bytes]") -> None:
     assert server.stdin is not None, "started with a pipe"
     server.stdin.close()
+    server.terminate()  # a fork of this process may hold the pipe as well
     server.wait()
 
 
