@@ -1,5 +1,6 @@
 """What `odradek spark pack` puts into its archives, and that the environment in one runs where nothing else of ours is."""
 
+import importlib.metadata
 import re
 import shutil
 import subprocess
@@ -67,6 +68,15 @@ def test_all_that_the_project_requires_is_packed_but_what_the_driver_needs_alone
 def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pack, "NEEDED", ("numpy", "nobody-has-made-it"))
     with pytest.raises(pack.NotPacked, match="nobody-has-made-it is not installed"):
+        pack.pack(tmp_path / "odradek.tar")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_package_that_does_not_say_its_files_leaves_no_half_of_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.metadata.Distribution, "files", None)
+    with pytest.raises(pack.NotPacked, match="does not say which files it is made of; install it by pip"):
         pack.pack(tmp_path / "odradek.tar")
     assert not list(tmp_path.iterdir())
 

@@ -55,17 +55,16 @@ def pack(to: Path) -> Packed:
     if not to.name.endswith(SUFFIXES):
         raise ConfigurationError(f"--to {to}: want a name that ends with {' or '.join(SUFFIXES)}")
     packages = _closure()
-    files = 0
+    named = [*_own(), *(file for package in packages for file in _files_of(package))]
     # Wheels are compressed badly by anything: the least effort is enough.
     mode, how = ("w", {}) if to.suffix == ".tar" else ("w:gz", {"compresslevel": 1})
     with tarfile.open(to, mode, **how) as archive:  # type: ignore[call-overload]
         _add(archive, PurePosixPath("bin/python"), _PYTHON.encode(), mode=0o755)
-        for name, path in [*_own(), *(file for package in packages for file in _files_of(package))]:
+        for name, path in named:
             # Its own time: bytecode beside it is good for that alone.
             written_at = int(path.stat().st_mtime)
             _add(archive, PurePosixPath("lib") / name, path.read_bytes(), mode=0o644, written_at=written_at)
-            files += 1
-    return Packed(tuple(f"{_key(p)} {p.version}" for p in packages), files, to.stat().st_size)
+    return Packed(tuple(f"{_key(p)} {p.version}" for p in packages), len(named), to.stat().st_size)
 
 
 def pack_pure(to: Path) -> Packed:
