@@ -17,7 +17,7 @@ from odradek.records.reader import Record
 from odradek.spark.dead_letters import NoTable, dead_letters
 from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs.tables import Batch, followed
-from odradek.spark.jobs.transform import TransformJob, planned
+from odradek.spark.jobs.transform import TransformJob, TransformPlan, planned
 from odradek.spark.on_error import TooManyLetters
 from odradek.spark.sentence import sentence_of
 from odradek.spark.source import OdradekSource
@@ -420,6 +420,30 @@ def test_a_batch_that_comes_again_in_other_tasks_has_each_letter_once(
     assert [letter.offset for letter in dead_letters(str(tmp_path))] == [1, 3]
     assert not list((tmp_path / "_odradek" / "decoded").iterdir())
     assert len(list((tmp_path / "_odradek" / "dead_letters").glob("*.parquet"))) == 1
+
+
+def test_a_batch_of_which_nothing_can_be_read_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding
+    from odradek.spark.shape import Shape
+    from tests.spark.test_evolution import records as of_values
+
+    monkeypatch.setattr(TaskContext, "get", Context)
+    decode = decoding.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")
+    list(decode(iter([of_values(b"none", b"either")])))
+    decoding.commit_letters(str(tmp_path), "app", 4, "", run_id="a")
+    job = TransformJob("a:1", ("orders",), "loud", str(tmp_path), format="json", app_id="app")
+    plan = TransformPlan(job, {}, {}, 1)
+
+    noted = plan.noted(4)
+
+    assert noted is not None and (noted["records"], noted["letters"]) == (0, 2)
+    assert plan.noted(3) is None and plan.noted(5) is None
+    assert TransformPlan(job._replace(app_id="other"), {}, {}, 1).noted(4) is None
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,16 @@ def commit_letters(directory: str, app_id: str, batch_id: int, most: str, *, run
     return sum(file.records for file in files)
 
 
+def letters_in(directory: str, app_id: str, batch_id: int) -> int:
+    """How many letters of the batch are committed."""
+    table = tables.open_table(dead_letters_of(directory))
+    done = None if table is None else table.transaction_version(app_id)
+    if done is None or done < batch_id:
+        return 0
+    note = tables.noted(dead_letters_of(directory), app_id, batch_id)
+    return 0 if note is None else int(note["records"])
+
+
 def forget(directory: str, app_id: str, batch_id: int) -> None:
     """What tasks said of batches up to this one, which are there."""
     prefix = application_prefix(app_id)

@@ -14,7 +14,7 @@ from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.spark import batch_notes
 from odradek.spark.arrow_schema import rows_schema
-from odradek.spark.decoding import Decoding
+from odradek.spark.decoding import Decoding, letters_in
 from odradek.spark.jobs.tables import (
     Plan,
     TablesJob,
@@ -203,11 +203,16 @@ class TransformPlan(NamedTuple):
 
     def noted(self, batch_id: int) -> dict[str, Any] | None:
         """What a batch noted, in the words of a batch of a table."""
-        note = batch_notes.find(self.job.directory, PROGRESS_TOPIC, self.job.name, batch_id)
-        if note is None:
-            return None
-        letters = note.get("letters", 0)  # an older release noted none
-        return {"records": note["records"], "letters": letters, "files": 0, "newestMs": -1, "parts": []}
+        job = self.job
+        note = batch_notes.find(job.directory, PROGRESS_TOPIC, job.name, batch_id)
+        if note is None:  # nothing of it is in the topic
+            letters = 0 if job.format == "raw" else letters_in(job.directory, job.name, batch_id)
+            return _noted(0, letters) if letters else None
+        return _noted(note["records"], note.get("letters", 0))  # an older release noted no letters
+
+
+def _noted(rows: int, letters: int) -> dict[str, Any]:
+    return {"records": rows, "letters": letters, "files": 0, "newestMs": -1, "parts": []}
 
 
 def _decoded(frame: "DataFrame", shape: Shape, job: TransformJob) -> "DataFrame":
