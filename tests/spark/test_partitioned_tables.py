@@ -289,6 +289,17 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path: Path, how: str) 
     assert not files_in(tmp_path)
 
 
+def test_a_value_too_long_for_a_directory_is_told_of_with_what_helps(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "country": ["DE", "x" * 300]})
+
+    with pytest.raises(
+        CannotWrite, match=r"country is too long .*; nothing of batch 4 .* by bucket\(16, COL"
+    ):
+        task(options(tmp_path, "country"), rows, batch_id=4)
+
+    assert not files_in(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -5,6 +5,7 @@ up to `HELD_BYTES`, in all partitions together. Not more than `MOST_OPEN` files 
 waited longest is closed, and another one begun when it comes again.
 """
 
+import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -176,8 +177,10 @@ class TableFiles:
         except OSError as error:
             if isinstance(error, pa.ArrowInvalid):
                 raise
-            why = error.strerror or str(error)
+            why, remedy = error.strerror or str(error), "the same line goes on once there is room"
+            if error.errno == errno.ENAMETOOLONG:
+                why = f"a value of {self._layout.spec} is too long for the name of a directory"
+                remedy = "a new table can be divided by bucket(16, COLUMN)"
             raise CannotWrite(
-                f"{self._table}: {why}; nothing of batch {self._who[1]} is in the table, and the same line goes on "
-                f"once there is room"
+                f"{self._table}: {why}; nothing of batch {self._who[1]} is in the table, and {remedy}"
             ) from error
