@@ -30,6 +30,11 @@ def is_remote(master: str) -> bool:
     return master.startswith("sc://")
 
 
+def shown(master: str) -> str:
+    """Without Spark's own parameters, of which a token is one."""
+    return "/".join(master.split("/", 3)[:3])
+
+
 def remote_session(master: str) -> "SparkSession":
     """A new session of the server's. NoServer within ten seconds, where Spark itself tries for as many minutes."""
     found = ADDRESS.fullmatch(master)
@@ -42,7 +47,7 @@ def remote_session(master: str) -> "SparkSession":
         from pyspark.sql.connect.session import SparkSession as RemoteSession
     except ImportError as error:
         raise NoSpark(
-            f"--master {master} needs what PySpark takes for Spark Connect; pip install 'odradek[connect]' brings it "
+            f"--master {shown(master)} needs what PySpark takes for Spark Connect; pip install 'odradek[connect]' brings it "
             f"({str(error).splitlines()[0]})"
         ) from None
     with closing(DefaultChannelBuilder(master).toChannel()) as channel:

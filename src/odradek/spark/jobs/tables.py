@@ -21,7 +21,7 @@ from odradek.model.ids import TopicPartition
 from odradek.spark import ddl, dead_letters, tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import starting_offsets
-from odradek.spark.connect import ADDRESS, is_remote, remote_session
+from odradek.spark.connect import ADDRESS, is_remote, remote_session, shown
 from odradek.spark.evolution import FIXED, Evolve, change_of, same
 from odradek.spark.formats import declared as formats
 from odradek.spark.formats.decoded import KEY, RefusedSchema
@@ -502,8 +502,9 @@ def place_of(job: "Job") -> str:
     """Where tasks run, as Spark names it."""
     if not job.master:
         return f"local[{job.cores}]"
-    has_own_cores = job.master.startswith("local") or is_remote(job.master)
-    return job.master if has_own_cores else f"{job.master}, {job.cores} cores"
+    if is_remote(job.master):
+        return shown(job.master)
+    return job.master if job.master.startswith("local") else f"{job.master}, {job.cores} cores"
 
 
 def words_of(job: "Job") -> str:
