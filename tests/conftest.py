@@ -25,12 +25,17 @@ LONGEST_FILES = (
     "log/test_failing_operations.py",
     "sim/test_client_faults.py",
     "spark/test_driver_kills.py",
-    "demo/test_run.py",
     "clients/test_transactions.py",
+    "benchmarks/test_spark.py",
+    "spark/test_standalone.py",
+    "spark/test_connect.py",
+    "demo/test_run.py",
+    "spark/test_transform_kills.py",
     "clients/test_groups.py",
     "clients/test_twenty_kills.py",
     "spark/test_shipped.py",
     "spark/test_jobs.py",
+    "examples/test_examples.py",
     "examples/test_wheel.py",
 )
 
