@@ -99,6 +99,23 @@ def test_a_commit_is_answered_when_it_is_committed_and_another_broker_sends_its_
     assert fetched(world, 1, "g", "h") == {"g": (0, [5]), "h": (0, [])}
 
 
+def test_a_commit_that_is_late_again_and_again_counts_when_it_is_committed(world: World) -> None:
+    """Its second deadline was taken for its end: what was committed later was not remembered, and a third broke the coordinator."""
+    ready(world)
+    world.call(1, commit(4), 8)
+    pending = world.send(1, commit(5), 8)
+    for _ in range(3):
+        world.now_ms += 6_000
+        world[1].broker.tick(world.now_ms)
+    assert pending.is_answered and code_of(pending.message) != 0
+    assert fetched(world, 1, "g") == {"g": (0, [4])}
+
+    world.settle()
+
+    assert fetched(world, 1, "g") == {"g": (0, [5])}
+    assert not any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
 def test_the_next_leader_loads_what_was_committed(world: World) -> None:
     ready(world)
     for number in range(300):

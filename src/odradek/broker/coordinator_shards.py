@@ -93,9 +93,18 @@ class Call(NamedTuple):
 
 
 class AppendWait(AckWaiter):
-    """Records that are in the log and not committed yet."""
+    """Records that are in the log and not committed yet. `is_told_late`: whoever waits for them was told that time is up."""
 
-    __slots__ = ("append_id", "base_offset", "error", "is_settled", "owner", "required_offset", "shard")
+    __slots__ = (
+        "append_id",
+        "base_offset",
+        "error",
+        "is_settled",
+        "is_told_late",
+        "owner",
+        "required_offset",
+        "shard",
+    )
 
     def __init__(
         self,
@@ -104,8 +113,11 @@ class AppendWait(AckWaiter):
         append_id: int,
         base_offset: int,
         required_offset: int,
+        *,
+        is_told_late: bool = False,
     ) -> None:
         super().__init__()
+        self.is_told_late = is_told_late
         self.owner = owner
         self.shard = shard
         self.append_id = append_id
@@ -384,13 +396,16 @@ class CoordinatorShards(Organ, Generic[C]):
         self._tell(wait.shard, event, now_ms)
 
     def late(self, wait: AppendWait, now_ms: int) -> None:
-        """Whoever waits is told, and the records may be committed all the same: then they count."""
-        if wait.shard.is_over:
+        """Whoever waits is told, once, and the records may be committed all the same: then they count."""
+        shard = wait.shard
+        if shard.is_over:
             return
-        self._wait(
-            AppendWait(self, wait.shard, wait.append_id, wait.base_offset, wait.required_offset), now_ms
+        again = AppendWait(
+            self, shard, wait.append_id, wait.base_offset, wait.required_offset, is_told_late=True
         )
-        self._tell(wait.shard, AppendFailed(wait.append_id, ErrorCode.REQUEST_TIMED_OUT), now_ms)
+        self._wait(again, now_ms)
+        if not wait.is_told_late:
+            self._tell(shard, AppendFailed(wait.append_id, ErrorCode.REQUEST_TIMED_OUT), now_ms)
 
     def _name(self, index: int) -> TopicPartition:
         return TopicPartition(self.topic, index)
