@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.assignment import Assignment, assign_replicas
 from odradek.broker.config_resources import check_topic_overrides
 from odradek.broker.effects import NewTopic
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import BrokerId
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from odradek.broker.core import Broker
 
 USE_DEFAULT = -1
-INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
+INTERNAL_TOPICS = frozenset((GROUPS_TOPIC, TRANSACTIONS_TOPIC))
 # The log of KRaft's metadata has this name; nobody may make a topic of it.
 RESERVED_TOPICS = frozenset(("__cluster_metadata",))
 # A node of the store holds the assignment of a whole topic, at most 1 MiB of it.
