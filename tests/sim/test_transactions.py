@@ -6,11 +6,15 @@ from dataclasses import replace
 import pytest
 
 from odradek.model.ids import TopicPartition
-from odradek.sim.checkers.history import Polled
+from odradek.records.batch import iter_batches
+from odradek.records.builder import batch_bytes
+from odradek.records.control import build_end_marker
+from odradek.sim.checkers.history import History, Polled
 from odradek.sim.checkers.transactions import (
     ABORT,
     COMMIT,
     DATA,
+    EMPTIED,
     Attempt,
     Fate,
     Position,
@@ -18,6 +22,7 @@ from odradek.sim.checkers.transactions import (
     Written,
     check_transactions,
 )
+from odradek.sim.ledger import BatchReader
 from odradek.sim.ledger_workload import OWNERS
 from odradek.sim.plan import LEDGER_OWNERS, TRANSACTION_KINDS, Fault, Plan, _of_transactions, draw
 from odradek.sim.run import OK, describe, run
@@ -174,6 +179,29 @@ def test_where_each_end_gives_the_next_epoch_no_two_transactions_end_in_one() ->
     assert ends(first, end, second, Written(T, 4, 7, 1, COMMIT)) == ["epoch-twice"]
     assert ends(first, end, Written(T, 2, 7, 1, ABORT)) == ["epoch-twice"]
     assert found(first, end, second, Written(T, 4, 7, 1, COMMIT)) == [], "of clients below version 2"
+
+
+def test_a_control_batch_that_compaction_has_emptied_ends_nothing() -> None:
+    def names(*written: Written) -> list[str]:
+        return [a.name for a in check_transactions(TransactionHistory(written=list(written), all_bump=True))]
+
+    end, emptied = Written(T, 1, 7, 1, COMMIT), Written(T, 4, 7, 1, EMPTIED)
+    data, behind = Written(T, 0, 7, 0, DATA, (b"pay:0:0:0",)), Written(T, 5, 7, 0, DATA, (b"pay:0:1:0",))
+    assert names(data, end, emptied) == [], "the commit, sent again, and cleaned away"
+    assert names(data, emptied) == ["hanging-transaction"], "its marker may not go as long as it is there"
+    assert names(data, end, emptied, behind, Written(T, 6, 7, 1, COMMIT)) == ["fenced-write", "epoch-twice"]
+
+
+@pytest.mark.parametrize(("is_commit", "kind"), [(True, COMMIT), (False, ABORT)])
+def test_what_a_log_holds_is_told_from_what_compaction_has_emptied(is_commit: bool, kind: str) -> None:
+    batch = build_end_marker(
+        producer_id=7, producer_epoch=1, is_commit=is_commit, coordinator_epoch=0, timestamp=0, base_offset=4
+    )
+    header = next(iter_batches(memoryview(batch)))[1]
+    emptied = batch_bytes(header._replace(base_offset=5, record_count=0), b"")
+    reader = BatchReader(None, "batches-0", T, History())
+    assert reader._records(batch + emptied, []) == ([], [], 6)
+    assert reader.written == [Written(T, 4, 7, 1, kind), Written(T, 5, 7, 1, EMPTIED)]
 
 
 def test_there_are_as_many_owners_as_a_plan_counts() -> None:

@@ -13,7 +13,7 @@ from odradek.records.batch import BATCH_OVERHEAD, iter_batches
 from odradek.records.control import end_marker_of
 from odradek.records.reader import decode_batch
 from odradek.sim.checkers.history import Value
-from odradek.sim.checkers.transactions import ABORT, COMMIT, DATA, Written
+from odradek.sim.checkers.transactions import ABORT, COMMIT, DATA, EMPTIED, Written
 from odradek.sim.consumer import READ_COMMITTED, SimConsumer
 
 LEDGER = "ledger"
@@ -74,7 +74,10 @@ class BatchReader(SimConsumer):
             values: tuple[Value, ...] = ()
             if header.is_control:
                 marker = end_marker_of(header, batch[BATCH_OVERHEAD:])
-                kind = COMMIT if marker is not None and marker.is_commit else ABORT
+                if marker is None:
+                    kind = EMPTIED
+                else:
+                    kind = COMMIT if marker.is_commit else ABORT
             else:
                 values = tuple(record.value or b"" for record in decode_batch(batch))
             if header.base_offset >= self.offset:

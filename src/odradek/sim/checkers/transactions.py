@@ -28,6 +28,9 @@ from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Anomaly, History, Polled, Value
 
 DATA, COMMIT, ABORT = "data", "commit", "abort"
+# A control batch without its marker: compaction takes a marker once no batch of its transaction is left, and keeps the batch
+# where it is the last of its segment or of its producer (as Apache does, KAFKA-17076). It ends nothing.
+EMPTIED = "emptied"
 Fate = Literal["committed", "aborted", "unknown"]
 # Readers of committed records whose names begin so read everything once more at the very end.
 FINAL = "final-"
@@ -217,6 +220,8 @@ def _logs(written: list[Written]) -> Iterator[Anomaly]:
                 f"producer {batch.producer_id} wrote in epoch {batch.epoch} at {batch.offset}, behind epoch {epochs[place]}",
             )
         epochs[place] = max(batch.epoch, epochs.get(place, -1))
+        if batch.kind == EMPTIED:
+            continue
         if batch.kind == DATA:
             open_since.setdefault(place, batch.offset)
             undecided[place] += [transaction_of(value) for value in batch.values]
@@ -245,6 +250,8 @@ def _ends(written: list[Written]) -> Iterator[Anomaly]:
     undecided: set[tuple[TopicPartition, int]] = set()
     for batch in written:
         place = batch.topic_partition, batch.producer_id
+        if batch.kind == EMPTIED:
+            continue
         if batch.kind == DATA:
             undecided.add(place)
             continue
