@@ -15,6 +15,7 @@ from odradek.sim.checkers.groups import (
     Term,
     check_groups,
 )
+from odradek.sim.checkers.removals import Removal
 from odradek.sim.group_member import GroupMember
 from odradek.sim.plan import GROUP_KINDS, Fault, _of_groups, draw
 from odradek.sim.run import OK, describe, run
@@ -27,13 +28,15 @@ HERE, THERE = Term("b1", 1, 4), Term("b2", 1, 5)
 
 
 def found(
-    *events: Joined | Committed | Fetched | HandedOut, gone: tuple[TopicPartition, ...] = ()
+    *events: Joined | Committed | Fetched | HandedOut,
+    gone: tuple[TopicPartition, ...] = (),
+    removals: tuple[Removal, ...] = (),
 ) -> list[str]:
     history = GroupHistory(
         [event for event in events if not isinstance(event, HandedOut)],
         [event for event in events if isinstance(event, HandedOut)],
     )
-    return [anomaly.name for anomaly in check_groups(history, gone)]
+    return [anomaly.name for anomaly in check_groups(history, gone, removals=removals)]
 
 
 def handed_out(
@@ -91,6 +94,34 @@ def test_a_commit_is_not_taken_once_a_later_generation_was_told() -> None:
     assert found(joined, Committed(T, 1, 0.3, 0.4, generation=2), Committed(T, 2, 0.3, 0.4)) == []
     assert found(joined, Committed(T, 1, 0.1, 0.4, generation=1)) == [], "under way at the same time"
     assert found(joined, Committed(T, 1, 0.3, 0.4, generation=1)) == ["fenced-commit"]
+
+
+def test_a_group_that_was_removed_begins_anew_and_one_that_was_not_does_not() -> None:
+    once = (Removal(0.5, 0.6),)
+    four, one = Joined(4, "a", "a", 0.0, 0.2, 0.1), Joined(1, "b", "b", 1.0, 1.2, 1.1, frozenset({T}))
+    first = Joined(1, "a", "a", 0.0, 0.1, 0.0, frozenset({T}))
+    twice = ["generation-twice", "share-twice", "generation-fell", "generation-twice"]
+
+    assert found(first, four, one, removals=once) == []
+    assert sorted(found(first, four, one)) == sorted(twice)
+    assert sorted(found(first, four, one, removals=(Removal(2.0, 2.1),))) == sorted(twice), "later"
+    assert found(handed_out(4, "a"), handed_out(1, "b", at_s=1.0), removals=once) == [], "in one term"
+    assert found(four, one, Joined(1, "c", "c", 2.0, 2.2), removals=once) == ["generation-twice"], (
+        "since then"
+    )
+    assert found(Joined(4, "a", "a", 0.0, 0.55), Joined(1, "b", "b", 0.56, 0.7), removals=once) == [], (
+        "meanwhile"
+    )
+
+
+def test_a_commit_is_not_taken_of_a_member_of_a_group_that_was_removed() -> None:
+    once = (Removal(0.5, 0.6),)
+    joined, again = Joined(4, "a", "a", 0.0, 0.2), Joined(1, "a", "a", 0.7, 0.8)
+
+    assert found(joined, Committed(T, 1, 0.9, 1.0, 4, "a"), removals=once) == ["fenced-commit"]
+    assert found(joined, again, Committed(T, 1, 0.9, 1.0, 1, "a"), removals=once) == []
+    assert found(joined, Committed(T, 1, 0.3, 0.4, 4, "a"), removals=once) == [], "before"
+    assert found(joined, Committed(T, 1, 0.55, 1.0, 4, "a"), removals=once) == [], "under way meanwhile"
 
 
 def test_a_coordinator_hands_a_generation_out_once_and_none_before_it_again() -> None:

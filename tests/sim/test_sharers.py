@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from odradek.sim.checkers.removals import Removal
 from odradek.sim.checkers.sharers import Held, SharingHistory, Taken, Told, check_sharing
 from odradek.sim.plan import GROUP_KINDS, Fault, _of_sharers, draw
 from odradek.sim.run import OK, describe, run
@@ -12,13 +13,13 @@ from odradek.sim.world import World
 P, Q = ("id", 0), ("id", 1)
 
 
-def found(*events: Told | Held | Taken) -> list[str]:
+def found(*events: Told | Held | Taken, removals: tuple[Removal, ...] = ()) -> list[str]:
     history = SharingHistory(
         [event for event in events if isinstance(event, Told)],
         [event for event in events if isinstance(event, Held)],
         [event for event in events if isinstance(event, Taken)],
     )
-    return [anomaly.name for anomaly in check_sharing(history)]
+    return [anomaly.name for anomaly in check_sharing(history, removals=removals)]
 
 
 def test_a_partition_has_one_owner_at_a_time() -> None:
@@ -55,6 +56,28 @@ def test_in_an_epoch_a_partition_is_assigned_to_one_member() -> None:
     assert found(a, Told("a", 1, 1.0, 1.1, False, both), Told("b", 2, 2.0, 2.1, True, one)) == []
     assert found(a, Told("b", 1, 9.0, 9.1, True, both)) == ["share-twice"]
     assert found(a, Told("b", 1, 9.0, 9.1, True)) == [], "it is told of nothing"
+
+
+def test_a_group_that_was_removed_begins_anew_and_one_that_was_not_does_not() -> None:
+    once, one = (Removal(1.0, 1.1),), frozenset({P})
+    before = Told("a", 1, 0.0, 0.1, True, one), Told("a", 7, 0.2, 0.3, False)
+    after = Told("b", 1, 2.0, 2.1, True, one), Told("a", 2, 2.0, 2.1, True)
+    names = ["group-epoch-fell", "group-epoch-fell", "member-epoch-fell", "share-twice"]
+
+    assert found(*before, *after, removals=once) == []
+    assert sorted(found(*before, *after)) == names
+    assert sorted(found(*before, *after, removals=(Removal(3.0, 3.1),))) == names, "later"
+    assert found(*before, *after, Told("c", 1, 3.0, 3.1, True), removals=once) == ["group-epoch-fell"]
+    owned_twice = Held("a", P, 0.5, 3.0), Held("b", P, 2.0, 3.0)
+    assert found(*before, *after, *owned_twice, removals=once) == ["owned-twice"]
+
+
+def test_a_commit_is_not_taken_of_a_member_of_a_group_that_was_removed() -> None:
+    once, a = (Removal(1.0, 1.1),), Told("a", 7, 0.0, 0.1, True)
+
+    assert found(a, Taken("a", 7, P, 2.0), removals=once) == ["fenced-commit"]
+    assert found(a, Taken("a", 7, P, 0.5), removals=once) == [], "before"
+    assert found(a, Told("a", 1, 1.5, 1.6, True), Taken("a", 1, P, 2.0), removals=once) == []
 
 
 @pytest.mark.parametrize("kind", sorted(GROUP_KINDS))

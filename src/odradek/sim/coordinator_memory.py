@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+from odradek.coordinator.consumer_records import EpochRecord
+from odradek.coordinator.records import GroupKey, GroupRecord, encode
 from odradek.coordinator.stored import Stored
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.memories import Memory, apart
+from odradek.sim.group_member import GROUP as READERS
+from odradek.sim.sharer import GROUP as SHARERS
 from odradek.sim.targets import serving
 from odradek.sim.world import SimBroker, World
 
@@ -13,6 +17,12 @@ from odradek.sim.world import SimBroker, World
 OF_CONSUMER_GROUPS = (
     "epoch", "metadata_hash", "assignment_epoch", "members", "current", "targets", "regexes", "owners",
 )  # fmt: skip
+
+# Of the record that a group itself is.
+KEYS_OF_GROUPS = {
+    encode(GroupRecord(GroupKey(READERS), None))[0]: READERS,
+    encode(EpochRecord(SHARERS, None))[0]: SHARERS,
+}
 
 
 def forgetful(world: World) -> Iterator[Anomaly]:

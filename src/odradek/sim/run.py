@@ -31,6 +31,7 @@ from odradek.sim.checkers.sharers import check_sharing
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.client import RETRY_S
 from odradek.sim.coordinator_memory import forgetful
+from odradek.sim.group_member import GROUP as READERS
 from odradek.sim.group_member import GroupClient
 from odradek.sim.ledger import LEDGER, PARTITIONS
 from odradek.sim.loop import Host
@@ -51,6 +52,7 @@ from odradek.sim.plan import (
 )
 from odradek.sim.quiescence import IDLE_S, not_quiescent, pending
 from odradek.sim.restart import would_not_restart
+from odradek.sim.sharer import GROUP as SHARERS
 from odradek.sim.watch import Watch
 from odradek.sim.workload import MACHINE, NUMBER, Workload
 from odradek.sim.world import NotInTime, World
@@ -396,7 +398,10 @@ class _Run:
                 if named is not None:
                     log_starts[named] = max(r.log_start_offset for r in state.replicas)
         groups = check_groups(
-            self.workload.group_history, self._made_again(), is_lossy=self.plan.has(UNCLEAN)
+            self.workload.group_history,
+            self._made_again(),
+            is_lossy=self.plan.has(UNCLEAN),
+            removals=self.watch.removals.of(READERS),
         )
         clients = check(
             self.history,
@@ -411,7 +416,8 @@ class _Run:
         if self._are_lossy({GROUPS_TOPIC}):
             return []
         history, clocks = self.workload.sharing_history, self.plan.has(CLOCKS)
-        return list(check_sharing(history, have_clocks_jumped=clocks))
+        removals = self.watch.removals.of(SHARERS)
+        return list(check_sharing(history, have_clocks_jumped=clocks, removals=removals))
 
     def _are_lossy(self, topics: set[str]) -> bool:
         """Nothing is owed by what an unclean election may have lost."""

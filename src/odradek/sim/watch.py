@@ -15,7 +15,9 @@ from odradek.model.ids import TopicPartition
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.last_values import LastValues
+from odradek.sim.checkers.removals import Removals
 from odradek.sim.controller_writes import ControllerWrites
+from odradek.sim.coordinator_memory import KEYS_OF_GROUPS
 from odradek.sim.world import SimBroker, World
 
 
@@ -27,6 +29,7 @@ class Watch:
         self.found: list[Anomaly] = []
         self.committed = replicas.Committed()
         self.last_values = LastValues()
+        self.removals = Removals(KEYS_OF_GROUPS)
         self._memories = (
             self.committed,
             self.last_values,
@@ -47,6 +50,7 @@ class Watch:
 
     def check(self) -> list[Anomaly]:
         whole = self.world.view(with_knowledge=False)
+        self.removals.observe(whole, self.world.loop.time())
         judged, self._judged = self._judged, whole.partitions
         changed = {p: state for p, state in whole.partitions.items() if judged.get(p) is not state}
         view = replace(whole, partitions=changed, controller_writes=self._writes.take())

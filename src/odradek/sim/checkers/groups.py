@@ -6,7 +6,7 @@
 | generation-fell | who asks to join later is in an earlier generation than somebody was told of before |
 | generation-twice | one generation with two leaders, or a leader stores one after a later one was told |
 | share-twice | in one generation a partition is two members', or a member has two shares |
-| fenced-commit | a commit of one generation is acknowledged that was asked for after a later one had been told; or of who is no member of it |
+| fenced-commit | a commit of one generation is acknowledged that was asked for after a later one had been told; or of who is no member of it, or was one before the group was removed |
 
 Offsets of a partition are committed in rising order by whoever owns it, so whatever is told later is larger.
 
@@ -16,14 +16,17 @@ shares (`SyncGroup`): the same number may come again from its successor, for oth
 from the first share that was told of it; between handing one out and storing it Apache promises nothing.
 
 One coordinator knows what it has handed out. Within its term (`Term`) a generation counts from the first answer to JoinGroup.
+
+A group that was removed, as empty and without offsets, begins anew: generations are compared within one life of it (`removals`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.removals import Removal, life
 
 NO_GENERATION = 1 << 31  # a commit that names none is fenced by none
 
@@ -89,14 +92,51 @@ class GroupHistory:
 
 
 def check_groups(
-    history: GroupHistory, gone: Iterable[TopicPartition] = (), *, is_lossy: bool = False
+    history: GroupHistory,
+    gone: Iterable[TopicPartition] = (),
+    *,
+    is_lossy: bool = False,
+    removals: Sequence[Removal] = (),
 ) -> Iterator[Anomaly]:
     """`gone`: the topic was deleted in the meantime, and the group's offsets with it. `is_lossy`: an unclean election may have lost
-    what was committed."""
+    what was committed. `removals`: of the group."""
     if not is_lossy:
-        yield from _generations(history)
-        yield from _terms(history)
+        for one in _lives(history, removals):
+            yield from _generations(one)
+            yield from _terms(one)
+        yield from _of_former_lives(history, removals)
         yield from _commits(history, frozenset(gone))
+
+
+def _lives(history: GroupHistory, removals: Sequence[Removal]) -> list[GroupHistory]:
+    """What was under way while the group was removed is in none of them."""
+    lives = [GroupHistory() for _ in range(len(removals) + 1)]
+    for event in history.events:
+        at = life(removals, event.asked_s, event.told_s)
+        if at is not None:
+            lives[at].events.append(event)
+    for one in history.handed_out:
+        at = life(removals, one.asked_s, one.told_s)
+        if at is not None:
+            lives[at].handed_out.append(one)
+    return lives
+
+
+def _of_former_lives(history: GroupHistory, removals: Sequence[Removal]) -> Iterator[Anomaly]:
+    """Who was a member of a group that was removed is none of the next one, until it joins."""
+    joined_s: dict[str, float] = {}
+    for event in history.events:
+        if isinstance(event, Joined):
+            joined_s[event.member] = event.told_s
+        elif isinstance(event, Committed) and event.member in joined_s:
+            at = life(removals, event.asked_s, event.told_s)
+            if at and joined_s[event.member] <= removals[at - 1].after_s:
+                yield Anomaly(
+                    "fenced-commit",
+                    event.topic_partition,
+                    f"{event.offset} of {event.member} is taken, asked at {event.asked_s:.3f} s: its group was removed "
+                    f"by {removals[at - 1].seen_s:.3f} s",
+                )
 
 
 def _commits(history: GroupHistory, gone: frozenset[TopicPartition]) -> Iterator[Anomaly]:

@@ -8,10 +8,11 @@ Last = tuple[int, Value | None]  # offset, and the value; None: a tombstone
 
 
 class Keys:
-    __slots__ = ("_undecided", "decided_at", "disorder", "end_offset", "last")
+    __slots__ = ("_undecided", "decided_at", "disorder", "end_offset", "last", "tombstones")
 
     def __init__(self) -> None:
         self.last: dict[Value, Last] = {}
+        self.tombstones: dict[Value, int] = {}  # of a key the last one, whatever was put behind it
         self.decided_at: dict[Value, int] = {}  # of a record of a transaction: where its marker is
         self._undecided: dict[int, list[tuple[Value, int, Value | None]]] = {}  # by producer
         self.end_offset = -1
@@ -27,6 +28,8 @@ class Keys:
         """A record of it."""
         self.last[key] = offset, value
         self.decided_at.pop(key, None)
+        if value is None:
+            self.tombstones[key] = offset
 
     def put_undecided(self, producer_id: int, key: Value, offset: int, value: Value | None) -> None:
         """A record of an open transaction."""

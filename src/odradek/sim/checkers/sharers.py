@@ -5,19 +5,22 @@
 | owned-twice | two members own a partition at one time |
 | member-epoch-fell | a member is told of an earlier epoch than before |
 | share-twice | in one epoch of the group a partition is assigned to two members, whenever they are told |
-| fenced-commit | a commit is acknowledged of who owns the partition no more: another one had been told of it in a later epoch |
+| fenced-commit | a commit is acknowledged of who owns the partition no more: another one had been told of it in a later epoch, or the group was removed |
 | group-epoch-fell | who joins is told of an earlier epoch than somebody had been told of before it asked |
 
 A member owns a partition from the answer that assigns it until it says that it has let go, and no longer than its session: by
 then the coordinator may have given it up, and it has not heard of it.
+
+A group that was removed, as empty and without offsets, begins anew: epochs are compared within one life of it (`removals`).
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.removals import Removal, life
 
 # Topic id and number.
 Shared = tuple[Any, int]
@@ -55,13 +58,48 @@ class SharingHistory:
     taken: list[Taken] = field(default_factory=list)
 
 
-def check_sharing(history: SharingHistory, *, have_clocks_jumped: bool = False) -> Iterator[Anomaly]:
-    """`have_clocks_jumped`: sessions end when a coordinator's clock says so, and nobody knows who owns what then."""
-    yield from _epochs(history.told)
-    yield from _shares(history.told)
-    yield from _commits(history)
+def check_sharing(
+    history: SharingHistory, *, have_clocks_jumped: bool = False, removals: Sequence[Removal] = ()
+) -> Iterator[Anomaly]:
+    """`have_clocks_jumped`: sessions end when a coordinator's clock says so, and nobody knows who owns what then. `removals`: of the
+    group."""
+    for one in _lives(history, removals):
+        yield from _epochs(one.told)
+        yield from _shares(one.told)
+        yield from _commits(one)
+    yield from _of_former_lives(history, removals)
     if not have_clocks_jumped:
         yield from _owners(history.held)
+
+
+def _lives(history: SharingHistory, removals: Sequence[Removal]) -> list[SharingHistory]:
+    """What was under way while the group was removed is in none of them. Who owns what goes on through all."""
+    lives = [SharingHistory() for _ in range(len(removals) + 1)]
+    for one in history.told:
+        at = life(removals, one.asked_s, one.told_s)
+        if at is not None:
+            lives[at].told.append(one)
+    for taken in history.taken:
+        at = life(removals, taken.asked_s, taken.asked_s)
+        if at is not None:
+            lives[at].taken.append(taken)
+    return lives
+
+
+def _of_former_lives(history: SharingHistory, removals: Sequence[Removal]) -> Iterator[Anomaly]:
+    """Who was a member of a group that was removed is none of the next one, until it joins."""
+    for taken in history.taken:
+        at = life(removals, taken.asked_s, taken.asked_s)
+        if not at:
+            continue
+        joined_s = [one.told_s for one in history.told if one.is_join and one.member == taken.member]
+        if joined_s and not any(removals[at - 1].after_s < when <= taken.asked_s for when in joined_s):
+            yield Anomaly(
+                "fenced-commit",
+                None,
+                f"a commit of {taken.member} of epoch {taken.epoch} is taken, asked at {taken.asked_s:.3f} s: its group "
+                f"was removed by {removals[at - 1].seen_s:.3f} s",
+            )
 
 
 def _epochs(told: list[Told]) -> Iterator[Anomaly]:
