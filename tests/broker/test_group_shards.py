@@ -1,5 +1,7 @@
 """The group coordinators of a broker: found, loaded, asked, and given up with the lead of their partition."""
 
+from pathlib import Path
+
 import pytest
 
 from odradek.broker import effects as fx
@@ -18,6 +20,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.replication.isr import Committed
 from tests.broker.world import World, batch, told
 
 
@@ -197,6 +200,47 @@ def test_a_mistake_of_ours_costs_a_load_and_not_the_groups(world: World) -> None
     world.settle()
     assert fetched(world, 1, "g") == {"g": (0, [6])}
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+def test_a_commit_that_is_refused_when_the_isr_falls_below_the_minimum_counts_once_it_is_committed(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, replica_lag_time_max_ms="10000", offsets_commit_timeout_ms="60000")
+    world.configs["topics", GROUPS_TOPIC] = {"min.insync.replicas": "2"}
+    ready(world)
+    world.call(1, commit(5), 8)
+    world.cut |= {(2, 1), (3, 1)}
+    pending = world.send(1, commit(6), 8)
+    world.advance(20_000)
+    assert world[1].partition(GROUPS_TOPIC).isr == (1,)
+    assert code_of(pending.message) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert fetched(world, 1, "g") == {"g": (0, [5])}
+    world.lead(1, topic=GROUPS_TOPIC, topic_id=b"o" * 16, isr=(1,))
+    assert world[1].partition(GROUPS_TOPIC).is_under_min_isr, "and who waits hears of it a second time"
+
+    world.cut.clear()
+    world.watch(lambda: world[1].partition(GROUPS_TOPIC).high_watermark == 2)
+
+    assert fetched(world, 1, "g") == {"g": (0, [6])}, "what whoever loads the log finds in it"
+    assert not any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+def test_a_commit_that_is_refused_and_committed_within_one_turn_counts(world: World) -> None:
+    """Nothing is left to wait for where it would be waited for again."""
+    ready(world)
+    world.cut |= {(2, 1), (3, 1)}
+    pending = world.send(1, commit(5), 8)
+    partition = world[1].partition(GROUPS_TOPIC)
+    partition._set_state(Committed((1,)))
+    partition.set_min_insync_replicas(2, world.now_ms)
+    partition.set_min_insync_replicas(1, world.now_ms + 60_000)  # behind the lag time of its followers
+    assert partition.high_watermark == 1
+
+    world[1].broker.tick(world.now_ms)
+    world.settle()
+
+    assert code_of(pending.message) == 0
+    assert fetched(world, 1, "g") == {"g": (0, [5])}
 
 
 def test_nobody_but_a_coordinator_writes_to_the_topics_of_coordinators(world: World) -> None:

@@ -193,14 +193,23 @@ def test_a_commit_of_more_partitions_than_any_batch_takes_is_refused_before_each
     assert GROUP not in bench.coordinator.shard.groups
 
 
-def test_a_commit_whose_time_ran_out_counts_when_it_is_committed_after_all() -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_a_commit_that_is_undecided_counts_when_it_is_committed_after_all(
+    error: ErrorCode, told: ErrorCode
+) -> None:
     bench = Bench(held=True)
     call = bench.commit_offset(5)
     append, base_offset = bench.waiting.pop()
     from odradek.coordinator.events import AppendFailed, Committed
 
-    bench.step(AppendFailed(append.append_id, ErrorCode.REQUEST_TIMED_OUT))
-    assert bench.answers[call].topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    bench.step(AppendFailed(append.append_id, error))
+    assert bench.answers[call].topics[0].partitions[0].error_code == told
     assert fetched(bench) == []
     bench.step(Committed(append.append_id, base_offset))
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.member import Client
@@ -92,7 +93,7 @@ class Bench:
         self.step(Committed(append.append_id, base_offset))
 
     def fail(self, error: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
-        append = self.waiting[0] if error == ErrorCode.REQUEST_TIMED_OUT else self.waiting.pop(0)
+        append = self.waiting[0] if error in UNDECIDED else self.waiting.pop(0)
         self.step(AppendFailed(append.append_id, error))
 
     def wait(self, ms: int) -> None:
@@ -207,12 +208,13 @@ def test_nothing_is_remembered_of_a_record_that_could_not_be_written() -> None:
     assert bench.coordinator.room.stored.by_id == bench.load().room.stored.by_id
 
 
-def test_a_record_that_comes_late_counts_and_until_then_the_id_is_not_touched() -> None:
+@pytest.mark.parametrize("error", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND])
+def test_a_record_that_comes_late_counts_and_until_then_the_id_is_not_touched(error: ErrorCode) -> None:
     bench = Bench()
     bench.init()
     bench.held = True
     call = bench.add()
-    bench.fail(ErrorCode.REQUEST_TIMED_OUT)
+    bench.fail(error)
     assert bench.error(call) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     again, other = bench.add(), bench.init()
     assert bench.error(other) == ErrorCode.CONCURRENT_TRANSACTIONS

@@ -17,6 +17,7 @@ from odradek.broker.id_generator import IdGenerator
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.organs import Organ, RoleChange
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
 from odradek.coordinator.member import Client
 from odradek.coordinator.partitioning import partition_of
@@ -93,14 +94,14 @@ class Call(NamedTuple):
 
 
 class AppendWait(AckWaiter):
-    """Records that are in the log and not committed yet. `is_told_late`: whoever waits for them was told that time is up."""
+    """Records that are in the log and not committed yet. `is_told`: whoever waits heard that this is `UNDECIDED`."""
 
     __slots__ = (
         "append_id",
         "base_offset",
         "error",
         "is_settled",
-        "is_told_late",
+        "is_told",
         "owner",
         "required_offset",
         "shard",
@@ -114,10 +115,10 @@ class AppendWait(AckWaiter):
         base_offset: int,
         required_offset: int,
         *,
-        is_told_late: bool = False,
+        is_told: bool = False,
     ) -> None:
         super().__init__()
-        self.is_told_late = is_told_late
+        self.is_told = is_told
         self.owner = owner
         self.shard = shard
         self.append_id = append_id
@@ -137,7 +138,9 @@ class AppendWait(AckWaiter):
     def finish(self, now_ms: int, *, is_late: bool) -> None:
         if is_late:
             self.shard.partition.forget_expired_waiters()
-            self.owner.late(self, now_ms)
+            self.owner.undecided(self, ErrorCode.REQUEST_TIMED_OUT, now_ms)
+        elif self.error in UNDECIDED:
+            self.owner.undecided(self, self.error, now_ms)
         else:
             self.owner.settled(self, now_ms)
 
@@ -395,17 +398,18 @@ class CoordinatorShards(Organ, Generic[C]):
             event = AppendFailed(wait.append_id, wait.error)
         self._tell(wait.shard, event, now_ms)
 
-    def late(self, wait: AppendWait, now_ms: int) -> None:
+    def undecided(self, wait: AppendWait, error: ErrorCode, now_ms: int) -> None:
         """Whoever waits is told, once, and the records may be committed all the same: then they count."""
         shard = wait.shard
         if shard.is_over:
-            return
-        again = AppendWait(
-            self, shard, wait.append_id, wait.base_offset, wait.required_offset, is_told_late=True
-        )
+            return None
+        if shard.partition.is_leader and shard.partition.high_watermark >= wait.required_offset:
+            return self._tell(shard, Committed(wait.append_id, wait.base_offset), now_ms)
+        again = AppendWait(self, shard, wait.append_id, wait.base_offset, wait.required_offset, is_told=True)
         self._wait(again, now_ms)
-        if not wait.is_told_late:
-            self._tell(shard, AppendFailed(wait.append_id, ErrorCode.REQUEST_TIMED_OUT), now_ms)
+        if not wait.is_told:
+            self._tell(shard, AppendFailed(wait.append_id, error), now_ms)
+        return None
 
     def _name(self, index: int) -> TopicPartition:
         return TopicPartition(self.topic, index)

@@ -2,6 +2,9 @@
 
 from odradek.model.error_codes import ErrorCode
 
+# Whoever waits hears it at once; the records stand in the log and may be committed all the same, and what becomes of
+# them comes as a second event.
+UNDECIDED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 _TOLD = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,

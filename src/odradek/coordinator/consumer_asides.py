@@ -1,5 +1,6 @@
 """What threads found for a group of KIP-848: a target for many members, the topics of regular expressions."""
 
+from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.asides import Assigned, Resolved
 from odradek.coordinator.consumer_records import RegexRecord, ResolvedRegex, TargetEpochRecord, TargetRecord
 from odradek.coordinator.draft import Draft, changed_targets
@@ -79,7 +80,7 @@ class PieceWritten(MindsLate):
         self.committed(shard, now_ms)
 
     def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
-        if error != ErrorCode.REQUEST_TIMED_OUT:  # after which its fate is told once more
+        if error not in UNDECIDED:  # after which its fate is told once more
             self._is_over(shard, now_ms + AGAIN_MS)
             told = f"its assignment could not be stored: {error.name}"
             shard.say(f"group {self.pieces.group_id!r}: {told}")

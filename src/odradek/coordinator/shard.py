@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.asides import AsideWork, Assign, Assigned, Resolved
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_group import MEMBER_DEADLINES, ConsumerGroup
@@ -36,7 +37,7 @@ class After(Protocol):
 
 
 class MindsLate:
-    """An `After` that is told as well when the records of an append that timed out are committed after all."""
+    """An `After` that is told as well when the records of an append that is `UNDECIDED` are committed after all."""
 
     def came_late(self, shard: "Shard", now_ms: int) -> None:
         raise NotImplementedError
@@ -129,7 +130,7 @@ class Shard:
             after.came_late(self, now_ms)
 
     def failed(self, append_id: int, error: ErrorCode, now_ms: int) -> None:
-        """After REQUEST_TIMED_OUT the append is still under way, and its fate comes as a second event."""
+        """After an error of `UNDECIDED` the append is still under way, and its fate comes as a second event."""
         late = self._late.pop(append_id, None)
         if late is not None:
             self._came(late[0], is_late=True)
@@ -137,7 +138,7 @@ class Shard:
                 late[1].failed_late(self, now_ms)
             return None
         append, after = self._in_flight.pop(append_id)
-        if error == ErrorCode.REQUEST_TIMED_OUT:
+        if error in UNDECIDED:
             self._late[append_id] = append, after
             for group_id in _groups_of(append):
                 self.stalled[group_id] = self.stalled.get(group_id, 0) + 1

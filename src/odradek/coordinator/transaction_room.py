@@ -7,6 +7,7 @@ whoever would change the id hears CONCURRENT_TRANSACTIONS.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.effects import Answer
 from odradek.coordinator.later import Later
 from odradek.coordinator.offsets import NO_PRODUCER
@@ -39,7 +40,7 @@ class After(Protocol):
 
 
 class Writing:
-    """Records on their way to the log. `after` None: whoever waited was told that time ran out."""
+    """Records on their way to the log. `after` None: whoever waited was told that it is `UNDECIDED`."""
 
     __slots__ = ("after", "last_epoch", "records")
 
@@ -133,9 +134,9 @@ class Room:
                 self._carried_out(record.transactional_id, now_ms)
 
     def failed(self, append_id: int, error: ErrorCode, now_ms: int) -> None:
-        """After REQUEST_TIMED_OUT the append is still under way, and its fate comes as a second event: until then the id
-        is not touched."""
-        if error == ErrorCode.REQUEST_TIMED_OUT:
+        """After an error of `UNDECIDED` the append is still under way, and its fate comes as a second event: until then the
+        id is not touched."""
+        if error in UNDECIDED:
             writing = self._in_flight[append_id]
             after, writing.after = writing.after, None
         else:
