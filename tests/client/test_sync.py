@@ -210,6 +210,19 @@ def test_a_topic_of_a_starting_broker_is_asked_for_again(broker: ScriptedBroker,
     assert client.topic("orders").partitions[0].leader == 1
 
 
+def test_a_new_topic_is_asked_for_until_whoever_answers_has_heard_of_it(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    known = broker.metadata()
+    nothing = MetadataResponse(brokers=known.brokers, cluster_id="c", controller_id=1, topics=[])
+    unheard = [nothing]
+    broker.answer(MetadataRequest, lambda request, version: unheard.pop() if unheard else known)
+    with pytest.raises(ProtocolError, match="topic orders: UNKNOWN_TOPIC_OR_PARTITION"):
+        client.topic("orders")
+    unheard.append(nothing)
+    assert client.topic("orders", is_new=True).partitions[0].leader == 1 and not unheard
+
+
 def test_an_answer_cut_short_is_a_lost_connection(broker: ScriptedBroker, client: SyncClient) -> None:
     broker.answer(MetadataRequest, lambda request, version: b"\x00\x00\x00\x10\x00\x00" + HANG_UP)
 

@@ -56,6 +56,17 @@ def test_whoever_stops_it_again_waits_for_the_same_end(silent: str) -> None:
     asyncio.run(scenario())
 
 
+def test_a_link_without_a_session_has_the_number_of_none(silent: str) -> None:
+    """It came up, and was refused before that was heard: kazoo has forgotten the number by then."""
+
+    async def scenario() -> None:
+        link = link_to(silent)
+        link._client._session_id = None
+        assert link.session_id == 0
+
+    asyncio.run(scenario())
+
+
 def test_one_who_no_longer_waits_takes_the_end_from_nobody(silent: str) -> None:
     async def scenario() -> None:
         link = link_to(silent)

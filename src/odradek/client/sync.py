@@ -220,10 +220,11 @@ class SyncClient:
         self._topics.update(found)
         return ClusterView(answer.cluster_id, answer.controller_id, brokers, found, errors)
 
-    def topic(self, name: str, *, timeout_s: float | None = None) -> TopicView:
+    def topic(self, name: str, *, timeout_s: float | None = None, is_new: bool = False) -> TopicView:
         """The topic as it is now; ProtocolError(UNKNOWN_TOPIC_OR_PARTITION) names it when there is none.
 
-        A broker that has just started, or a topic that has just been created, is given until the deadline.
+        A broker that has just started is given until the deadline; so is, with `is_new`, one that has not heard yet of what
+        the controller has just made.
         """
 
         def ask() -> TopicView:
@@ -232,7 +233,9 @@ class SyncClient:
                 raise answered(view.errors.get(name, _UNKNOWN), f"topic {name}")
             return view.topics[name]
 
-        give_up = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        give_up = [ErrorCode.INVALID_TOPIC_EXCEPTION]
+        if not is_new:
+            give_up.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self.retrying(ask, timeout_s=timeout_s, give_up=give_up)
 
     def leader(self, partition: TopicPartition, *, refresh: bool = False) -> tuple[int, PartitionView]:

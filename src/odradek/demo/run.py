@@ -147,7 +147,7 @@ def create_topic(cluster: "ProcessCluster", result: DemoResult) -> None:
         (answer,) = client.call(CONTROLLER, request).topics
         if answer.error_code != ErrorCode.NONE:
             raise answered(answer.error_code, f"topic {result.topic}", answer.error_message)
-        partitions = client.topic(result.topic).partitions
+        partitions = client.topic(result.topic, is_new=True).partitions
         result.first_leaders = {index: p.leader for index, p in partitions.items()}
 
 

@@ -117,7 +117,8 @@ class KazooLink:
 
     @property
     def session_id(self) -> int:
-        return int(self._client._session_id)
+        """0 where there is none: refused, or over."""
+        return int(self._client._session_id or 0)
 
     @property
     def key(self) -> SessionKey:

@@ -379,6 +379,8 @@ class ZooKeeperStore(SessionBase):
             return
         if state is LinkState.UP:
             session_id = self._link.session_id
+            if not session_id:
+                return  # refused meanwhile, which is told next
             if not self._connected.done():
                 self._session_id = session_id
                 self._last_contact = self._loop.time()
