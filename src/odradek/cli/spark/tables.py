@@ -7,6 +7,7 @@ import click
 from odradek.cli.output import bootstrap_option, json_option
 from odradek.cli.spark.formats import format_options
 from odradek.cli.spark.running import explain_or_run
+from odradek.cli.spark.session import session_options
 
 
 @click.command()
@@ -83,22 +84,7 @@ from odradek.cli.spark.running import explain_or_run
     help="Of a query of Spark's own connector: a new job begins where it stands.",
 )
 @click.option("--checkpoint", default="", type=click.Path(), help="Its directory; else below the table.")
-@click.option(
-    "--cores", default="2", show_default=True, help="Cores of this machine (of a cluster: in all), * for all."
-)
-@click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM.")
-@click.option(
-    "--master",
-    default="",
-    help="local[*], spark://HOST:PORT of a standalone cluster, sc://HOST:PORT of a Spark Connect server; "
-    "else this machine's cores.",
-)
-@click.option(
-    "--archive",
-    default="",
-    type=click.Path(),
-    help="Of `odradek spark pack`: travels to the workers of a standalone cluster.",
-)
+@session_options
 @click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
 @bootstrap_option
 @json_option
@@ -124,14 +110,10 @@ def tables(
     commit_group: str,
     from_checkpoint: str,
     checkpoint: str,
-    cores: str,
-    memory: str,
-    master: str,
-    archive: str,
     is_explained: bool,
     bootstrap: str,
     as_json: bool,
-    **of_formats: Any,
+    **others: Any,
 ) -> None:
     """A topic becomes a table, and the table stays fresh: a line a batch, until Ctrl-C. The same line again goes on.
 
@@ -151,7 +133,7 @@ def tables(
         has_meta=meta == "on",
         on_error=on_error,
         max_dead_letters=max_dead_letters,
-        **of_formats,
+        **others,
         upsert_by=upsert_by,
         evolve=evolve,
         partition_by=partition_by,
@@ -166,10 +148,6 @@ def tables(
         commit_group=commit_group,
         from_checkpoint=from_checkpoint,
         checkpoint=checkpoint,
-        cores=cores,
-        memory=memory,
-        master=master,
-        archive=archive,
     )
     plans = [planned(job)]
     explain_or_run(plans, is_explained=is_explained, as_json=as_json)

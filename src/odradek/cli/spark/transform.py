@@ -7,6 +7,7 @@ import click
 from odradek.cli.output import bootstrap_option, json_option
 from odradek.cli.spark.formats import value_format_options
 from odradek.cli.spark.running import explain_or_run
+from odradek.cli.spark.session import session_options
 
 
 @click.command()
@@ -64,22 +65,7 @@ from odradek.cli.spark.running import explain_or_run
 @click.option(
     "--commit-group", default="", metavar="GROUP", help="A consumer group that shows where the job stands."
 )
-@click.option(
-    "--cores", default="2", show_default=True, help="Cores of this machine (of a cluster: in all), * for all."
-)
-@click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM.")
-@click.option(
-    "--master",
-    default="",
-    help="local[*], spark://HOST:PORT of a standalone cluster, sc://HOST:PORT of a Spark Connect server; "
-    "else this machine's cores.",
-)
-@click.option(
-    "--archive",
-    default="",
-    type=click.Path(),
-    help="Of `odradek spark pack`: travels to the workers of a standalone cluster.",
-)
+@session_options
 @click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
 @bootstrap_option
 @json_option
@@ -100,14 +86,10 @@ def transform(
     allow_data_loss: bool,
     app_id: str,
     commit_group: str,
-    cores: str,
-    memory: str,
-    master: str,
-    archive: str,
     is_explained: bool,
     bootstrap: str,
     as_json: bool,
-    **of_values: Any,
+    **others: Any,
 ) -> None:
     """Topics into a topic: a transaction a batch, and a line of each, until Ctrl-C. The same line again goes on.
 
@@ -126,7 +108,7 @@ def transform(
         sql=sql,
         format=form,
         schema=schema,
-        **of_values,
+        **others,
         on_error=on_error,
         max_dead_letters=max_dead_letters,
         compression=compression,
@@ -137,10 +119,6 @@ def transform(
         fails_on_data_loss=not allow_data_loss,
         app_id=app_id,
         commit_group=commit_group,
-        cores=cores,
-        memory=memory,
-        master=master,
-        archive=archive,
     )
     plans = [planned(job)]
     explain_or_run(plans, is_explained=is_explained, as_json=as_json)
