@@ -3,6 +3,8 @@
 import errno
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,3 +75,30 @@ def test_a_log_gets_one_when_connections_have_taken_all_others(
         held.pop()
         files.hold_spare(3)
         assert directory.read("0.log") == b""
+
+
+SEEN_BY_A_CHILD = """
+import os, resource
+from odradek.server import descriptors
+
+def table_size():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("FDSize"))
+
+before, held = table_size(), len(os.listdir("/proc/self/fd"))
+descriptors.take_all()
+print(before, table_size(), min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1 << 16))
+assert len(os.listdir("/proc/self/fd")) == held
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="the size of the table is told by Linux alone"
+)
+def test_the_table_of_a_broker_is_as_large_as_it_may_get_before_there_are_threads() -> None:
+    """Where threads share the table, the `open` that finds it full waits until every processor has rescheduled."""
+    child = subprocess.run(
+        [sys.executable, "-c", SEEN_BY_A_CHILD], capture_output=True, text=True, check=True
+    )
+    before, after, limit = map(int, child.stdout.split())
+    assert before < limit <= after

@@ -7,6 +7,8 @@ be cut.
 """
 
 import asyncio
+import fcntl
+import os
 import resource
 from contextlib import suppress
 
@@ -20,6 +22,8 @@ MOST_RESERVED = 4096
 # Those that even a storm of connections leaves, accepted by the hundred before the first of them is refused.
 SPARE = 16
 SPARE_AGAIN_S = 1.0
+# Eight bytes of kernel memory each.
+MOST_TABLED = 1 << 16
 
 
 def take_all() -> None:
@@ -28,6 +32,22 @@ def take_all() -> None:
     if soft != hard:
         with suppress(ValueError, OSError):  # macOS refuses what it calls unlimited: then it stays as it is
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    _enlarge_table()
+
+
+def _enlarge_table() -> None:
+    """Before there is a second thread. Linux doubles the table of a process at its 64th, 256th, 512th, 1,024th ...
+    descriptor, and where threads share it, the `open` or `accept` that finds it full waits until every processor has
+    rescheduled (`synchronize_rcu` in the kernel's fs/file.c): 30 to 60 ms of the loop were seen at 250 Hz. It never
+    shrinks, and a child that is forked gets one of its own size, so each broker does this by itself."""
+    highest = min(limit(), MOST_TABLED) - 1
+    end, other_end = os.pipe()
+    try:
+        with suppress(OSError):  # the limit of the whole system: the table grows when it must
+            os.close(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, highest))
+    finally:
+        os.close(end)
+        os.close(other_end)
 
 
 def keep_spare(loop: asyncio.AbstractEventLoop) -> None:
