@@ -1,10 +1,13 @@
-"""Markers every room may use, and the same examples in every run."""
+"""Markers every room may use, the same examples in every run, and how brokers start."""
 
 import gc
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from odradek.testing.process_cluster import BrokerProcess
+from tests import forked_brokers
 
 HERE = Path(__file__).parent
 
@@ -49,10 +52,17 @@ settings.load_profile("tests")
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(50_000, 50, 100)  # as a broker's process has them: a test makes much, and keeps little
+    BrokerProcess._spawned = forked_brokers.launch  # type: ignore[method-assign,assignment]
     config.addinivalue_line(
         "markers",
         "behaviour(*rows): ticks off these numbered behaviours; docs/behaviours.md is written from it",
     )
+
+
+@pytest.fixture
+def new_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers begin as users start them, each with a Python of its own."""
+    monkeypatch.setattr(BrokerProcess, "_spawned", forked_brokers.new_python)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

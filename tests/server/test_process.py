@@ -23,7 +23,7 @@ from odradek.testing.process_cluster import ProcessCluster
 from tests.server.processes import OneBroker, create_topic, leaders
 from tests.support import eventually
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("new_pythons")]
 
 LONG_MS = 110_000  # longer than any deadline here
 
