@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 import click
 
 from odradek.cli import terminal
+from odradek.cli.waiting import WAIT_S, wait_for_cluster
 from odradek.model.errors import OdradekError
 
-WAIT_S = 60.0  # for a cluster that is starting
 LEAST_ROOM = 10  # of a cell in a terminal narrower than any
 
 
@@ -29,8 +29,6 @@ def bootstrap_option(command: Any) -> Any:
     @wraps(command)
     def begun(*, wait: bool, bootstrap: str, **others: Any) -> Any:
         if wait:
-            from odradek.cli.waiting import wait_for_cluster
-
             wait_for_cluster(bootstrap, quiet=bool(others.get("as_json")))
         return command(bootstrap=bootstrap, **others)
 

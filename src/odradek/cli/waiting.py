@@ -4,11 +4,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from odradek.cli.output import WAIT_S, fail
+from odradek.model.errors import OdradekError
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
 
+WAIT_S = 60.0  # for a cluster that is starting
 PAUSE_S = 0.1
 
 
@@ -27,7 +28,7 @@ def wait_for_cluster(bootstrap: str, *, quiet: bool = False, deadline_s: float =
         if missing is None:
             return
         if time.monotonic() + PAUSE_S > end:
-            fail(f"no cluster within {deadline_s:g} s: {missing}")
+            raise OdradekError(f"no cluster within {deadline_s:g} s: {missing}")
         if not is_said:
             print(f"waiting up to {deadline_s:g} s: {missing}", file=sys.stderr, flush=True)
             is_said = True

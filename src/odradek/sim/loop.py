@@ -21,13 +21,10 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from zlib import crc32
 
 from odradek.sim.meter import Meter
-
-if TYPE_CHECKING:
-    from odradek.sim.network import Network
 
 _MASK = (1 << 64) - 1
 MOST_WAITS_IN_FINALLY = 20
@@ -175,10 +172,22 @@ class SimulationEnded(Exception):
     """The loop has nothing left to do, yet somebody still waits."""
 
 
+class Connections(Protocol):
+    """Where a loop listens and connects: `network.Network`, which is made for a loop and puts itself into it."""
+
+    def listen(
+        self, host: Host, factory: Callable[[], Any], address: Any, port: Any, sock: Any = None
+    ) -> asyncio.AbstractServer: ...
+
+    async def connect(
+        self, host: Host, factory: Callable[[], Any], address: Any, port: Any
+    ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]: ...
+
+
 class SimLoop(asyncio.AbstractEventLoop):
     """See the module. Implements what production code asks of a loop, and refuses the rest by name."""
 
-    def __init__(self, seed: int, network: "Network | None" = None) -> None:
+    def __init__(self, seed: int, network: Connections | None = None) -> None:
         self.random = random.Random(seed)
         self.events = 0
         self.trace_hash = seed & _MASK
@@ -478,7 +487,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     # --- the network
 
-    def _network(self) -> "Network":
+    def _network(self) -> Connections:
         assert self.network is not None, "this loop has no network"
         return self.network
 

@@ -7,8 +7,8 @@ one by one, and each gets its own answer. The conformance suite holds both ways 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 from odradek.store.api import (
     ANY_VERSION,
@@ -16,6 +16,7 @@ from odradek.store.api import (
     ConditionalOps,
     Create,
     Fence,
+    Node,
     Set,
     Stored,
     WriteAnswer,
@@ -23,11 +24,20 @@ from odradek.store.api import (
     parent_of,
 )
 
-if TYPE_CHECKING:
-    from odradek.store.embedded.operations import Writing
-
 AT_ONCE = 5_000
 WORTH_IT = 32
+
+
+class Writing(Protocol):
+    """What is needed here of a write transaction, `operations.Writing`."""
+
+    zxid: int
+    lines: list[str]
+
+    def execute(self, statement: str, values: Sequence[Any] = ..., /) -> sqlite3.Cursor: ...
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> sqlite3.Cursor: ...
+    def get_many(self, paths: Sequence[str]) -> list[Node | None]: ...
+    def add_children(self, path: str, count: int) -> None: ...
 
 
 def run_at(writes: Sequence[ConditionalOps], start: int, fence: Fence | None) -> list[ConditionalOps]:
