@@ -93,6 +93,7 @@ class Outcome:
     anomalies: list[Anomaly] = field(default_factory=list)
     notes: list[tuple[float, str]] = field(default_factory=list)
     injected: list[Fault] = field(default_factory=list)
+    looks: list[tuple[int, int]] = field(default_factory=list)  # events and hash of the trace at every look
     history: History = field(default_factory=History)
 
     @property
@@ -130,10 +131,14 @@ def run(
     *,
     observe: Callable[[World], None] | None = None,
     prepare: Callable[[World, History], None] | None = None,
+    most_looks: int = sys.maxsize,
+    ends_process: bool = False,
 ) -> Outcome:
     """Runs `plan`; never raises for what a broker did.
 
-    `observe` is called at every check, `prepare` once before anything runs: neither may change anything.
+    `observe` is called at every check, `prepare` once before anything runs: neither may change anything. `most_looks`: it
+    ends with the look of this number, and is right so far. `ends_process`: nothing runs in this process afterwards, so the
+    world is not taken apart.
     """
     outcome = Outcome(plan.seed)
     world = World(
@@ -154,10 +159,11 @@ def run(
     gc.set_threshold(*GC_THRESHOLDS)
     with quiet_but_for(mistakes), _quiet_about_the_dead():
         try:
-            _Run(plan, world, outcome, mistakes, observe).whole()
+            _Run(plan, world, outcome, mistakes, observe, most_looks).whole()
         finally:
             _note_figures(outcome, world)
-            let_go(world)
+            if not ends_process:
+                let_go(world)
             gc.set_threshold(*thresholds)
     return outcome
 
@@ -200,6 +206,10 @@ class Broken(Exception):
         self.anomalies = list(anomalies)
 
 
+class Enough(Exception):
+    """So many looks were wanted."""
+
+
 class Crashed(Exception):
     def __init__(self, mistake: Mistake) -> None:
         super().__init__(str(mistake))
@@ -214,8 +224,10 @@ class _Run:
         outcome: Outcome,
         mistakes: Mistakes,
         observe: Callable[[World], None] | None = None,
+        most_looks: int = sys.maxsize,
     ) -> None:
         self.plan = plan
+        self.most_looks = most_looks
         self.world = world
         self.outcome = outcome
         self.mistakes = mistakes
@@ -234,6 +246,8 @@ class _Run:
             self._safety()
             self._heal()
             self._liveness()
+        except Enough:
+            return
         except NotInTime as late:
             self.outcome.code, self.outcome.reason = LIVENESS, str(late)
         except Broken as broken:
@@ -447,6 +461,9 @@ class _Run:
         if world.loop.events > most:
             raise Broken(LIVENESS, f"more than {most} events: something goes round in circles")
         self._check_invariants()
+        self.outcome.looks.append((world.loop.events, world.loop.trace_hash))
+        if len(self.outcome.looks) >= self.most_looks:
+            raise Enough
 
     def _check_invariants(self) -> None:
         found = self.watch.found or self.watch.check()

@@ -1,14 +1,19 @@
 """Many seeds, in several processes; some or all of them twice if wanted, the second time in other processes with other hashes."""
 
 import gc
+import math
 import multiprocessing
 import os
+import pickle
+import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 from odradek.controller import bulk_moves
 from odradek.sim.coverage import Seen, entered_with_reason, merged, table, watched, without_reason
@@ -19,6 +24,13 @@ from odradek.sim.run import run as run_plan
 Say = Callable[[str], None]
 UNREACHED = 1
 MOST_WATCHED = 64
+# Of those that run again one of so many does to its end, the others for this share of their looks: traces that differ once
+# differ from there on.
+WHOLE_AGAIN, SHARE_AGAIN = 10, 1 / 3
+WARMS_UP = (
+    8,
+    39,
+)  # with groups, transactions and a compacted topic: the others find what these have imported and compiled
 # In a process of the pool: seeds of which the reached statements are told, and the marks meanwhile.
 _watched: set[int] = set()
 _marks: dict[str, bytearray] = {}
@@ -37,7 +49,7 @@ def sweep(
 ) -> int:
     """Runs all; the exit code is that of the first that failed. The last line is the sum of the lines of all.
 
-    `again`: so many of them run once more and must come to the same. `hashes`: a file to be written, a line for every seed. `coverage`: of the first `MOST_WATCHED`. A function that none of 64
+    `again`: so many of them run once more and must come to the same, a tenth of them to the end, the others for a third of their looks. `hashes`: a file to be written, a line for every seed. `coverage`: of the first `MOST_WATCHED`. A function that none of 64
     enters and that has no reason (`not_entered`) is a failure, and so is one that has a reason and is entered.
     """
     begun, cpu = time.perf_counter(), 0.0
@@ -57,14 +69,15 @@ def sweep(
     if compared:
         # Backwards, with other hashes of strings, and with every event of a controller taken for a large one, which is
         # to make no difference (`controller.bulk_moves`): what depends on any of these shows.
-        for second, seconds, _ in _run_all(compared[::-1], jobs, hash_seed="1", is_large=True):
+        looks = [looks_again(number, first[seed]) for number, seed in enumerate(compared)]
+        for second, seconds, _ in _run_all(
+            compared[::-1], jobs, hash_seed="1", is_large=True, looks=looks[::-1]
+        ):
             cpu += seconds
             ran += second.events
             before = first[second.seed]
-            if (second.trace_hash, second.events) != (before.trace_hash, before.events):
-                say(
-                    f"seed {second.seed}: two runs differ, {before.trace_hash:016x} and {second.trace_hash:016x}"
-                )
+            if difference := differ(before, second):
+                say(f"seed {second.seed}: two runs differ, {difference}")
                 before.code = before.code or CORRECTNESS
     if hashes is not None:
         hashes.write_text("".join(f"{o.hash_line}\n" for o in outcomes), encoding="utf-8")
@@ -89,10 +102,30 @@ def sweep(
     return failed[0].code if failed else UNREACHED if unreached else OK
 
 
+def looks_again(number: int, outcome: Outcome) -> int:
+    """How many looks of this run are enough, where it is the `number`-th that runs again."""
+    count = len(outcome.looks)
+    return count if number % WHOLE_AGAIN == 0 else math.ceil(count * SHARE_AGAIN)
+
+
+def differ(first: Outcome, second: Outcome) -> str:
+    """Where they do, as far as the second went; nothing, where they do not."""
+    seen = len(second.looks)
+    for number, (one, other) in enumerate(zip(first.looks[:seen], second.looks, strict=True)):
+        if one != other:
+            return f"{one[1]:016x} and {other[1]:016x} at look {number}, after {one[0]} and {other[0]} events"
+    is_whole = seen == len(first.looks)
+    if is_whole and (first.trace_hash, first.events) != (second.trace_hash, second.events):
+        return f"{first.trace_hash:016x} and {second.trace_hash:016x} at the end"
+    return ""
+
+
 def _compared(count: int, of: int) -> str:
     if not count:
         return ""
-    return " twice, equal traces" if count == of else f", {count} of them twice, equal traces"
+    whole = -(-count // WHOLE_AGAIN)
+    which = "" if count == of else f", {count} of them"
+    return f"{which} twice ({whole} to the end), equal traces"
 
 
 def fault_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -114,7 +147,9 @@ def _run_all(
     *,
     is_large: bool = False,
     watched_seeds: frozenset[int] = frozenset(),
+    looks: Sequence[int] = (),
 ) -> Iterator[tuple[Outcome, float, Seen | None]]:
+    """`looks`: of each, after how many it is enough; none: each runs to its end."""
     # A new interpreter reads this at its start; a forked one would share our hashes.
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = hash_seed
@@ -123,7 +158,8 @@ def _run_all(
         with ProcessPoolExecutor(
             jobs, mp_context=spawning, initializer=_begin, initargs=(is_large, sorted(ALSO), watched_seeds)
         ) as pool:
-            yield from pool.map(_work, seeds, chunksize=4)
+            for told in pool.map(_work, seeds, looks or [sys.maxsize] * len(seeds), chunksize=4):
+                yield pickle.loads(told)
     finally:
         if before is None:
             del os.environ["PYTHONHASHSEED"]
@@ -133,22 +169,68 @@ def _run_all(
 
 def _begin(is_large: bool, also: list[str], watched_seeds: frozenset[int]) -> None:
     """In a new process. `is_large`: the seeds have few partitions, and would never reach what is made for many."""
-    if watched_seeds:
-        _watched.update(watched_seeds)
-        _marks.update(_watching.enter_context(watched()))
-    gc.freeze()
     ALSO.update(also)
     if is_large:
         bulk_moves.WORTH_IT = 1
+    if watched_seeds:
+        _watched.update(watched_seeds)
+        _marks.update(_watching.enter_context(watched()))
+    # What only the first world of a process enters is entered here, and seen: of those that are watched.
+    _warm_up(sorted(watched_seeds)[1:3] or WARMS_UP)
 
 
-def _work(seed: int) -> tuple[Outcome, float, Seen | None]:
-    if seed not in _watched:
-        _watching.close()  # those that are watched come first
-    begun = time.process_time()
-    outcome = run_plan(draw(seed))
+def _warm_up(seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        run_plan(draw(seed))
+    gc.collect()
+    gc.freeze()
+
+
+def _work(seed: int, most_looks: int) -> bytes:
+    """A pickle of the outcome, its processor time, and what it has reached of what is watched."""
+    if _watched and seed not in _watched:  # those that are watched come first
+        _watched.clear()
+        _watching.close()
+        _warm_up(
+            WARMS_UP
+        )  # functions have their own code again, and the interpreter has forgotten what it knew of it
+    return _in_a_child(lambda: _run_one(seed, most_looks))
+
+
+def _run_one(seed: int, most_looks: int) -> tuple[Outcome, float, Seen | None]:
+    outcome = run_plan(draw(seed), most_looks=most_looks, ends_process=True)
     outcome.history.events.clear()
     outcome.history.adrift.clear()
     outcome.notes.clear()
     seen = {file: bytes(marks) for file, marks in _marks.items()} if seed in _watched else None
-    return outcome, time.process_time() - begun, seen
+    return outcome, time.process_time(), seen
+
+
+def _in_a_child(work: Callable[[], object]) -> bytes:
+    """What `work` returns, pickled. Its process ends with it, so nothing of a world is collected or let go of one by one."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        _be_a_child(work, writing)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        told = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise ChildProcessError(f"a world ended its process: exit code {os.waitstatus_to_exitcode(status)}")
+    return told
+
+
+def _be_a_child(work: Callable[[], object], writing: int) -> NoReturn:
+    code = 1
+    try:
+        gc.disable()
+        told = pickle.dumps(work())
+        with open(writing, "wb") as pipe:
+            pipe.write(told)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        os._exit(code)

@@ -1,0 +1,53 @@
+"""Many seeds: each in a process of its own, and some of them a second time, most of these not to the end."""
+
+import os
+
+import pytest
+
+from odradek.sim import sweep
+from odradek.sim.plan import draw
+from odradek.sim.run import OK, Outcome, run
+
+
+def seen(*looks: tuple[int, int]) -> Outcome:
+    events, trace = looks[-1]
+    return Outcome(3, events=events, trace_hash=trace, looks=list(looks))
+
+
+def test_a_run_for_some_looks_is_the_beginning_of_the_whole_run() -> None:
+    whole, part = run(draw(3)), run(draw(3), most_looks=20)
+
+    assert part.code == OK
+    assert part.looks == whole.looks[:20]
+    assert part.events == whole.looks[19][0] < whole.events
+
+
+def test_one_of_ten_runs_again_to_its_end_and_the_others_for_a_third_of_their_looks() -> None:
+    outcome = seen(*[(n, n) for n in range(30)])
+
+    assert [sweep.looks_again(number, outcome) for number in range(12)] == [30, *[10] * 9, 30, 10]
+
+
+def test_two_runs_differ_where_a_look_does_and_at_their_end() -> None:
+    first = seen((10, 1), (20, 2), (30, 3))
+    other_end = seen((10, 1), (20, 2), (30, 3))
+    other_end.trace_hash = 4
+
+    assert sweep.differ(first, seen((10, 1), (20, 2))) == "", "as far as it went"
+    assert sweep.differ(first, seen((10, 1), (20, 2), (30, 3))) == ""
+    assert "at look 1, after 20 and 20 events" in sweep.differ(first, seen((10, 1), (20, 5)))
+    assert "at look 0, after 10 and 11 events" in sweep.differ(first, seen((11, 1)))
+    assert "at the end" in sweep.differ(first, other_end)
+
+
+def test_a_world_that_ends_its_process_is_an_error_and_not_a_seed_that_is_right() -> None:
+    def dies() -> object:
+        os._exit(3)
+
+    with pytest.raises(ChildProcessError, match="exit code 3"):
+        sweep._in_a_child(dies)
+
+
+def test_a_world_that_cannot_be_told_of_is_an_error() -> None:
+    with pytest.raises(ChildProcessError, match="exit code 1"):
+        sweep._in_a_child(lambda: lambda: None)
