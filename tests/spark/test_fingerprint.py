@@ -55,7 +55,8 @@ def test_long_values_hash_as_the_definition_says_and_not_word_by_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chance = random.Random(2)
-    sizes = [0, 7, fingerprint._LONG - 1, fingerprint._LONG, fingerprint._LONG + 1, 300_005, 3]
+    most = 8 * fingerprint._MOST_WORDS
+    sizes = [0, 7, most - 1, most, most + 1, 2 * most + 5, 3]
     records: list[tuple[bytes | None, bytes | None]] = [
         (chance.randbytes(size), chance.randbytes(n)) for n, size in enumerate(sizes)
     ]
@@ -71,7 +72,27 @@ def test_long_values_hash_as_the_definition_says_and_not_word_by_word(
     monkeypatch.setattr(fingerprint, "_multiplier", counted)
 
     assert of_records(records) == wanted
-    assert max(asked) < fingerprint._LONG // 8, "a word of a long value costs a turn of all"
+    assert set(asked) == {-1}, "a word costs a turn of Python"
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 100, 1 << 18])
+def test_short_and_long_values_beside_each_other_hash_as_the_definition_says(
+    monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
+    """Padded to the longest they would be hundreds of times as large."""
+    monkeypatch.setattr(fingerprint, "_PIECE_BYTES", piece_bytes)
+    chance = random.Random(3)
+    records = [
+        (
+            chance.randbytes(int(1.5 ** chance.randrange(10))),
+            chance.randbytes(int(1.4 ** chance.randrange(28))),
+        )
+        for _ in range(300)
+    ]
+    key = pa.array([None if n % 9 == 0 else k for n, (k, _) in enumerate(records)], pa.binary())
+    value = pa.array([None if n % 11 == 0 else v for n, (_, v) in enumerate(records)], pa.binary())
+
+    assert of_arrow(key, value) == slowly(list(zip(key.to_pylist(), value.to_pylist(), strict=True)))
 
 
 A_RECORD = (b"key", bytes(range(64)))

@@ -6,8 +6,8 @@ A sum does not ask in which order the records come or how they are dealt out to 
 and sums of parts add up. A lost, doubled or changed record changes it. It guards against accidents, not
 against somebody who constructs collisions.
 
-`hash_of_record` is the definition. `of_arrow` computes the same for whole columns, eight bytes of all records
-at a time with numpy; a test holds the two equal.
+`hash_of_record` is the definition. `of_arrow` computes the same for whole columns, as products of matrices of words with
+numpy; a test holds the two equal.
 
 The hash of a record has two lanes of 64 bits. In each, the 8-byte words of a field (little-endian, the last
 padded with zeros) are multiplied by an odd number of their own and added to a seed; that sum, with the
@@ -25,6 +25,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Words = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
@@ -38,8 +39,10 @@ _LANES = (0x0D7ADEC000000001, 0x51DECA5E00000001)
 _FIELD_DISTANCE = 0x6A09E667F3BCC909
 # Records whose words are worked on at once: their state stays in the second-level cache.
 _BLOCK = 8192
-# Bytes of a value from which on its own words are worked on at once, and not those of all records.
-_LONG = 1 << 15
+# Bytes of padded values that are worked on at once, for the same reason.
+_PIECE_BYTES = 1 << 18
+# Words of a value that have their multipliers at the same time.
+_MOST_WORDS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -158,74 +161,71 @@ def _field(column: pa.Array, field: int) -> tuple[Words, Words]:
         return np.full(count, seeds[0]), np.full(count, seeds[1])
     if not (pa.types.is_binary(column.type) or pa.types.is_string(column.type)):
         column = column.cast(pa.binary())
-    _, borders_buffer, data_buffer = column.buffers()
-    borders = np.frombuffer(borders_buffer, np.int32)[column.offset : column.offset + count + 1]
-    first, last = int(borders[0]), int(borders[-1])
+    borders = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + count + 1]
     length = np.diff(borders).astype(np.int64)
     if column.null_count:
         length[column.is_null().to_numpy(zero_copy_only=False)] = -1
     low = (length + 1).view(np.uint64) * np.uint64(_GAMMA)
     high = low + seeds[1]
     low += seeds[0]
-    if last > first:
-        # A copy, so that words can be read with their own alignment and one beyond the end.
-        padded = np.zeros((last - first) // 8 + 2, np.uint64)
-        padded.view(np.uint8)[: last - first] = np.frombuffer(data_buffer, np.uint8)[first:last]
-        begin = borders[:-1].astype(np.int64) - first
-        for row in np.flatnonzero(length > _LONG).tolist():
-            _add_long(padded.view(np.uint8)[begin[row] : begin[row] + length[row]], row, field, low, high)
-        _add_words(padded, begin, np.where(length > _LONG, 0, length), field, low, high)
+    if borders[-1] > borders[0]:
+        # Words do not ask whether bytes are text, and Arrow pads what it takes for text.
+        buffers = column.buffers()
+        texts = pa.Array.from_buffers(pa.string(), count, buffers, offset=column.offset)
+        if column.null_count:
+            texts = pc.fill_null(texts, "")
+        words = _words(texts, np.maximum(length, 0), field)
+        low += words[0]
+        high += words[1]
     return low, high
 
 
-def _add_words(data: Words, begin: Positions, length: Positions, field: int, low: Words, high: Words) -> None:
-    """Adds word number 0 of all records, then number 1, and so on; records that have ended drop out in time."""
-    place: Positions | None = None  # where the records still at work stand in `low` and `high`
-    at = begin >> 3
-    # A word of eight bytes lies in two aligned ones. Shifting by 64 is undefined, hence by 63 and by 1.
-    shift = ((begin & 7) << 3).astype(np.uint64)
-    unshift = np.uint64(63) - shift
-    current = data.take(at, mode="clip")
-    shortest, longest = int(length.min()), int(length.max())
-    word, other = np.empty_like(current), np.empty_like(current)
-    for index in range((longest + 7) // 8):
-        at += 1
-        following = data.take(at, mode="clip")
-        np.right_shift(current, shift, out=word)
-        np.left_shift(following, _ONE, out=other)
-        np.left_shift(other, unshift, out=other)
-        np.bitwise_or(word, other, out=word)
-        current = following
-        if shortest < 8 * (index + 1):
-            np.bitwise_and(word, _FIRST_BYTES.take(length - 8 * index, mode="clip"), out=word)
-        np.multiply(word, np.uint64(_multiplier(0, field, index)), out=other)
-        _add(low, place, other)
-        # Turned by 32 bits, and multiplied.
-        np.right_shift(word, _HALF, out=other)
-        np.left_shift(word, _HALF, out=word)
-        np.bitwise_or(word, other, out=word)
-        np.multiply(word, np.uint64(_multiplier(1, field, index)), out=other)
-        _add(high, place, other)
-        if shortest < 8 * (index + 1):
-            going_on = np.flatnonzero(length > 8 * (index + 1))
-            if 4 * len(going_on) < 3 * len(length):
-                place = going_on if place is None else place[going_on]
-                at, length = at[going_on], length[going_on]
-                shift, unshift, current = shift[going_on], unshift[going_on], current[going_on]
-                word, other = word[going_on], other[going_on]
-                shortest = int(length.min(initial=longest))
+def _words(texts: pa.Array, length: Positions, field: int) -> tuple[Words, Words]:
+    """What the words of each text add to both lanes.
+
+    The texts are padded with zeros, which add nothing, to the length of the longest: then they are a matrix of words, and
+    each lane is its product with the multipliers. Where padding would be most of it, short and long texts have one each.
+    """
+    count, size = len(length), int(length.sum())
+    width = -(-int(length.max(initial=0)) // 8)  # in words
+    low, high = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+    if 8 * width * count > max(2 * (size + 8 * count), _PIECE_BYTES):
+        is_short = length <= size // count
+        for rows in (np.flatnonzero(is_short), np.flatnonzero(~is_short)):
+            low[rows], high[rows] = _words(texts.take(pa.array(rows)), length[rows], field)
+        return low, high
+    if not width:
+        return low, high
+    step = max(1, _PIECE_BYTES // (8 * width))
+    for start in range(0, count, step):
+        padded = pc.ascii_rpad(texts.slice(start, step), width=8 * width, padding="\0")
+        words = np.frombuffer(padded.buffers()[2], np.uint64, len(padded) * width).reshape(len(padded), width)
+        here = slice(start, start + step)
+        for first in range(0, width, _MOST_WORDS):
+            some = words[:, first : first + _MOST_WORDS]
+            one, other = (_multipliers_of(lane, field, first, some.shape[1]) for lane in (0, 1))
+            low[here] += _product(some, one)
+            # The second lane's words are turned by 32 bits: their lower halves go up, their upper halves down.
+            high[here] += _product(some, other) << _HALF
+            high[here] += _product(some >> _HALF, other)
+    return low, high
 
 
-def _add_long(value: npt.NDArray[np.uint8], row: int, field: int, low: Words, high: Words) -> None:
-    """Adds the words of one record, many at a time: in step with others each word would cost as much as thousands do."""
-    words_at_once = 1 << 15
-    for first in range(0, (len(value) + 7) // 8, words_at_once):
-        piece = value[8 * first : 8 * (first + words_at_once)]
-        words = np.zeros((len(piece) + 7) // 8, np.uint64)
-        words.view(np.uint8)[: len(piece)] = piece
-        for lane, total in ((0, low), (1, high)):
-            turned = words if lane == 0 else words >> _HALF | words << _HALF
-            total[row : row + 1] += (turned * _multipliers(lane, field, first, len(words))).sum()
+def _product(words: Words, multipliers: Words) -> Words:
+    """Of each row's words, modulo 2**64."""
+    found: Words = np.einsum("ij,j->i", words, multipliers)
+    return found
+
+
+def _multipliers_of(lane: int, field: int, first: int, count: int) -> Words:
+    if first:
+        return _multipliers(lane, field, first, count)
+    return _first_multipliers(lane, field, 1 << (count - 1).bit_length())[:count]
+
+
+@lru_cache(maxsize=64)
+def _first_multipliers(lane: int, field: int, count: int) -> Words:
+    return _multipliers(lane, field, 0, count)
 
 
 def _multipliers(lane: int, field: int, first: int, count: int) -> Words:
@@ -235,16 +235,7 @@ def _multipliers(lane: int, field: int, first: int, count: int) -> Words:
     return _mix_all(seed + places * np.uint64(_GAMMA)) | _ONE
 
 
-def _add(lane: Words, place: Positions | None, part: Words) -> None:
-    if place is None:
-        np.add(lane, part, out=lane)
-    else:
-        lane[place] += part
-
-
 _ONE, _HALF = np.uint64(1), np.uint64(32)
-# Entry n keeps the first n bytes of a little-endian word.
-_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
 
 
 @lru_cache(maxsize=1 << 16)
