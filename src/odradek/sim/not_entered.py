@@ -89,7 +89,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/coordinator_shards.py CoordinatorShards._encoded",
         "broker/coordinator_shards.py CoordinatorShards._refused",
         "broker/coordinator_shards.py CoordinatorShards._append_timeout_ms",
-        "broker/leader_log.py CommitWaiter.*",
         "server/connection.py ConnectionHost.*",
     ),
     "asked by tests, tools and who prints; no request comes to it": (
@@ -273,9 +272,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "a fence stops every controller but the newest before its version of a node is compared": (
         "server/controller_writes.py _current_value",
-    ),
-    "coordinators append and read in their shards; the only other organ that does is one of tests/broker/test_organs.py": (
-        "broker/leader_log.py *",
     ),
     "members of a world's group commit and leave; nobody deletes groups or offsets": (
         "broker/coordinator_calls.py ask_each.<locals>.made",
