@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.removals import Removal, life
+from odradek.sim.checkers.removals import Removal, by_life, life
 
 NO_GENERATION = 1 << 31  # a commit that names none is fenced by none
 
@@ -109,17 +109,9 @@ def check_groups(
 
 
 def _lives(history: GroupHistory, removals: Sequence[Removal]) -> list[GroupHistory]:
-    """What was under way while the group was removed is in none of them."""
-    lives = [GroupHistory() for _ in range(len(removals) + 1)]
-    for event in history.events:
-        at = life(removals, event.asked_s, event.told_s)
-        if at is not None:
-            lives[at].events.append(event)
-    for one in history.handed_out:
-        at = life(removals, one.asked_s, one.told_s)
-        if at is not None:
-            lives[at].handed_out.append(one)
-    return lives
+    events = by_life(removals, history.events, lambda event: (event.asked_s, event.told_s))
+    handed_out = by_life(removals, history.handed_out, lambda one: (one.asked_s, one.told_s))
+    return [GroupHistory(*one) for one in zip(events, handed_out, strict=True)]
 
 
 def _of_former_lives(history: GroupHistory, removals: Sequence[Removal]) -> Iterator[Anomaly]:

@@ -5,12 +5,14 @@ compared between generations is compared within one such life of the group.
 A coordinator without memory that begins anew writes no tombstone, and is judged as before. Whether the group was empty is not asked.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Value
 from odradek.sim.checkers.replicas import ClusterView, PartitionView
+
+T = TypeVar("T")
 
 
 class Removal(NamedTuple):
@@ -25,6 +27,18 @@ def life(removals: Sequence[Removal], asked_s: float, told_s: float) -> int | No
     before = sum(removal.seen_s <= asked_s for removal in removals)
     is_whole = before == len(removals) or told_s <= removals[before].after_s
     return before if is_whole else None
+
+
+def by_life(
+    removals: Sequence[Removal], items: Iterable[T], span: Callable[[T], tuple[float, float]]
+) -> list[list[T]]:
+    """A list for each life of the group. `span`: when an item was asked and told. What was under way at a removal is in none."""
+    lives: list[list[T]] = [[] for _ in range(len(removals) + 1)]
+    for item in items:
+        at = life(removals, *span(item))
+        if at is not None:
+            lives[at].append(item)
+    return lives
 
 
 class Removals:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.removals import Removal, life
+from odradek.sim.checkers.removals import Removal, by_life, life
 
 # Topic id and number.
 Shared = tuple[Any, int]
@@ -73,17 +73,10 @@ def check_sharing(
 
 
 def _lives(history: SharingHistory, removals: Sequence[Removal]) -> list[SharingHistory]:
-    """What was under way while the group was removed is in none of them. Who owns what goes on through all."""
-    lives = [SharingHistory() for _ in range(len(removals) + 1)]
-    for one in history.told:
-        at = life(removals, one.asked_s, one.told_s)
-        if at is not None:
-            lives[at].told.append(one)
-    for taken in history.taken:
-        at = life(removals, taken.asked_s, taken.asked_s)
-        if at is not None:
-            lives[at].taken.append(taken)
-    return lives
+    """Who owns what goes on through all."""
+    told = by_life(removals, history.told, lambda one: (one.asked_s, one.told_s))
+    taken = by_life(removals, history.taken, lambda one: (one.asked_s, one.asked_s))
+    return [SharingHistory(told=of, taken=commits) for of, commits in zip(told, taken, strict=True)]
 
 
 def _of_former_lives(history: SharingHistory, removals: Sequence[Removal]) -> Iterator[Anomaly]:
