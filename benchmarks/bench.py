@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks import calibration, clusters, groups, latencies, librdkafka, measures, transactions
 from benchmarks.figures import Cell, Row, number, table
@@ -424,17 +425,24 @@ def write(report: str, path: Path, marks: tuple[str, str] = (BEGIN, END)) -> Non
     path.write_text(f"{before}{first}\n{report}\n{last}{after}", encoding="utf-8")
 
 
-def main() -> None:
-    options = arguments()
-    bench = Bench(options)
+class Reporting(Protocol):
+    """A bench: its rows are reported even where it is stopped half way."""
+
+    options: argparse.Namespace
+
+    def run(self) -> None: ...
+    def report(self) -> str: ...
+
+
+def run_and_report(bench: Reporting, marks: tuple[str, str] = (BEGIN, END)) -> None:
     try:
         bench.run()
     finally:
         report = bench.report()
         print(report)
-    if options.write:
-        write(report, ROOT / "docs" / "benchmarks.md")
+    if bench.options.write:
+        write(report, ROOT / "docs" / "benchmarks.md", marks)
 
 
 if __name__ == "__main__":
-    main()
+    run_and_report(Bench(arguments()))

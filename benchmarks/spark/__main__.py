@@ -18,7 +18,7 @@ import platform
 import tempfile
 from pathlib import Path
 
-from benchmarks.bench import CACHE, ROOT, machine, say, write
+from benchmarks.bench import CACHE, machine, run_and_report, say
 from benchmarks.clusters import Odradek, running
 from benchmarks.figures import Figure, Row, number, table
 from benchmarks.spark.jars import CONNECTOR, DELTA, NoJars, fetched
@@ -164,17 +164,5 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
-    options = arguments()
-    bench = Bench(options)
-    try:
-        bench.run()
-    finally:
-        report = bench.report()
-        print(report)
-    if options.write:
-        write(report, ROOT / "docs" / "benchmarks.md", MARKS)
-
-
 if __name__ == "__main__":
-    main()
+    run_and_report(Bench(arguments()), MARKS)

@@ -220,7 +220,19 @@ def test_a_new_topic_is_asked_for_until_whoever_answers_has_heard_of_it(
     with pytest.raises(ProtocolError, match="topic orders: UNKNOWN_TOPIC_OR_PARTITION"):
         client.topic("orders")
     unheard.append(nothing)
-    assert client.topic("orders", is_new=True).partitions[0].leader == 1 and not unheard
+    assert client.topic("orders", is_known=True).partitions[0].leader == 1 and not unheard
+
+
+def test_a_new_topic_is_asked_for_until_every_partition_has_a_leader(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    unled = broker.metadata()
+    unled.topics[0].partitions[0].leader_id = -1
+    answers = [unled]
+    broker.answer(MetadataRequest, lambda request, version: answers.pop() if answers else broker.metadata())
+    assert client.topic("orders").partitions[0].leader == -1
+    answers.append(unled)
+    assert client.topic("orders", is_new=True).partitions[0].leader == 1 and not answers
 
 
 def test_an_answer_cut_short_is_a_lost_connection(broker: ScriptedBroker, client: SyncClient) -> None:

@@ -220,21 +220,28 @@ class SyncClient:
         self._topics.update(found)
         return ClusterView(answer.cluster_id, answer.controller_id, brokers, found, errors)
 
-    def topic(self, name: str, *, timeout_s: float | None = None, is_new: bool = False) -> TopicView:
+    def topic(
+        self, name: str, *, timeout_s: float | None = None, is_known: bool = False, is_new: bool = False
+    ) -> TopicView:
         """The topic as it is now; ProtocolError(UNKNOWN_TOPIC_OR_PARTITION) names it when there is none.
 
-        A broker that has just started is given until the deadline; so is, with `is_new`, one that has not heard yet of what
-        the controller has just made.
+        A broker that has just started is given until the deadline. With `is_known` the controller has said that the topic is
+        there, so a broker that has not heard of it is waited for too; with `is_new`, which includes this, every leader as well.
         """
 
         def ask() -> TopicView:
             view = self.cluster([name])
-            if name not in view.topics:
+            topic = view.topics.get(name)
+            if topic is None:
                 raise answered(view.errors.get(name, _UNKNOWN), f"topic {name}")
-            return view.topics[name]
+            if is_new and any(
+                partition.leader not in view.brokers for partition in topic.partitions.values()
+            ):
+                raise answered(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}")
+            return topic
 
         give_up = [ErrorCode.INVALID_TOPIC_EXCEPTION]
-        if not is_new:
+        if not (is_known or is_new):
             give_up.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self.retrying(ask, timeout_s=timeout_s, give_up=give_up)
 

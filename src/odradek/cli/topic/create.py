@@ -1,7 +1,6 @@
 """`odradek topic create NAME`: answers when every partition has a leader."""
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,10 +10,6 @@ from odradek.cli.outcomes import outcome, print_outcomes
 from odradek.cli.output import bootstrap_option, fail, json_option
 from odradek.model.counted import counted
 from odradek.model.ids import INT32_MAX
-
-if TYPE_CHECKING:
-    from odradek.client.sync import SyncClient, TopicView
-
 
 INT16_MAX = 2**15 - 1  # as wide as a replication factor is on the wire
 
@@ -95,7 +90,7 @@ def create(
                 fail(f"{name}: {why}")
             print_outcomes([outcome(name, done=False, error=why)], exit_code=1)
             sys.exit(1)
-        found = client.retrying(lambda: _known(client, name, is_new=not existed), timeout_s=10)
+        found = client.topic(name, timeout_s=10, is_known=True, is_new=not existed)
     if as_json:
         leaders = {str(index): view.leader for index, view in found.partitions.items()}
         print_outcomes([outcome(name, done=not existed, leaders=leaders)], exit_code=0)
@@ -111,20 +106,6 @@ def _hint(why: str, name: str) -> str:
     if "marked for deletion" in why:
         return f"; its name is free when it is gone: odradek why {name}"
     return "; --if-not-exists accepts it"
-
-
-def _known(client: "SyncClient", name: str, *, is_new: bool) -> "TopicView":
-    """A new one with its leaders. Whoever answers may hear of a new topic after the controller has answered."""
-    from odradek.client.sync import answered
-    from odradek.model.error_codes import ErrorCode
-
-    view = client.cluster([name])
-    topic = view.topics.get(name)
-    if topic is None:
-        raise answered(view.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), f"topic {name}")
-    if is_new and any(p.leader not in view.brokers for p in topic.partitions.values()):
-        raise answered(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}")
-    return topic
 
 
 def parse_assignment(text: str | None) -> list[list[int]]:
