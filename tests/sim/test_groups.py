@@ -1,7 +1,5 @@
 """A group of consumers in simulated worlds: what is wrong on purpose is named, and a group outlives its coordinator."""
 
-from dataclasses import replace
-
 import pytest
 
 from odradek.model.error_codes import ErrorCode
@@ -17,9 +15,10 @@ from odradek.sim.checkers.groups import (
 )
 from odradek.sim.checkers.removals import Removal
 from odradek.sim.group_member import GroupMember
-from odradek.sim.plan import GROUP_KINDS, Fault, _of_groups, draw
+from odradek.sim.plan import GROUP_KINDS, Fault, _of_groups
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World
+from tests.sim.plans import three_brokers
 
 T, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -161,23 +160,9 @@ def test_a_group_outlives_its_members_and_its_coordinator(kind: str, monkeypatch
     def observe(world: World) -> None:
         told[:] = world.clients.group_history.events
 
-    plan = replace(
-        draw(1),
-        brokers=3,
+    plan = three_brokers(
         partitions=3,
-        replication_factor=3,
-        min_insync_replicas=2,
-        duration_s=15.0,
-        flushes=False,
-        topic_count=1,
-        states={},
-        ledger={},
-        has_static_members=False,
-        first_level=2,
         has_group=True,
-        has_sharers=False,
-        has_transactions=False,
-        store_notices_death=True,
         settings=_of_groups(3, 2),
         faults=tuple(Fault(3.5 * n, kind, 0.0, 0.5, lasts_s) for n in range(1, 4)),
     )

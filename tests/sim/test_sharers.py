@@ -1,14 +1,13 @@
 """A group of KIP-848 in simulated worlds: what is wrong on purpose is named, and the group outlives its coordinator."""
 
-from dataclasses import replace
-
 import pytest
 
 from odradek.sim.checkers.removals import Removal
 from odradek.sim.checkers.sharers import Held, SharingHistory, Taken, Told, check_sharing
-from odradek.sim.plan import GROUP_KINDS, Fault, _of_sharers, draw
+from odradek.sim.plan import GROUP_KINDS, Fault, _of_sharers
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World
+from tests.sim.plans import three_brokers
 
 P, Q = ("id", 0), ("id", 1)
 
@@ -89,23 +88,9 @@ def test_a_group_outlives_its_members_and_its_coordinator(kind: str) -> None:
         nonlocal history
         history = world.clients.sharing_history
 
-    plan = replace(
-        draw(1),
-        brokers=3,
+    plan = three_brokers(
         partitions=3,
-        replication_factor=3,
-        min_insync_replicas=2,
-        duration_s=15.0,
-        flushes=False,
-        topic_count=1,
-        states={},
-        ledger={},
-        has_static_members=False,
-        first_level=2,
-        has_group=False,
         has_sharers=True,
-        has_transactions=False,
-        store_notices_death=True,
         settings=_of_sharers(3, 2),
         faults=tuple(Fault(3.5 * n, kind, 0.0, 0.5, lasts_s) for n in range(1, 4)),
     )

@@ -1,8 +1,6 @@
 """Transactions in simulated worlds: what is wrong on purpose is named, and transactions outlive whoever makes, coordinates and
 stores them."""
 
-from dataclasses import replace
-
 import pytest
 
 from odradek.model.ids import TopicPartition
@@ -27,6 +25,7 @@ from odradek.sim.ledger_workload import OWNERS
 from odradek.sim.plan import LEDGER_OWNERS, TRANSACTION_KINDS, Fault, Plan, _of_transactions, draw
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World
+from tests.sim.plans import three_brokers
 
 T, OTHER = TopicPartition("ledger", 0), TopicPartition("ledger", 1)
 Records = dict[TopicPartition, tuple[bytes, ...]]
@@ -129,25 +128,11 @@ def test_logs_hold_one_decision_of_each_transaction_and_nothing_behind_a_fence()
 
 
 def plan_with(*faults: Fault, bumping_owners: int = 0) -> Plan:
-    return replace(
-        draw(1),
-        brokers=3,
+    return three_brokers(
         partitions=1,
-        replication_factor=3,
-        min_insync_replicas=2,
         acks=-1,
-        duration_s=15.0,
-        flushes=False,
-        topic_count=1,
-        states={},
-        ledger={},
-        has_static_members=False,
-        first_level=2,
-        has_group=False,
-        has_sharers=False,
         has_transactions=True,
         bumping_owners=bumping_owners,
-        store_notices_death=True,
         settings=_of_transactions(3, 2),
         faults=faults,
     )

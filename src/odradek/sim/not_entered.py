@@ -127,6 +127,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/environment.py Environment.*",
         "server/collector.py resting",
         "server/descriptors.py take_all",
+        "server/descriptors.py _enlarge_table",
         "server/descriptors.py keep_spare",
         "server/listener.py _lengthen_queue",
         "server/exit_codes.py *",

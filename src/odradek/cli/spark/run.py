@@ -5,13 +5,14 @@ from pathlib import Path
 import click
 
 from odradek.cli.output import json_option
+from odradek.cli.spark.job_options import explain_option
 from odradek.cli.spark.running import explain_or_run
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--once", "is_once", is_flag=True, help="Stop when all that is there now is in.")
-@click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
+@explain_option
 @json_option
 def run(file: Path, is_once: bool, is_explained: bool, as_json: bool) -> None:
     """The jobs of a TOML file: [[tables]] and [[transform]], with the options of `odradek spark tables` and `transform` as keys."""

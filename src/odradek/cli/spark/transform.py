@@ -6,12 +6,19 @@ import click
 
 from odradek.cli.output import bootstrap_option, json_option
 from odradek.cli.spark.formats import value_format_options
+from odradek.cli.spark.job_options import (
+    batch_options,
+    error_options,
+    explain_option,
+    schema_option,
+    topic_option,
+)
 from odradek.cli.spark.running import explain_or_run
 from odradek.cli.spark.session import session_options
 
 
 @click.command()
-@click.option("--topic", required=True, metavar="NAME,...", help="One topic, or several separated by commas.")
+@topic_option
 @click.option("--to", required=True, metavar="NAME", help="The topic that is written.")
 @click.option(
     "--directory",
@@ -32,41 +39,18 @@ from odradek.cli.spark.session import session_options
     show_default=True,
     help="string, json, avro, protobuf: SQL finds columns, and values that do not fit are dead letters.",
 )
-@click.option(
-    "--schema", default="", metavar="COLUMNS", help='As "id BIGINT, name STRING"; else learnt from the topic.'
-)
+@schema_option
 @value_format_options
-@click.option(
-    "--on-error",
-    default="dlq",
-    show_default=True,
-    help="A value that does not fit: dlq keeps it aside, skip, pause stops; or by kind, as value=dlq,schema=pause.",
-)
-@click.option(
-    "--max-dead-letters",
-    default="",
-    metavar="N|N%",
-    help="More in a batch stop the job before any of it is in the topic.",
-)
+@error_options
 @click.option(
     "--compression",
     default="zstd",
     show_default=True,
     help="Of what is written: none, gzip, snappy, lz4, zstd.",
 )
-@click.option("--trigger", default="10s", show_default=True, help="How often a batch is begun.")
-@click.option("--once", "is_once", is_flag=True, help="Stop when all that is there now is in.")
-@click.option("--starting-offsets", default="earliest", show_default=True, help="earliest, latest, or JSON.")
-@click.option(
-    "--max-offsets-per-trigger", type=click.IntRange(min=1), help="At most so many records a batch."
-)
-@click.option("--allow-data-loss", is_flag=True, help="Go on where records are gone, and count them.")
-@click.option("--app-id", default="", help="Name of this writer; else by its topics.")
-@click.option(
-    "--commit-group", default="", metavar="GROUP", help="A consumer group that shows where the job stands."
-)
+@batch_options
 @session_options
-@click.option("--explain", "is_explained", is_flag=True, help="Say what would happen, and start nothing.")
+@explain_option
 @bootstrap_option
 @json_option
 def transform(
@@ -76,16 +60,8 @@ def transform(
     sql: str,
     form: str,
     schema: str,
-    on_error: str,
-    max_dead_letters: str,
     compression: str,
-    trigger: str,
-    is_once: bool,
-    starting_offsets: str,
-    max_offsets_per_trigger: int | None,
     allow_data_loss: bool,
-    app_id: str,
-    commit_group: str,
     is_explained: bool,
     bootstrap: str,
     as_json: bool,
@@ -109,16 +85,8 @@ def transform(
         format=form,
         schema=schema,
         **others,
-        on_error=on_error,
-        max_dead_letters=max_dead_letters,
         compression=compression,
-        trigger=trigger,
-        is_once=is_once,
-        starting_offsets=starting_offsets,
-        max_offsets_per_trigger=max_offsets_per_trigger,
         fails_on_data_loss=not allow_data_loss,
-        app_id=app_id,
-        commit_group=commit_group,
     )
     plans = [planned(job)]
     explain_or_run(plans, is_explained=is_explained, as_json=as_json)
