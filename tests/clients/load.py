@@ -53,12 +53,18 @@ class Load:
         if self.error is not None:
             raise self.error
         retrying(lambda: self._producer.flush(1.0) == 0, "every record is answered")
+        self._close()
 
     def abandon(self) -> None:
         """The test has failed: nobody waits for what is on its way."""
         self._stop.set()
         self._thread.join()
         self._producer.purge()
+        self._close()
+
+    def _close(self) -> None:
+        """It refers to us as we to it, and would look for its brokers until somebody collects both."""
+        del self._producer
 
     def check(self) -> None:
         """AssertionError when it has ended by itself: nothing will be acknowledged any more, however well the cluster is."""

@@ -18,6 +18,8 @@ from tests.support import eventually
 pytestmark = pytest.mark.process
 
 PARTITIONS = 6
+# Long enough for a member to leave before it has joined.
+SETTINGS = {"group.initial.rebalance.delay.ms": "1000"}
 
 
 # ------------------------------------------------------------------------- transactions without a record
