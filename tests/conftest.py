@@ -1,6 +1,8 @@
 """Markers every room may use, the same examples in every run, and how brokers start."""
 
 import gc
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,11 @@ LONGEST_FILES = (
     "examples/test_wheel.py",
 )
 
+# Logs, stores and tables of tests are many small files, made and flushed and gone again within moments: on a disk that is a
+# third of the processor time, and most of the waiting. PYTEST_DEBUG_TEMPROOT, pytest's own variable, names another place.
+MEMORY = Path("/dev/shm")
+ENOUGH_BYTES = 4 << 30
+
 # A test that draws its examples anew each time fails by chance, in a run that has nothing to do with it; and one that
 # looks at how long drawing took fails where the machine was busy. `settings(...)` of a test adds to these.
 settings.register_profile(
@@ -52,10 +59,20 @@ settings.load_profile("tests")
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(50_000, 50, 100)  # as a broker's process has them: a test makes much, and keeps little
+    if "PYTEST_DEBUG_TEMPROOT" not in os.environ and has_room(MEMORY):
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
     BrokerProcess._spawned = forked_brokers.launch  # type: ignore[method-assign,assignment]
     config.addinivalue_line(
         "markers",
         "behaviour(*rows): ticks off these numbered behaviours; docs/behaviours.md is written from it",
+    )
+
+
+def has_room(directory: Path) -> bool:
+    return (
+        directory.is_dir()
+        and os.access(directory, os.W_OK)
+        and shutil.disk_usage(directory).free >= ENOUGH_BYTES
     )
 
 
