@@ -1,5 +1,7 @@
 """Topics into a topic through Spark: batch, stream, the job, and what verify says of it."""
 
+import json
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -346,8 +348,12 @@ def test_sql_finds_the_fields_of_values_and_a_query_that_reads_twice_has_each_le
 class Context:
     """Of a task."""
 
+    stage = 0
     partition = 0
     run = "a"
+
+    def stageId(self) -> int:
+        return self.stage
 
     def partitionId(self) -> int:
         return self.partition
@@ -420,6 +426,74 @@ def test_a_batch_that_comes_again_in_other_tasks_has_each_letter_once(
     assert [letter.offset for letter in dead_letters(str(tmp_path))] == [1, 3]
     assert not list((tmp_path / "_odradek" / "decoded").iterdir())
     assert len(list((tmp_path / "_odradek" / "dead_letters").glob("*.parquet"))) == 1
+
+
+def test_of_a_query_that_reads_twice_each_letter_is_there_once_whatever_ends_the_two_readings_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark asks for the end of the topics once for each reading: the second finds more, which the first reads in the next batch."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding
+    from odradek.spark.shape import Shape
+    from tests.spark.test_evolution import records as of_values
+
+    context = Context()
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+    decode = decoding.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    values = of_values(*[b"none"] * 6)
+    ends = {4: (2, 3), 5: (5, 5), 6: (6, 6)}  # of the readings, by batch
+    before = (0, 0)
+    counts = []
+    for batch, (first, second) in ends.items():
+        lines = [json.dumps({"orders": {"offsets": {"0": end}}}) for end in (first, second)]
+        (offsets / str(batch)).write_text("\n".join(["v1", "{}", *lines]), encoding="utf-8")
+        monkeypatch.setattr(decoding, "current_batch_id", lambda batch=batch: batch)
+        for context.stage, (begin, end) in enumerate(zip(before, (first, second), strict=True)):
+            list(decode(iter([values.slice(begin, end - begin)])))
+        before = (first, second)
+        for _ in range(2):  # it comes again
+            counts.append(
+                decoding.commit_letters(
+                    str(tmp_path), "app", batch, "3", run_id="a", checkpoint=str(tmp_path / "checkpoint")
+                )
+            )
+
+    assert [letter.offset for letter in dead_letters(str(tmp_path))] == [0, 1, 2, 3, 4, 5]
+    assert counts[::2] == [2, 3, 1]
+    decoding.forget(str(tmp_path), "app", 6)
+    letters = tmp_path / "_odradek" / "dead_letters"
+    assert len(list(letters.glob("*.parquet"))) == 3, "what is in no commit is gone"
+
+
+def test_a_task_ends_though_another_driver_has_committed_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding
+    from odradek.spark.shape import Shape
+    from tests.spark.test_evolution import records as of_values
+
+    monkeypatch.setattr(TaskContext, "get", Context)
+    decode = decoding.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")
+    replace, taken = os.replace, []
+
+    def replaced(source: Any, target: Any) -> None:
+        if not taken:
+            taken.append(True)
+            decoding.forget(str(tmp_path), "app", 4)
+        replace(source, target)
+
+    monkeypatch.setattr(decoding.os, "replace", replaced)
+
+    list(decode(iter([of_values(b"none")])))
+
+    assert taken and decoding.commit_letters(str(tmp_path), "app", 4, "", run_id="a") == 1
 
 
 def test_a_batch_of_which_nothing_can_be_read_is_told_of(

@@ -15,6 +15,7 @@ from typing import Any
 from odradek.model.errors import ConfigurationError
 
 _HEAD = 2  # lines before those of the sources
+Ranges = dict[tuple[str, int], tuple[int, int]]
 
 
 def starting_offsets(directory: str, topics: Collection[str]) -> str:
@@ -44,6 +45,34 @@ def starting_offsets(directory: str, topics: Collection[str]) -> str:
             f"--from-checkpoint {directory}: that query reads {', '.join(sorted(found))}, not {missing[0]}"
         )
     return json.dumps({topic: found[topic] for topic in sorted(topics)}, sort_keys=True)
+
+
+def ranges_of_batch(directory: str, batch_id: int) -> list[Ranges]:
+    """What a batch reads, by its own word, of each source of the query: {(topic, partition): (first offset, end)}.
+
+    The first batch begins wherever its sources found the topics to begin: that is taken for 0.
+    """
+    ends, begins = _ends_of(Path(directory), batch_id), _ends_of(Path(directory), batch_id - 1)
+    begins += [{}] * (len(ends) - len(begins))
+    return [
+        {place: (begin.get(place, 0), offset) for place, offset in end.items()}
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+
+
+def _ends_of(directory: Path, batch_id: int) -> list[dict[tuple[str, int], int]]:
+    try:
+        lines = (directory / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    return [
+        {
+            (topic, int(partition)): offset
+            for topic, offsets in _of_connector(line).items()
+            for partition, offset in offsets.items()
+        }
+        for line in lines[_HEAD:]
+    ]
 
 
 def _last_done(directory: Path) -> int:

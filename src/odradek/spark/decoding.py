@@ -2,9 +2,11 @@
 
 Rows go on to SQL, or the records as they are where there is none; letters must not. A task leaves these aside and says so:
 
-    DIRECTORY/_odradek/decoded/PREFIX-BATCH/RUN/PARTITION.json     what task PARTITION of the batch read, and its file of letters
+    DIRECTORY/_odradek/decoded/PREFIX-BATCH/RUN/STAGE-TASK.json     what a task of the batch read, and its files of letters
 
-A task that runs again replaces what it said. A run of the query that is killed leaves what its tasks said; the next one may deal
+A task that runs again replaces what it said. SQL that names the records twice reads them twice, and Spark asks anew for the end
+of the topics for each time: what one has in this batch the other may have in the next. So the letters of a batch are those of
+the range that its first reading has, each offset once. A run of the query that is killed leaves what its tasks said; the next one may deal
 the same offsets out to other tasks, so it counts its own alone. The driver commits the letters of a batch in one step, before the batch itself, so a
 batch that is in the topic has its letters (`odradek.spark.topic_sink`).
 """
@@ -14,13 +16,16 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
+from odradek.spark.checkpoints import Ranges, ranges_of_batch
 from odradek.spark.evolution import Evolve
 from odradek.spark.micro_batch import current_batch_id, current_run_id
 from odradek.spark.on_error import Most
@@ -66,26 +71,24 @@ class Decoding:
             letters.discard()
             raise
         told = {"read": sorted(read.items()), "records": records, "refused": refused, "letters": files}
-        directory = _directory(self._directory, self._app_id, batch_id) / current_run_id()
-        directory.mkdir(parents=True, exist_ok=True)
-        new = directory / uuid.uuid4().hex
-        new.write_text(json.dumps(told), encoding="utf-8")
-        os.replace(new, directory / f"{context.partitionId()}.json")
+        file = f"{context.stageId()}-{context.partitionId()}.json"
+        _leave(_directory(self._directory, self._app_id, batch_id) / current_run_id() / file, told)
 
 
-def commit_letters(directory: str, app_id: str, batch_id: int, most: str, *, run_id: str) -> int:
+def commit_letters(
+    directory: str, app_id: str, batch_id: int, most: str, *, run_id: str, checkpoint: str = ""
+) -> int:
     """How many letters the batch has, as tasks of this run of the query said; TooManyLetters where that is more than
-    allowed, and nothing is committed then."""
-    told: dict[str, dict[str, Any]] = {}
-    for file in sorted((_directory(directory, app_id, batch_id) / run_id).glob("*.json")):
-        one = json.loads(file.read_text(encoding="utf-8"))
-        # A query that names the records twice reads them twice, range by range.
-        told.setdefault(json.dumps(one["read"]), one)
+    allowed, and nothing is committed then. `checkpoint` tells how often the query reads the records, and from where to where."""
+    told = list(_told(_directory(directory, app_id, batch_id) / run_id))
+    once = _disjoint(told)
     if most:
-        Most.of(most).check(
-            sum(one["refused"] for one in told.values()), sum(one["records"] for one in told.values())
-        )
-    files = [TableFile.from_json(file) for one in told.values() for file in one["letters"]]
+        Most.of(most).check(sum(one["refused"] for one in once), sum(one["records"] for one in once))
+    ranges = ranges_of_batch(checkpoint, batch_id) if checkpoint else []
+    if len(ranges) < 2:
+        files = [TableFile.from_json(file) for one in once for file in one["letters"]]
+    else:
+        files = _each_once(directory, app_id, batch_id, told, ranges[0])
     if files:
         tables.commit(
             dead_letters_of(directory),
@@ -97,6 +100,81 @@ def commit_letters(directory: str, app_id: str, batch_id: int, most: str, *, run
             evolve=Evolve(adds=True),
         )
     return sum(file.records for file in files)
+
+
+def _told(directory: Path) -> Iterator[dict[str, Any]]:
+    for file in sorted(directory.glob("*.json")):
+        # What is gone another driver has taken away, to whom the batch belongs by now.
+        with suppress(FileNotFoundError):
+            yield json.loads(file.read_text(encoding="utf-8"))
+
+
+def _disjoint(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that read most, and none that read again what one of these did."""
+    found: list[dict[str, Any]] = []
+    covered: dict[str, list[tuple[int, int]]] = {}
+    for one in sorted(told, key=lambda one: -int(one["records"])):
+        if any(
+            first <= end and begin <= last
+            for partition, (first, last) in one["read"]
+            for begin, end in covered.get(partition, ())
+        ):
+            continue
+        found.append(one)
+        for partition, (first, last) in one["read"]:
+            covered.setdefault(partition, []).append((first, last))
+    return found
+
+
+def _each_once(
+    directory: str, app_id: str, batch_id: int, told: list[dict[str, Any]], ranges: Ranges
+) -> list[TableFile]:
+    """Files with the letters that are within the ranges, written anew: those of tasks that read the same hold some of them twice."""
+    table = dead_letters_of(directory)
+    files = [TableFile.from_json(file) for one in told for file in one["letters"]]
+    writer = TableFiles(table, app_id, batch_id, Layout())
+    seen: set[tuple[str, int, int]] = set()
+    try:
+        for file in files:
+            with pq.ParquetFile(Path(table) / file.name) as source:
+                for rows in source.iter_batches():
+                    writer.write(rows.filter(pa.array(list(_are_new(rows, ranges, seen)), pa.bool_())))
+        return writer.close()
+    except FileNotFoundError:
+        writer.discard()
+        opened = tables.open_table(table)
+        done = None if opened is None else opened.transaction_version(app_id)
+        if done is None or done < batch_id:
+            raise
+        return []  # another driver has committed them
+    except BaseException:
+        writer.discard()
+        raise
+    finally:
+        tables.abort(table, app_id=app_id, batch_id=batch_id, files=files)
+
+
+def _are_new(rows: pa.RecordBatch, ranges: Ranges, seen: set[tuple[str, int, int]]) -> Iterator[bool]:
+    for row in rows.select(["topic", "partition", "offset"]).to_pylist():
+        place = (row["topic"], row["partition"], row["offset"])
+        begin, end = ranges.get(place[:2], (0, 0))
+        is_new = begin <= place[2] < end and place not in seen
+        seen.add(place)
+        yield is_new
+
+
+def _leave(file: Path, told: dict[str, Any]) -> None:
+    while True:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = file.with_name(uuid.uuid4().hex)
+        try:
+            new.write_text(json.dumps(told), encoding="utf-8")
+            os.replace(new, file)
+            return
+        except (
+            FileNotFoundError
+        ):  # another driver, to whom the batch belongs by now, took the directory away in between
+            continue
 
 
 def letters_in(directory: str, app_id: str, batch_id: int) -> int:

@@ -96,17 +96,18 @@ def _show(
     path: str, target: Path, app_id: str, batch_id: int, files: Sequence[TableFile], note: dict[str, Any]
 ) -> bool:
     ready = Path(path) / OWN_DIRECTORY / "ready" / f"{_short(app_id)}-{batch_id:010d}-{uuid.uuid4().hex}"
-    ready.mkdir(parents=True)
-    for file in files:
-        (ready / file.name).parent.mkdir(parents=True, exist_ok=True)
-        os.rename(Path(staged(path)) / file.name, ready / file.name)
-    (ready / NOTE).write_text(json.dumps(note), encoding="utf-8")
     try:
+        ready.mkdir(parents=True)
+        for file in files:
+            (ready / file.name).parent.mkdir(parents=True, exist_ok=True)
+            os.rename(Path(staged(path)) / file.name, ready / file.name)
+        (ready / NOTE).write_text(json.dumps(note), encoding="utf-8")
         os.rename(ready, target)
     except OSError:
+        # Another driver of the same batch was faster, and takes away what is left of it at any of these steps.
         if not target.exists():
             raise
-        return False  # another driver of the same batch was faster
+        return False
     return True
 
 

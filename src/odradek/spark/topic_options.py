@@ -45,6 +45,7 @@ class TopicOptions(NamedTuple):
     kill_switch: KillSwitch = KillSwitch()
     is_decoded: bool = False  # values were decoded on the way, and tasks have left letters aside
     most_letters: str = ""
+    checkpoint: str = ""  # of the query; "" of a batch write
 
     @property
     def transactional_id(self) -> str:
@@ -83,6 +84,7 @@ def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOp
         kill_switch=KillSwitch.from_text(options.text("killSwitch")),
         is_decoded=options.text("decoded") == "true",
         most_letters=options.text("maxDeadLetters") or "",
+        checkpoint=_checkpoint(options),
     )
 
 
@@ -91,13 +93,17 @@ def _directory(options: OptionReader, *, is_stream: bool) -> str:
         return os.path.abspath(given)
     if not is_stream:
         return _of_this_user()
-    checkpoint = (options.text("checkpointLocation") or "").removeprefix("file:")
+    checkpoint = _checkpoint(options)
     if not checkpoint or ":" in checkpoint.partition("/")[0]:
         raise ConfigurationError(
             "the option directory is missing: where tasks leave what the driver sends, shared by both "
             "(with a checkpointLocation on a file system that is mounted it stands below that)"
         )
     return os.path.abspath(Path(checkpoint) / "odradek-sink")
+
+
+def _checkpoint(options: OptionReader) -> str:
+    return (options.text("checkpointLocation") or "").removeprefix("file:")
 
 
 def _of_this_user() -> str:

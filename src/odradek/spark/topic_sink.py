@@ -153,6 +153,7 @@ def _commit(options: "TopicOptions", messages: Sequence[WriterCommitMessage | No
             batch_id,
             options.most_letters,
             run_id=max((one.run_id for one in staged), default=""),
+            checkpoint=options.checkpoint,
         )
     if any(one.places for one in staged):
         commit(options, staged, batch_id, letters=letters)
