@@ -74,8 +74,8 @@ def test_a_group_with_members_is_not_touched_and_the_query_goes_on(
     assert "spark.orders has members of its own; a query needs a group that nobody else uses" in caplog.text
 
 
-def progress(end: Any, query: str = "q") -> SimpleNamespace:
-    return SimpleNamespace(id=query, sources=[SimpleNamespace(endOffset=end)])
+def progress(end: Any, run: str = "r") -> SimpleNamespace:
+    return SimpleNamespace(id="q", runId=run, sources=[SimpleNamespace(endOffset=end)])
 
 
 def test_where_a_batch_ended_is_read_from_our_offsets_and_from_no_others() -> None:
@@ -92,11 +92,11 @@ def test_the_listener_tells_of_its_own_queries_alone(monkeypatch: pytest.MonkeyP
     stand_in = SimpleNamespace(tell=told.append, close=lambda **_: True)
     monkeypatch.setattr(group_offsets, "GroupOffsets", lambda *_: stand_in)
     listener = GroupListener()
-    listener.follow(SimpleNamespace(id="q", lastProgress=None), "h:1", "spark.orders")  # type: ignore[arg-type]
+    listener.follow(SimpleNamespace(id="q", runId="r", lastProgress=None), "h:1", "spark.orders")  # type: ignore[arg-type]
     end = json.dumps({"orders": {"offsets": {"0": 17}}})
 
     listener.onQueryProgress(SimpleNamespace(progress=progress(end)))
-    listener.onQueryProgress(SimpleNamespace(progress=progress(end, query="another")))
+    listener.onQueryProgress(SimpleNamespace(progress=progress(end, run="another")))
 
     assert told == [{TopicPartition("orders", 0): 17}]
 
@@ -111,14 +111,30 @@ def test_who_ends_a_query_waits_for_its_group_though_spark_told_of_the_end_befor
         return timeout_s > 0
 
     monkeypatch.setattr(group_offsets, "GroupOffsets", lambda *_: SimpleNamespace(close=close))
-    query: Any = SimpleNamespace(id="q", lastProgress=None)
+    query: Any = SimpleNamespace(id="q", runId="r", lastProgress=None)
     listener = GroupListener()
     listener.follow(query, "h:1", "spark.orders")
 
-    listener.onQueryTerminated(SimpleNamespace(id="q"))
+    listener.onQueryTerminated(SimpleNamespace(id="q", runId="r"))
 
     assert listener.ended(query)
     assert closed == [0, group_offsets.CLOSE_S]
+
+
+def test_the_end_of_a_run_that_is_told_of_late_does_not_end_the_group_of_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A query that failed is started anew at once, from the same checkpoint, so under the same id."""
+    closed: list[float] = []
+    stand_in = SimpleNamespace(close=lambda timeout_s: closed.append(timeout_s))
+    monkeypatch.setattr(group_offsets, "GroupOffsets", lambda *_: stand_in)
+    listener = GroupListener()
+    listener.follow(SimpleNamespace(id="q", runId="second", lastProgress=None), "h:1", "spark.orders")  # type: ignore[arg-type]
+
+    listener.onQueryTerminated(SimpleNamespace(id="q", runId="first"))
+    assert closed == []
+    listener.onQueryTerminated(SimpleNamespace(id="q", runId="second"))
+    assert closed == [0]
 
 
 def test_the_examples_of_progress_hold() -> None:

@@ -97,37 +97,41 @@ class GroupOffsets:
 
 
 class GroupListener(StreamingQueryListener):
-    """Tells groups of the batches that their queries have finished."""
+    """Tells groups of the batches that their queries have finished.
+
+    A run of a query is followed, not the query: one that is started anew from its checkpoint keeps its id, and Spark may tell
+    of the end of the run before while the next one is at work.
+    """
 
     def __init__(self) -> None:
-        self._groups: dict[str, GroupOffsets] = {}
+        self._groups: dict[str, GroupOffsets] = {}  # by run
 
     def follow(self, query: "StreamingQuery", bootstrap: str, group: str) -> None:
-        self._groups[query.id] = GroupOffsets(bootstrap, group)
-        self._tell(query.id, query.lastProgress)  # what was finished before we listened
+        self._groups[str(query.runId)] = GroupOffsets(bootstrap, group)
+        self._tell(str(query.runId), query.lastProgress)  # what was finished before we listened
 
     def ended(self, query: "StreamingQuery") -> bool:
         """To be called where the query has ended, because Spark may tell of the last batch later than that."""
-        self._tell(query.id, query.lastProgress)
-        found = self._groups.pop(query.id, None)
+        self._tell(str(query.runId), query.lastProgress)
+        found = self._groups.pop(str(query.runId), None)
         return found is None or found.close()
 
     def onQueryStarted(self, event: Any) -> None:
         pass
 
     def onQueryProgress(self, event: Any) -> None:
-        self._tell(str(event.progress.id), event.progress)
+        self._tell(str(event.progress.runId), event.progress)
 
     def onQueryIdle(self, event: Any) -> None:
         pass
 
     def onQueryTerminated(self, event: Any) -> None:
-        found = self._groups.get(str(event.id))
+        found = self._groups.get(str(event.runId))
         if found is not None:
             found.close(timeout_s=0)  # it commits what is left by itself; who calls `ended` waits for that
 
-    def _tell(self, query_id: str, progress: Any) -> None:
-        group = self._groups.get(query_id)
+    def _tell(self, run_id: str, progress: Any) -> None:
+        group = self._groups.get(run_id)
         if group is not None and progress is not None:
             group.tell(ends_of(progress))
 
