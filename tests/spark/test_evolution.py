@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from odradek.model.errors import ConfigurationError
@@ -22,7 +24,10 @@ from odradek.spark.growth import Growth
 from odradek.spark.parquet import TableFile
 from odradek.spark.partitioning import UNDIVIDED, Spec
 from odradek.spark.recast import Recasts
+from odradek.spark.required import field_as_nullable
 from odradek.spark.shape import COLUMNS, BadValue, Shape
+from odradek.spark.sink import FusedReader
+from odradek.spark.source import StreamReader, stream_options
 from odradek.spark.table_rows import rows_of
 from odradek.spark.verify import _of_all_rows
 from odradek.spark.writing import Disagreement, TableOptions, Written, together, write_rows
@@ -182,6 +187,62 @@ def test_a_struct_that_is_not_null_is_kept_so_or_relaxed(tmp_path: Path) -> None
     commit(tmp_path, 1, null, evolve=relaxed)
 
     assert [row["at"] for row in rows_in(tmp_path)] == [{"street": "x"}, {"street": None}, None]
+
+
+WITHIN = pa.schema(
+    [
+        pa.field("id", pa.int64()),
+        pa.field("at", pa.struct([pa.field("street", pa.string(), nullable=False)])),
+        pa.field("tags", pa.list_(pa.field("element", pa.int32(), nullable=False))),
+    ]
+)
+
+
+@pytest.mark.parametrize("evolve", [FIXED, ALL])
+def test_a_field_within_a_column_that_is_not_null_is_kept_so(tmp_path: Path, evolve: Evolve) -> None:
+    whole = {"id": 1, "at": {"street": "x"}, "tags": [1]}
+    write_deltalake(tmp_path, pa.Table.from_pylist([whole], WITHIN))
+    kinds = pa.schema([field_as_nullable(field) for field in WITHIN])
+    good = pa.Table.from_pylist([{"id": 2, "at": None, "tags": None}, {"id": 3, "tags": []}], kinds)
+
+    commit(tmp_path, 0, good, evolve=evolve)
+    for name, row in (
+        ("at.street", {"id": 4, "at": {"street": None}}),
+        ("tags.element", {"id": 4, "tags": [None]}),
+    ):
+        with pytest.raises(
+            tables.WrongTable, match=f"has field {name} as NOT NULL, and rows of batch 1 have none"
+        ):
+            commit(tmp_path, 1, good, pa.Table.from_pylist([row], kinds), evolve=evolve)
+
+    found = [row for rows in rows_of(DeltaTable(tmp_path), pa.schema([])) for row in rows.to_pylist()]
+    assert sorted((row["id"], row["at"], row["tags"] or []) for row in found) == [
+        (1, {"street": "x"}, [1]),
+        (2, None, []),
+        (3, None, []),
+    ]
+
+
+def test_values_without_such_a_field_are_dead_letters_and_columns_that_are_null_are_none(
+    tmp_path: Path,
+) -> None:
+    write_deltalake(tmp_path, pa.Table.from_pylist([], WITHIN))
+    shape = Shape(ID).of_columns(tables.row_schema(DeltaTable(tmp_path)))
+    values = [
+        *(b'{"id":1,"at":{"street":"x"},"tags":[1]}', b'{"id":2,"at":null,"tags":null}', b'{"id":3}'),
+        *(b'{"id":4,"at":{}}', b'{"id":5,"tags":[1,null]}'),
+    ]
+
+    for one in (shape, shape.relaxed(), Shape.from_text(shape.to_text())):
+        done = one.applied(records(*values))
+        assert done.rows.column("id").to_pylist() == [1, 2, 3]
+        assert done.letters.column("error").to_pylist() == [
+            "field at.street is NOT NULL in the table, and the value has none",
+            "field tags.element is NOT NULL in the table, and the value has none",
+        ]
+        commit(tmp_path, 0, pa.Table.from_batches([done.rows]).select(WITHIN.names))
+    growing = Growth(str(tmp_path), "app", 1, shape, ALL, UNDIVIDED, growth.columns_of(str(tmp_path)))
+    assert shape.applied(records(*values), growing).rows.num_rows == 3
 
 
 class Died(Exception):
@@ -437,7 +498,8 @@ ID = pa.schema([("id", pa.int32())])
 
 
 def grown(table: Path, *, evolve: str = "add,widen", columns: pa.Schema = ID, batch_id: int = 0) -> Growth:
-    return Growth(str(table), "app", batch_id, Shape(columns), Evolve.of(evolve), UNDIVIDED)
+    there = growth.columns_of(str(table))
+    return Growth(str(table), "app", batch_id, Shape(columns), Evolve.of(evolve), UNDIVIDED, there)
 
 
 def test_fields_become_columns_as_they_come_and_what_does_not_fit_is_a_letter(tmp_path: Path) -> None:
@@ -594,12 +656,41 @@ def test_a_column_that_divides_a_table_becomes_no_double(tmp_path: Path, by: str
     ):
         run(1, pa.array([1.5]))
     run(1, pa.array([2**40]))
-    growing = Growth(str(tmp_path), "app", 2, Shape(ID), ALL, spec)
+    growing = Growth(str(tmp_path), "app", 2, Shape(ID), ALL, spec, growth.columns_of(str(tmp_path)))
     done = Shape(ID).applied(records(b'{"id":1.5}', b'{"id":3}'), growing)
 
     assert kinds_in(tmp_path)["id"] == "long" and is_proved(tmp_path)
     assert growing.columns.field("id").type == pa.int64()
     assert done.letters.column("offset").to_pylist() == [0]
+
+
+def test_the_table_is_opened_where_a_batch_is_planned_and_in_none_of_its_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opens it reads the names of all its files."""
+    commit(tmp_path, 0, FIRST)
+    options = TableOptions(str(tmp_path), "app", shape=Shape(ID), evolve=ALL)
+    reader = FusedReader(stream_options({"kafka.bootstrap.servers": "a:1", "subscribe": "orders"}), options)
+    planned = [InputPartition(n) for n in range(3)]
+    monkeypatch.setattr(StreamReader, "partitions", lambda *_: planned)
+    opened: list[str] = []
+
+    def open_table(path: str) -> DeltaTable:
+        opened.append(path)
+        return DeltaTable(path)
+
+    monkeypatch.setattr(tables, "open_table", open_table)
+
+    tasks = reader.partitions({}, {})
+    growing = [
+        Growth(str(tmp_path), "app", 1, Shape(ID), ALL, UNDIVIDED, pickle.loads(pickle.dumps(task)).there)
+        for task in tasks
+    ]
+
+    assert [(task.value, one.columns.names) for task, one in zip(tasks, growing, strict=True)] == [
+        (n, ["id", "price"]) for n in range(3)
+    ]
+    assert opened == [str(tmp_path)]
 
 
 def test_what_a_task_tells_of_its_files_survives_the_journey() -> None:

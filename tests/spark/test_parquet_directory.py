@@ -16,9 +16,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from odradek.client.sync import SyncClient
-from odradek.spark import parquet_directory
+from odradek.spark import in_work, parquet_directory
 from odradek.spark.checkpoints import starting_offsets
 from odradek.spark.kill_switch import OFF
+from odradek.spark.parquet import FileWriter, file_name
 from odradek.spark.sink import ParquetWriter
 from odradek.spark.tables import WrongCheckpoint
 from odradek.spark.writing import TableOptions, Written, write_rows
@@ -112,6 +113,52 @@ def renames(monkeypatch: pytest.MonkeyPatch, dies_at: int, then: Callable[[], No
 
     monkeypatch.setattr(parquet_directory.os, "rename", rename)
     return told
+
+
+@pytest.mark.parametrize("step", ["rename 0", "rename 1", "note", "rename 2"])
+def test_of_two_drivers_of_one_batch_the_later_finds_it_there(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The other shows the batch, and takes away what is left of it, before a step of the one that loses."""
+    mine, others = directory.tasks(0), directory.tasks(0)
+    steps: list[str] = []
+
+    def at(name: str) -> None:
+        steps.append(name)
+        if name == step and steps.count(name) == 1:
+            with monkeypatch.context() as patch:
+                patch.setattr(parquet_directory.os, "rename", rename)
+                directory.writer.commit(others, 0)
+
+    rename, write_text = os.rename, Path.write_text
+
+    def renamed(source: Any, target: Any) -> None:
+        at(f"rename {sum(name.startswith('rename') for name in steps)}")
+        rename(source, target)
+
+    def noted(path: Path, *given: Any, **named: Any) -> int:
+        if path.name == parquet_directory.NOTE:
+            at("note")
+        return write_text(path, *given, **named)
+
+    monkeypatch.setattr(parquet_directory.os, "rename", renamed)
+    monkeypatch.setattr(Path, "write_text", noted)
+
+    directory.writer.commit(mine, 0)
+
+    assert step in steps and directory.seen() == 15 and directory.left() == []
+
+
+def test_a_task_ends_though_another_driver_has_taken_its_file_away(directory: Directory) -> None:
+    table, name = directory.writer.options.table, file_name("app", 0)
+    writer = FileWriter(table, name, SCHEMA, before=lambda: in_work.note(table, name))
+    writer.write(rows(0, 10))
+    directory.writer.commit(directory.tasks(0), 0)
+    assert not (Path(table) / name).exists()
+
+    file = writer.close()
+
+    assert file is not None and file.records == 10 and file.size_bytes > 4
 
 
 @pytest.mark.parametrize("dies_at", range(4))

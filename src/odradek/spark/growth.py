@@ -26,13 +26,22 @@ from odradek.spark.ddl import type_text
 from odradek.spark.evolution import Evolve, is_addable, same, wider
 from odradek.spark.parquet import OWN_DIRECTORY, application_prefix
 from odradek.spark.partitioning import Spec
+from odradek.spark.required import field_as_nullable
 from odradek.spark.shape import META, Shape
 
 
 class Growth:
     def __init__(
-        self, table: str, app_id: str, batch_id: int, shape: Shape, evolve: Evolve, spec: Spec
+        self,
+        table: str,
+        app_id: str,
+        batch_id: int,
+        shape: Shape,
+        evolve: Evolve,
+        spec: Spec,
+        there: pa.Schema | None,
     ) -> None:
+        """`there` are the columns of the table (`columns_of`), None where there is no table yet."""
         self._decisions = _directory(table) / f"{application_prefix(app_id)}{batch_id:010d}"
         self._evolve = evolve
         self._spec = spec
@@ -44,10 +53,8 @@ class Growth:
             ]
         )
         self.columns = shape.columns
-        opened = tables.open_table(table)
-        if opened is not None:
-            there = tables.row_schema(opened)
-            own = [field.with_nullable(True) for field in there if field.name not in self._taken.names]
+        if there is not None:
+            own = [field_as_nullable(field) for field in there if field.name not in self._taken.names]
             new = [field for field in shape.columns if field.name not in there.names]
             self.columns = pa.schema([*own, *new])
             for field in shape.columns if evolve.widens else ():  # as --schema asks for
@@ -95,6 +102,13 @@ class Growth:
             offered.unlink()
         value: Any = json.loads(decision.read_text(encoding="utf-8"))
         return to_arrow_schema(StructType.fromJson(value), timezone="UTC").field(0)
+
+
+def columns_of(table: str) -> pa.Schema | None:
+    """Of the rows of the table as it is now. Asked once a batch, where it is planned: to open a table is to read the names of
+    all its files, and tasks are many."""
+    opened = tables.open_table(table)
+    return None if opened is None else tables.row_schema(opened)
 
 
 def forget(table: str, app_id: str, batch_id: int) -> None:

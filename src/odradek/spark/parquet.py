@@ -1,8 +1,8 @@
 """Executors write Parquet files, and say of each what a commit must know about it."""
 
 import json
-import os
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.spark.fingerprint import of_arrow
 from odradek.spark.parts import Part
+from odradek.spark.required import nulls_within
 
 # Columns with few values in a row; values themselves rarely repeat, and their dictionary would only be built
 # to be thrown away.
@@ -45,17 +46,19 @@ class TableFile(NamedTuple):
     records: int
     stats: str  # as Delta keeps them
     partition: tuple[tuple[str, str | None], ...] = ()  # what divides the table, as Delta writes it
-    null_structs: tuple[tuple[str, int], ...] = ()  # of columns that Delta counts field by field
+    nulls_within: tuple[
+        tuple[str, int], ...
+    ] = ()  # of structs, which Delta counts field by field, and of all fields within
 
     @classmethod
     def from_json(cls, value: Sequence[Any]) -> "TableFile":
-        name, size_bytes, records, stats, partition, null_structs = value
-        return cls(name, size_bytes, records, stats, _pairs(partition), _pairs(null_structs))
+        name, size_bytes, records, stats, partition, within = value
+        return cls(name, size_bytes, records, stats, _pairs(partition), _pairs(within))
 
     @property
     def nulls(self) -> dict[str, int]:
-        """How many there are in each column that the file has."""
-        return {**json.loads(self.stats)["nullCount"], **dict(self.null_structs)}
+        """How many there are in each column that the file has, and in each field within one (`odradek.spark.required`)."""
+        return {**json.loads(self.stats)["nullCount"], **dict(self.nulls_within)}
 
 
 def _pairs(value: Sequence[Any]) -> tuple[tuple[str, Any], ...]:
@@ -103,6 +106,7 @@ class FileWriter:
         self._sink: pa.OSFile | None = None
         self._records = 0
         self._nulls = dict.fromkeys(schema.names, 0)
+        self._nulls_within: Counter[str] = Counter()
         self._least: dict[str, Any] = {}
         self._greatest: dict[str, Any] = {}
 
@@ -125,6 +129,8 @@ class FileWriter:
         self._records += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             self._nulls[name] += column.null_count
+            if pa.types.is_nested(column.type):
+                self._nulls_within.update(dict(nulls_within(column, (name,))))
             if (name in _BOUNDED or name in self._sort_by) and _has_bounds(column.type):
                 found = pc.min_max(column).as_py()
                 if found["min"] is not None:
@@ -141,6 +147,9 @@ class FileWriter:
         if self._writer is None or self._sink is None:
             return None
         self._writer.close()
+        size = (
+            self.size_bytes
+        )  # not asked by its path: another driver of the batch may have taken the file away
         self._sink.close()
         told = [name for name, value in self._greatest.items() if len(str(value)) <= _LONGEST_BOUND]
         structs = {name for name in self._nulls if pa.types.is_struct(self.schema.field(name).type)}
@@ -153,9 +162,9 @@ class FileWriter:
             # Of a struct Delta wants them field by field; nobody needs them.
             "nullCount": {name: count for name, count in self._nulls.items() if name not in structs},
         }
-        size = os.path.getsize(self._path)
-        null_structs = tuple((name, self._nulls[name]) for name in self._nulls if name in structs)
-        return TableFile(self._name, size, self._records, json.dumps(stats), self._partition, null_structs)
+        within = {name: self._nulls[name] for name in self._nulls if name in structs} | self._nulls_within
+        text = json.dumps(stats)
+        return TableFile(self._name, size, self._records, text, self._partition, tuple(within.items()))
 
     def discard(self) -> None:
         """After an error: what was written is nobody's. On a full disk its end cannot be written either."""

@@ -6,7 +6,7 @@ a struct of its fields, or the one value that it is.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from odradek.spark.formats.declared import Format, decoder
 from odradek.spark.formats.decoded import KEY, REGISTRY, SCHEMA, SIZE, Bad, Decoded, Rows
 from odradek.spark.formats.rows import LARGEST as LARGEST_VALUE
 from odradek.spark.on_error import Most, actions_of
+from odradek.spark.required import Path, field_as_nullable, paths_of, wanting
 
 META = {
     "__key": "key",
@@ -86,7 +87,7 @@ class Shape(NamedTuple):
     format: Format = Format()
     key: KeyShape | None = None
     most_letters: str = ""  # of a batch, as `Most` reads it; "": any number
-    required: tuple[str, ...] = ()  # columns that the table has as NOT NULL
+    required: tuple[Path, ...] = ()  # what the table has as NOT NULL, columns and fields within them
 
     @property
     def schema(self) -> pa.Schema:
@@ -107,10 +108,12 @@ class Shape(NamedTuple):
 
     def of_columns(self, columns: pa.Schema) -> "Shape":
         """With the columns of a table, some of which may have to have a value."""
-        required = tuple(field.name for field in columns if not field.nullable)
-        return self._replace(
-            columns=pa.schema([field.with_nullable(True) for field in columns]), required=required
-        )
+        nullable = pa.schema([field_as_nullable(field) for field in columns])
+        return self._replace(columns=nullable, required=paths_of(columns))
+
+    def relaxed(self) -> "Shape":
+        """Where the table's columns may be made such that they can be null; fields within them cannot."""
+        return self._replace(required=tuple(path for path in self.required if len(path) > 1))
 
     def check(self) -> "Shape":
         ours = [name for name in self.columns.names if self.has_meta and name in META]
@@ -151,10 +154,11 @@ class Shape(NamedTuple):
 
     def _with_required(self, found: Decoded) -> Decoded:
         """A row without what the table wants of each is bad."""
-        for name in self.required:
-            is_null = found.columns.column(name).is_null().to_numpy(zero_copy_only=False)
+        for path in self.required:
+            is_null = wanting(found.columns.column(path[0]), path[1:])
             if is_null.any():
-                why = f"column {name} is NOT NULL in the table, and the value has none"
+                what = "column" if len(path) == 1 else "field"
+                why = f"{what} {'.'.join(path)} is NOT NULL in the table, and the value has none"
                 bad = {row: Bad(why) for row in found.good[is_null].tolist()}
                 kept = found.columns.filter(pa.array(~is_null))
                 found = Decoded(kept, found.good[~is_null], found.bad | bad)
@@ -213,7 +217,7 @@ class Shape(NamedTuple):
             if key is None
             else KeyShape(Format.from_json(key["format"]), _columns(key["columns"]), key["isPlain"]),
             value["mostLetters"],
-            tuple(value.get("required", ())),  # not in what an older release has kept
+            _required(value.get("required", ())),  # not in what an older release has kept
         )
 
 
@@ -273,6 +277,11 @@ def _advice(stage: str) -> str:
         return "the same line again goes on once the registry answers"
     fits = {SCHEMA: "register its schema", KEY: "run it with a --key-format that fits"}
     return f"{fits.get(stage, 'run it with --schema that fits')}, or with --on-error dlq or skip"
+
+
+def _required(value: Iterable[str | Iterable[str]]) -> tuple[Path, ...]:
+    """An older release has kept the names of columns alone."""
+    return tuple((path,) if isinstance(path, str) else tuple(path) for path in value)
 
 
 def newest_ms(records: pa.RecordBatch) -> int:

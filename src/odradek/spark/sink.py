@@ -334,6 +334,14 @@ class FusedSource(OdradekSource):
         return FusedReader(options, table_options(self.options))
 
 
+class GrowingPartition(InputPartition):
+    """What a task reads, and the columns of the table that it writes to."""
+
+    def __init__(self, value: Any, there: "pa.Schema | None") -> None:
+        super().__init__(value)
+        self.there = there
+
+
 class FusedReader(StreamReader):
     def __init__(self, options: SourceOptions, table: "TableOptions") -> None:
         super().__init__(options, schema_of(options))
@@ -342,14 +350,28 @@ class FusedReader(StreamReader):
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_table": self._table}
 
+    @in_a_sentence
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        from odradek.spark import growth
+        from odradek.spark.evolution import FIXED
+
+        tasks = super().partitions(start, end)
+        if self._table.evolve == FIXED:
+            return tasks
+        there = growth.columns_of(self._table.table)
+        return [GrowingPartition(task.value, there) for task in tasks]
+
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark.writing import write_ranges
 
+        table = self._table
+        if isinstance(partition, GrowingPartition):
+            table = table._replace(there=partition.there)
         written = write_ranges(
-            partition.value, self._options.connection, self._schema, self._table, batch_id=current_batch_id()
+            partition.value, self._options.connection, self._schema, table, batch_id=current_batch_id()
         )
         text = pa.array([written.to_text()], pa.string())
         yield pa.record_batch([text], schema=to_arrow_schema(DESCRIPTION, timezone="UTC"))

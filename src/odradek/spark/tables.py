@@ -40,6 +40,7 @@ from odradek.spark.parquet import TableFile
 from odradek.spark.partitioning import UNDIVIDED, Spec
 from odradek.spark.parts import Part, merged
 from odradek.spark.recast import Recast, Recasts
+from odradek.spark.required import paths_of
 from odradek.spark.table_files import Layout, size_of
 from odradek.spark.table_rows import PlacedFile, files_of, path_of
 
@@ -386,6 +387,7 @@ def _allowed_change(table: DeltaTable, there: pa.Schema, batch: _Batch, evolve: 
     """What becomes of the table's columns; WrongTable where that is not allowed, or nothing can make the rows fit."""
     uri = table.table_uri
     columns = {field.name for field in there}
+    _check_within(table, there, batch)
     change, unfit = change_of(there, batch.schema, _without_value(there, batch))
     divided = [
         batch.schema.field(field.name)
@@ -438,6 +440,18 @@ def _without_value(there: pa.Schema, batch: _Batch) -> set[str]:
             if is_without:
                 found.add(field.name)
     return found
+
+
+def _check_within(table: DeltaTable, there: pa.Schema, batch: _Batch) -> None:
+    """WrongTable where a field within a column is null that may not be. `relax` is for columns."""
+    wanted = [".".join(path) for path in paths_of(there) if len(path) > 1]
+    counts = [file.nulls for file in batch.files] if wanted else []
+    for name in wanted:
+        if any(nulls.get(name) for nulls in counts):
+            raise WrongTable(
+                f"{table.table_uri} has field {name} as NOT NULL, and rows of batch {batch.batch_id} have none; give it a value "
+                f"(coalesce), or append to a table where it may be null"
+            )
 
 
 def _may_widen(there: pa.Schema, field: pa.Field) -> bool:

@@ -46,6 +46,8 @@ class TableOptions(NamedTuple):
     evolve: Evolve = FIXED
     batch_id: int = 0  # of a batch write
     is_named: bool = True  # False: nobody will ever give the batch again under this name
+    # The columns that the table had as the batch was planned, where they may grow; None: there was no table yet.
+    there: pa.Schema | None = None
 
     @property
     def letters(self) -> str:
@@ -192,7 +194,7 @@ def _write_shaped(
     letters = TableFiles(options.letters, options.app_id, batch_id, Layout())
     growth = None
     if options.evolve != FIXED:
-        growth = Growth(options.table, options.app_id, batch_id, shape, options.evolve, spec)
+        growth = Growth(options.table, options.app_id, batch_id, shape, options.evolve, spec, options.there)
     found, refused = EMPTY, 0
 
     def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:

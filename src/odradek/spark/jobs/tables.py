@@ -357,7 +357,7 @@ def _shaped(plan: Plan, there: pa.Schema | None) -> Plan:
         own = shape(columns).of_columns(columns)
         if job.schema:
             own = _given_beside(job, own)
-        return plan._replace(shape=own._replace(required=()) if Evolve.of(job.evolve).relaxes else own)
+        return plan._replace(shape=own.relaxed() if Evolve.of(job.evolve).relaxes else own)
     if job.schema:
         return plan._replace(shape=shape(ddl.schema_of(job.schema)))
     if job.format == "string":

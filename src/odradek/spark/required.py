@@ -1,0 +1,88 @@
+"""Which values a table wants of each row: columns that are NOT NULL, and fields that are so within columns.
+
+A path has the names from the column down: ("at", "street"). What a list holds is called `element` and what a map has for a key
+`value`, as in Delta. A field is wanting only where that which holds it is there.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Path = tuple[str, ...]
+ELEMENT, VALUE = "element", "value"
+
+
+def as_nullable(kind: pa.DataType) -> pa.DataType:
+    """The same with fields that may be null: Arrow's readers and writers go by it, each in another way."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field_as_nullable(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, field_as_nullable(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(field_as_nullable(kind.value_field))
+    return kind
+
+
+def field_as_nullable(field: pa.Field) -> pa.Field:
+    return field.with_type(as_nullable(field.type)).with_nullable(True)
+
+
+def paths_of(schema: pa.Schema) -> tuple[Path, ...]:
+    """All that must have a value."""
+    return tuple(path for field in schema for path in _paths(field, (field.name,)))
+
+
+def _paths(field: pa.Field, path: Path) -> Iterator[Path]:
+    if not field.nullable:
+        yield path
+    for name, inner in _fields(field.type):
+        yield from _paths(inner, (*path, name))
+
+
+def _fields(kind: pa.DataType) -> list[tuple[str, pa.Field]]:
+    if pa.types.is_struct(kind):
+        return [(field.name, field) for field in kind]
+    if pa.types.is_map(kind):
+        return [(VALUE, kind.item_field)]
+    return [(ELEMENT, kind.value_field)] if pa.types.is_list(kind) else []
+
+
+def wanting(column: pa.Array, path: Path) -> Any:
+    """Of each row whether something at the path, which begins below the column, is null: an array of bool."""
+    is_null = column.is_null().to_numpy(zero_copy_only=False)
+    if not path:
+        return is_null
+    inner, rows = _inner(column, path[0])
+    found = wanting(inner, path[1:])
+    if rows is None:
+        return found & ~is_null
+    bad = np.zeros(len(column), bool)
+    bad[rows[found]] = True
+    return bad
+
+
+def nulls_within(column: pa.Array, path: Path) -> Iterator[tuple[str, int]]:
+    """(path with dots, how many are null) of whatever is within a column, at whatever depth."""
+    for name, _ in _fields(column.type):
+        inner, rows = _inner(column, name)
+        own = (*path, name)
+        yield ".".join(own), inner.null_count - (column.null_count if rows is None else 0)
+        yield from nulls_within(inner, own)
+
+
+def _inner(column: pa.Array, name: str) -> tuple[pa.Array, Any]:
+    """What is within: of a struct a value for each row, null where there is no struct; else values and the row of each."""
+    if pa.types.is_struct(column.type):
+        return pc.struct_field(column, name), None
+    if pa.types.is_map(column.type):
+        fields = pa.struct([column.type.key_field, column.type.item_field])
+        pairs = column.cast(pa.list_(fields))
+        return pc.struct_field(pairs.flatten(), 1), _rows_of(pairs)
+    return column.flatten(), _rows_of(column)
+
+
+def _rows_of(lists: pa.Array) -> Any:
+    return pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)

@@ -1,0 +1,62 @@
+"""What a table wants of each row is found at every depth, in slices too, and only where that which holds it is there."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.spark.required import as_nullable, nulls_within, paths_of, wanting
+
+AT = pa.struct([pa.field("street", pa.string(), nullable=False), pa.field("zip", pa.string())])
+KINDS = {
+    "at": AT,
+    "tags": pa.list_(pa.field("element", pa.int32(), nullable=False)),
+    "all": pa.list_(pa.field("element", AT)),
+    "by": pa.map_(pa.string(), pa.field("value", pa.int32(), nullable=False)),
+    "deep": pa.struct([pa.field("at", AT, nullable=False)]),
+}
+SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), *(pa.field(n, k) for n, k in KINDS.items())])
+_at = st.none() | st.fixed_dictionaries({"street": st.none() | st.just("x"), "zip": st.none() | st.just("z")})
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "at": _at,
+    "tags": st.none() | st.lists(st.none() | st.just(1), max_size=3),
+    "all": st.none() | st.lists(_at, max_size=3),
+    "by": st.none()
+    | st.dictionaries(st.sampled_from("ab"), st.none() | st.just(1)).map(lambda d: [*d.items()]),
+    "deep": st.none() | st.fixed_dictionaries({"at": _at}),
+}
+
+
+def count(value: Any, path: tuple[str, ...]) -> int:
+    """Of one row, as one would count by hand."""
+    if value is None or not path:
+        return int(value is None and not path)
+    name, rest = path[0], path[1:]
+    if name == "element":
+        return sum(count(one, rest) for one in value)
+    if name == "value":
+        return sum(count(one, rest) for _, one in value)
+    return count(value[name], rest)
+
+
+def test_paths_are_those_of_columns_and_of_what_is_within() -> None:
+    assert [".".join(path) for path in paths_of(SCHEMA)] == [
+        *("id", "at.street", "tags.element", "all.element.street", "by.value", "deep.at", "deep.at.street")
+    ]
+    assert paths_of(pa.schema([pa.field("x", as_nullable(kind)) for kind in KINDS.values()])) == ()
+    assert as_nullable(pa.int32()) == pa.int32()
+
+
+@pytest.mark.parametrize("name", KINDS)
+@given(data=st.data())
+def test_what_is_wanting_is_found_in_slices_too(name: str, data: st.DataObject) -> None:
+    values = data.draw(st.lists(VALUES[name], max_size=8))
+    first = data.draw(st.integers(0, len(values)))
+    column = pa.array(values, as_nullable(KINDS[name])).slice(first)
+
+    for _, *path in (p for p in paths_of(SCHEMA) if p[0] == name):
+        counts = [count(value, tuple(path)) for value in values[first:]]
+        assert wanting(column, tuple(path)).tolist() == [n > 0 for n in counts]
+        assert dict(nulls_within(column, (name,)))[".".join([name, *path])] == sum(counts)
