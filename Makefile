@@ -41,6 +41,7 @@ up-zookeeper: $(VENV)/.zookeeper
 # Tests of processes wait for more of their time than they work: four workers on two processors.
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not process and not spark" $(TEST)
+	$(BIN)/python -m tests.spark.class_archive
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "process or spark" $(TEST)
 
 check: $(VENV)/.dev

@@ -29,6 +29,8 @@ LONGEST_FILES = (
     "cli/test_main.py",
     "log/test_failing_operations.py",
     "sim/test_client_faults.py",
+    "spark/test_random_kills.py",
+    "spark/test_later_driver_kills.py",
     "spark/test_driver_kills.py",
     "clients/test_transactions.py",
     "benchmarks/test_spark.py",

@@ -3,19 +3,55 @@
 import ctypes
 import gzip
 import json
+import os
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 GOLDEN = Path(__file__).parent / "golden"
 # A JVM that lives for seconds loses them to compiling well and to many threads.
-SHORT_LIVED_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"}
+JAVA_OF_TESTS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 T = TypeVar("T")
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)  # now: after a fork nothing is to be loaded
+
+
+def class_archive() -> Path | None:
+    """Where Spark's classes are kept for the Java and the PySpark that are here (`tests.spark.class_archive`)."""
+    spark, java = find_spec("pyspark"), shutil.which("java", path=_path_of_java())
+    if spark is None or spark.origin is None or java is None:
+        return None
+    home = Path(spark.origin).parent
+    jars, runtime = (home / "jars").stat(), Path(java).resolve()
+    made_of = f"{jars.st_mtime_ns} {runtime} {runtime.stat().st_mtime_ns}"
+    cache = Path(os.environ.get("ODRADEK_SPARK_CACHE", Path.home() / ".cache" / "odradek-spark"))
+    return cache / f"{_short(str(home))}-{_short(made_of)}.jsa"
+
+
+def _path_of_java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return os.pathsep.join([*([f"{home}/bin"] if home else []), os.environ.get("PATH", "")])
+
+
+def _short(text: str) -> str:
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _short_lived_java() -> dict[str, str]:
+    kept = class_archive()
+    # Of a file that does not fit, the JVM would tell on its standard output, which is read.
+    classes = "" if kept is None or not kept.exists() else f" -XX:SharedArchiveFile={kept} -Xlog:disable"
+    return {"JDK_JAVA_OPTIONS": JAVA_OF_TESTS + classes}
+
+
+# What a process has in its environment that starts a JVM.
+SHORT_LIVED_JAVA = _short_lived_java()
 
 
 def die_with_parent() -> None:

@@ -12,6 +12,8 @@ from benchmarks.spark.__main__ import Bench, once
 from benchmarks.spark.processor_time import ProcessorTime, Stopwatch
 from benchmarks.spark.works import KEYS, OURS, Work
 
+from tests.support import SHORT_LIVED_JAVA
+
 ROW = Cell("B1", "B1", "a batch", "rows/s", True, 1.5, cost_unit="CPU us/row")
 BUSY = "import time\nwhile time.process_time() < {}: pass"
 
@@ -20,7 +22,9 @@ BUSY = "import time\nwhile time.process_time() < {}: pass"
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_every_row_has_a_figure() -> None:
+def test_every_row_has_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SHORT_LIVED_JAVA.items():
+        monkeypatch.setenv(name, value)
     options = argparse.Namespace(quick=True, only=None, alone=True, repeats=1, records=6_000, dir=None)
     bench = Bench(options)
 

@@ -1,9 +1,10 @@
 """Random faults of driver, JVM, worker processes, brokers and their roles: each of three sinks has each record once.
 
-`ODRADEK_SPARK_KILLS` says how many (200 by `make spark-kills`; without it none), `ODRADEK_SPARK_SEED` which.
+`ODRADEK_SPARK_KILLS` says how many (a deck of twenty without it, 200 by `make spark-kills`), `ODRADEK_SPARK_SEED` which.
 """
 
 import os
+import time
 from itertools import islice
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.kills.machine import DECK, SETTINGS, Machine, drawn
 
-FAULTS = int(os.environ.get("ODRADEK_SPARK_KILLS", "0"))
+FAULTS = int(os.environ.get("ODRADEK_SPARK_KILLS", len(DECK)))
 SEED = int(os.environ.get("ODRADEK_SPARK_SEED", "1"))
 
 
@@ -25,17 +26,20 @@ def test_a_deck_has_every_kind_and_is_drawn_by_its_seed() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.skipif(not FAULTS, reason="faults under Spark's sinks are drawn by `make spark-kills` only")
 @pytest.mark.timeout(600 + 300 * FAULTS)
 def test_every_sink_has_each_record_once_after_every_fault(tmp_path: Path) -> None:
+    kinds = list(islice(drawn(SEED), FAULTS))
     with (
         ProcessCluster(tmp_path / "brokers", settings=SETTINGS) as cluster,
-        Machine(cluster, _made(tmp_path / "sinks"), SEED) as machine,
+        Machine(cluster, _made(tmp_path / "sinks"), SEED, kinds) as machine,
     ):
-        for kind in islice(drawn(SEED), FAULTS):
-            machine.round(kind)
-            print(f"{sum(machine.counts.values())} {kind}: equal", flush=True)
-    print(f"{dict(machine.counts)}; drivers that ended: {machine.ended}")
+        began = time.monotonic()
+        for kind in machine.rounds():
+            took_s, began = time.monotonic() - began, time.monotonic()
+            print(f"{sum(machine.counts.values())} {kind}: equal, {took_s:.1f} s", flush=True)
+    print(f"{dict(machine.counts)}; drivers that ended by themselves: {machine.ended}")
+    for why, times in machine.sentences().most_common():
+        print(f"{times} x {why}")
 
 
 def _made(directory: Path) -> Path:

@@ -68,6 +68,7 @@ def main(arguments: list[str]) -> int:
         if python is None:
             continue
         print(f"{requirement}:", flush=True)
+        subprocess.run([python, "-m", "tests.spark.class_archive"], cwd=ROOT, check=True)
         command = [python, "-m", "pytest", *(arguments or ["-n", "2", "--dist", "loadfile"]), "tests/spark"]
         if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
             failed.append(requirement)

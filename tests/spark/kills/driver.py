@@ -1,18 +1,24 @@
 """A driver that is killed: one topic into a Delta table, a directory of Parquet files and a topic, in one session, for ever.
 
-    python -m tests.spark.kills.driver BOOTSTRAP SOURCE TO DIRECTORY first|all
+    python -m tests.spark.kills.driver BOOTSTRAP SOURCE TO DIRECTORY
 
-A query that fails is told of on a line of JSON. With `first` the driver then ends, with `all` when the last of the three has failed.
+It starts a session and does what it is told on its standard input, a word a line:
+
+    run      the three queries, and each anew that fails, as whoever looks after a job does
+    once     the three queries, and none anew
+    stop     none
+
+What it did it tells on its standard output, a line of JSON each: {"sink": ..., "why": ...} of a query that failed, {"stopped": true}.
 """
 
 import json
 import os
+import queue
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from pyspark.errors import StreamingQueryException
 
 from odradek.spark.group_offsets import commit_group
 from odradek.spark.sentence import sentence_of
@@ -30,6 +36,8 @@ A_BATCH = 60
 MASTER = "local[2,4]"
 # What Spark says of a query whose Python process took more than ten seconds to start. No setting of Spark's changes that time.
 TOO_BUSY = "failed to connect back"
+RUN, ONCE, STOP = "run", "once", "stop"
+_PAUSE_S = 0.3  # before a query is started anew
 
 
 def to_be_started(
@@ -63,39 +71,54 @@ def to_be_started(
 
 
 def main() -> None:
-    bootstrap, source, to, place, until = sys.argv[1:]
+    bootstrap, source, to, place = sys.argv[1:]
     directory = Path(place)
     log = directory / "logs" / f"spark-{os.getpid()}.log"
     spark = local_session("kills", master=MASTER, memory="512m", log=log)
     writers = to_be_started(spark, bootstrap, source, to, directory)
-    running = {}
-    for name, writer in writers.items():
-        running[name] = writer.start()
-        # One after the other: a busy machine starts one process of Python faster than three.
-        while running[name].isActive and running[name].lastProgress is None:
-            a_moment_of(running[name])
-    commit_group(spark, running["topic"], bootstrap=bootstrap, group=GROUP)
-    failed = False
-    while running and not (failed and until == "first"):
+    words = _words()
+    word, running = STOP, {}
+    while True:
+        with suppress(queue.Empty):
+            word = words.get(timeout=_PAUSE_S)
+            if word == STOP:
+                for query in running.values():
+                    query.stop()
+                running = {}
+                _tell({"stopped": True})
+            else:
+                running = {name: writer.start() for name, writer in writers.items()}
+                _follow(spark, running, bootstrap)
         for name, query in list(running.items()):
-            a_moment_of(query)
             if query.isActive:
                 continue
-            why = _why(query)
-            if TOO_BUSY in why:
-                running[name] = writers[name].start()
-                continue
-            failed = True
+            _tell({"sink": name, "why": _why(query)})
             del running[name]
-            print(json.dumps({"sink": name, "why": why}), flush=True)
-    spark.stop()
-    # A daemon thread of Spark's that writes while the interpreter ends aborts it, once in a few runs.
-    os._exit(1)
+            if word == RUN:
+                running[name] = writers[name].start()
+                _follow(spark, {name: running[name]}, bootstrap)
 
 
-def a_moment_of(query: "StreamingQuery") -> None:
-    with suppress(StreamingQueryException):  # of one that failed: told of by `_why`
-        query.awaitTermination(0.1)  # type: ignore[arg-type]  # takes a part of a second, too
+def _words() -> "queue.Queue[str]":
+    """What is told; whoever tells is gone at the end of it, and so are we."""
+    found: queue.Queue[str] = queue.Queue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            found.put(line.strip())
+        os._exit(1)
+
+    threading.Thread(target=listen, daemon=True).start()
+    return found
+
+
+def _follow(spark: "SparkSession", running: "dict[str, StreamingQuery]", bootstrap: str) -> None:
+    if "topic" in running:
+        commit_group(spark, running["topic"], bootstrap=bootstrap, group=GROUP)
+
+
+def _tell(what: dict[str, object]) -> None:
+    print(json.dumps(what), flush=True)
 
 
 def _why(query: "StreamingQuery") -> str:

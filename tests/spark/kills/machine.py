@@ -1,27 +1,29 @@
 """Faults drawn by a seed against one topic that three sinks take at once, and a comparison of all of them after each.
 
-A round: records are fed, the fault strikes after some batches, whatever is dead is started again, the sinks catch up with the
-topic, and each is compared with it, record by record.
+A round: records are fed, the fault strikes after some batches, what was killed is started again, the sinks catch up with the
+topic, and each is compared with it, record by record. All else goes on running from round to round. A driver that will be needed
+stands by with its session started, so that it takes over at once, as with two drivers it has to.
 """
 
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psutil
 import pyarrow.parquet as pq
 
 from odradek.client.sync import LATEST, SyncClient
-from odradek.client.sync_groups import TRANSACTION_KEY, coordinators
+from odradek.client.sync_groups import TRANSACTION_KEY, committed, coordinators
 from odradek.client.sync_records import records
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import TopicPartition
@@ -32,12 +34,13 @@ from odradek.spark.verify import verify
 from odradek.spark.verify_topic import verify_topics
 from odradek.testing.process_cluster import ProcessCluster
 from tests.clients.support import create_topic, is_fully_replicated, leader_of
-from tests.spark.kills.driver import A_BATCH, GROUP, SINKS
+from tests.spark.kills.driver import A_BATCH, GROUP, ONCE, RUN, SINKS, STOP, TOO_BUSY
 from tests.support import SHORT_LIVED_JAVA, die_with_parent
 
 TRANSACTIONAL_ID = "odradek:topic"
+STOPPED = {"stopped": True}
 PARTITIONS = 3
-BATCHES_A_ROUND = 3
+BATCHES_A_ROUND = 2
 PATIENCE_S = 300.0
 SOURCE, TO = "killed-source", "killed-copy"
 SETTINGS = {
@@ -49,15 +52,20 @@ SETTINGS = {
     "transaction.state.log.min.isr": "2",
     "min.insync.replicas": "2",
     "log.retention.ms": "-1",
+    # How soon a broker that was killed is known to be gone.
+    "zookeeper.session.timeout.ms": "3000",
 }
-# Twenty of them: every kind at least once, the cheap and the likely ones more often.
+# Twenty of them: every kind at least once, those that cost little more often.
 DECK = (
-    *("driver", "jvm", "worker") * 3,
-    *("group coordinator", "transaction coordinator", "controller") * 2,
-    *("leader", "leader"),
+    *("driver", "jvm", "group coordinator", "transaction coordinator", "controller", "leader") * 2,
+    *("worker",) * 5,
     *("paused driver", "two drivers", "checkpoint of yesterday"),
 )
 OF_BROKERS = {"group coordinator", "transaction coordinator", "controller", "leader"}
+# After these another driver takes over.
+NEED_A_DRIVER = {"driver", "jvm", "paused driver", "two drivers"}
+# What nobody should have to read of a query that failed.
+RAW = ("Traceback", "FileNotFoundError", "FileExistsError", "KeyError", "AssertionError", "OSError")
 
 
 def drawn(seed: int) -> Iterator[str]:
@@ -77,6 +85,7 @@ class Driver:
         with open(log, "wb") as file:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.kills.driver", *arguments],
+                stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=file,
                 env={**os.environ, **SHORT_LIVED_JAVA},
@@ -84,16 +93,25 @@ class Driver:
             )
         self._known: dict[int, psutil.Process] = {}
 
+    def tell(self, word: str) -> None:
+        assert self._process.stdin is not None, "started with a pipe"
+        self._process.stdin.write(f"{word}\n".encode())
+        self._process.stdin.flush()
+
     @property
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    @property
-    def failures(self) -> dict[str, str]:
-        """What it told of, by sink."""
+    def told(self) -> list[dict[str, Any]]:
+        """All that it told of, in order."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        told = [json.loads(line) for line in lines if line.startswith('{"sink"')]
-        return {one["sink"]: one["why"] for one in told}
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+    def failures(self) -> list[tuple[str, str]]:
+        """Of queries: which, and why."""
+        return [
+            (one["sink"], one["why"]) for one in self.told() if "sink" in one and TOO_BUSY not in one["why"]
+        ]
 
     def family(self) -> list[psutil.Process]:
         """Itself first, then its JVM and Spark's Python processes, as many as there are now."""
@@ -109,11 +127,8 @@ class Driver:
         return next((one for one in self.family() if _name(one) == "java"), None)
 
     def workers(self) -> list[psutil.Process]:
-        jvm = self.jvm()
-        try:
-            return [] if jvm is None else jvm.children(recursive=True)
-        except psutil.NoSuchProcess:
-            return []
+        """Spark's Python processes and those that start them, which are neither the driver's nor the JVM."""
+        return [one for one in self.family()[1:] if _name(one) not in ("java", "")]
 
     def kill_alone(self) -> None:
         """Its JVM finds out by itself, and works on for as long as that takes."""
@@ -137,18 +152,23 @@ class Driver:
             except psutil.NoSuchProcess:
                 continue
         self._process.wait(60)
+        assert self._process.stdin is not None, "started with a pipe"
+        self._process.stdin.close()
 
 
 class Machine:
-    def __init__(self, cluster: ProcessCluster, directory: Path, seed: int) -> None:
+    def __init__(self, cluster: ProcessCluster, directory: Path, seed: int, kinds: Sequence[str]) -> None:
         self.cluster = cluster
         self.directory = directory
         self.counts: Counter[str] = Counter()
-        self.ended: list[str] = []  # drivers that ended without being killed, and why
+        self.ended = 0  # drivers that ended without being killed
+        self._kinds = kinds
         self._chance = random.Random(seed)
         self._rounds = 0
         self._fed: Counter[bytes] = Counter()
         self._drivers: list[Driver] = []
+        self._spare: Driver | None = None
+        self._every: list[Driver] = []
         (directory / "logs").mkdir()
 
     def __enter__(self) -> Self:
@@ -165,29 +185,36 @@ class Machine:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for driver in self._drivers:
+        for driver in self._every:
             driver.end()
 
     def _until(self, holds: Callable[[], bool], what: str) -> None:
         self.cluster.wait_until(holds, what, deadline_s=PATIENCE_S, pause_s=0.05)
 
-    def round(self, kind: str) -> None:
-        """AssertionError names the fault and where the logs are."""
-        self._rounds += 1
-        self.counts[kind] += 1
-        told = f"round {self._rounds}, {kind}; logs in {self.directory / 'logs'}"
-        try:
-            self._strike(kind)
-            self.catch_up()
-            self.compare()
-            self._keep_checkpoints()
-        except (AssertionError, OdradekError) as error:
-            raise AssertionError(f"{told}: {error}") from error
+    def rounds(self) -> Iterator[str]:
+        """Strikes, compares and tells the kind, one after the other. AssertionError names the fault and where the logs are."""
+        for number, kind in enumerate(self._kinds):
+            self._rounds += 1
+            told = f"round {self._rounds}, {kind}; logs in {self.directory / 'logs'}"
+            try:
+                if self._spare is None and NEED_A_DRIVER & set(self._kinds[number:]):
+                    self._spare = self._launched()
+                self._strike(kind)
+                self.catch_up()
+                self.compare()
+                self._keep_checkpoints()
+                self._look_at_failures()
+            except (AssertionError, OdradekError) as error:
+                raise AssertionError(f"{told}: {error}") from error
+            self.counts[kind] += 1
+            yield kind
 
     def _strike(self, kind: str) -> None:
         if kind == "checkpoint of yesterday":
             self._restore_yesterday()
             return
+        if kind in OF_BROKERS:
+            self._heal()
         done = self._batches()
         self.feed()
         # Within one of the batches that are due now, of whatever sink, or shortly after the last.
@@ -201,12 +228,9 @@ class Machine:
             self.driver.kill_alone()
             self._start()
         elif kind == "jvm":
-            jvm = self.driver.jvm()
-            assert jvm is not None
-            jvm.kill()
+            self._kill_jvm()
         elif kind == "worker":
-            self._until(lambda: bool(self.driver.workers()), "a process of Spark's Python")
-            self._chance.choice(self.driver.workers()).kill()
+            self._kill_worker()
         elif kind == "paused driver":
             self._pause()
         else:
@@ -218,23 +242,57 @@ class Machine:
         """The one that was started last."""
         return self._drivers[-1]
 
-    def _start(self, until: str = "first") -> Driver:
+    def _launched(self) -> Driver:
         log = self.directory / "logs" / f"driver-{self._rounds}-{len(self._drivers)}"
-        arguments = [self.cluster.bootstrap, SOURCE, TO, str(self.directory), until]
-        self._drivers.append(Driver(arguments, log))
-        return self.driver
+        self._every.append(Driver([self.cluster.bootstrap, SOURCE, TO, str(self.directory)], log))
+        return self._every[-1]
+
+    def _start(self) -> Driver:
+        driver, self._spare = self._spare or self._launched(), None
+        self._drivers.append(driver)
+        driver.tell(RUN)
+        return driver
+
+    def _kill_jvm(self) -> None:
+        old = self.driver
+        jvm = old.jvm()
+        assert jvm is not None, old.log
+        jvm.kill()
+        self._start()
+        # Its Python can do nothing more, and lives until it is ended: whoever looks after a job does that.
+        old.end()
+
+    def _kill_worker(self) -> None:
+        """One that is there when it comes to it: they come and go."""
+
+        def killed() -> bool:
+            found = self.driver.workers()
+            if not found:
+                return False
+            try:
+                self._chance.choice(found).kill()
+            except psutil.NoSuchProcess:
+                return False
+            return True
+
+        self._until(killed, "a process of Spark's Python")
 
     def _kill_broker(self, kind: str) -> None:
         victim = self._broker_of(kind)
-        before = self.driver
+        driver, before = self.driver, len(self.driver.failures())
         self.cluster.kill(victim)
         self.catch_up()  # without it
-        assert self.driver is before, f"a broker's death ended the driver: {before.failures}"
-        self.cluster.restart(victim, deadline_s=PATIENCE_S)
-        self.cluster.wait_until(
+        assert self.driver is driver, f"a broker's death ended the driver: {driver.log}"
+        why = driver.failures()[before:]
+        assert not why, f"a broker's death ended a query: {why}"
+        self._until(lambda: self._shown_by_group() == self._ends(), f"group {GROUP} shows where the query is")
+        self.cluster.restart(victim, wait=False)
+
+    def _heal(self) -> None:
+        """The broker that was killed last is back in every ISR."""
+        self._until(
             lambda: all(is_fully_replicated(self.cluster, name) for name in self._topics()),
             "every ISR is full",
-            deadline_s=PATIENCE_S,
         )
 
     def _broker_of(self, role: str) -> int:
@@ -251,6 +309,10 @@ class Machine:
         with SyncClient(self.cluster.bootstrap) as client:
             return sorted(client.cluster(None).topics)
 
+    def _shown_by_group(self) -> dict[str, int]:
+        with SyncClient(self.cluster.bootstrap) as client:
+            return {str(p.partition): offset for p, offset in committed(client, GROUP).items()}
+
     def _pause(self) -> None:
         """A driver that stands still while another takes over, and then goes on where it was."""
         old = self.driver
@@ -264,39 +326,53 @@ class Machine:
         self._compete(old, self.driver)
 
     def _compete(self, *drivers: Driver) -> None:
-        """Both at the same checkpoints until one gives in. The other goes on, or both are started anew."""
+        """Both at the same checkpoints, and each starts anew what the other has made fail; then one of them is killed."""
+        before = [len(driver.failures()) for driver in drivers]
+
+        def have_met() -> bool:
+            """Each was at work beside the other: one of them was in the other's way."""
+            return any(len(d.failures()) > n for d, n in zip(drivers, before, strict=True))
+
         deadline = time.monotonic() + PATIENCE_S
-        while all(driver.is_running for driver in drivers):
+        while not have_met():
             assert time.monotonic() < deadline, "two drivers write on beside each other"
             self.feed()
-            ends = self._ends()
-            self._until(
-                lambda ends=ends: self._is_at(ends) or not all(driver.is_running for driver in drivers),  # type: ignore[misc]
-                "one of two drivers ends, or takes what is there",
-            )
-        left = [driver for driver in drivers if driver.is_running]
-        if left and left[0] is not self.driver:
-            self._drivers.remove(left[0])
-            self._drivers.append(left[0])
+            self.catch_up()
+        self.feed()
+        self.catch_up()
+        victim, left = self._chance.sample(drivers, 2)
+        victim.end()
+        self._drivers.remove(left)
+        self._drivers.append(left)
 
     def _restore_yesterday(self) -> None:
         """All sinks refuse it, each in its sentence, and hold what they held."""
         self.feed()
         self.catch_up()
-        self.driver.end()
+        driver = self.driver
         checkpoints, today = self.directory / "checkpoints", self.directory / "today"
+        self._stop(driver)
         checkpoints.rename(today)
         shutil.copytree(self.directory / "yesterday", checkpoints)
-        stale = self._start("all")
-        self._until(lambda: not stale.is_running, "the end of a driver with an old checkpoint")
-        stale.end()
-        assert set(stale.failures) == set(SINKS), stale.failures
-        for sink, why in stale.failures.items():
+        before = len(driver.failures())
+        driver.tell(ONCE)
+        self._until(
+            lambda: len(driver.failures()) >= before + len(SINKS), "all sinks refuse an old checkpoint"
+        )
+        refused = driver.failures()[before:]
+        assert sorted(sink for sink, _ in refused) == sorted(SINKS), refused
+        for sink, why in refused:
             assert "this checkpoint is only at batch" in why, f"{sink}: {why}"
         self.compare()
+        self._stop(driver)
         shutil.rmtree(checkpoints)
         today.rename(checkpoints)
-        self._start()
+        driver.tell(RUN)
+
+    def _stop(self, driver: Driver) -> None:
+        stops = driver.told().count(STOPPED)
+        driver.tell(STOP)
+        self._until(lambda: driver.told().count(STOPPED) > stops, "all queries have stopped")
 
     def _keep_checkpoints(self) -> None:
         kept = self.directory / "yesterday"
@@ -318,13 +394,12 @@ class Machine:
                 self._fed.update(values)
 
     def _batches(self) -> int:
-        return sum(
-            sum(
-                file.name.isdecimal()
-                for file in (self.directory / "checkpoints" / sink / "commits").glob("*")
-            )
-            for sink in SINKS
-        )
+        """How many are done, by the numbers of the last ones: Spark deletes the old."""
+        return sum(1 + max(self._numbers(sink), default=-1) for sink in SINKS)
+
+    def _numbers(self, sink: str) -> list[int]:
+        commits = self.directory / "checkpoints" / sink / "commits"
+        return [int(file.name) for file in commits.glob("*") if file.name.isdecimal()]
 
     def catch_up(self) -> None:
         """Until every sink has taken all of the topic; a driver that ended is started again."""
@@ -335,9 +410,19 @@ class Machine:
 
     def _started_again(self) -> bool:
         if not self.driver.is_running:
-            self.ended.append(f"round {self._rounds}: {self.driver.failures}")
+            self.ended += 1
             self._start()
         return False
+
+    def _look_at_failures(self) -> None:
+        """Whatever ended a query is told of in a sentence."""
+        for why in self.sentences():
+            assert not any(word in why for word in RAW), why
+
+    def sentences(self) -> Counter[str]:
+        """What was told of queries that failed, without places and numbers."""
+        told = (f"{sink}: {why}" for driver in self._every for sink, why in driver.failures())
+        return Counter(re.sub(r"\d+", "N", why.replace(str(self.directory), "DIR"))[:120] for why in told)
 
     def _ends(self) -> dict[str, int]:
         with SyncClient(self.cluster.bootstrap) as client:

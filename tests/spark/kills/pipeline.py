@@ -1,0 +1,105 @@
+"""A job that is killed at a step of the exactly-once protocol and run again: each run is both the restart after the last death,
+and the next one to die."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from odradek.client.sync import SyncClient
+from odradek.spark import tables
+from odradek.spark.verify import verify
+from tests.spark.conftest import fill
+from tests.support import SHORT_LIVED_JAVA
+
+A_BATCH = 250
+
+
+class Pipeline:
+    def __init__(self, bootstrap: str, topic: str, directory: Path, records: int) -> None:
+        """`topic` has two partitions and no records yet."""
+        self.bootstrap = bootstrap
+        self.records = records
+        with SyncClient(bootstrap) as client:
+            for partition in (0, 1):
+                fill(client, topic, partition, self._values(partition))
+        self.table = directory / "table"
+        self.checkpoint = directory / "checkpoint"
+        self.directory = directory
+        self.runs = 0
+        self._command = [
+            *(sys.executable, "-m", "odradek.spark.jobs.topic_to_table", "--memory", "512m"),
+            *("--bootstrap", bootstrap, "--topic", topic, "--max-offsets-per-trigger", str(A_BATCH)),
+            *("--table", str(self.table), "--checkpoint", str(self.checkpoint)),
+        ]
+
+    def begin(self, *more: str) -> subprocess.Popen[bytes]:
+        # Files of its own for each run: the JVM of a killed driver may still be writing to the last ones.
+        self.runs += 1
+        with open(self.directory / f"out-{self.runs}", "wb") as out, open(self.log, "wb") as log:
+            environment = {**os.environ, **SHORT_LIVED_JAVA}
+            return subprocess.Popen([*self._command, *more], stdout=out, stderr=log, env=environment)
+
+    def run(self, *more: str) -> int:
+        process = self.begin(*more)
+        try:
+            return process.wait(600)
+        finally:
+            process.kill()
+
+    @property
+    def log(self) -> Path:
+        return self.directory / f"log-{self.runs}"
+
+    @property
+    def last_words(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]
+
+    @property
+    def batches_in_table(self) -> list[int]:
+        if not DeltaTable.is_deltatable(str(self.table)):
+            return []
+        return [batch.batch_id for batch in tables.committed_batches(DeltaTable(self.table))]
+
+    @property
+    def batches_in_checkpoint(self) -> list[int]:
+        names = [file.name for file in (self.checkpoint / "commits").glob("[0-9]*")]
+        return sorted(int(name) for name in names)
+
+    @property
+    def unnamed_files(self) -> set[str]:
+        named = {uri.rsplit("/", 1)[-1] for uri in DeltaTable(self.table).file_uris()}
+        return {file.name for file in self.table.glob("*.parquet")} - named
+
+    def _values(self, partition: int) -> list[bytes]:
+        return [b"%d-%05d" % (partition, n) for n in range(self.records // 2)]
+
+    def die(self, deaths: Iterable[tuple[str, int]]) -> None:
+        """At the step, of the batch; and table and checkpoint are where they are to be then."""
+        for step, batch_id in deaths:
+            code = self.run("--die-at", step, "--die-batch", str(batch_id))
+
+            told = f"{step} of batch {batch_id}: {self.last_words}"
+            assert code == -signal.SIGKILL, told
+            is_committed = step in ("after-commit", "before-checkpoint")
+            assert self.batches_in_table == list(range(batch_id + is_committed)), told
+            assert self.batches_in_checkpoint == list(range(batch_id)), told
+            if step in ("after-write", "before-commit"):
+                assert self.unnamed_files, f"{told}: files nobody has committed"
+
+    def end(self) -> None:
+        """Runs until all is in: each record once, and nothing beside it."""
+        assert self.run() == 0, self.last_words
+        summary = json.loads((self.directory / f"out-{self.runs}").read_text())
+        assert summary["records"] == self.records
+        assert self.batches_in_table == list(range(self.records // A_BATCH))
+        rows = DeltaTable(self.table).to_pyarrow_table()
+        assert sorted(rows.column("value").to_pylist()) == sorted(self._values(0) + self._values(1))
+        report = verify(str(self.table), self.bootstrap)
+        assert report.is_equal and report.is_complete, report
+        assert self.unnamed_files == set()
