@@ -94,8 +94,8 @@ def api_keys() -> str:
 
 COMMANDS = """# Commands
 
-An error is one sentence on standard error. Exit codes of all verbs: 0 all is well, or done; 1 the answer is no, or the world is
-wrong; 2 the question was wrong. `odradek start` says more: 2 configuration, 3 port or address, 4 log directory of another
+An error is one sentence on standard error. Exit codes of all verbs: 0 the condition holds, or the action is done; 1 it does
+not hold, or the action failed; 2 the arguments are invalid. `odradek start` has more: 2 configuration, 3 port or address, 4 log directory of another
 broker or cluster, 5 disk, 6 store, 7 broker id.
 
 | environment | what it means |
@@ -103,7 +103,7 @@ broker or cluster, 5 disk, 6 store, 7 broker id.
 | `ODRADEK_BOOTSTRAP` | stands for `--bootstrap` |
 | `ODRADEK_STORE`, `ODRADEK_ZOOKEEPER` | stand for `--store` and `--zookeeper` of `odradek store` |
 | `ODRADEK_LOG_LEVEL` | of a broker's log: DEBUG, INFO (the default), WARNING or ERROR |
-| `ODRADEK_TRACE` | set to 1, a mistake of ours ends with its trace |
+| `ODRADEK_TRACE` | set to 1, a mistake of ours ends with its traceback |
 """
 
 

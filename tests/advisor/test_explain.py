@@ -27,8 +27,8 @@ def test_an_only_replica_that_is_gone_is_named_with_what_follows_its_return() ->
     world.kill(2)
     text = told(world, "s3-0")
     assert text == (
-        "no   s3-0 has a leader: leader epoch 1, nobody leads\n"
-        "  no   a replica of the ISR is live: ISR [2], live of them []\n"
+        "no   s3-0 has a leader: leader epoch 1, no leader\n"
+        "  no   a replica of the ISR is live: ISR [2], live: []\n"
         "    no   broker 2 is live: not registered\n"
         "         -> start broker 2: then 2 leads, ISR [2]\n"
         "  no   or a replica outside the ISR may lead\n"
@@ -111,7 +111,7 @@ def test_where_somebody_of_the_isr_lives_and_nobody_leads_the_controller_is_aske
     assert why.detail == "its leader 2 is gone"
     (reason,) = why.because
     assert (reason.condition, reason.holds) == ("a controller elects broker 3 of the ISR", False)
-    assert reason.detail == "ISR [2, 3], live of them [3], and nobody has been elected"
+    assert reason.detail == "ISR [2, 3], live: [3], and no leader has been elected"
     assert "cannot read a node of t" in reason.unblocked_by
 
 
@@ -136,7 +136,7 @@ def test_a_state_that_cannot_be_read_is_read_again_by_the_next_controller() -> N
     (reason,) = why_offline(world.context, tp("bad-0")).because
     assert (
         reason.unblocked_by
-        == "mend the node (odradek store set), then delete /controller: the next controller reads it"
+        == "repair the node (odradek store set), then delete /controller: the next controller reads it"
     )
 
 

@@ -130,7 +130,7 @@ def test_rebalances_among_the_same_members_are_told_apart() -> None:
 def test_a_topic_there_is_not_and_a_partition_nobody_reads_are_named() -> None:
     told = wrong(trees(group(member("a", "t-0", topics=("t", "tt")))))
     assert "every topic g subscribes to is there: there is no tt" in told
-    assert "every partition g subscribes to has a reader: nobody reads t-1" in told
+    assert "every partition g subscribes to has a reader: no member reads t-1" in told
     twice = wrong(trees(group(BOTH, member("b", "t-1"))))
     assert "t-1 has more than one" in twice
     rebalancing = trees(group(member("a", "t-0"), state="PreparingRebalance"))
@@ -199,7 +199,7 @@ def test_what_each_death_does_to_the_group() -> None:
     alone.create(AT.topic, [1])
     told = [death.sentence for death in deaths(alone.context, AT, [tp("t-0")])]
     assert told == [
-        "broker 1 dies: nobody coordinates it: no join, no commit",
+        "broker 1 dies: it has no coordinator: no join, no commit",
         "broker 2 dies: nothing changes for it",
         "broker 3 dies: t-0 cannot be read",
     ]

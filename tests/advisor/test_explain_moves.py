@@ -64,7 +64,7 @@ def test_a_partition_without_a_leader_cannot_be_copied() -> None:
     world = three("t", [2])
     world.reassign({"t-0": [3]})
     world.kill(2)
-    assert "no   the partition has a leader to copy from: nobody leads\n     " in text_of(stuck(world))
+    assert "no   the partition has a leader to copy from: it has no leader\n     " in text_of(stuck(world))
 
 
 @pytest.mark.behaviour(172)

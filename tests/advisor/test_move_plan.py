@@ -173,11 +173,11 @@ def test_dead_brokers_can_be_drained_and_never_receive() -> None:
     ("goal", "words"),
     [
         (MoveGoal(), "no goal is given"),
-        (MoveGoal(drain=ids(9)), "nobody knows of broker 9; brokers are"),
+        (MoveGoal(drain=ids(9)), "there is no broker 9; brokers are"),
         (MoveGoal(fill=ids(9)), "broker 9 is not alive"),
         (MoveGoal(drain=ids(1), fill=ids(1)), "broker 1 cannot be drained and filled"),
-        (MoveGoal(replication_factor=4), "want 1 to 3"),
-        (MoveGoal(replication_factor=3, drain=ids(1)), "want 1 to 2"),
+        (MoveGoal(replication_factor=4), "expected 1 to 3"),
+        (MoveGoal(replication_factor=3, drain=ids(1)), "expected 1 to 2"),
         (MoveGoal(rebalance=True, topics=frozenset({"x"})), "there is no topic x"),
     ],
 )

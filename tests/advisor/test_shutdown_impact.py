@@ -153,7 +153,7 @@ def test_an_only_pair_is_a_counter_example_with_the_death_that_breaks_it() -> No
     (example,) = plan.counter_examples
     assert (example.down, example.dies, example.topic_partition) == ((2,), 3, tp("t-0"))
     assert example.sentence() == (
-        "while 2 restarts and broker 3 dies, nobody of the ISR [2, 3] of t-0 is live"
+        "while 2 restarts and broker 3 dies, no member of the ISR [2, 3] of t-0 is live"
     )
     assert roll_plan(world.context, ids(2), survives=0).is_safe
 
@@ -164,7 +164,7 @@ def test_an_only_replica_is_a_counter_example_without_any_death() -> None:
     assert plan.counter_examples[0].dies is None
     assert plan.sentences() == [
         "no order is safe:",
-        "  while 2 restarts, nobody of the ISR [2] of t-0 is live",
+        "  while 2 restarts, no member of the ISR [2] of t-0 is live",
     ]
 
 

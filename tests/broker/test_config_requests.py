@@ -267,12 +267,12 @@ def test_what_somebody_else_put_there_stays_and_does_not_hinder(world: World, st
 
 
 def test_a_node_that_cannot_be_read_is_named_and_only_replaced_as_a_whole(world: World, store: Store) -> None:
-    store.unreadable["topics", "t"] = "/config/topics/t: want JSON"
+    store.unreadable["topics", "t"] = "/config/topics/t: expected JSON"
     (result,) = describe(world, store, (TOPIC, "t", None))
-    assert (result.error_code, result.error_message) == (-1, "/config/topics/t: want JSON")
+    assert (result.error_code, result.error_message) == (-1, "/config/topics/t: expected JSON")
     code, message = change(world, store, ("retention.ms", SET, "5"))
     assert code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert message == "/config/topics/t: want JSON; AlterConfigs replaces what stands there"
+    assert message == "/config/topics/t: expected JSON; AlterConfigs replaces what stands there"
     assert alter(world, store, {"retention.ms": "5"}) == (ErrorCode.NONE, None)
     assert store.written == [fx.ConfigWrite("topics", "t", {"retention.ms": "5"}, -1)]
 

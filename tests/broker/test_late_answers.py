@@ -171,4 +171,4 @@ def test_nobody_completes_a_request_with_an_answer_made_on_the_spot(path: Path) 
             made = [
                 inner for argument in node.args for inner in ast.walk(argument) if isinstance(inner, ast.Call)
             ]
-            assert not made, f"{path.name}:{node.lineno}: want .answer(lambda: ...)"
+            assert not made, f"{path.name}:{node.lineno}: expected .answer(lambda: ...)"

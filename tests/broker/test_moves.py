@@ -118,7 +118,7 @@ def test_another_kind_of_election_does_not_exist(world: World) -> None:
     pending = world.send(1, elect(0, election_type=7), 2)
     assert pending.message.error_code == ErrorCode.INVALID_REQUEST
     assert results(pending) == {
-        0: (ErrorCode.INVALID_REQUEST, "election type 7: want 0 (preferred) or 1 (unclean)")
+        0: (ErrorCode.INVALID_REQUEST, "election type 7: expected 0 (preferred) or 1 (unclean)")
     }
 
 

@@ -60,7 +60,7 @@ def test_a_dry_run_is_judged_and_not_done(shell: Shell, topic: str) -> None:
         (["describe", "--topic", "configurd"], 1, "did you mean configured?"),
         (["describe", "--broker", "9"], 1, "brokers alive: 1, 2, 3, 4"),
         (["get", "retention.mss", "--topic", "configured"], 2, "did you mean retention.ms?"),
-        (["set", "retention.ms", "--topic", "configured"], 2, "want name=value"),
+        (["set", "retention.ms", "--topic", "configured"], 2, "expected name=value"),
         (["set", "retention.ms=soon", "--topic", "configured"], 1, "nothing was changed"),
         (["set", "broker.id=7", "--broker", "1"], 1, "broker.id"),
     ],

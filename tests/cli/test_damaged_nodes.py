@@ -79,7 +79,7 @@ def test_a_cluster_goes_on_among_damaged_nodes(
         eventually(lambda: words in caplog.text, 20, words)
 
     says(
-        "/brokers/topics/node cannot be read: partitions.0: want each broker once, found [1, 1]; topic node is out of"
+        "/brokers/topics/node cannot be read: partitions.0: expected each broker once, found [1, 1]; topic node is out of"
     )
     says("/config/topics/config is not applied: not JSON")
     says("/admin/reassign_partitions cannot be read: not JSON")
@@ -106,7 +106,8 @@ def test_a_cluster_goes_on_among_damaged_nodes(
     text = eventually(lambda: (out := shell("why", "json"))[0] == 1 and out[1], 20, "its leader is gone")
     assert f"the nodes of json cannot be read ({state('json')}: not JSON" in text, text
     assert (
-        "-> mend the node (odradek store set), then delete /controller: the next controller reads it" in text
+        "-> repair the node (odradek store set), then delete /controller: the next controller reads it"
+        in text
     )
 
     cluster.start(1)

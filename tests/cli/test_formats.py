@@ -138,14 +138,14 @@ def test_offsets_from_and_to(text, span):
 @pytest.mark.parametrize("text", ["x", "1:2:3", "@", "@1y", "@-1h", "@h", "start-1", "1..2", "1h", "@1h30"])
 def test_what_is_no_offset_is_refused_with_the_forms_there_are(text):
     with pytest.raises(
-        click.UsageError, match=r"want start, end, a number, -n, @1h, @2026-01-31, .* FROM:TO"
+        click.UsageError, match=r"expected start, end, a number, -n, @1h, @2026-01-31, .* FROM:TO"
     ):
         parse_span(text, NOW_MS)
 
 
 @pytest.mark.parametrize("text", ["@2026-02-31", "@2026-01-31T25:00", "0:@2026-13-01", f"@{2**63}"])
 def test_a_time_that_there_is_not_is_refused_with_what_is_wrong_with_it(text):
-    with pytest.raises(click.UsageError, match=r"there is no such time \(.+\); want start"):
+    with pytest.raises(click.UsageError, match=r"there is no such time \(.+\); expected start"):
         parse_span(text, NOW_MS)
 
 
@@ -247,7 +247,7 @@ def test_assignments_and_settings_are_read_or_refused():
     }
     with pytest.raises(click.UsageError, match=r"did you mean retention\.ms"):
         parse_settings(("retention.mss=1",))
-    with pytest.raises(click.UsageError, match="want NAME=VALUE"):
+    with pytest.raises(click.UsageError, match="expected NAME=VALUE"):
         parse_settings(("retention.ms",))
 
 

@@ -141,10 +141,10 @@ def test_another_version_of_the_decisions_is_told_as_a_difference(
     [
         (["show"], 2, "which journal?"),
         (["show", "/nowhere"], 1, "there is no /nowhere; name a journal"),
-        (["show", "{dir}", "-p", "s3"], 2, "want a partition, as in orders-0"),
+        (["show", "{dir}", "-p", "s3"], 2, "expected a partition, as in orders-0"),
         (["show", "{dir}", "-p", "s9-0"], 1, "the journal never heard of s9-0"),
         (["show", "{dir}", "--svg", "x.svg"], 2, "say which with --partition"),
-        (["show", "{dir}", "--until", "soon"], 2, "want a time as in"),
+        (["show", "{dir}", "--until", "soon"], 2, "expected a time as in"),
         (["replay", "{dir}", "--drop-event", "99999"], 1, "there is no line 99999; the journal has "),
         (["replay", "{dir}", "--set", "min.isr=2"], 2, "of a setting the controller reads; "),
         (["diff", "{dir}"], 2, "compare A with what?"),

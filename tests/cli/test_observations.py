@@ -120,7 +120,7 @@ def test_a_cluster_is_recorded_shown_and_asked_about_its_past(
     assert shell("why", "s3-0", "--journal", file, "--at", well, offline=True)[0] == 0
     code, out, _ = shell("why", "s3-0", "--journal", file, offline=True)
     assert code == 1 and f"start broker {victim}: then {victim} leads" in out
-    assert "not known: what happened between two looks" in out
+    assert "not known: what happened between two polls" in out
     for verb in (["replay", file], ["diff", file, file]):
         code, _, err = shell("journal", *verb, offline=True)
         assert code == 1 and "there is nothing to play again" in err

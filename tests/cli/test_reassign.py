@@ -104,7 +104,7 @@ def test_a_move_that_waits_is_shown_drawn_explained_and_cancelled(
         assert "stuck-0" in words and "it cannot be copied" in words
     code, out, _ = shell("why", "stuck-0")
     assert code == 1
-    assert out.startswith(f"stuck-0 is offline, nobody of its ISR is live (ISR [{only}], live of them [])")
+    assert out.startswith(f"stuck-0 is offline, no member of its ISR is live (ISR [{only}], live: [])")
     assert f"stuck-0 is on [{target}]: phase growing" in out
     assert shell.ok("reassign", "cancel", "--partition", "stuck-0").startswith("1 of 1 cancelled.")
     eventually(lambda: shell.json("reassign", "status") == [], what="nothing runs any more")
@@ -175,14 +175,14 @@ def test_a_throttle_is_not_taken_from_under_a_move_that_runs(
     ("arguments", "code", "words"),
     [
         (["plan"], 1, "no goal is given"),
-        (["plan", "--drain", "9"], 1, "nobody knows of broker 9"),
+        (["plan", "--drain", "9"], 1, "there is no broker 9"),
         (["plan", "--drain", "x"], 2, "as in --drain 3"),
-        (["plan", "-r", "5"], 1, "want 1 to 4"),
+        (["plan", "-r", "5"], 1, "expected 1 to 4"),
         (["plan", "--rebalance", "-t", "nope"], 1, "there is no topic nope"),
         (["plan", "--drain", "1", "--throttle", "fast"], 2, "as in 500000, 10MB or 1GiB"),
         (["plan", "--drain", "1", "--throttle", "1e400"], 2, "as in 500000, 10MB or 1GiB"),
-        (["cancel", "-p", "t-\u00b2"], 2, "want a partition, as in orders-0"),
-        (["cancel", "-p", "t-" + "9" * 5000], 2, "want a partition, as in orders-0"),
+        (["cancel", "-p", "t-\u00b2"], 2, "expected a partition, as in orders-0"),
+        (["cancel", "-p", "t-" + "9" * 5000], 2, "expected a partition, as in orders-0"),
         (["cancel"], 2, "Say one of FILE, --partition orders-0, --all"),
         (["apply", "/does/not/exist"], 1, "No such file"),
     ],

@@ -54,13 +54,13 @@ def entry(**changes: object) -> str:
     [
         ("{", "is not JSON"),
         ('{"partitions":"\xe9"}', "is not JSON"),
-        ("[" * 200_000, "is not JSON .nested too deeply.; want"),
-        ("[]", 'want {"version":1,"partitions":'),
-        ('{"partitions":{}}', 'want {"version":1,"partitions":'),
+        ("[" * 200_000, "is not JSON .nested too deeply.; expected"),
+        ("[]", 'expected {"version":1,"partitions":'),
+        ('{"partitions":{}}', 'expected {"version":1,"partitions":'),
         ('{"version":2,"partitions":[]}', "has version 2; only version 1 is known"),
         ('{"partitions":[]}', "moves nothing"),
-        ('{"partitions":[1]}', r"partitions\[0\]: want"),
-        ('{"partitions":[{"topic":"a"}]}', r"partitions\[0\]: want"),
+        ('{"partitions":[1]}', r"partitions\[0\]: expected"),
+        ('{"partitions":[{"topic":"a"}]}', r"partitions\[0\]: expected"),
         (entry(partition="0"), "a number from 0; found 'a', '0'"),
         (entry(partition=-1), "a number from 0"),
         (entry(partition=True), "a number from 0"),
@@ -87,5 +87,5 @@ def test_topics_to_move_are_read_as_apaches_tool_takes_them(tmp_path: Path) -> N
     file.write_text('{"topics": [{"topic": "foo"}, {"topic": "bar"}], "version":1}')
     assert read_topics(file) == ["foo", "bar"]
     file.write_text('{"topics": ["foo"]}')
-    with pytest.raises(Failed, match=r'topics\[0\]: want {"version":1,"topics":'):
+    with pytest.raises(Failed, match=r'topics\[0\]: expected {"version":1,"topics":'):
         read_topics(file)

@@ -80,7 +80,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 def test_a_store_answers_while_no_broker_runs(capsys: pytest.CaptureFixture[str], store: Path) -> None:
     code, out, _ = run(capsys, "why", "good-0", "--store", store)
     assert code == 1
-    assert out.startswith("good-0 is offline, nobody of its ISR is live (ISR [2], live of them [])")
+    assert out.startswith("good-0 is offline, no member of its ISR is live (ISR [2], live: [])")
     assert "yes  another replica is live: live replicas [1]" in out
     code, out, _ = run(capsys, "what-if", "--start", 2, "--store", store / "odradek-store.sqlite")
     assert code == 0 and "good-0" in out and "comes online" in out
@@ -93,7 +93,7 @@ def test_a_damaged_node_takes_its_topic_out_of_service_and_the_rest_is_answered(
     assert code == 1, err
     assert "topic bad is out of service" in out
     assert (
-        "-> mend or delete the node (odradek store set, delete); the topic returns as soon as it can be read"
+        "-> repair or delete the node (odradek store set, delete); the topic returns as soon as it can be read"
         in out
     )
     assert "not known: /brokers/topics/bad cannot be read: " in out

@@ -186,7 +186,7 @@ def test_a_node_is_mended_only_when_told_and_only_with_what_can_be_read(capfd, d
     file.write_text('{"version":3,"partitions":{"0":[1,1]},"adding_replicas":{},"removing_replicas":{}}')
     code, out, err = run(capfd, "store", "set", path, file, "--yes", *where)
     assert (code, out) == (1, "")
-    assert "that could not be read either: /brokers/topics/a: partitions.0: want each broker once" in err
+    assert "that could not be read either: /brokers/topics/a: partitions.0: expected each broker once" in err
     good = '{"version":3,"partitions":{"0":[1,2]},"adding_replicas":{},"removing_replicas":{}}'
     file.write_text(good + "\n")
     code, out, _ = run(capfd, "store", "set", path, file, *where)

@@ -99,7 +99,7 @@ def test_create_with_an_assignment_puts_the_preferred_leader_first(odradek):
         (["-c", "retention.ms=soon"], 1, "retention.ms"),
         (["--assign", "1,2", "-p", "3"], 2, "--assign says how many already"),
         (["--assign", "1,9"], 1, "9"),
-        (["--assign", "1,99999999999"], 2, "want broker ids"),
+        (["--assign", "1,99999999999"], 2, "expected broker ids"),
         (["-p", "99999999999"], 2, "99999999999"),
     ],
 )

@@ -71,7 +71,7 @@ def test_a_partition_that_is_not_led_by_its_preferred_replica_is_well_and_could_
     )
     assert f"broker {victim} is not in the ISR (not registered)" in text
     assert (
-        f"What mends it: start broker {victim}: it catches up and joins the ISR; if it is lost for good: "
+        f"Remedy: start broker {victim}: it catches up and joins the ISR; if it is lost for good: "
         f"odradek reassign plan --drain {victim}."
     ) in text
     cluster.start(victim)
@@ -94,8 +94,8 @@ def test_s3s_partition_is_explained_by_every_source(start_cluster: Callable[...,
     cluster.kill(victim)
     eventually(lambda: shell("why", "s3")[0] == 1, what="it is offline")
     sentence = (
-        f"s3-0 is offline, nobody of its ISR is live (ISR [{victim}], live of them []): broker {victim} is not live "
-        f"(not registered). What mends it: start broker {victim}: then {victim} leads, ISR [{victim}]."
+        f"s3-0 is offline, no member of its ISR is live (ISR [{victim}], live: []): broker {victim} is not live "
+        f"(not registered). Remedy: start broker {victim}: then {victim} leads, ISR [{victim}]."
     )
     live = shell.json("why", "s3-0")
     journal = shell.json("why", "s3-0", "--journal", cluster.cluster.directory, offline=True)

@@ -73,7 +73,7 @@ BASE = {"key": 3, "version": 12, "type": "request", "hex": "00010000"}
         ("5", "a line is an object"),
         ("{}", "needs key"),
         (json.dumps(BASE | {"key": 38}), "API key 38 is not known; known are 0-37, "),
-        (json.dumps(BASE | {"key": "Meta"}), "no API key 'Meta'; want a number or one of Produce, "),
+        (json.dumps(BASE | {"key": "Meta"}), "no API key 'Meta'; expected a number or one of Produce, "),
         (json.dumps(BASE | {"key": [1]}), "no API key [1]"),
         (json.dumps(BASE | {"version": 13}), "MetadataRequest version 13 is not known; known are 0-12"),
         (json.dumps(BASE | {"version": "12"}), "version is a number, not '12'"),

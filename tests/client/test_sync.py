@@ -102,7 +102,7 @@ def test_addresses_are_host_and_port_and_ipv6_stands_in_brackets() -> None:
     "text", ["", "localhost", "localhost:", ":9092", "a:1,,b:2", "a:0", "a:65536", "a:http"]
 )
 def test_an_address_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="want host:port"):
+    with pytest.raises(ConfigurationError, match="expected host:port"):
         parse_addresses(text)
 
 

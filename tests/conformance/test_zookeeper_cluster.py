@@ -207,10 +207,10 @@ DAMAGE = {
     "not-json": ("state", b"{", "not JSON"),
     "stranger-leads": ("state", {"leader": 9, "isr": [9]}, "leader 9 is not among the assigned replicas"),
     "from-the-future": ("state", {"controller_epoch": 10_000}, "controller_epoch 10000 was not reached yet"),
-    "twice": ("state", {"isr": [1, 1]}, "isr: want each broker once, found [1, 1]"),
-    "negative": ("topic", {"partitions": {"0": [-1, 2]}}, "partitions.0: want broker ids of 0 or more"),
+    "twice": ("state", {"isr": [1, 1]}, "isr: expected each broker once, found [1, 1]"),
+    "negative": ("topic", {"partitions": {"0": [-1, 2]}}, "partitions.0: expected broker ids of 0 or more"),
     "unknown-version": ("topic", {"version": 9}, "unknown version 9; known: 1, 2, 3"),
-    "without-partitions": ("topic", {"partitions": None}, "partitions: want an object, found None"),
+    "without-partitions": ("topic", {"partitions": None}, "partitions: expected an object, found None"),
 }
 
 

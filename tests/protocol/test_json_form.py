@@ -35,21 +35,24 @@ def test_tagged_fields_may_be_left_out_and_are_at_their_default() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ([], r"MetadataRequest: want an object, found \[\]"),
+        ([], r"MetadataRequest: expected an object, found \[\]"),
         (
             changed(METADATA_12, topic=1),
             "MetadataRequest: no field 'topic' in version 12; known are topics, ",
         ),
         (METADATA, "field 'includeTopicAuthorizedOperations' is missing in version 12"),
-        (changed(METADATA_12, topics={}), r"MetadataRequest.topics: want an array, found \{\}"),
-        (changed(METADATA_12, allowAutoTopicCreation=1), "want true or false, found 1"),
+        (changed(METADATA_12, topics={}), r"MetadataRequest.topics: expected an array, found \{\}"),
+        (changed(METADATA_12, allowAutoTopicCreation=1), "expected true or false, found 1"),
         (changed(METADATA_12, allowAutoTopicCreation=None), "cannot be null in version 12"),
-        (changed(METADATA_12, topics=[{"topicId": "A" * 22, "name": 5}]), r"topics\[0\].name: want a string"),
+        (
+            changed(METADATA_12, topics=[{"topicId": "A" * 22, "name": 5}]),
+            r"topics\[0\].name: expected a string",
+        ),
         (
             changed(METADATA_12, topics=[{"topicId": "A" * 21, "name": "t"}]),
-            r"\[0\].topicId: want 22 characters",
+            r"\[0\].topicId: expected 22 characters",
         ),
-        (changed(METADATA_12, topics=[{"topicId": "é" * 22, "name": "t"}]), "not base64|want 22"),
+        (changed(METADATA_12, topics=[{"topicId": "é" * 22, "name": "t"}]), "not base64|expected 22"),
         (changed(METADATA_12, topics=[{"topicId": "A" * 22, "name": "x" * 32768}]), "32768 bytes"),
         (
             changed(METADATA_12, topics=[{"topicId": "A" * 22, "name": "\ud800"}]),
@@ -65,7 +68,9 @@ def test_what_is_wrong_is_named(value: Any, said: str) -> None:
 @pytest.mark.parametrize("acks", [1 << 15, -(1 << 15) - 1, "1", 1.0, True])
 def test_an_integer_out_of_range_is_refused(acks: Any) -> None:
     value = {"transactionalId": None, "acks": acks, "timeoutMs": 1, "topicData": []}
-    with pytest.raises(MalformedMessage, match=r"ProduceRequest.acks: want an integer of -32768 to 32767"):
+    with pytest.raises(
+        MalformedMessage, match=r"ProduceRequest.acks: expected an integer of -32768 to 32767"
+    ):
         ProduceRequest.from_json(3, value)
 
 
@@ -88,7 +93,7 @@ def test_a_number_may_be_whole_where_a_fraction_is_allowed() -> None:
         op["value"] = text
         assert AlterClientQuotasRequest.from_json(0, value).to_json(0) == value
     op["value"] = "3"
-    with pytest.raises(MalformedMessage, match="want a number"):
+    with pytest.raises(MalformedMessage, match="expected a number"):
         AlterClientQuotasRequest.from_json(0, value)
 
 

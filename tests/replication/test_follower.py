@@ -351,7 +351,7 @@ def test_out_of_range_below_the_leaders_start_begins_anew_there(follows: Follows
     assert partition.high_watermark == 40
     assert follows.outbox.messages[-1] == (
         "warning",
-        "t-0: our log ends at 2, the leader's begins at 40: starting anew there",
+        "t-0: our log ends at 2, the leader's begins at 40: starting again there",
     )
     assert wanted(follows.asks()) == {1: (5, 40, -1)}
 

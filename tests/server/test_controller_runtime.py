@@ -719,7 +719,9 @@ def test_a_damaged_controller_epoch_stops_elections_and_no_broker(
         await prepare_tree(cluster.operator, cluster.environment)
         await cluster.operator.set(layout.CONTROLLER_EPOCH, b"seven")
         await cluster.start(1)
-        while "no election can be held: /controller_epoch: want a whole number as text" not in caplog.text:
+        while (
+            "no election can be held: /controller_epoch: expected a whole number as text" not in caplog.text
+        ):
             await asyncio.sleep(0)
         assert "Set it to a number above every controller_epoch" in caplog.text
         assert not any(task.done() for task in cluster.members[1].tasks)

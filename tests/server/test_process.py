@@ -295,7 +295,7 @@ def test_a_level_of_logging_that_there_is_not(broker: OneBroker) -> None:
     )
 
     assert ended.returncode == exit_codes.CONFIGURATION
-    assert ended.stderr == "odradek: ODRADEK_LOG_LEVEL=LOUD: want DEBUG, INFO, WARNING or ERROR\n"
+    assert ended.stderr == "odradek: ODRADEK_LOG_LEVEL=LOUD: expected DEBUG, INFO, WARNING or ERROR\n"
 
 
 # --- disks that refuse

@@ -213,7 +213,7 @@ def test_a_port_of_something_else_is_told_of(cluster: ProcessCluster, tmp_path: 
 
 @pytest.mark.parametrize("master", ["sc://", "sc://a:b", "sc:a:1"])
 def test_an_address_that_is_none_is_refused(master: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"--master {master}: want"):
+    with pytest.raises(ConfigurationError, match=f"--master {master}: expected"):
         TablesJob("a:1", ("orders",), "./orders", master=master).check()
 
 

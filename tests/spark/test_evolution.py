@@ -406,7 +406,7 @@ def test_a_version_is_made_by_one_alone(tmp_path: Path) -> None:
     who: dict[str, Any] = {"app_id": "app", "batch_id": 1, "metadata": {}}
     delta_log.commit(str(tmp_path), opened, [], **who)
 
-    with pytest.raises(CommitFailedError, match="version 1 was made by somebody else"):
+    with pytest.raises(CommitFailedError, match="version 1 was made by another writer"):
         delta_log.commit(str(tmp_path), opened, [], **who)
 
     assert DeltaTable(tmp_path).transaction_version("app") == 1

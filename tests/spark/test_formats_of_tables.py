@@ -347,14 +347,14 @@ def test_how_many_are_too_many() -> None:
         with pytest.raises(TooManyLetters):
             Most.of(text).check(refused, 100)
     for text in ("", "-1", "1.5", "many", "1%%"):
-        with pytest.raises(ConfigurationError, match="want a number as in 100, or a share as in 1%"):
+        with pytest.raises(ConfigurationError, match="expected a number as in 100, or a share as in 1%"):
             Most.of(text)
 
 
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        ({"registry": ""}, "--format avro: want either --registry or --schema-file"),
+        ({"registry": ""}, "--format avro: expected either --registry or --schema-file"),
         (
             {"format": "json", "key_format": "raw"},
             "--registry is for --format or --key-format avro or protobuf",
@@ -363,7 +363,7 @@ def test_how_many_are_too_many() -> None:
         ({"key_format": "xml"}, "--key-format xml: there are raw, string, json, avro, protobuf"),
         ({"key_format": "raw", "key_schema": "a INT"}, "are for a --key-format"),
         ({"has_meta": False}, "--key-format makes the column __key, which --meta off leaves out"),
-        ({"max_dead_letters": "some"}, "--max-dead-letters some: want a number"),
+        ({"max_dead_letters": "some"}, "--max-dead-letters some: expected a number"),
         ({"on_error": "value=panic"}, "--on-error value=panic: there are dlq"),
         ({"subject": "nobodys", "schema": ""}, "^$"),
     ],
@@ -491,7 +491,7 @@ def test_the_command_takes_what_a_job_takes(job: TablesJob, server: RegistryServ
     assert json.loads(moved.job.starting_offsets) == {job.topics[0]: {"0": 4}}
     assert f"begins where {checkpoint} stands" in dict(moved.lines())["topics"]
     with pytest.raises(
-        ConfigurationError, match="--from-checkpoint and --starting-offsets: want one of them"
+        ConfigurationError, match="--from-checkpoint and --starting-offsets: expected one of them"
     ):
         planned(job._replace(from_checkpoint=str(checkpoint), starting_offsets="latest"))
     Path(job.checkpoint_directory).mkdir(parents=True)

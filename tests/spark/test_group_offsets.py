@@ -71,7 +71,7 @@ def test_a_group_with_members_is_not_touched_and_the_query_goes_on(
     group.tell({partition: 1})
 
     assert not group.close(timeout_s=30)
-    assert "spark.orders has members of its own; a query needs a group that nobody else uses" in caplog.text
+    assert "spark.orders has members of its own; a query needs a group of its own" in caplog.text
 
 
 def progress(end: Any, run: str = "r") -> SimpleNamespace:

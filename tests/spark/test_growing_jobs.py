@@ -212,7 +212,7 @@ def test_a_table_of_others_is_appended_to_by_name_and_what_it_wants_of_rows_is_k
             "--sort-by is for tables that are appended to",
         ),
         ({"partition_by": "day(id"}, "--partition-by day.id: "),
-        ({"target_file_size": "1KB"}, "--target-file-size 1KB: want a size"),
+        ({"target_file_size": "1KB"}, "--target-file-size 1KB: expected a size"),
         ({"partition_by": "colour"}, "partitioned by colour: there is no column colour"),
         (
             {"partition_by": "day(__timestamp)", "sort_by": "colour"},

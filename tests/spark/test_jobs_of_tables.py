@@ -179,13 +179,13 @@ def test_columns_are_learnt_or_given_or_those_of_the_table(
     [
         ({"format": "xml"}, "--format xml: there are raw, string, json"),
         ({"on_error": "panic"}, "--on-error panic: there are dlq, skip, pause"),
-        ({"trigger": "soon"}, "--trigger soon: want a duration"),
+        ({"trigger": "soon"}, "--trigger soon: expected a duration"),
         ({"format": "raw"}, "--schema is for values with fields"),
         (
             {"schema": "__offset BIGINT"},
             "a field __offset, which is the name of a column of ours; --meta off",
         ),
-        ({"cores": "0"}, "--cores 0: want a number"),
+        ({"cores": "0"}, "--cores 0: expected a number"),
         ({"topics": ("",)}, "--topic is missing"),
         ({"starting_offsets": "yesterday"}, "startingOffsets='yesterday' is no JSON"),
         ({"topics": ("no-such-topic",)}, "--topic names the topic no-such-topic, and the cluster has none"),
@@ -219,7 +219,7 @@ def test_a_topic_without_a_record_teaches_no_columns(job: TablesJob, make_topic:
         ),
         (
             'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\nmeta = "off"',
-            "line 5: meta = 'off': want true or false",
+            "line 5: meta = 'off': expected true or false",
         ),
         (
             'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\n[[tables]]\ntopic = "b"\n\ntable = "./t"',

@@ -136,13 +136,13 @@ def test_columns_are_learnt_from_values() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "want a name"),
-        ("id", "want a name"),
-        ("id BIGINT name STRING", "want a comma or the end"),
+        ("", "expected a name"),
+        ("id", "expected a name"),
+        ("id BIGINT name STRING", "expected a comma or the end"),
         ("id NUMBER", "no type number; there are string"),
         ("id BIGINT, ID STRING", "column id comes twice"),
-        ("a ARRAY<INT", "want >"),
-        ("a DECIMAL(10)", "want ,"),
+        ("a ARRAY<INT", "expected >"),
+        ("a DECIMAL(10)", "expected ,"),
     ],
 )
 def test_columns_that_are_none_are_refused_with_the_place(text: str, why: str) -> None:

@@ -52,7 +52,7 @@ def test_the_form_of_sparks_own_connector_is_read() -> None:
     "nonsense", [{"orders": 5}, {"orders": {"x": 1}}, {"orders": {"0": "much"}}, {"orders": None}]
 )
 def test_nonsense_is_refused_with_the_form_that_would_work(nonsense: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match=r"startingOffsets: want .*-1 for latest"):
+    with pytest.raises(ConfigurationError, match=r"startingOffsets: expected .*-1 for latest"):
         Offsets.from_json(nonsense, "startingOffsets")
 
 

@@ -305,16 +305,16 @@ def test_a_value_too_long_for_a_directory_is_told_of_with_what_helps(tmp_path: P
     [
         ("day(at", "day(at is no column, day(COLUMN) or bucket(N, COLUMN)"),
         ("bucket(key, 16)", "is no column"),
-        ("bucket(0, key)", "want 1 to 10000 buckets"),
+        ("bucket(0, key)", "expected 1 to 10000 buckets"),
         ("id, id", "a column comes twice"),
         ("colour", "there is no column colour; there are id, country, at, key"),
         (
             "key",
-            "key is BINARY; want text, a whole number, a date or a boolean; day(ts) and bucket(16, key) make",
+            "key is BINARY; expected text, a whole number, a date or a boolean; day(ts) and bucket(16, key) make",
         ),
-        ("at", "at is TIMESTAMP; want text"),
-        ("day(id)", "id is BIGINT; want a timestamp or a date"),
-        ("bucket(4, at)", "at is TIMESTAMP; want text, bytes or a whole number"),
+        ("at", "at is TIMESTAMP; expected text"),
+        ("day(id)", "id is BIGINT; expected a timestamp or a date"),
+        ("bucket(4, at)", "at is TIMESTAMP; expected text, bytes or a whole number"),
     ],
 )
 def test_what_cannot_divide_a_table_is_said(text: str, why: str) -> None:
@@ -347,7 +347,7 @@ def test_what_cannot_sort_a_file_is_said(layout: Layout, why: str) -> None:
 def test_sizes_of_files_are_read_as_people_write_them() -> None:
     assert [size_of(text) for text in ("128MB", "1 GiB", "500000", "")] == [128 * 10**6, 2**30, 500_000, 0]
     for text in ("much", "1KB", "-5MB", "10 parsecs"):
-        with pytest.raises(ConfigurationError, match="want a size as in 128MB"):
+        with pytest.raises(ConfigurationError, match="expected a size as in 128MB"):
             size_of(text)
 
 
@@ -455,11 +455,11 @@ def test_a_table_with_deleted_rows_is_appended_to_but_neither_verified_nor_widen
         ).num_rows
         == 54
     )
-    with pytest.raises(CannotVerify, match="has deletion vectors: somebody has deleted rows of it"):
+    with pytest.raises(CannotVerify, match="has deletion vectors: rows of it were deleted"):
         verify(str(tmp_path), "127.0.0.1:1")
     wider = task(options(tmp_path), pa.table({"id": [2**40]}), 2)
     with pytest.raises(
-        tables.WrongTable, match="has deletion vectors, so its files cannot be written anew with wider"
+        tables.WrongTable, match="has deletion vectors, so its files cannot be rewritten with wider"
     ):
         tables.commit(
             str(tmp_path),

@@ -167,12 +167,12 @@ SPEC = StructType([StructField("value", StringType())])
         (
             StructType([StructField("value", IntegerType())]),
             "t",
-            "column value is int; want binary or string",
+            "column value is int; expected binary or string",
         ),
         (
             StructType([*SPEC.fields, StructField("headers", StringType())]),
             "t",
-            "column headers is string; want array",
+            "column headers is string; expected array",
         ),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_batch_write_leaves_its_files_where_nobody_else_can_change_them(
     made.rmdir()
     made.symlink_to(tmp_path)
     with pytest.raises(
-        ConfigurationError, match="belongs to somebody else; name another with the option directory"
+        ConfigurationError, match="belongs to another process; name another with the option directory"
     ):
         parse_topic_options(given, is_stream=False)
 
@@ -238,10 +238,10 @@ def test_a_sink_looks_at_topic_and_columns_before_a_task_starts(cluster: Process
     [
         ({"to": "orders"}, "--to orders: the job reads that topic"),
         ({"compression": "br"}, "--compression br: there are none"),
-        ({"trigger": "soon"}, "--trigger soon: want a duration"),
-        ({"cores": "many"}, "--cores many: want a number"),
-        ({"master": "yarn"}, r"--master yarn: want local\[4\], local\[\*\], spark://HOST:PORT or sc://"),
-        ({"master": "spark://a"}, "--master spark://a: want"),
+        ({"trigger": "soon"}, "--trigger soon: expected a duration"),
+        ({"cores": "many"}, "--cores many: expected a number"),
+        ({"master": "yarn"}, r"--master yarn: expected local\[4\], local\[\*\], spark://HOST:PORT or sc://"),
+        ({"master": "spark://a"}, "--master spark://a: expected"),
     ],
 )
 def test_a_job_that_cannot_be_meant_is_refused(changed: dict[str, Any], sentence: str) -> None:
@@ -525,9 +525,9 @@ def test_a_batch_of_which_nothing_can_be_read_is_told_of(
     [
         ({"format": "xml"}, "--format xml: there are raw, string, json"),
         ({"format": "raw", "schema": "id INT"}, "--schema is for values with fields"),
-        ({"max_dead_letters": "many"}, "--max-dead-letters many: want a number"),
+        ({"max_dead_letters": "many"}, "--max-dead-letters many: expected a number"),
         ({"on_error": "panic"}, "--on-error panic: there are dlq"),
-        ({"format": "avro"}, "want either --registry or --schema-file"),
+        ({"format": "avro"}, "expected either --registry or --schema-file"),
     ],
 )
 def test_values_of_a_topic_job_are_checked_as_those_of_a_table(

@@ -220,7 +220,7 @@ def test_records_without_a_key_are_letters_or_left_out_or_stop_the_job(
     skipping = job._replace(table=f"{job.table}-2")
     Upserts(skipping, "skip").run(0, [(0, end + 2)])
     assert Upserts(skipping).rows() == {**LAST, b"z": 10}
-    with pytest.raises(CannotVerify, match="left out by --on-error skip"):
+    with pytest.raises(CannotVerify, match="dropped by --on-error skip"):
         verify(skipping.table, job.bootstrap)
 
 
@@ -240,7 +240,7 @@ def test_who_upserts_goes_on_upserting(job: TablesJob) -> None:
     with pytest.raises(ConfigurationError, match="was written with --upsert-by so far"):
         planned(job._replace(upsert_by=""))
     for changed, sentence in (
-        ({"upsert_by": "id"}, "--upsert-by id: want key"),
+        ({"upsert_by": "id"}, "--upsert-by id: expected key"),
         ({"has_meta": False}, "needs the columns of ours"),
         ({"key_format": "json", "key_schema": "id BIGINT"}, "keys of one value"),
     ):

@@ -402,7 +402,7 @@ async def test_changes_of_configuration_are_read_where_they_point(cluster: Clust
             ConfigChanged("users", "u/clients/c", {"quota": "4"}),
         ]
         assert isinstance(bad, ConfigChanged)
-        assert "want type/name" in bad.unreadable[0].reason
+        assert "expected type/name" in bad.unreadable[0].reason
         assert await facts.take() == []
 
 

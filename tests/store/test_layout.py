@@ -222,28 +222,28 @@ REGISTRATION = {"version": 5, "endpoints": ["A://h:1"], "listener_security_proto
     [
         (b"", "not JSON"),
         (b"\xff\xfe", "not JSON"),
-        (b"[1]", "want a JSON object, found list"),
+        (b"[1]", "expected a JSON object, found list"),
         (_state(version=2), "unknown version 2; known: 1"),
         (_state(version=None), "unknown version None"),
         (_state(version=True), "unknown version True"),
         (_state(leader=None), "leader is missing"),
-        (_state(leader="1"), "leader: want a whole number, found '1'"),
-        (_state(leader=-3), "leader: want a broker id, or -1 for none, found -3"),
-        (_state(leader=True), "leader: want a whole number, found True"),
-        (_state(leader_epoch=-1), "leader_epoch: want 0 or more, found -1"),
-        (_state(leader_epoch=LARGEST_INT32), "leader_epoch: want at most 1073741824, found 2147483647"),
-        (_state(controller_epoch=1.5), "controller_epoch: want a whole number, found 1.5"),
-        (_state(isr="1"), "isr: want a list, found '1'"),
-        (_state(isr=[1, "2"]), "isr: want a whole number, found '2'"),
-        (_state(isr=[1, 1]), "isr: want each broker once, found [1, 1]"),
-        (_state(isr=[-1]), "isr: want broker ids of 0 or more, found [-1]"),
-        (_state(isr=[]), "isr: want at least one member"),
-        (_state(leader=3), "leader: want a member of the ISR [1, 2], found 3"),
-        (_state(leader=1 << 31), "leader: want a number of 32 bits, found 2147483648"),
-        (_state(controller_epoch=-1), "controller_epoch: want 0 or more, found -1"),
+        (_state(leader="1"), "leader: expected a whole number, found '1'"),
+        (_state(leader=-3), "leader: expected a broker id, or -1 for none, found -3"),
+        (_state(leader=True), "leader: expected a whole number, found True"),
+        (_state(leader_epoch=-1), "leader_epoch: expected 0 or more, found -1"),
+        (_state(leader_epoch=LARGEST_INT32), "leader_epoch: expected at most 1073741824, found 2147483647"),
+        (_state(controller_epoch=1.5), "controller_epoch: expected a whole number, found 1.5"),
+        (_state(isr="1"), "isr: expected a list, found '1'"),
+        (_state(isr=[1, "2"]), "isr: expected a whole number, found '2'"),
+        (_state(isr=[1, 1]), "isr: expected each broker once, found [1, 1]"),
+        (_state(isr=[-1]), "isr: expected broker ids of 0 or more, found [-1]"),
+        (_state(isr=[]), "isr: expected at least one member"),
+        (_state(leader=3), "leader: expected a member of the ISR [1, 2], found 3"),
+        (_state(leader=1 << 31), "leader: expected a number of 32 bits, found 2147483648"),
+        (_state(controller_epoch=-1), "controller_epoch: expected 0 or more, found -1"),
         (_state(note="\ud800"), "a text with half a character in it"),
         (b"[" * 100_000, "not JSON"),
-        (_state(leader_recovery_state=2), "leader_recovery_state: want 0 or 1, found 2"),
+        (_state(leader_recovery_state=2), "leader_recovery_state: expected 0 or 1, found 2"),
     ],
 )
 def test_a_state_that_cannot_be_trusted_says_why(value: bytes, reason: str) -> None:
@@ -274,22 +274,22 @@ def test_a_value_nested_as_deep_as_can_just_be_read_is_read_or_unreadable() -> N
     ("change", "reason"),
     [
         ({"version": 4}, "unknown version 4"),
-        ({"partitions": [1]}, "partitions: want an object"),
-        ({"partitions": {"x": [1]}}, "partitions: want partition numbers, found 'x'"),
-        ({"partitions": {"-1": [1]}}, "partitions: want partition numbers, found '-1'"),
-        ({"partitions": {"0": []}}, "partitions.0: want at least one replica"),
-        ({"partitions": {"0": [1, 1]}}, "partitions.0: want each broker once"),
-        ({"partitions": {"0": [-1]}}, "partitions.0: want broker ids of 0 or more"),
+        ({"partitions": [1]}, "partitions: expected an object"),
+        ({"partitions": {"x": [1]}}, "partitions: expected partition numbers, found 'x'"),
+        ({"partitions": {"-1": [1]}}, "partitions: expected partition numbers, found '-1'"),
+        ({"partitions": {"0": []}}, "partitions.0: expected at least one replica"),
+        ({"partitions": {"0": [1, 1]}}, "partitions.0: expected each broker once"),
+        ({"partitions": {"0": [-1]}}, "partitions.0: expected broker ids of 0 or more"),
         ({"adding_replicas": {"0": [9]}}, "what is added or removed among the replicas, found [9]"),
-        ({"topic_id": "short"}, "want 22 characters"),
-        ({"topic_id": 5}, "topic_id: want a text"),
-        ({"topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}, "topic_id: want an id of its own"),
-        ({"partitions": {"00": [1]}}, "partitions: want partition numbers, found '00'"),
+        ({"topic_id": "short"}, "expected 22 characters"),
+        ({"topic_id": 5}, "topic_id: expected a text"),
+        ({"topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}, "topic_id: expected an id of its own"),
+        ({"partitions": {"00": [1]}}, "partitions: expected partition numbers, found '00'"),
         (
             {"partitions": {"2147483648": [1]}},
-            "partitions: want partition numbers of 32 bits, found '2147483648'",
+            "partitions: expected partition numbers of 32 bits, found '2147483648'",
         ),
-        ({"partitions": {"9" * 5000: [1]}}, "partitions: want partition numbers"),
+        ({"partitions": {"9" * 5000: [1]}}, "partitions: expected partition numbers"),
     ],
 )
 def test_a_topic_that_cannot_be_trusted_says_why(change: dict[str, object], reason: str) -> None:
@@ -309,11 +309,11 @@ def test_a_node_whose_name_no_topic_can_have_says_why(name: str) -> None:
     ("change", "reason"),
     [
         ({"version": 6}, "unknown version 6"),
-        ({"endpoints": ["h:1"]}, "endpoints: want LISTENER://host:port, found 'h:1'"),
-        ({"endpoints": [5]}, "endpoints: want LISTENER://host:port, found 5"),
-        ({"endpoints": None}, "endpoints: want a list"),
-        ({"listener_security_protocol_map": {"A": 1}}, "listener_security_protocol_map.A: want a text"),
-        ({"rack": 5}, "rack: want a text"),
+        ({"endpoints": ["h:1"]}, "endpoints: expected LISTENER://host:port, found 'h:1'"),
+        ({"endpoints": [5]}, "endpoints: expected LISTENER://host:port, found 5"),
+        ({"endpoints": None}, "endpoints: expected a list"),
+        ({"listener_security_protocol_map": {"A": 1}}, "listener_security_protocol_map.A: expected a text"),
+        ({"rack": 5}, "rack: expected a text"),
     ],
 )
 def test_a_registration_that_cannot_be_trusted_says_why(change: dict[str, object], reason: str) -> None:
@@ -325,10 +325,10 @@ def test_a_registration_that_cannot_be_trusted_says_why(change: dict[str, object
 def test_other_nodes_that_cannot_be_trusted_say_why() -> None:
     for read, value, reason in [
         (layout.decode_controller, b'{"version":2}', "brokerid is missing"),
-        (layout.decode_controller_epoch, b"one", "want a whole number as text"),
-        (layout.decode_controller_epoch, b"", "want a whole number as text"),
-        (layout.decode_controller_epoch, b"2147483647", "want a whole number as text, below 2147483647"),
-        (layout.decode_controller_epoch, b"9" * 5000, "want a whole number as text, below 2147483647"),
+        (layout.decode_controller_epoch, b"one", "expected a whole number as text"),
+        (layout.decode_controller_epoch, b"", "expected a whole number as text"),
+        (layout.decode_controller_epoch, b"2147483647", "expected a whole number as text, below 2147483647"),
+        (layout.decode_controller_epoch, b"9" * 5000, "expected a whole number as text, below 2147483647"),
         (layout.decode_reassignment, b'{"version":1,"partitions":[{"partition":0}]}', "objects with topic"),
         (
             layout.decode_reassignment,
@@ -336,18 +336,18 @@ def test_other_nodes_that_cannot_be_trusted_say_why() -> None:
             "list of broker",
         ),
         (layout.decode_cluster_id, b'{"version":"2","id":"x"}', "unknown version '2'"),
-        (layout.decode_feature, b'{"version":2,"features":{"a":"b"}}', "a: want a whole number"),
+        (layout.decode_feature, b'{"version":2,"features":{"a":"b"}}', "a: expected a whole number"),
     ]:
         with pytest.raises(Unreadable) as caught:
             read(value)  # type: ignore[operator]
         assert reason in caught.value.reason
-    with pytest.raises(Unreadable, match=r"config\.a: want a text"):
+    with pytest.raises(Unreadable, match=r"config\.a: expected a text"):
         layout.decode_config("/config/topics/t", b'{"version":1,"config":{"a":1}}')
     for first, last in (("5", "1"), ("x", "9"), ("-5", "9")):
         value = json.dumps({"version": 1, "broker": 1, "block_start": first, "block_end": last}).encode()
         with pytest.raises(Unreadable):
             layout.decode_producer_id_block(_node(value))
     for entity in ("topics", "topics/", "strange/x", "users/u//c"):
-        with pytest.raises(Unreadable, match="want type/name"):
+        with pytest.raises(Unreadable, match="expected type/name"):
             layout.check_entity("/config/changes/1", entity)
     layout.check_entity("/config/changes/1", "users/u/clients/c")

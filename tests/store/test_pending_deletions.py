@@ -37,12 +37,15 @@ def test_partitions_of_a_topic_stand_together() -> None:
         (b"{", "not JSON"),
         (b'{"version":2,"topics":[]}', "unknown version 2"),
         (b'{"version":1}', "topics is missing"),
-        (b'{"version":1,"topics":[7]}', "want objects with topic, id and partitions"),
-        (b'{"version":1,"topics":[{"topic":"t","id":"short","partitions":[0]}]}', "want 22 characters"),
-        (b'{"version":1,"topics":[{"topic":"t","id":"AAAAAAAAAAAAAAAAAAAAAQ"}]}', "want a list of numbers"),
+        (b'{"version":1,"topics":[7]}', "expected objects with topic, id and partitions"),
+        (b'{"version":1,"topics":[{"topic":"t","id":"short","partitions":[0]}]}', "expected 22 characters"),
+        (
+            b'{"version":1,"topics":[{"topic":"t","id":"AAAAAAAAAAAAAAAAAAAAAQ"}]}',
+            "expected a list of numbers",
+        ),
         (
             b'{"version":1,"topics":[{"topic":"t","id":"AAAAAAAAAAAAAAAAAAAAAQ","partitions":["0"]}]}',
-            "want a whole number",
+            "expected a whole number",
         ),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_name_and_password_are_read_as_from_a_jaas_file() -> None:
 def test_what_is_no_digest_login_is_refused_without_a_word_of_it(text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         user_of(text)
-    assert str(caught.value).startswith("odradek.zookeeper.sasl.jaas.config: want org.apache")
+    assert str(caught.value).startswith("odradek.zookeeper.sasl.jaas.config: expected org.apache")
     assert "secret" not in str(caught.value)
 
 
@@ -150,9 +150,11 @@ def test_files_that_are_not_there_or_hold_something_else(tmp_path: Path) -> None
         tls(zookeeper_ssl_truststore_location=str(tmp_path / "none.pem"))
     wrong = tmp_path / "wrong.pem"
     wrong.write_text("-----BEGIN NOTHING-----\n-----END NOTHING-----\n")
-    with pytest.raises(ConfigurationError, match="want certificates of authorities"):
+    with pytest.raises(ConfigurationError, match="expected certificates of authorities"):
         tls(zookeeper_ssl_truststore_location=str(wrong))
-    with pytest.raises(ConfigurationError, match="want a private key and its certificates, the password in"):
+    with pytest.raises(
+        ConfigurationError, match="expected a private key and its certificates, the password in"
+    ):
         tls(zookeeper_ssl_keystore_location=str(wrong))
 
 

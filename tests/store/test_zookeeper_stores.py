@@ -26,7 +26,7 @@ def test_hosts_and_chroot(connect: str, hosts: str, chroot: str) -> None:
 @pytest.mark.parametrize(
     ("connect", "why"),
     [
-        ("", "want host:port,host:port/chroot, found ''"),
+        ("", "expected host:port,host:port/chroot, found ''"),
         ("h:", "found 'h:'"),
         ("h:x", "found 'h:x'"),
         ("a:1,,b:2", "found ''"),

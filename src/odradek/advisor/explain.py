@@ -90,7 +90,7 @@ def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> 
     clean = Why(
         "a replica of the ISR is live",
         bool(in_sync),
-        f"ISR {list(state.isr)}, live of them {list(in_sync)}",
+        f"ISR {list(state.isr)}, live: {list(in_sync)}",
         because=tuple(_replica(context, topic_partition, b) for b in state.isr),
     )
     eligible = context.eligible(topic_partition)
@@ -121,9 +121,9 @@ def _not_elected(topic: str, isr: tuple[BrokerId, ...], in_sync: tuple[BrokerId,
     return Why(
         f"a controller elects broker {could} of the ISR",
         False,
-        f"ISR {list(isr)}, live of them {list(in_sync)}, and nobody has been elected",
-        "look again: an election takes milliseconds. If it stays so there is no controller, or it cannot read a node of "
-        f"{topic} and says so in its log; ask its store or journal (--store, --journal)",
+        f"ISR {list(isr)}, live: {list(in_sync)}, and no leader has been elected",
+        "ask again: an election takes milliseconds. If nothing changes there is no controller, or it cannot read a node of "
+        f"{topic} and logs that; ask its store or journal (--store, --journal)",
     )
 
 
@@ -190,9 +190,11 @@ def _unreadable(context: ControllerContext, topic: str) -> Why:
 def _mending(topic: str, reason: str) -> str:
     if reason.startswith(f"/brokers/topics/{topic}/partitions/"):
         # Read at the beginning of a term and after our own writes: nobody watches 100,000 of them.
-        return "mend the node (odradek store set), then delete /controller: the next controller reads it"
-    return "mend or delete the node (odradek store set, delete); the topic returns as soon as it can be read"
+        return "repair the node (odradek store set), then delete /controller: the next controller reads it"
+    return (
+        "repair or delete the node (odradek store set, delete); the topic returns as soon as it can be read"
+    )
 
 
 def _last(leader: BrokerId, epoch: int) -> str:
-    return f"leader epoch {epoch}, nobody leads" if leader == NO_LEADER else f"its leader {leader} is gone"
+    return f"leader epoch {epoch}, no leader" if leader == NO_LEADER else f"its leader {leader} is gone"

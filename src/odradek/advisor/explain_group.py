@@ -39,7 +39,7 @@ class Death:
         parts = []
         if self.coordinator is not None:
             parts.append(
-                "nobody coordinates it: no join, no commit"
+                "it has no coordinator: no join, no commit"
                 if self.coordinator < 0
                 else f"broker {self.coordinator} coordinates it"
             )
@@ -199,7 +199,10 @@ def _owned(context: ControllerContext, group: Group) -> Why:
         )
     if nobody:
         return Why(
-            condition, False, f"nobody reads {_named(nobody)}", "a rebalance: restart any member of the group"
+            condition,
+            False,
+            f"no member reads {_named(nobody)}",
+            "a rebalance: restart any member of the group",
         )
     return Why(
         condition, True, f"{counted(len(every), 'partition')}, {counted(len(group.members), 'member')}"
@@ -230,8 +233,8 @@ def _position(group: Group, one: Position, history: GroupHistory | None, now_ms:
         return Why(
             condition,
             False,
-            f"committed {one.committed}, beyond the end {one.end}: the log was cut, or the topic made anew",
-            f"odradek group seek {group.name} --topic {one.partition.topic} --to-latest, while nobody is in it",
+            f"committed {one.committed}, beyond the end {one.end}: the log was truncated, or the topic re-created",
+            f"odradek group seek {group.name} --topic {one.partition.topic} --to-latest, while it has no members",
         )
     if not one.lag:
         return Why(condition, True)
@@ -246,7 +249,7 @@ def _position(group: Group, one: Position, history: GroupHistory | None, now_ms:
         False,
         f"{one.lag} behind, and {one.owner.client_id} at {one.owner.host} has committed nothing for "
         f"{(now_ms - at_ms) // 1000} s",
-        "look at that reader: it heartbeats, and does not get on (a record it cannot process, or commits switched off)",
+        "check that reader: it heartbeats without progress (a record that it cannot process, or commits switched off)",
     )
 
 

@@ -55,7 +55,7 @@ def why_not_deleted(context: ControllerContext, topic: str, *, knows_answers: bo
             f"the nodes of {topic} can be read",
             False,
             context.out_of_service[topic],
-            "mend or remove the node; nobody knows where its replicas are",
+            "repair or remove the node; where its replicas are is not known",
         )
         return Why(condition, False, "it cannot be read", because=(reason,))
     if topic not in context.topics:
@@ -123,7 +123,7 @@ def _leads(context: ControllerContext, topic_partition: TopicPartition) -> Why:
     return Why(
         "the partition has a leader to copy from",
         led,
-        "" if led else "nobody leads",
+        "" if led else "it has no leader",
         "" if led else f"see: why {topic_partition} offline",
     )
 
@@ -143,7 +143,7 @@ def _removing(context: ControllerContext, topic_partition: TopicPartition, now_m
                 f"broker {broker} has deleted its copy",
                 False,
                 detail,
-                f"its answer; it is asked for ever. If it cannot answer, stop broker {broker}: "
+                f"its answer; the request is repeated. If it cannot answer, stop broker {broker}: "
                 f"then the reassignment ends without it",
             )
         )

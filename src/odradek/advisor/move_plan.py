@@ -95,7 +95,7 @@ def _check(context: ControllerContext, goal: MoveGoal) -> None:
     known = set(context.brokers) | {b for b, held in context.partitions_on.items() if held}
     for broker in sorted(goal.drain):
         if broker not in known:
-            raise ValueError(f"nobody knows of broker {broker}; brokers are {sorted(known)}")
+            raise ValueError(f"there is no broker {broker}; brokers are {sorted(known)}")
     if both := sorted(goal.drain & goal.fill):
         raise ValueError(f"broker {both[0]} cannot be drained and filled at once")
     for topic in sorted(goal.topics or ()):
@@ -105,7 +105,7 @@ def _check(context: ControllerContext, goal: MoveGoal) -> None:
         may_take = len(_receivers(context, goal))
         if not 1 <= goal.replication_factor <= may_take:
             raise ValueError(
-                f"replication factor {goal.replication_factor}: want 1 to {may_take}, the live brokers that stay"
+                f"replication factor {goal.replication_factor}: expected 1 to {may_take}, the live brokers that stay"
             )
 
 

@@ -34,7 +34,7 @@ class CounterExample:
     def sentence(self) -> str:
         who = ",".join(map(str, self.down))
         death = f" and broker {self.dies} dies" if self.dies is not None else ""
-        return f"while {who} restarts{death}, nobody of the ISR {list(self.isr)} of {self.topic_partition} is live"
+        return f"while {who} restarts{death}, no member of the ISR {list(self.isr)} of {self.topic_partition} is live"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,9 @@ class ShutdownImpact:
 
     def refuses(self, setting: str) -> str | None:
         """Why `odradek.controlled.shutdown.refuse` keeps the process up; None: it may stop."""
-        assert setting in REFUSALS, f"odradek.controlled.shutdown.refuse={setting}: want one of {REFUSALS}"
+        assert setting in REFUSALS, (
+            f"odradek.controlled.shutdown.refuse={setting}: expected one of {REFUSALS}"
+        )
         if setting != "none" and self.goes_offline:
             return f"{counted(len(self.goes_offline), 'partition')} would go offline, first {_first(self.goes_offline)}"
         if setting == "under-min" and self.falls_under_min_isr:

@@ -104,7 +104,7 @@ def why_not_dynamic(name: str, text: str, *, is_default: bool) -> str | None:
 def check_somebody_may_connect(name: str, value: Any) -> None:
     if name in NEVER_NOTHING and value <= 0:
         raise InvalidValue(
-            f"{name}={value}: no client could connect, not even to change it back; want 1 or more",
+            f"{name}={value}: no client could connect, not even to change it back; expected 1 or more",
             _as_apache(f"Invalid {name} {value}"),
         )
 

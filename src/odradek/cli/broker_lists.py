@@ -21,7 +21,7 @@ def broker_ids(texts: Iterable[str], option: str) -> "list[BrokerId]":
         return sorted({BrokerId(_id(part)) for text in given for part in text.split(",")})
     except ValueError:
         raise click.UsageError(
-            f"{option} {' '.join(given)}: want broker ids, as in {option} 3 or {option} 1,2"
+            f"{option} {' '.join(given)}: expected broker ids, as in {option} 3 or {option} 1,2"
         ) from None
 
 
@@ -43,7 +43,7 @@ def replica_list(text: str, about: str) -> "tuple[BrokerId, ...]":
     try:
         return tuple(BrokerId(_id(part)) for part in text.split(","))
     except ValueError:
-        raise click.UsageError(f"{about}: want broker ids separated by commas, as in 1,2,3") from None
+        raise click.UsageError(f"{about}: expected broker ids separated by commas, as in 1,2,3") from None
 
 
 def _id(text: str) -> int:

@@ -32,7 +32,7 @@ def bootstrap_option(command: Any) -> Any:
             wait_for_cluster(bootstrap, quiet=bool(others.get("as_json")))
         return command(bootstrap=bootstrap, **others)
 
-    help_ = f"If the cluster is starting: until it is there, at most {WAIT_S:g} s."
+    help_ = f"Wait for a cluster that is starting, at most {WAIT_S:g} s."
     return address_option(click.option("--wait", is_flag=True, help=help_)(begun))
 
 

@@ -18,9 +18,9 @@ class _Rate(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
         try:
             rate = int(float(number) * UNITS[unit])
         except (ValueError, KeyError, OverflowError):
-            self.fail(f"{value}: want bytes a second, as in 500000, 10MB or 1GiB", param, ctx)
+            self.fail(f"{value}: expected bytes a second, as in 500000, 10MB or 1GiB", param, ctx)
         if rate <= 0:
-            self.fail(f"{value}: want more than nothing, as in 10MB", param, ctx)
+            self.fail(f"{value}: expected more than nothing, as in 10MB", param, ctx)
         return rate
 
 

@@ -456,7 +456,7 @@ def _from_observed(history: "History", place: Path, at: str | None, until: int |
         fail(f"no observation of the cluster was recorded at {at}")
     seen = [line for line in history.lines if until is None or line["at_ms"] <= until]
     controller = seen[-1].get("controller", -1)
-    notes = (*history.notes, "what happened between two looks of `journal record`")
+    notes = (*history.notes, "what happened between two polls of `journal record`")
     when = now_ms() if until is None else until
     live = {b.broker_id for b in snapshot.brokers}
     return Source(
@@ -477,5 +477,7 @@ def parse_time(text: str) -> int:
             return int(text)
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise click.UsageError(f"{text}: want a time as in 2026-01-31T12:00:00, or milliseconds") from None
+        raise click.UsageError(
+            f"{text}: expected a time as in 2026-01-31T12:00:00, or milliseconds"
+        ) from None
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -101,7 +101,7 @@ def stat(path: str | None, place: Place, as_json: bool) -> None:
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @json_option
 def export(file: Path, place: Place, as_json: bool) -> None:
-    """Write all that lasts to FILE (`-` is standard output). Stop the brokers first if the cluster is to move."""
+    """Write all persistent nodes to FILE (`-` is standard output). Stop the brokers first if the cluster is to move."""
     from odradek.store import portable
 
     with reading(place) as tree:
@@ -128,7 +128,7 @@ def export(file: Path, place: Place, as_json: bool) -> None:
 @click.option("--force", is_flag=True, help="Remove the cluster that is there already.")
 @json_option
 def import_(file: Path, force: bool, place: Place, as_json: bool) -> None:
-    """Put what `export` wrote to FILE into an empty store. No broker may run on it."""
+    """Load what `export` wrote to FILE into an empty store. No broker may run on it."""
     from odradek.store import portable
 
     nodes = portable.decode(read_lines(file))

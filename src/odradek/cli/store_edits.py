@@ -59,7 +59,7 @@ def set_(path: str, file: Path, yes: bool, place: Place, as_json: bool) -> None:
 @YES
 @json_option
 def delete(path: str, yes: bool, place: Place, as_json: bool) -> None:
-    """Take the node PATH away, as /controller to have another one elected. One with nodes below it stays."""
+    """Delete the node PATH, as /controller to elect another one. A node with children is not deleted."""
     from odradek.store.api import BadVersion, NoNode, NotEmpty
 
     with reading(_existing(place)) as tree:

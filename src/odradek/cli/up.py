@@ -269,7 +269,7 @@ def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise click.UsageError(f"--set {pair}: want NAME=VALUE, as in min.insync.replicas=2")
+            raise click.UsageError(f"--set {pair}: expected NAME=VALUE, as in min.insync.replicas=2")
         settings[name] = value
     try:
         BrokerSettings(settings)

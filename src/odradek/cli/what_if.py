@@ -131,7 +131,9 @@ def parse_step(name: str, value: str) -> "Step":
         targets: dict[TopicPartition, tuple[Any, ...]] = {}
         where, equals, replicas = value.partition("=")
         if not equals:
-            raise click.UsageError(f"--reassign {value}: want TOPIC-PARTITION=BROKERS, as in orders-0=1,2,3")
+            raise click.UsageError(
+                f"--reassign {value}: expected TOPIC-PARTITION=BROKERS, as in orders-0=1,2,3"
+            )
         targets[partition_named(where, name)] = replica_list(replicas, f"--reassign {value}")
         return steps.Reassign(targets)
     if name == "--config":
@@ -150,7 +152,9 @@ def parse_step(name: str, value: str) -> "Step":
         return steps.Configure(topic if colon else None, key, text if equals else None)
     kind, colon, where = value.partition(":")
     if kind not in ("preferred", "unclean"):
-        raise click.UsageError(f"--elect {value}: want preferred or unclean, as in --elect unclean:orders-0")
+        raise click.UsageError(
+            f"--elect {value}: expected preferred or unclean, as in --elect unclean:orders-0"
+        )
     return steps.Elect(kind == "unclean", (partition_named(where, name),) if colon else None)
 
 
@@ -160,7 +164,7 @@ def partition_named(text: str, option: str) -> Any:
     topic, _, digits = text.rpartition("-")
     number = number_in(digits)
     if not topic or number is None:
-        raise click.UsageError(f"{option} {text}: want a partition, as in orders-0")
+        raise click.UsageError(f"{option} {text}: expected a partition, as in orders-0")
     return TopicPartition(topic, number)
 
 
@@ -199,7 +203,7 @@ def show(
     answers: "Sequence[WhatIf]", source: Source, kills_controller: bool, survivors: "Collection[BrokerId]"
 ) -> None:
     if kills_controller:
-        next_one = "another one is elected first" if survivors else "nobody is left to decide anything"
+        next_one = "another one is elected first" if survivors else "no broker is left to be controller"
         print(f"broker {source.controller} is the controller: {next_one}")
     for answer in answers:
         words = ", ".join(f"{count} {verdict}" for verdict, count in answer.summary.items())

@@ -44,7 +44,9 @@ class Answer(NamedTuple):
 
 @click.command()
 @click.argument("target", metavar="PARTITION|TOPIC|GROUP")
-@click.option("--group", "is_group", is_flag=True, help="It is a group, though a topic is called so too.")
+@click.option(
+    "--group", "is_group", is_flag=True, help="The name is that of a group, even if a topic has it too."
+)
 @source_options
 @json_option
 def why(
@@ -56,8 +58,8 @@ def why(
     at: str | None,
     as_json: bool,
 ) -> None:
-    """Why a partition or topic is offline, under-replicated, stuck or slow, why a group does not get on; and what would
-    mend it."""
+    """Why a partition or topic is offline, under-replicated, stuck or slow, or why a group makes no progress; and the
+    remedy."""
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     live = bootstrap if place is None and journal is None else None
     if is_group and live is None:
@@ -230,13 +232,13 @@ def sentence(topic_partition: "TopicPartition", trees: "tuple[Why, ...]") -> str
     if worst.condition.endswith(" has a leader") and len(worst.because) > 1:
         # The clean way first; the tree has the other, which loses records.
         clean = worst.because[0]
-        problem, leaves = f"is offline, nobody of its ISR is live ({clean.detail})", list(_leaves(clean))
+        problem, leaves = f"is offline, no member of its ISR is live ({clean.detail})", list(_leaves(clean))
     else:
         leaves = list(_leaves(worst))
     reasons = "; ".join(_reason(leaf) for leaf in leaves[:3] if leaf is not worst)
     remedy = next((leaf.unblocked_by for leaf in leaves if leaf.unblocked_by), worst.unblocked_by)
     text = f"{topic_partition} {problem}" + (f": {reasons}." if reasons else ".")
-    return text + (f" What mends it: {remedy}." if remedy else "")
+    return text + (f" Remedy: {remedy}." if remedy else "")
 
 
 def _problem(tree: "Why") -> str:

@@ -144,7 +144,7 @@ def _key_number(key: Any) -> int:
                 if api.name.lower() == key.lower():
                     return api.key
     raise BadQuestion(
-        f"no API key {key!r}; want a number or one of {', '.join(a.name for a in APIS.values())}"
+        f"no API key {key!r}; expected a number or one of {', '.join(a.name for a in APIS.values())}"
     )
 
 

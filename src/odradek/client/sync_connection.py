@@ -60,7 +60,7 @@ def parse_addresses(text: str) -> list[Address]:
         host, colon, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ConfigurationError(f"bootstrap address {part!r}: want host:port, as in localhost:9092")
+            raise ConfigurationError(f"bootstrap address {part!r}: expected host:port, as in localhost:9092")
         addresses.append(Address(host, int(port)))
     return addresses
 

@@ -11,8 +11,8 @@ from odradek.model.ids import BrokerId
 from odradek.model.values import dataclass
 
 CLEAN = "first assigned replica that is live and in the ISR"
-ELIGIBLE = "nobody in the ISR is live; first assigned replica that is live and eligible"
-UNCLEAN = "nobody in the ISR is live; unclean election is allowed"
+ELIGIBLE = "no member of the ISR is live; first assigned replica that is live and eligible"
+UNCLEAN = "no member of the ISR is live; unclean election is allowed"
 REASSIGNED = "first target replica that is live and in the ISR"
 PREFERRED = "preferred replica, live and in the ISR"
 STAYING = "first assigned replica that stays, live and in the ISR"

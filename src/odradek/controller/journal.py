@@ -175,5 +175,5 @@ def _partition(text: str) -> TopicPartition:
     topic, _, digits = text.rpartition("-")
     number = number_in(digits)
     if not topic or number is None:
-        raise UnreadableJournal(f"{text!r} is no partition: want topic-number")
+        raise UnreadableJournal(f"{text!r} is no partition: expected topic-number")
     return TopicPartition(topic, number)

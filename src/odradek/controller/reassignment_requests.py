@@ -181,7 +181,10 @@ class AnswerReassignments(Task):
         requested = self.requested.get(topic_partition)
         if requested is None or context.stored_assignment(topic_partition) == requested:
             return result
-        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the ISR shrank meanwhile: nobody in sync would be left"
+        return (
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "the ISR shrank meanwhile: no replica in sync would be left",
+        )
 
 
 @dataclass(frozen=True, slots=True)

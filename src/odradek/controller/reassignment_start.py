@@ -45,7 +45,7 @@ class DropReplicas(Task):
             current = plan.leadership(topic_partition)
             if current is not None and loses_records(context, topic_partition, current, dropped):
                 state = plan.partition_state(topic_partition)
-                why = f"without {list(dropped)} nobody live of the ISR {list(current.isr)} would be left"
+                why = f"without {list(dropped)} no live member of the ISR {list(current.isr)} would be left"
                 plan.fail_partition(topic_partition, state, state, why)
                 continue  # the ISR shrank since it was asked for: nothing is written
             if current is not None and current.leader in dropped:

@@ -72,5 +72,5 @@ def topic_id_to_text(topic_id: TopicId) -> str:
 def topic_id_from_text(text: str) -> TopicId:
     """Raises ValueError unless `text` is 22 characters of URL-safe base64."""
     if len(text) != 22:
-        raise ValueError(f"topic id {text!r}: want 22 characters of URL-safe base64, found {len(text)}")
+        raise ValueError(f"topic id {text!r}: expected 22 characters of URL-safe base64, found {len(text)}")
     return TopicId(urlsafe_b64decode(text + "=="))

@@ -55,6 +55,6 @@ def check_served(settings: BrokerSettings) -> str | None:
     if settings.odradek_accept_unserved:
         return f"{shown} (odradek.accept.unserved=true)"
     raise ConfigurationError(
-        f"{shown}: this broker serves neither TLS, SASL, ACLs, policies nor KRaft, and whoever can connect may do "
+        f"{shown}: this broker serves neither TLS, SASL, ACLs, policies nor KRaft, and every client that can connect may do "
         "everything. Take it out of the file, or set odradek.accept.unserved=true"
     )

@@ -56,7 +56,7 @@ def _value_to_json(kind: Any, value: Any, version: int) -> Any:
 def from_json(cls: type[Struct], version: int, value: Any, path: str = "") -> Any:
     path = path or cls.__name__
     if not isinstance(value, dict):
-        raise MalformedMessage(f"{path}: want an object, found {_shown(value)}")
+        raise MalformedMessage(f"{path}: expected an object, found {_shown(value)}")
     lines = {line.json_name: line for line in cls.TABLE if version in line.versions}
     for name in value:
         if name not in lines:
@@ -79,7 +79,7 @@ def _field_from_json(line: Field, version: int, value: Any, path: str) -> Any:
     if line.kind != "array":
         return _value_from_json(line.of or line.kind, version, value, path)
     if not isinstance(value, list):
-        raise MalformedMessage(f"{path}: want an array, found {_shown(value)}")
+        raise MalformedMessage(f"{path}: expected an array, found {_shown(value)}")
     return [_value_from_json(line.of, version, item, f"{path}[{n}]") for n, item in enumerate(value)]
 
 
@@ -89,20 +89,20 @@ def _value_from_json(kind: Any, version: int, value: Any, path: str) -> Any:
     if kind in _INTEGERS:
         low, high = _INTEGERS[kind]
         if type(value) is not int or not low <= value <= high:
-            raise MalformedMessage(f"{path}: want an integer of {low} to {high}, found {_shown(value)}")
+            raise MalformedMessage(f"{path}: expected an integer of {low} to {high}, found {_shown(value)}")
         return value
     if kind == "bool":
         if type(value) is not bool:
-            raise MalformedMessage(f"{path}: want true or false, found {_shown(value)}")
+            raise MalformedMessage(f"{path}: expected true or false, found {_shown(value)}")
         return value
     if kind == "float64":
         if value in _NOT_FINITE.values():
             return float(value)
         if type(value) not in (int, float):
-            raise MalformedMessage(f"{path}: want a number, found {_shown(value)}")
+            raise MalformedMessage(f"{path}: expected a number, found {_shown(value)}")
         return float(value)
     if type(value) is not str:
-        raise MalformedMessage(f"{path}: want a string, found {_shown(value)}")
+        raise MalformedMessage(f"{path}: expected a string, found {_shown(value)}")
     return _text_from_json(kind, value, path)
 
 
@@ -117,7 +117,7 @@ def _text_from_json(kind: str, value: str, path: str) -> Any:
             decoded = urlsafe_b64decode(value + "==") if len(value) == 22 else b""
             if len(decoded) != 16:
                 raise MalformedMessage(
-                    f"{path}: want 22 characters of URL-safe base64, found {_shown(value)}"
+                    f"{path}: expected 22 characters of URL-safe base64, found {_shown(value)}"
                 )
             return decoded
         return b64decode(value, validate=True)

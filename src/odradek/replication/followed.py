@@ -119,7 +119,7 @@ class FollowedPartition:
                 tell(
                     "warning",
                     f"{partition.topic_partition}: our log ends at {own_end}, the leader's begins at "
-                    f"{offset}: starting anew there",
+                    f"{offset}: starting again there",
                 )
                 partition.restart_at(offset, now_ms)
             self.state = FETCHING

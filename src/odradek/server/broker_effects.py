@@ -286,7 +286,7 @@ class BrokerEffects:
                     await store.write([event], fence=None)
                     return
             except (api.StoreUnavailable, api.SessionExpired) as error:
-                self._log.warning("store", f"the failed log directory cannot be told yet: {error}")
+                self._log.warning("store", f"the failed log directory cannot be reported yet: {error}")
             await asyncio.sleep(RETRY_S)
 
     def _start(self, work: Any) -> None:

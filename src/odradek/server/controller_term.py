@@ -211,7 +211,7 @@ class ControllerTerm:
         self._log.warning(
             f"disowned {broker}",
             f"[Controller id={self._broker} epoch={self.epoch}] broker {broker} obeys a controller epoch that the store does "
-            "not know: somebody who was not elected has told it so. It is told again; an Apache broker believes its own "
+            "not know, from a process that was not elected. It gets its requests again; an Apache broker obeys its own "
             "controller again when it is restarted",
         )
 

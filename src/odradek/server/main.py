@@ -229,7 +229,7 @@ def configure_logging(log_file: Path | None = None) -> None:
         return
     level = os.environ.get("ODRADEK_LOG_LEVEL", "INFO").upper()
     if level not in logging.getLevelNamesMapping():
-        raise ConfigurationError(f"ODRADEK_LOG_LEVEL={level}: want DEBUG, INFO, WARNING or ERROR")
+        raise ConfigurationError(f"ODRADEK_LOG_LEVEL={level}: expected DEBUG, INFO, WARNING or ERROR")
     handler = logging.StreamHandler(sys.stderr) if log_file is None else LimitedFileHandler(log_file)
     handler.setFormatter(OneLine("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"))
     logging.basicConfig(level=level, handlers=[handler])

@@ -82,7 +82,9 @@ class Outbox:
         if body is None:
             # The link answers everything outstanding at once; the first answer puts all of it back.
             if self._sent:
-                self._log.warning(f"outbox {self._broker}", f"broker {self._broker} cannot be told: {reason}")
+                self._log.warning(
+                    f"outbox {self._broker}", f"broker {self._broker} gets no requests: {reason}"
+                )
                 self._put_back()
             return
         request = self._sent[0]
@@ -163,7 +165,7 @@ class Outboxes:
         if endpoint is None:
             self._log.warning(
                 f"no endpoint {registration.broker_id}",
-                f"broker {registration.broker_id} has no listener {self._listener}; it cannot be told anything",
+                f"broker {registration.broker_id} has no listener {self._listener}; it gets no requests",
             )
             return None
         return Outbox(

@@ -99,7 +99,7 @@ async def fell_under_min(
     if not short:
         return None
     return (
-        f"{counted(len(short), 'partition')} fell under min.insync.replicas while it left, first {short[0]}: somebody else was "
+        f"{counted(len(short), 'partition')} fell under min.insync.replicas while it left, first {short[0]}: another broker was "
         "lost or left at the same time"
     )
 

@@ -97,7 +97,7 @@ FOR_MANY = ("jobs", "count_faults", "coverage", "again")
 
 
 @click.command(cls=_Reproducible)
-@click.option("--seed", type=int, help="Run this seed and tell what happened.")
+@click.option("--seed", type=int, help="Run this seed and print what happened.")
 @click.option("--seeds", metavar="FIRST:LAST", callback=_range, help="Run all seeds from FIRST to LAST - 1.")
 @click.option("--twice", is_flag=True, help="Run each seed twice and compare the traces.")
 @click.option(
@@ -131,7 +131,7 @@ FOR_MANY = ("jobs", "count_faults", "coverage", "again")
     "--save-plan",
     type=OUTPUT,
     callback=_writable,
-    help="Write down as JSON what ran, or what shrinking has left of it: for --plan.",
+    help="Write the plan that ran, or the shrunk one, as JSON for --plan.",
 )
 @click.option(
     "--trace",

@@ -113,17 +113,17 @@ class _Words:
 
     def end(self) -> None:
         if self._text[self._at :].strip():
-            raise self._wrong("want a comma or the end")
+            raise self._wrong("expected a comma or the end")
 
     def _name(self) -> str:
         word = self._next()
         if not word or not (word[0].isalpha() or word[0] in "_`"):
-            raise self._wrong("want a name, as in id BIGINT, name STRING")
+            raise self._wrong("expected a name, as in id BIGINT, name STRING")
         return word.strip("`")
 
     def _want(self, word: str) -> None:
         if not self.take_if(word):
-            raise self._wrong(f"want {word}")
+            raise self._wrong(f"expected {word}")
 
     def _next(self) -> str:
         found = _WORDS.match(self._text, self._at)

@@ -111,7 +111,7 @@ def commit(
             os.link(staged, Path(path) / "_delta_log" / f"{table.version() + 1:020d}.json")
         except FileExistsError:
             raise CommitFailedError(
-                f"{path}: version {table.version() + 1} was made by somebody else"
+                f"{path}: version {table.version() + 1} was made by another writer"
             ) from None
     finally:
         staged.unlink(missing_ok=True)

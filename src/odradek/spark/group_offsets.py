@@ -90,7 +90,7 @@ class GroupOffsets:
         for partition, code in commit(client, self._group, offsets).items():
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
                 raise ProtocolError(
-                    code, f"{self._group} has members of its own; a query needs a group that nobody else uses"
+                    code, f"{self._group} has members of its own; a query needs a group of its own"
                 )
             if code != ErrorCode.NONE:
                 raise ProtocolError(code, f"{partition}: {code.name}")

@@ -143,7 +143,7 @@ def _job(place: _Place, given: dict[str, Any], own: dict[str, Any]) -> TablesJob
             raise _wrong(place, name, f"{name} stands above the jobs: they share one session")
         if not isinstance(value, key.kind) or (key.kind is int and isinstance(value, bool)):
             kinds = {str: "a text in quotes", bool: "true or false", int: "a whole number"}
-            raise _wrong(place, name, f"{name} = {value!r}: want {kinds[key.kind]}")
+            raise _wrong(place, name, f"{name} = {value!r}: expected {kinds[key.kind]}")
         values[key.field] = value
     for name in kind.needed:
         if name not in given:

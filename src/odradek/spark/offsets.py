@@ -62,7 +62,7 @@ class Offsets(NamedTuple):
                     )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConfigurationError(
-                f'{where}: want {{"topic":{{"partition":offset}}}} with -1 for latest and -2 for earliest, '
+                f'{where}: expected {{"topic":{{"partition":offset}}}} with -1 for latest and -2 for earliest, '
                 f"found {value}"
             ) from error
         return cls(topic_ids, places)

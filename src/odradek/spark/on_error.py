@@ -49,7 +49,7 @@ class Most(NamedTuple):
     def of(cls, text: str) -> "Most":
         if not re.fullmatch(r"\d+|\d+(\.\d+)?\s*%", text):
             raise ConfigurationError(
-                f"--max-dead-letters {text}: want a number as in 100, or a share as in 1%"
+                f"--max-dead-letters {text}: expected a number as in 100, or a share as in 1%"
             )
         return cls(float(text.rstrip("% ")), text.endswith("%"))
 

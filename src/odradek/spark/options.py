@@ -197,7 +197,7 @@ def _subscription(
     if text := options.text("subscribe"):
         topics = tuple(sorted({t.strip() for t in text.split(",") if t.strip()}))
         if not topics:
-            raise ConfigurationError(f"subscribe={text!r}: want topic names separated by commas")
+            raise ConfigurationError(f"subscribe={text!r}: expected topic names separated by commas")
         return topics, None, None
     if text := options.text("subscribePattern"):
         try:
@@ -211,7 +211,7 @@ def _subscription(
     try:
         assign = {str(topic): tuple(sorted(int(p) for p in wanted[topic])) for topic in sorted(wanted)}
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f'assign: want {{"topic":[partition, ...]}}, found {wanted}') from error
+        raise ConfigurationError(f'assign: expected {{"topic":[partition, ...]}}, found {wanted}') from error
     return None, None, assign
 
 
@@ -275,7 +275,7 @@ class OptionReader:
         if value is None:
             return None
         if not value.isdigit() or int(value) == 0:
-            raise ConfigurationError(f"{name}={value!r}: want a whole number above 0")
+            raise ConfigurationError(f"{name}={value!r}: expected a whole number above 0")
         return int(value)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -284,7 +284,7 @@ class OptionReader:
     def choice(self, name: str, choices: Mapping[str, bool], default: str) -> bool:
         value = (self.text(name) or default).lower()
         if value not in choices:
-            raise ConfigurationError(f"{name}={value!r}: want {' or '.join(choices)}")
+            raise ConfigurationError(f"{name}={value!r}: expected {' or '.join(choices)}")
         return choices[value]
 
     def duration_s(self, name: str, default: float) -> float:
@@ -293,7 +293,7 @@ class OptionReader:
             return default
         match = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d|)", value)
         if match is None:
-            raise ConfigurationError(f"{name}={value!r}: want a duration as in 500ms, 10s, 15m, 1h")
+            raise ConfigurationError(f"{name}={value!r}: expected a duration as in 500ms, 10s, 15m, 1h")
         # A bare number is milliseconds, as Spark takes it.
         units = {"": 0.001, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
         return int(match[1]) * units[match[2]]
@@ -303,9 +303,9 @@ class OptionReader:
         try:
             value = json.loads(text or "")
         except json.JSONDecodeError as error:
-            raise ConfigurationError(f"{name}={text!r} is no JSON ({error}); want {example}") from error
+            raise ConfigurationError(f"{name}={text!r} is no JSON ({error}); expected {example}") from error
         if not isinstance(value, dict):
-            raise ConfigurationError(f"{name}={text!r}: want {example}")
+            raise ConfigurationError(f"{name}={text!r}: expected {example}")
         return value
 
     def offsets(self, name: str) -> str | dict[str, Any] | None:
@@ -323,10 +323,10 @@ class OptionReader:
                     str(topic): {int(p): int(t) for p, t in wanted[topic].items()} for topic in sorted(wanted)
                 }
             except (AttributeError, TypeError, ValueError) as error:
-                raise ConfigurationError(f"{by_partition}={wanted}: want {example}") from error
+                raise ConfigurationError(f"{by_partition}={wanted}: expected {example}") from error
         value = self.text(for_all)
         if value is None:
             return None
         if not value.isdigit():
-            raise ConfigurationError(f"{for_all}={value!r}: want milliseconds since 1970")
+            raise ConfigurationError(f"{for_all}={value!r}: expected milliseconds since 1970")
         return int(value)

@@ -53,7 +53,7 @@ class Packed(NamedTuple):
 def pack(to: Path) -> Packed:
     """Writes the environment; the name's end says how it is compressed."""
     if not to.name.endswith(SUFFIXES):
-        raise ConfigurationError(f"--to {to}: want a name that ends with {' or '.join(SUFFIXES)}")
+        raise ConfigurationError(f"--to {to}: expected a name that ends with {' or '.join(SUFFIXES)}")
     packages = _closure()
     named = [*_own(), *(file for package in packages for file in _files_of(package))]
     # Wheels are compressed badly by anything: the least effort is enough.
@@ -70,7 +70,7 @@ def pack(to: Path) -> Packed:
 def pack_pure(to: Path) -> Packed:
     """Writes the zip of this package's own modules."""
     if to.suffix != ".zip":
-        raise ConfigurationError(f"--to {to}: want a name that ends with .zip, as --py-files does")
+        raise ConfigurationError(f"--to {to}: expected a name that ends with .zip, as --py-files does")
     files = 0
     with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in _own():

@@ -93,7 +93,7 @@ class By(NamedTuple):
             )
         if not fits:
             raise ConfigurationError(
-                f"partitioned by {self}: {self.column} is {type_text(kind)}; want {wanted}"
+                f"partitioned by {self}: {self.column} is {type_text(kind)}; expected {wanted}"
             )
 
 
@@ -114,7 +114,7 @@ class Spec(NamedTuple):
             if match["count"] is not None:
                 count = int(match["count"])
                 if not 1 <= count <= _MOST_BUCKETS:
-                    raise ConfigurationError(f"--partition-by {text}: want 1 to {_MOST_BUCKETS} buckets")
+                    raise ConfigurationError(f"--partition-by {text}: expected 1 to {_MOST_BUCKETS} buckets")
                 found.append(By(match["key"], BUCKET, count))
             else:
                 found.append(By(match["day"], DAY) if match["day"] else By(match["name"]))
@@ -149,7 +149,7 @@ class Spec(NamedTuple):
             by.check(columns)
         if self.by and {by.column for by in self.by if not by.transform} >= set(columns.names):
             raise ConfigurationError(
-                f"partitioned by {self}: these are all columns; want one more that files hold"
+                f"partitioned by {self}: these are all columns; expected one more that files hold"
             )
         return self
 

@@ -106,7 +106,7 @@ class DeltaSink(DataSource):
         options = table_options(given, is_stream=is_stream)
         if options.upserts and schema != DESCRIPTION:
             raise ConfigurationError(
-                "upserts is for odradek-fused: of the rows of a query nobody knows which is the last of its key"
+                "upserts is for odradek-fused: which row of a query is the last of its key is not known"
             )
         if schema != DESCRIPTION:
             check_layout(options.layout, schema)
@@ -200,7 +200,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         if table is None or table.transaction_version(app_id) is None:
             raise tables.WrongCheckpoint(
                 f"{path} has no batch of application {app_id!r}, and this checkpoint is at batch {batch_id}: it belongs to "
-                f"another table or another job, or the table was made anew; begin with a checkpoint of its own (--checkpoint)"
+                f"another table or another job, or the table was re-created; begin with a checkpoint of its own (--checkpoint)"
             )
 
     def _check_letters(self, whole: "Written") -> None:
@@ -414,11 +414,11 @@ def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "Table
             raise ConfigurationError(f"the option {name} is missing: {what}")
     number = options.get("batchid", "0")
     if not number.isdigit() or (not is_named and number != "0"):
-        raise ConfigurationError(f"batchId={number!r}: want a whole number, beside an appId")
+        raise ConfigurationError(f"batchId={number!r}: expected a whole number, beside an appId")
     switch = KillSwitch.from_text(options.get("killswitch"))
     are_records = options.get("rowsarerecords", "false").lower()
     if are_records not in ("true", "false"):
-        raise ConfigurationError(f"rowsAreRecords={are_records!r}: want true or false")
+        raise ConfigurationError(f"rowsAreRecords={are_records!r}: expected true or false")
     shape = Shape.from_text(options["shape"]) if options.get("shape") else None
     upserts = options.get("upserts", "")
     layout = layout_of(

@@ -68,7 +68,7 @@ def size_of(text: str) -> int:
         else 0
     )
     if size < LEAST_FILE_BYTES:
-        raise ConfigurationError(f"--target-file-size {text}: want a size as in 128MB, 64KiB at least")
+        raise ConfigurationError(f"--target-file-size {text}: expected a size as in 128MB, 64KiB at least")
     return size
 
 

@@ -484,7 +484,7 @@ def _widened(
         return [], EMPTY
     if has_deleted_rows(table):
         raise WrongTable(
-            f"{table.table_uri} has deletion vectors, so its files cannot be written anew with wider types ({change}); "
+            f"{table.table_uri} has deletion vectors, so its files cannot be rewritten with wider types ({change}); "
             f"purge them first (in Spark: REORG TABLE ... APPLY (PURGE))"
         )
     columns, dividing = pa.schema(change.widened), dividing_of(after, batch.spec)

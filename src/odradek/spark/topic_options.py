@@ -112,7 +112,7 @@ def _of_this_user() -> str:
     path.mkdir(mode=0o700, exist_ok=True)
     found = path.lstat()
     if found.st_uid != os.getuid() or not S_ISDIR(found.st_mode):
-        raise ConfigurationError(f"{path} belongs to somebody else; name another with the option directory")
+        raise ConfigurationError(f"{path} belongs to another process; name another with the option directory")
     return str(path)
 
 
@@ -123,5 +123,5 @@ def _batch_id(options: OptionReader, *, is_stream: bool) -> int:
     if is_stream or not options.text("appId"):
         raise ConfigurationError("batchId is for batch writes with an appId: a stream counts its own batches")
     if not text.isdigit():
-        raise ConfigurationError(f"batchId={text!r}: want a whole number")
+        raise ConfigurationError(f"batchId={text!r}: expected a whole number")
     return int(text)

@@ -93,7 +93,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
         if name == "topic" and topic is not None:
             continue
         if kind is not None and not any(_is_like(kind, wanted) for wanted in column.kinds):
-            raise ConfigurationError(f"column {name} is {kind.simpleString()}; want {column.told}")
+            raise ConfigurationError(f"column {name} is {kind.simpleString()}; expected {column.told}")
 
 
 def _is_like(kind: DataType, wanted: DataType) -> bool:

@@ -150,7 +150,7 @@ def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_commit
         raise CannotVerify(f"there is no Delta table at {table}")
     if tables.has_deleted_rows(opened):
         raise CannotVerify(
-            f"{table} has deletion vectors: somebody has deleted rows of it, and they are in the files all the same; in Spark, "
+            f"{table} has deletion vectors: rows of it were deleted, and are still in its files; in Spark, "
             f"REORG TABLE ... APPLY (PURGE) writes the files without them"
         )
     commits = tables.committed_batches(opened, app_id)
@@ -277,7 +277,7 @@ def _of_upserts(
     letters = {(x.topic, x.partition, x.offset) for x in dead_letters(table)}
     if sum(note["refused"] for note in tables.notes(opened)) > len(letters):
         raise CannotVerify(
-            f"{table}: records were left out by --on-error skip, and nobody has noted which; the last of a key may be among them"
+            f"{table}: records were dropped by --on-error skip, and which is not known; the last of a key may be among them"
         )
     last: dict[bytes, tuple[str, int, int] | None] = {}
     for commit in commits:

@@ -322,7 +322,9 @@ def check_path(path: str) -> None:
     if _FORBIDDEN.search(path):
         raise InvalidPath(path, f"{path!r} is no path of a node: it has a character that no path may have")
     if not path.startswith("/") or path.endswith("/") or "//" in path:
-        raise InvalidPath(path, f"{path!r} is no path of a node: want /part/part, without a slash at the end")
+        raise InvalidPath(
+            path, f"{path!r} is no path of a node: expected /part/part, without a slash at the end"
+        )
     if "/." in path and any(part in (".", "..") for part in path.split("/")):
         raise InvalidPath(path, f"{path!r} is no path of a node: `.` and `..` have no meaning here")
 

@@ -330,7 +330,7 @@ class ControllerFacts(_Hints):
                 ids.append(BrokerId(int(name)))
             else:
                 path = f"{layout.BROKER_IDS}/{name}"
-                unreadable.append(UnreadableNode(path, f"want a broker id of 0 or more, found {name!r}"))
+                unreadable.append(UnreadableNode(path, f"expected a broker id of 0 or more, found {name!r}"))
         ids.sort()
         nodes = await self.store.get_many([layout.broker_path(broker) for broker in ids], watch=True)
         brokers: list[BrokerRegistration] = []

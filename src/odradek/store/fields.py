@@ -38,7 +38,7 @@ class Fields:
         if has_half_a_character:
             raise Unreadable(path, f"a text with half a character in it; it begins with {data[:40]!r}")
         if not isinstance(value, dict):
-            raise Unreadable(path, f"want a JSON object, found {type(value).__name__}")
+            raise Unreadable(path, f"expected a JSON object, found {type(value).__name__}")
         self.value: dict[str, Any] = value
         version = value.get("version")
         if version == "1":  # `/cluster/id` has it as a text
@@ -48,7 +48,7 @@ class Fields:
         self.version = version
 
     def fail(self, name: str, want: str, found: object) -> Unreadable:
-        return Unreadable(self.path, f"{name}: want {want}, found {found!r}")
+        return Unreadable(self.path, f"{name}: expected {want}, found {found!r}")
 
     def _required(self, name: str) -> Any:
         if name not in self.value:

@@ -398,7 +398,7 @@ def decode_controller_epoch(data: bytes) -> ControllerEpoch:
     # Its successor must be a number of 32 bits too.
     if not (data.isdigit() and len(data) <= 10 and int(data) < LARGEST_INT32):
         raise Unreadable(
-            CONTROLLER_EPOCH, f"want a whole number as text, below {LARGEST_INT32}, found {data[:40]!r}"
+            CONTROLLER_EPOCH, f"expected a whole number as text, below {LARGEST_INT32}, found {data[:40]!r}"
         )
     return ControllerEpoch(int(data))
 
@@ -434,7 +434,7 @@ def check_entity(path: str, entity_path: str) -> None:
     entity_type, _, entity_name = entity_path.partition("/")
     if entity_type not in CONFIG_TYPES or not all(entity_name.split("/")):
         raise Unreadable(
-            path, f"want type/name, the type one of {', '.join(CONFIG_TYPES)}; found {entity_path!r}"
+            path, f"expected type/name, the type one of {', '.join(CONFIG_TYPES)}; found {entity_path!r}"
         )
 
 
@@ -510,7 +510,9 @@ def decode_producer_id_block(node: Node) -> ProducerIdBlock:
     except ValueError as error:
         raise Unreadable(PRODUCER_ID_BLOCK, str(error)) from None
     if not 0 <= first <= last:
-        raise Unreadable(PRODUCER_ID_BLOCK, f"want 0 <= block_start <= block_end, found {first} and {last}")
+        raise Unreadable(
+            PRODUCER_ID_BLOCK, f"expected 0 <= block_start <= block_end, found {first} and {last}"
+        )
     return ProducerIdBlock(BrokerId(fields.integer("broker")), first, last, node.stat.version)
 
 

@@ -166,7 +166,7 @@ def _object(number: int, line: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise CannotMove(f"line {number}: not JSON ({error})") from None
     if not isinstance(value, dict):
-        raise CannotMove(f"line {number}: want a JSON object, found {type(value).__name__}")
+        raise CannotMove(f"line {number}: expected a JSON object, found {type(value).__name__}")
     return value
 
 
@@ -175,7 +175,7 @@ def _node(number: int, value: dict[str, Any]) -> PortableNode:
     version = value.get("version", 0)
     if not isinstance(path, str) or not isinstance(text if encoded is None else encoded, str):
         raise CannotMove(
-            f"line {number}: want path, and value or base64; found {', '.join(value) or 'nothing'}"
+            f"line {number}: expected path, and value or base64; found {', '.join(value) or 'nothing'}"
         )
     try:
         check_path(path)

@@ -373,8 +373,11 @@ def test_a_schema_whose_values_are_not_read(schema: Any, why: str) -> None:
 
 def test_what_does_not_go_together_is_said_at_once(tmp_path: Path) -> None:
     for form, why in (
-        (Format("avro"), "want either --registry or --schema-file"),
-        (Format("avro", registry="http://h:1", schema_file="f"), "want either --registry or --schema-file"),
+        (Format("avro"), "expected either --registry or --schema-file"),
+        (
+            Format("avro", registry="http://h:1", schema_file="f"),
+            "expected either --registry or --schema-file",
+        ),
         (Format("avro", registry="h:1"), "is no address of a registry"),
         (Format("json", registry="http://h:1"), "json has no schema of a registry or a file"),
         (Format("avro", schema_file="f", message="M"), "--message is for a --schema-file of Protobuf"),

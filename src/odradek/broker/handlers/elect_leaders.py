@@ -49,7 +49,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if asked.election_type not in (PREFERRED, UNCLEAN):
         return refuse(
             ErrorCode.INVALID_REQUEST,
-            f"election type {asked.election_type}: want 0 (preferred) or 1 (unclean)",
+            f"election type {asked.election_type}: expected 0 (preferred) or 1 (unclean)",
         )
     if not broker.is_controller:
         return refuse(ErrorCode.NOT_CONTROLLER)

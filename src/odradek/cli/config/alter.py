@@ -9,7 +9,7 @@ from odradek.cli.output import bootstrap_option, fail, json_option, print_json
 @click.command(name="set")
 @click.argument("pairs", nargs=-1, required=True, metavar="NAME=VALUE...")
 @resource_options
-@click.option("--dry-run", is_flag=True, help="Ask whether it would be accepted; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate; change nothing.")
 @bootstrap_option
 @json_option
 def set_(
@@ -21,7 +21,7 @@ def set_(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Change settings while the cluster runs; all others stay."""
+    """Change settings while the cluster runs; others keep their values."""
     resource = resource_named(topic, broker, cluster)
     alter(resource, parse_pairs(resource, pairs), bootstrap, dry_run, as_json)
 
@@ -29,7 +29,7 @@ def set_(
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @resource_options
-@click.option("--dry-run", is_flag=True, help="Ask whether it would be accepted; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate; change nothing.")
 @bootstrap_option
 @json_option
 def delete(
@@ -41,7 +41,7 @@ def delete(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Take settings away: what is below counts again, broker, cluster or default."""
+    """Remove settings, so that the next level applies again: broker, cluster or default."""
     resource = resource_named(topic, broker, cluster)
     for name in names:
         check_name(resource, name)
@@ -53,7 +53,7 @@ def parse_pairs(resource: Resource, pairs: tuple[str, ...], option: str = "") ->
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise click.UsageError(f"{option}{pair}: want NAME=VALUE, as in retention.ms=86400000")
+            raise click.UsageError(f"{option}{pair}: expected NAME=VALUE, as in retention.ms=86400000")
         check_name(resource, name)
         changes[name] = value
     return changes

@@ -5,7 +5,7 @@ import click
 from odradek.cli.group import LazyGroup
 
 VERBS = {
-    "preferred": ("odradek.cli.elect.preferred", "preferred", "Give the lead back to preferred replicas."),
+    "preferred": ("odradek.cli.elect.preferred", "preferred", "Make preferred replicas the leaders again."),
     "unclean": ("odradek.cli.elect.unclean", "unclean", "A leader from outside the ISR, with what it loses."),
 }
 

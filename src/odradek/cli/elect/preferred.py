@@ -26,7 +26,7 @@ SHOWN_PARTITIONS = 20
 @bootstrap_option
 @json_option
 def preferred(targets: tuple[str, ...], everything: bool, bootstrap: str, as_json: bool) -> None:
-    """Give the lead back to preferred replicas."""
+    """Make preferred replicas the leaders again."""
     from odradek.client.sync import SyncClient
     from odradek.model.error_codes import ErrorCode
 

@@ -29,7 +29,7 @@ LEADER_TIMEOUT_S = 10.0
 @bootstrap_option
 @json_option
 def unclean(targets: tuple[str, ...], yes: bool, bootstrap: str, as_json: bool) -> None:
-    """A leader from outside the ISR, where nobody of the ISR is live: with what it loses."""
+    """Elect a leader from outside the ISR if no member of the ISR is live; shows what is lost."""
     from odradek.client.sync import SyncClient
     from odradek.model.error_codes import ErrorCode
 
@@ -134,10 +134,12 @@ def show(
 
 def headline(where: "TopicPartition", found: dict[str, Any]) -> str:
     if found["best"] is None:
-        return f"{where} cannot be led by anybody: no replica is alive. Start any broker that has one."
+        return f"{where} has no replica that can lead: none is alive. Start any broker that has one."
     best = next(c for c in found["candidates"] if c["broker"] == found["best"])
     text = f"{where} would be led by broker {found['best']}, which holds it up to offset {best['log_end_offset']}"
     if found["not_known"]:
         who = ",".join(map(str, found["not_known"]))
-        text += f"; records that only broker {who} of the ISR holds beyond that are lost, how many nobody alive knows"
+        text += (
+            f"; records that only broker {who} of the ISR holds beyond that are lost; how many is not known"
+        )
     return text + "."

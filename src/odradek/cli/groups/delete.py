@@ -14,7 +14,7 @@ from odradek.cli.output import bootstrap_option, json_option
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @click.option("--yes", "-y", is_flag=True, help="Do it. Without it nothing is deleted.")
-@click.option("--if-exists", is_flag=True, help="A group that is not there is no error.")
+@click.option("--if-exists", is_flag=True, help="A group that does not exist is no error.")
 @bootstrap_option
 @json_option
 def delete(names: tuple[str, ...], yes: bool, if_exists: bool, bootstrap: str, as_json: bool) -> None:

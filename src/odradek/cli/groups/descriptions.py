@@ -90,7 +90,7 @@ def borders(
         if where not in found.ends and where not in problems:
             topic = view.topics.get(where.topic)
             is_there = topic is not None and where.partition in topic.partitions
-            problems[where] = "nobody leads it" if is_there else "there is no such partition any more"
+            problems[where] = "it has no leader" if is_there else "there is no such partition any more"
     return found.starts, found.ends, problems
 
 

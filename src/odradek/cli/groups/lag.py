@@ -11,7 +11,7 @@ from odradek.model.counted import counted
 @bootstrap_option
 @json_option
 def lag(name: str, bootstrap: str, as_json: bool) -> None:
-    """How far each partition is read, and by whom. Lag: records between what is committed and the high watermark."""
+    """Committed offset, lag and member of each partition. Lag: records from the committed offset to the high watermark."""
     from odradek.cli.groups.descriptions import describe_or_fail, name_of, positions, total_lag
     from odradek.cli.topic.describe import grouped
     from odradek.client.sync import SyncClient

@@ -11,7 +11,7 @@ from odradek.model.counted import counted
 @bootstrap_option
 @json_option
 def members(name: str, bootstrap: str, as_json: bool) -> None:
-    """Who is in it, and what each of them reads."""
+    """The members of a group, and the partitions of each."""
     from odradek.cli.groups.descriptions import as_list, describe_or_fail
     from odradek.client.sync import SyncClient
 

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     "--topic", "-t", "topics", multiple=True, metavar="TOPIC[:0,2]", help="A topic, or some partitions."
 )
 @click.option("--all-topics", is_flag=True, help="Every partition the group has committed.")
-@click.option("--to-earliest", is_flag=True, help="The first record there is.")
-@click.option("--to-latest", is_flag=True, help="The end: only what is new.")
+@click.option("--to-earliest", is_flag=True, help="The first record.")
+@click.option("--to-latest", is_flag=True, help="The end: only new records.")
 @click.option(
     "--to-timestamp",
     metavar="TIME",
     help="The first record from then on: 1h (ago), 2026-01-31T12:00 (UTC), or ms since 1970.",
 )
 @click.option("--to-offset", type=click.IntRange(0), help="This offset, in each partition.")
-@click.option("--by", type=int, help="So many records on from what is committed; back if negative.")
+@click.option("--by", type=int, help="So many records after the committed offset; before it if negative.")
 @click.option("--yes", "--execute", "-y", "yes", is_flag=True, help="Do it. Without it nothing is moved.")
 @bootstrap_option
 @json_option
@@ -51,7 +51,7 @@ def seek(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Set where a group goes on. It shows what would change, and does it with --yes; the group may have no members."""
+    """Set the committed offsets of a group without members. Without --yes it only shows what would change."""
     from odradek.cli.groups.descriptions import describe_groups
     from odradek.cli.sources import now_ms
     from odradek.cli.topic.offsets import timestamp_ms
@@ -132,7 +132,7 @@ def partitions_named(client: "SyncClient", topics: tuple[str, ...]) -> "list[Top
         for piece in numbers.split(","):
             number = number_in(piece)
             if number is None:
-                raise click.UsageError(f"--topic {text}: want partitions by number, as in {topic}:0,2")
+                raise click.UsageError(f"--topic {text}: expected partitions by number, as in {topic}:0,2")
             if number not in there:
                 fail(f"{topic} has {numbered(len(there), 'partition')}; there is no {number}")
             found.add(TopicPartition(topic, number))
@@ -180,7 +180,7 @@ def _meaning(code: int) -> str:
     from odradek.model.error_codes import ErrorCode
 
     joined = code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
-    return ": somebody has joined the group meanwhile" if joined else ""
+    return ": a member has joined the group meanwhile" if joined else ""
 
 
 def show(name: str, report: list[dict[str, Any]], yes: bool) -> None:

@@ -49,7 +49,7 @@ def diff(
     until: str | None,
     as_json: bool,
 ) -> None:
-    """Where two journals part; or one journal and its replay without an event or with another setting."""
+    """Where two journals first differ; or a journal and its replay without an event or with another setting."""
     from odradek.cli.sources import parse_time
 
     is_replay = bool(drop or settings)

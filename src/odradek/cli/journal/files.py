@@ -113,7 +113,7 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
             if number == len(texts):
                 # The broker is in the middle of it, or died there.
                 return lines, [f"{file.name}: the last line is cut short and left out"]
-            fail(f"{file}, line {number}: not a line of a journal; want JSON with event, epoch and at_ms")
+            fail(f"{file}, line {number}: not a line of a journal; expected JSON with event, epoch and at_ms")
         lines.append(line)
     return lines, []
 

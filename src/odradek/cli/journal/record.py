@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--every", type=click.FloatRange(min=0.05), default=1.0, show_default=True, help="Seconds between looks."
+    "--every", type=click.FloatRange(min=0.05), default=1.0, show_default=True, help="Seconds between polls."
 )
 @click.option("--looks", type=click.IntRange(min=1), help="Stop after so many; without it, at Ctrl-C.")
 @bootstrap_option
 @json_option
 def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json: bool) -> None:
-    """Keep a journal of any Kafka cluster by looking at its metadata, until Ctrl-C."""
+    """Record a journal of any Kafka cluster by polling its metadata, until Ctrl-C."""
     from odradek.cli.observations import first_line, lines_between
     from odradek.cli.sources import now_ms, refreshed_source
     from odradek.client.sync import SyncClient

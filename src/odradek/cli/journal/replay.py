@@ -46,7 +46,7 @@ def replay(
     topic: str | None,
     as_json: bool,
 ) -> None:
-    """Play a journal again: does today's code decide the same, and how did the cluster stand then?"""
+    """Replay a journal: does the present code decide the same, and what was the cluster's state then?"""
     from odradek.advisor.replay import first_difference
     from odradek.advisor.replay import replay as play
     from odradek.cli.sources import parse_time
@@ -126,7 +126,7 @@ def show(report: dict[str, Any]) -> None:
             for change in (changes.get("changes") or [])[:SHOWN]:
                 print(f"  {name:>8}: {change_words(change)} {move_words(change)}")
     if report["controller"] is None:
-        print("nobody is controller at the end")
+        print("there is no controller at the end")
     rows = report["partitions"]
     print(f"The cluster then: {counted(len(rows), 'partition')}.")
     if rows:

@@ -158,7 +158,7 @@ def show_partition(
         )
         return
     now = moments[-1]
-    leader = "nobody leads it" if now.is_offline else f"broker {now.leader} leads it"
+    leader = "no broker leads it" if now.is_offline else f"broker {now.leader} leads it"
     print(
         f"{where}: {leader}, ISR {_ids(now.isr)}; {counted(len(moments), 'change')} since {clock(moments[0].at_ms)} UTC."
     )

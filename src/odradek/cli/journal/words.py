@@ -75,7 +75,9 @@ def changed_settings(history: History, pairs: tuple[str, ...]) -> Any:
             )
             guess = nearest(name, dict.fromkeys(known))
             hint = f"did you mean {guess}?" if guess else f"a controller reads {', '.join(known)}"
-            raise click.UsageError(f"--set {pair}: want NAME=VALUE of a setting the controller reads; {hint}")
+            raise click.UsageError(
+                f"--set {pair}: expected NAME=VALUE of a setting the controller reads; {hint}"
+            )
         changes[attribute] = parse_value(BROKER_SETTINGS[name], value)
     return had, (replace(had, **changes) if changes else None)
 
@@ -84,7 +86,7 @@ def check_lines(history: History, drop: tuple[int, ...]) -> None:
     """Before a journal is played again."""
     if is_observed(history.lines):
         fail(
-            "that journal was kept by looking at a cluster from outside (journal record): nobody's decisions are in it, so "
+            "that journal was recorded from outside (journal record) and has no decisions of a controller, so "
             "there is nothing to play again; journal show and why --journal read it"
         )
     for number in drop:

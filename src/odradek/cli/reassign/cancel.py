@@ -29,7 +29,7 @@ def cancel(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Back to where it was: the moves of FILE, single partitions, or all that run."""
+    """Cancel moves: those of FILE, of single partitions, or all that run."""
     from odradek.cli.reassign.throttle import remove_or_say
     from odradek.cli.sources import running_reassignments
     from odradek.cli.what_if import partition_named

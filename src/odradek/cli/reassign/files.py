@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from odradek.model.ids import BrokerId, TopicPartition
 
 VERSION = 1
-WANT = 'want {"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]}]}'
-WANT_TOPICS = 'want {"version":1,"topics":[{"topic":"orders"}]}'
+WANT = 'expected {"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2]}]}'
+WANT_TOPICS = 'expected {"version":1,"topics":[{"topic":"orders"}]}'
 
 
 def proposal(targets: "Mapping[TopicPartition, Sequence[int]]") -> dict[str, Any]:

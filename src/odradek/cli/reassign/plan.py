@@ -25,7 +25,7 @@ SHOWN_MOVES = 20
 
 
 @click.command()
-@click.option("--drain", multiple=True, metavar="ID[,ID]", help="Nothing shall be left on these.")
+@click.option("--drain", multiple=True, metavar="ID[,ID]", help="Brokers that all replicas leave.")
 @click.option("--add", multiple=True, metavar="ID[,ID]", help="New brokers that take their share.")
 @click.option("--replication-factor", "-r", type=click.IntRange(min=1), help="So many replicas of each.")
 @click.option("--rebalance", is_flag=True, help="Even out replicas, racks and preferred leaders.")

@@ -27,7 +27,7 @@ STEPS = 12
 @click.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--watch", is_flag=True, help="Again every second, until nothing runs or Ctrl-C.")
-@click.option("--remove-throttle", is_flag=True, help="When nothing runs any more, take the throttle away.")
+@click.option("--remove-throttle", is_flag=True, help="Remove the throttle when no move runs any more.")
 @click.option("--svg", type=click.Path(path_type=Path), help="Draw the steps into this file.")
 @click.option("--html", type=click.Path(path_type=Path), help="The same as a page.")
 @bootstrap_option

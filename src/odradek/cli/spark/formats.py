@@ -24,7 +24,7 @@ _OF_VALUES = (
         "--framed",
         "is_framed",
         is_flag=True,
-        help="With a file: values have a schema id before them, which is not looked at.",
+        help="With a file: values have a schema id before them, which is skipped.",
     ),
 )
 _OF_KEYS = (

@@ -20,7 +20,10 @@ from odradek.cli.spark.session import session_options
 @click.command()
 @topic_option
 @click.option(
-    "--table", required=True, type=click.Path(), help="Directory of the Delta table; made if it is not there."
+    "--table",
+    required=True,
+    type=click.Path(),
+    help="Directory of the Delta table; created if it does not exist.",
 )
 @click.option(
     "--format",
@@ -43,14 +46,14 @@ from odradek.cli.spark.session import session_options
     "--upsert-by",
     default="",
     metavar="key",
-    help="One row a key, of its last record; a null value deletes it.",
+    help="One row per key, of its last record; a null value deletes it.",
 )
 @click.option(
     "--evolve",
     default="none",
     show_default=True,
     metavar="add,widen,relax",
-    help="What may become of the table's columns where values ask for it.",
+    help="How columns of the table may change with the values.",
 )
 @click.option(
     "--partition-by",
@@ -65,7 +68,7 @@ from odradek.cli.spark.session import session_options
     "--from-checkpoint",
     default="",
     type=click.Path(),
-    help="Of a query of Spark's own connector: a new job begins where it stands.",
+    help="Checkpoint of a query of Spark's own connector; a new job begins at its position.",
 )
 @click.option("--checkpoint", default="", type=click.Path(), help="Its directory; else below the table.")
 @session_options
@@ -91,9 +94,9 @@ def tables(
     as_json: bool,
     **others: Any,
 ) -> None:
-    """A topic becomes a table, and the table stays fresh: a line a batch, until Ctrl-C. The same line again goes on.
+    """A topic becomes a table, and the table stays fresh: a line a batch, until Ctrl-C. The same command resumes.
 
-    Killed at any point, no row is lost or doubled. `odradek spark verify` proves it.
+    After a kill at any point no row is lost or doubled. `odradek spark verify` proves it.
     """
     from odradek.spark.session import require_pyspark
 

@@ -67,9 +67,9 @@ def transform(
     as_json: bool,
     **others: Any,
 ) -> None:
-    """Topics into a topic: a transaction a batch, and a line of each, until Ctrl-C. The same line again goes on.
+    """Topics into a topic: a transaction a batch, and a line of each, until Ctrl-C. The same command resumes.
 
-    Killed at any point, who reads committed finds each batch once and whole. `odradek spark verify --directory` proves it.
+    After a kill at any point read_committed consumers find each batch once and whole. `odradek spark verify --directory` proves it.
     """
     from odradek.spark.session import require_pyspark
 

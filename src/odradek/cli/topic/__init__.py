@@ -5,7 +5,7 @@ import click
 from odradek.cli.group import LazyGroup
 
 VERBS = {
-    "create": ("odradek.cli.topic.create", "create", "Make a topic."),
+    "create": ("odradek.cli.topic.create", "create", "Create a topic."),
     "alter": ("odradek.cli.topic.alter", "alter", "More partitions, other settings."),
     "delete": ("odradek.cli.topic.delete", "delete", "With all its records, once confirmed."),
     "list": ("odradek.cli.topic.list", "list_topics", "Names, partitions, replicas."),

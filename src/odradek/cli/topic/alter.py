@@ -10,13 +10,13 @@ from odradek.model.ids import INT32_MAX
 
 @click.command()
 @click.argument("name")
-@click.option("--partitions", "-p", type=click.IntRange(1, INT32_MAX), help="How many there shall be in all.")
+@click.option("--partitions", "-p", type=click.IntRange(1, INT32_MAX), help="Their number afterwards.")
 @click.option(
     "--assign", metavar="1,2,3:2,3,1", help="Replicas of the new partitions, the preferred leader first."
 )
 @click.option("--config", "-c", "configs", multiple=True, metavar="NAME=VALUE", help="A setting; repeatable.")
 @click.option("--delete-config", "-d", "deleted", multiple=True, metavar="NAME", help="Back to the default.")
-@click.option("--dry-run", is_flag=True, help="Ask whether it would be accepted; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate; change nothing.")
 @bootstrap_option
 @json_option
 def alter(

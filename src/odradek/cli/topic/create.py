@@ -45,7 +45,7 @@ def create(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Make a topic."""
+    """Create a topic."""
     from odradek.client.sync import SyncClient, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.protocol.messages.create_topics import (
@@ -116,7 +116,7 @@ def parse_assignment(text: str | None) -> list[list[int]]:
         return [list(replica_list(part, "--assign")) for part in text.split(":")]
     except click.UsageError:
         raise click.UsageError(
-            f"--assign {text}: want broker ids, a colon between partitions, as in 1,2,3:2,3,1"
+            f"--assign {text}: expected broker ids, a colon between partitions, as in 1,2,3:2,3,1"
         ) from None
 
 
@@ -128,7 +128,7 @@ def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise click.UsageError(f"--config {pair}: want NAME=VALUE, as in retention.ms=86400000")
+            raise click.UsageError(f"--config {pair}: expected NAME=VALUE, as in retention.ms=86400000")
         if name not in TOPIC_SETTINGS:
             raise click.UsageError(str(unknown_setting(name, TOPIC_SETTINGS, "topic")))
         settings[name] = value

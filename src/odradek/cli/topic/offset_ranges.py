@@ -99,7 +99,7 @@ def _ask(
             ],
         )
         if leader not in view.brokers:
-            problems.update(dict.fromkeys(asked, "nobody leads it"))
+            problems.update(dict.fromkeys(asked, "it has no leader"))
             continue
         try:
             answer = client.call(leader, request, timeout_s=max(deadline - time.monotonic(), PAUSE_S))

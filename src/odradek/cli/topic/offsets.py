@@ -28,9 +28,7 @@ UNIT_MS = {
     "d": 86_400_000,
     "w": 604_800_000,
 }
-FORMS = (
-    "want start, end, a number, -n, @1h, @2026-01-31, @2026-01-31T12:00, @milliseconds, or FROM:TO of these"
-)
+FORMS = "expected start, end, a number, -n, @1h, @2026-01-31, @2026-01-31T12:00, @milliseconds, or FROM:TO of these"
 INT64_MAX = 2**63 - 1  # as wide as a time is on the wire
 LAST_DATE_MS = 253_402_300_799_999  # of those that have four digits for the year
 SHOWN = 5  # partitions in a sentence

@@ -197,7 +197,7 @@ def _target(key: bytes | None, partitions: int, keyless: int) -> tuple[int, int]
 def _header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise click.UsageError(f"--header {text}: want NAME=VALUE")
+        raise click.UsageError(f"--header {text}: expected NAME=VALUE")
     return name, value.encode()
 
 

@@ -51,7 +51,7 @@ class Format(NamedTuple):
             return self
         if bool(self.registry) == bool(self.schema_file):
             raise ConfigurationError(
-                f"{option} {self.name}: want either --registry or --schema-file, where the schema is"
+                f"{option} {self.name}: expected either --registry or --schema-file, where the schema is"
             )
         if self.registry:
             checked_url(self.registry)

@@ -106,7 +106,7 @@ def _parsed(text: str) -> Any:
         return FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError, DecodeError):
         raise RefusedSchema(
-            "the registry gives Protobuf schemas as text only; want one that knows format=serialized, or a file of protoc"
+            "the registry gives Protobuf schemas as text only; expected one that knows format=serialized, or a file of protoc"
         ) from None
 
 

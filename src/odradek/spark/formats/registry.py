@@ -169,7 +169,7 @@ class Registry:
 def checked_url(url: str) -> Any:
     found = urlsplit(url)
     if found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment:
-        raise ConfigurationError(f"{shown_url(url)} is no address of a registry: want http://HOST:PORT")
+        raise ConfigurationError(f"{shown_url(url)} is no address of a registry: expected http://HOST:PORT")
     return found
 
 

@@ -44,7 +44,7 @@ def unframed(values: pa.Array) -> Framed:
     by_id = {int(found): rows[ids == found] for found in np.unique(ids)}
     bad = {
         row: Bad(
-            "no schema id before the value (want a zero byte and four of an id): it was not written by a serializer of a registry",
+            "no schema id before the value (expected a zero byte and four of an id): it was not written by a serializer of a registry",
             SCHEMA,
         )
         for row in np.flatnonzero(is_there & ~is_framed).tolist()

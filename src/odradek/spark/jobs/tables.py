@@ -123,10 +123,10 @@ class TablesJob(NamedTuple):
             raise ConfigurationError("--topic is missing: one topic, or several separated by commas")
         self._check_formats()
         if self.from_checkpoint and self.starting_offsets != "earliest":
-            raise ConfigurationError("--from-checkpoint and --starting-offsets: want one of them")
+            raise ConfigurationError("--from-checkpoint and --starting-offsets: expected one of them")
         if self.upsert_by not in ("", "key"):
             raise ConfigurationError(
-                f"--upsert-by {self.upsert_by}: want key, the key of the record: a tombstone has nothing else"
+                f"--upsert-by {self.upsert_by}: expected key, the key of the record: a tombstone has nothing else"
             )
         if self.upsert_by and not self.has_meta:
             raise ConfigurationError("--upsert-by key needs the columns of ours, which --meta off leaves out")
@@ -482,7 +482,7 @@ def check_running(job: "Job") -> None:
     """What all kinds of jobs have."""
     if job.master and not _MASTER.fullmatch(job.master):
         raise ConfigurationError(
-            f"--master {job.master}: want local[4], local[*], spark://HOST:PORT or sc://HOST:PORT"
+            f"--master {job.master}: expected local[4], local[*], spark://HOST:PORT or sc://HOST:PORT"
         )
     if job.archive and not job.master.startswith("spark://"):
         raise ConfigurationError(
@@ -493,9 +493,9 @@ def check_running(job: "Job") -> None:
             f"--archive {job.archive}: there is no such file; `odradek spark pack` makes one"
         )
     if not _TRIGGER.fullmatch(job.trigger):
-        raise ConfigurationError(f"--trigger {job.trigger}: want a duration as in 500ms, 10s, 5m")
+        raise ConfigurationError(f"--trigger {job.trigger}: expected a duration as in 500ms, 10s, 5m")
     if not re.fullmatch(r"[1-9]\d*|\*", job.cores):
-        raise ConfigurationError(f"--cores {job.cores}: want a number, or * for all of them")
+        raise ConfigurationError(f"--cores {job.cores}: expected a number, or * for all of them")
 
 
 def place_of(job: "Job") -> str:

@@ -96,7 +96,7 @@ def user_of(jaas: str) -> tuple[str, str]:
     if match is None or match["module"] != _DIGEST or not options.keys() >= {"username", "password"}:
         # Not a word of what was found: it holds a password.
         raise ConfigurationError(
-            f'odradek.zookeeper.sasl.jaas.config: want {_DIGEST} required username="..." password="...";'
+            f'odradek.zookeeper.sasl.jaas.config: expected {_DIGEST} required username="..." password="...";'
         )
     return options["username"], options["password"]
 
@@ -181,7 +181,7 @@ def _load(store: str, location: str, load: Callable[[], None]) -> None:
             else "a private key and its certificates, the password in zookeeper.ssl.keystore.password"
         )
         raise ConfigurationError(
-            f"zookeeper.ssl.{store}.location={location} cannot be used ({error.reason or error}); want {wants}"
+            f"zookeeper.ssl.{store}.location={location} cannot be used ({error.reason or error}); expected {wants}"
         ) from error
 
 

@@ -106,7 +106,7 @@ def split_connect(connect: str) -> tuple[str, str]:
     for host in hosts.split(","):
         if _HOST.fullmatch(host.strip()) is None:
             raise ConfigurationError(
-                f"zookeeper.connect={connect}: want host:port,host:port/chroot, found {host.strip()!r}"
+                f"zookeeper.connect={connect}: expected host:port,host:port/chroot, found {host.strip()!r}"
             )
     if "," in chroot:
         raise ConfigurationError(
