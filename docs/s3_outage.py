@@ -33,15 +33,15 @@ SETTINGS = {
 
 HEAD = """<!-- Written by docs/s3_outage.py from a cluster that really ran. Change that. -->
 
-# S3's outage, and what would have been said before it
+# S3's outage, and the warning before it
 
-A log cluster under pressure. To spare it the copying, its topics have one replica. Two of the new machines answer
-slowly, so one is taken out of the cluster again, with a simple `kill`. Producers report partitions without a leader: the
-state node says `leader: -1`, and the ISR is the one broker that is gone. Nobody can be elected, because nobody else has
-the data; a failover would have lost it. The way out that S3 ends with: move the partitions *before* the machine goes.
-Apache Kafka is silent about it to this day: ControlledShutdown of an only replica answers no error.
+A log cluster is overloaded. To avoid copying, its topics have one replica. Two of the new machines answer slowly, so one
+is removed from the cluster with a simple `kill`. Producers report partitions without a leader: the state node says
+`leader: -1`, and the ISR is the broker that was removed. No other broker can be elected, because no other has the data; a
+failover would have lost it. S3's conclusion: move the partitions *before* the machine is removed.
+Apache Kafka gives no warning: ControlledShutdown of the only replica returns no error.
 
-Below is the same outage on a cluster of three brokers, with what each command printed. Times differ from run to run.
+Below is the same outage on a cluster of three brokers, with the output of each command. Times differ from run to run.
 """
 
 
@@ -135,7 +135,7 @@ def prepare(stage: Stage) -> Section:
     lines = "".join(f"key-{n} record {n}\n" for n in range(RECORDS))
     return Section(
         "The cluster",
-        "Three brokers that ask before they stop, and a topic with one replica of each partition.",
+        "Three brokers that check before they stop, and a topic with one replica of each partition.",
         (
             Command(f"{up} \\\n   {settings}", "", 0),
             stage.odradek("topic", "create", TOPIC, "--assign", "1:2:3:1:2:3"),
@@ -151,8 +151,8 @@ def prepare(stage: Stage) -> Section:
 def quote(stage: Stage) -> Section:
     return Section(
         "Before: the impact",
-        "What would stopping broker 2 cost? The controller's own steps are run on a copy of the metadata. This works "
-        "against any Kafka cluster, through `--bootstrap`.",
+        "What would stopping broker 2 cost? The command runs the controller's own steps on a copy of the metadata. "
+        "It works with any Kafka cluster, through `--bootstrap`.",
         (stage.odradek("shutdown-impact", "--broker", str(VICTIM), "--out", "remedy.json"),),
     )
 
@@ -166,8 +166,8 @@ def refusal(stage: Stage) -> Section:
     assert broker.is_running, "a broker that refuses goes on"
     return Section(
         "The refusal",
-        "`kill` asks the broker to stop in order. With `odradek.controlled.shutdown.refuse=offline` it does not: it says "
-        "why, and what would have to move first. The partitions stay available all the while.",
+        "`kill` requests a controlled shutdown. With `odradek.controlled.shutdown.refuse=offline` the broker "
+        "refuses, and logs the reason and the reassignment that is needed first. The partitions stay available.",
         (
             Command(
                 f"kill $(pgrep -f broker-{VICTIM}/server.properties); tail cluster/broker-{VICTIM}/broker.log",
@@ -185,9 +185,10 @@ def outage(stage: Stage) -> Section:
     # A broker of ours is named to clients for two seconds more; then everybody says the same.
     stage.wait(lambda: "not there" in stage.odradek("cluster", "health").output, "the broker is missed")
     return Section(
-        "All the same: the outage",
-        "`kill -9` asks nobody. Now it is as in S3: no leader, and nobody else who could be one. `why` says what is missing "
-        "and what follows from each way out; `what-if` asks the store, which needs no broker at all.",
+        "`kill -9`: the outage",
+        "A broker cannot refuse `kill -9`. Now the state is that of S3: no leader, and no other broker that could "
+        "be elected. `why` names what is missing and the effect of each remedy; `what-if` reads the store, which "
+        "needs no running broker.",
         (
             Command(f"kill -9 $(pgrep -f broker-{VICTIM}/server.properties)", "", 0),
             stage.odradek("why", f"{TOPIC}-1"),
@@ -220,8 +221,8 @@ def heal(stage: Stage) -> Section:
     records = sorted(consumed.output.splitlines())
     return Section(
         "The reassignment that heals it",
-        "`shutdown-impact` wrote the remedy. It is applied, stopping the broker has no impact any more, and now `kill` is "
-        "obeyed: exit code 0, every partition led, every record there.",
+        "`shutdown-impact` wrote the remedy. After it is applied, stopping the broker has no impact, and the broker "
+        "accepts `kill`: exit code 0, every partition has a leader, every record is there.",
         (
             Command(applied.typed, _without_progress(applied.output), applied.code),
             again,
@@ -241,7 +242,7 @@ def look_back(stage: Stage) -> Section:
     shown = stage.odradek(*("journal", "show", "cluster", "--partition", name, "--svg", "s3-outage.svg"))
     return Section(
         "Looking back",
-        "The controllers' journal has all of it: the outage, and the move step by step.\n\n![time line](s3-outage.svg)",
+        "The controllers' journal contains the outage, and the reassignment step by step.\n\n![time line](s3-outage.svg)",
         (shown,),
         varies=True,
     )

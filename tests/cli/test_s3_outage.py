@@ -39,13 +39,13 @@ def test_the_page_is_what_a_cluster_says_when_s3s_outage_happens_to_it(tmp_path:
     assert "first reassign dw_test-1 to [1]" in refused
     assert well == "dw_test is well: 6 partitions, each with a leader and every replica in sync.\n"
 
-    _, why, health, unclean, what_if = outputs["All the same: the outage"]
+    _, why, health, unclean, what_if = outputs["`kill -9`: the outage"]
     assert why.startswith(
         "dw_test-1 is offline, no member of its ISR is live (ISR [2], live: []): broker 2 is not live"
     )
     assert "Remedy: start broker 2: then 2 leads, ISR [2]." in why
     assert health.startswith("NOT healthy") and "2 partitions, no leader: neither written nor read" in health
-    assert unclean.startswith("dw_test-1 cannot be led by anybody: no replica is alive.")
+    assert unclean.startswith("dw_test-1 has no replica that can lead: none is alive.")
     assert what_if.startswith("start 2: 2 comes online\n")
 
     applied, safe, stopped, well, records = outputs["The reassignment that heals it"]
