@@ -17,6 +17,7 @@ from odradek.records.batch import (
     read_header,
     stamp,
     stamp_max_timestamp,
+    stamp_producer,
 )
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.checksum import _load, crc32c
@@ -59,6 +60,32 @@ def test_a_new_max_timestamp_makes_a_new_checksum(log_append_time: bool) -> None
     assert header.max_timestamp == 5000 and header.is_log_append_time is log_append_time
     assert header.crc != read_header(batch()).crc and check_crc(data, 0, header)
     assert {r.timestamp for r in decode_batch(data)} == ({5000} if log_append_time else {1000, 1001, 1002})
+
+
+@given(
+    values=st.lists(st.binary(max_size=2000), min_size=1, max_size=60),
+    producer_id=st.integers(0, 2**63 - 1),
+    producer_epoch=st.integers(0, 2**15 - 1),
+    base_sequence=st.integers(0, 2**31 - 1),
+)
+def test_a_producer_is_stamped_into_the_header_alone(
+    values: list[bytes], producer_id: int, producer_epoch: int, base_sequence: int
+) -> None:
+    records = [NewRecord(None, value) for value in values]
+    batch = build_batch(records, is_transactional=True)
+    header = bytearray(batch[:BATCH_OVERHEAD])
+
+    stamp_producer(
+        header, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
+    )
+
+    assert header + batch[BATCH_OVERHEAD:] == build_batch(
+        records,
+        is_transactional=True,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
 
 
 def test_batches_follow_each_other_and_a_cut_one_is_an_error_or_the_end() -> None:

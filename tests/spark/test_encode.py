@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from odradek.client.partitioning import murmur2, partition_of
 from odradek.model.ids import TopicPartition
-from odradek.records.batch import read_header, stamp_producer
+from odradek.records.batch import check_crc, read_header
 from odradek.records.compression import CODEC_NAMES
 from odradek.records.reader import decode_batch
 from odradek.spark.encode import BadRow, Encoded, Places, encoded, records_of, slices_of
-from odradek.spark.fingerprint import of_records
+from odradek.spark.fingerprint import EMPTY, Fingerprint, of_records
 from odradek.spark.murmur2 import murmur2_of, partitions_of
 
 BYTES = st.none() | st.binary(max_size=40)
@@ -46,7 +46,7 @@ SCHEMA = pa.schema(
 NOW = 1_700_000_000_000
 
 
-def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+def table_of(rows: list[dict[str, Any]]) -> pa.Table:
     shaped = [
         {
             **row,
@@ -56,32 +56,44 @@ def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
         }
         for row in rows
     ]
-    return pa.RecordBatch.from_pylist(shaped, schema=SCHEMA)
+    return pa.Table.from_pylist(shaped, schema=SCHEMA)
 
 
-def decoded(found: Encoded) -> dict[TopicPartition, list[Any]]:
+def decoded(found: list[Encoded]) -> dict[TopicPartition, list[Any]]:
     records: dict[TopicPartition, list[Any]] = {}
-    for batch in found.batches:
-        data = bytearray(batch.header + bytes(batch.body))
-        stamp_producer(data, producer_id=7, producer_epoch=1, base_sequence=0)
+    for batch in (batch for some in found for batch in some.batches):
+        data = batch.header + bytes(batch.body)
         header = read_header(data)
-        of_batch = list(decode_batch(bytes(data), 0))
-        assert header.record_count == batch.records == len(of_batch)
-        assert [record.offset for record in of_batch] == list(range(batch.records))
+        assert check_crc(data, 0, header)
+        of_batch = list(decode_batch(data, 0))
+        assert header.record_count == len(of_batch)
+        assert [record.offset for record in of_batch] == list(range(header.record_count))
         assert header.max_timestamp == max(record.timestamp for record in of_batch)
         records.setdefault(batch.partition, []).extend(of_batch)
     return records
 
 
+def proofs_of(found: list[Encoded]) -> dict[TopicPartition, Fingerprint]:
+    proofs: dict[TopicPartition, Fingerprint] = {}
+    for where, proof in (proof for some in found for proof in some.proofs):
+        proofs[where] = proofs.get(where, EMPTY) + proof
+    return proofs
+
+
 @settings(max_examples=80, deadline=None)
-@given(rows=ROWS, codec=st.sampled_from(CODEC_NAMES), batch_bytes=st.sampled_from([1, 100, 1 << 19]))
+@given(
+    rows=ROWS,
+    codec=st.sampled_from(CODEC_NAMES),
+    batch_bytes=st.sampled_from([1, 100, 1 << 19]),
+    cut=st.integers(0, 60),
+)
 def test_what_is_encoded_is_decoded_as_it_was(
-    rows: list[dict[str, Any]], codec: str, batch_bytes: int
+    rows: list[dict[str, Any]], codec: str, batch_bytes: int, cut: int
 ) -> None:
     places = Places(None, lambda topic: 4)
-    found = encoded(
-        records_of(batch_of(rows), None), places, codec=codec, now_ms=NOW, batch_bytes=batch_bytes
-    )
+    table = table_of(rows)
+    chunks = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
+    found = list(encoded(records_of(chunks, None), places, codec=codec, now_ms=NOW, batch_bytes=batch_bytes))
 
     told = Counter(
         (where.topic, record.key, record.value, record.timestamp, tuple(record.headers))
@@ -100,7 +112,7 @@ def test_what_is_encoded_is_decoded_as_it_was(
     )
     for where, records in decoded(found).items():
         pairs = [(record.key, record.value) for record in records]
-        assert found.proofs[where] == of_records(pairs)
+        assert proofs_of(found)[where] == of_records(pairs)
         for row in rows:
             if row["partition"] is None and row["key"] is not None and row["topic"] == where.topic:
                 is_here = (row["key"], row["value"]) in pairs
@@ -113,9 +125,9 @@ def test_rows_of_a_partition_keep_their_order() -> None:
         for n in range(1000)
     ]
     places = Places("a", lambda topic: 3)
-    table = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
 
-    found = decoded(encoded(records_of(table, "a"), places, codec="none", now_ms=NOW, batch_bytes=500))
+    found = decoded(list(encoded(records_of(table, "a"), places, codec="none", now_ms=NOW, batch_bytes=500)))
 
     assert sum(len(records) for records in found.values()) == 1000
     for where, records in found.items():
@@ -134,11 +146,11 @@ def test_a_column_of_keys_is_hashed_as_each_of_them(keys: list[bytes], skipped: 
 
 def test_rows_without_a_key_are_dealt_out_to_all_partitions() -> None:
     rows = [{"key": None, "value": b"%d" % n, "headers": None, "topic": "a"} for n in range(100)]
-    table = records_of(pa.RecordBatch.from_pylist(rows, schema=SCHEMA), "a")
+    table = records_of(pa.Table.from_pylist(rows, schema=SCHEMA), "a")
 
-    found = encoded(table, Places("a", lambda topic: 4), codec="none", now_ms=NOW, keyless_from=2)
+    found = list(encoded(table, Places("a", lambda topic: 4), codec="none", now_ms=NOW, keyless_from=2))
 
-    assert {where.partition: proof.count for where, proof in found.proofs.items()} == dict.fromkeys(
+    assert {where.partition: proof.count for where, proof in proofs_of(found).items()} == dict.fromkeys(
         range(4), 25
     )
 
@@ -155,10 +167,10 @@ def test_rows_without_a_key_are_dealt_out_to_all_partitions() -> None:
 )
 def test_a_row_that_can_be_no_record_is_refused_in_a_sentence(row: dict[str, Any], sentence: str) -> None:
     rows = [{"key": b"k", "value": b"v", "topic": "a"}, {"key": b"k", "value": b"v", "topic": "a", **row}]
-    table = records_of(pa.RecordBatch.from_pylist(rows, schema=SCHEMA), None)
+    table = records_of(pa.Table.from_pylist(rows, schema=SCHEMA), None)
 
     with pytest.raises(BadRow, match=sentence):
-        encoded(table, Places(None, lambda topic: 4), codec="none", now_ms=NOW)
+        list(encoded(table, Places(None, lambda topic: 4), codec="none", now_ms=NOW))
 
 
 def test_slices_are_of_about_the_size_and_lose_nothing() -> None:

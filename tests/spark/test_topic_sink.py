@@ -13,6 +13,7 @@ from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_connection import ConnectionLost, SyncConnection
 from odradek.client.sync_records import records
 from odradek.client.sync_transaction import Fenced
+from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.spark.kill_switch import TOPIC_STEPS
@@ -268,6 +269,21 @@ def test_a_file_that_the_driver_does_not_see_is_said(sink: Sink, client: SyncCli
     ):
         commit(sink.options, staged, 0)
     assert read(client, sink, committed=False) == []
+
+
+def test_a_file_that_was_damaged_on_its_way_is_refused(sink: Sink, client: SyncClient) -> None:
+    """The driver does not read the records, and their checksum is still the task's."""
+    brief = sink.options.connection._replace(request_timeout_s=1.0)
+    sink = sink._replace(options=sink.options._replace(connection=brief))
+    staged = sink.stage(0, 0, 1)
+    path = staged_directory(sink.options) / staged[0].name
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(OdradekError, match="CORRUPT_MESSAGE"):
+        commit(sink.options, staged, 0)
+    assert read(client, sink) == []
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])

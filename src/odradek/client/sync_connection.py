@@ -11,13 +11,16 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from odradek.client.local_peers import no_pacing_within_a_host
+from odradek.client.produce_pieces import FileSlice, Piece
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
 from odradek.protocol import headers
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.primitives import size_of
 from odradek.protocol.schema import Request, Response
 
 # A size field above this is no Kafka answer: "HTTP" read as a number is 1.2 GB.
@@ -26,6 +29,8 @@ SOFTWARE_NAME = "odradek"
 SOFTWARE_VERSION = "0.1"
 _STEP_BYTES = 1 << 20  # of a `FrameBuffer`, so that it grows a few times and not with every frame
 _LARGEST_KEPT_BYTES = 12 << 20  # above a Fetch of 8 MiB; a record that is larger comes rarely
+_SIZE = struct.Struct(">i")
+_MORE = getattr(socket, "MSG_MORE", 0)  # what comes next goes into the same packet
 _UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
@@ -47,6 +52,10 @@ class Starting(Unreachable):
 
 class ConnectionLost(OdradekError):
     """The connection broke under a request: whether the broker acted on it is not known."""
+
+
+class CutFile(OdradekError):
+    """A file has fewer bytes than it had."""
 
 
 class DeadlineExceeded(OdradekError):
@@ -136,19 +145,24 @@ class SyncConnection:
 
     def send(self, request: Request, version: int, deadline: float, *, silent: bool = False) -> PendingAnswer:
         """Writes the request. `silent` is for Produce with acks=0, which is never answered."""
-        correlation_id = self._next_correlation_id
-        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        correlation_id = self._new_correlation_id()
         body = request.encode(version)
         frame = headers.encode_request(request.KEY, version, correlation_id, self._client_id, body)
-        try:
-            self._set_timeout(deadline)
-            self._socket.sendall(frame)
-        except OSError as error:
-            self.close()
-            raise ConnectionLost(f"{self.address}: {_cause(error)} while sending {_name(request)}") from error
+        self._write([frame], type(request), deadline)
         if not silent:
             self._expected.append(correlation_id)
         return PendingAnswer(correlation_id, response_type_of(type(request)), version)
+
+    def send_pieces(
+        self, request_type: type[Request], version: int, pieces: Sequence[Piece], deadline: float
+    ) -> PendingAnswer:
+        """Writes the request whose body the pieces are."""
+        correlation_id = self._new_correlation_id()
+        head = headers.encode_request(request_type.KEY, version, correlation_id, self._client_id, b"")
+        size = len(head) - _SIZE.size + size_of(pieces)
+        self._write([_SIZE.pack(size) + head[_SIZE.size :], *pieces], request_type, deadline)
+        self._expected.append(correlation_id)
+        return PendingAnswer(correlation_id, response_type_of(request_type), version)
 
     def receive(self, pending: PendingAnswer, deadline: float, into: FrameBuffer | None = None) -> Any:
         """The answer to `pending`. Answers to older requests that come first are kept for whoever asks.
@@ -178,6 +192,30 @@ class SyncConnection:
 
     def close(self) -> None:
         self._socket.close()
+
+    def _new_correlation_id(self) -> int:
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        return correlation_id
+
+    def _write(self, pieces: Sequence[Piece], request_type: type[Request], deadline: float) -> None:
+        try:
+            for number, piece in enumerate(pieces, 1):
+                self._set_timeout(deadline)
+                if isinstance(piece, FileSlice):
+                    sent = self._socket.sendfile(piece.file, piece.offset, piece.size_bytes)
+                    if sent != piece.size_bytes:
+                        raise CutFile(f"{piece.file.name} ends {piece.size_bytes - sent} bytes too early")
+                else:
+                    self._socket.sendall(piece, _MORE if number < len(pieces) else 0)
+        except OSError as error:
+            self.close()
+            raise ConnectionLost(
+                f"{self.address}: {_cause(error)} while sending {_name(request_type)}"
+            ) from error
+        except BaseException:
+            self.close()  # the rest would be taken for the rest of this request
+            raise
 
     @property
     def is_open(self) -> bool:
@@ -259,8 +297,8 @@ class SyncConnection:
         self._socket.settimeout(left)
 
 
-def _name(request: Request) -> str:
-    return type(request).__name__.removesuffix("Request")
+def _name(request_type: type[Request]) -> str:
+    return request_type.__name__.removesuffix("Request")
 
 
 def _cause(error: OSError) -> str:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from odradek.client.produce_pieces import FileSlice, Piece, produce_pieces
 from odradek.client.sync import SyncClient, answered, code_of
 from odradek.client.sync_connection import (
     ConnectionLost,
@@ -32,8 +33,9 @@ from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.primitives import size_of
 from odradek.protocol.schema import Request
-from odradek.records.batch import MAX_SEQUENCE, Buffer, read_header, stamp_producer
+from odradek.records.batch import BATCH_OVERHEAD, MAX_SEQUENCE, Buffer, read_header, stamp_producer
 
 IN_FLIGHT = 5  # requests a leader; it remembers as many batches of each producer (KAFKA-4954)
 REQUEST_BYTES = 4 << 20
@@ -51,6 +53,20 @@ _FENCED = (
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
+
+
+class BatchInFile(NamedTuple):
+    """A record batch whose records lie in a file."""
+
+    header: bytes
+    records: FileSlice
+
+
+Batch = Buffer | BatchInFile
+
+
+def _header_of(batch: Batch) -> Buffer:
+    return batch.header if isinstance(batch, BatchInFile) else batch[:BATCH_OVERHEAD]
 
 
 class Fenced(OdradekError):
@@ -81,8 +97,10 @@ class Transaction:
 
         self._at_coordinator(ask)
 
-    def send(self, batches: Mapping[TopicPartition, Sequence[Buffer]]) -> dict[TopicPartition, int]:
+    def send(self, batches: Mapping[TopicPartition, Sequence[Batch]]) -> dict[TopicPartition, int]:
         """Appends the batches, those of a partition in their order; gives the offset of the first of each partition.
+
+        Their checksums have to be right: they are carried over to the stamped headers, and records are not looked at.
 
         Fenced: nothing of the transaction will ever be read.
         """
@@ -104,16 +122,19 @@ class Transaction:
     def abort(self) -> None:
         self._end(is_commit=False)
 
-    def stamped(self, batch: Buffer, sequence: int) -> bytearray:
-        """A copy of the batch that this producer wrote."""
-        stamped = bytearray(batch)
+    def stamped(self, batch: Batch, sequence: int) -> list[Piece]:
+        """The batch as this producer sends it: a header of its own, and the records where they are."""
+        header = bytearray(_header_of(batch))
         stamp_producer(
-            stamped,
+            header,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=sequence,
         )
-        return stamped
+        return [
+            header,
+            batch.records if isinstance(batch, BatchInFile) else memoryview(batch)[BATCH_OVERHEAD:],
+        ]
 
     def fenced(self, code: ErrorCode) -> Fenced:
         return Fenced(
@@ -183,12 +204,12 @@ class Transaction:
 class _Way:
     """The batches of one partition, and how far they are."""
 
-    def __init__(self, partition: TopicPartition, batches: Sequence[Buffer], sequence: int) -> None:
+    def __init__(self, partition: TopicPartition, batches: Sequence[Batch], sequence: int) -> None:
         self.partition = partition
         self.batches = batches
         self.sequences = [sequence]  # of each batch, and of what would come behind
         for batch in batches:
-            count = read_header(batch).record_count
+            count = read_header(_header_of(batch)).record_count
             self.sequences.append((self.sequences[-1] + count) & MAX_SEQUENCE)
         self.acknowledged = 0  # batches
         self.next = 0  # to be sent
@@ -256,17 +277,19 @@ class _Sending:
         ready = self._ready[leader]
         ways: dict[TopicPartition, tuple[_Way, int]] = {}
         topics: dict[str, list[PartitionProduceData]] = {}
+        records: dict[TopicPartition, list[Piece]] = {}
         size = 0
         again = []
         while ready and size < REQUEST_BYTES:
             way = ready.popleft()
             batch = self._transaction.stamped(way.batches[way.next], way.sequences[way.next])
-            data = PartitionProduceData(index=way.partition.partition, records=batch)
+            records[way.partition] = batch
+            data = PartitionProduceData(index=way.partition.partition)
             topics.setdefault(way.partition.topic, []).append(data)
             ways[way.partition] = (way, way.next)
             way.next += 1
             way.in_flight += 1
-            size += len(batch)
+            size += size_of(batch)
             if way.next < len(way.batches):
                 again.append(way)
         ready.extend(again)
@@ -281,7 +304,8 @@ class _Sending:
         try:
             connection = self._client.connection_to(leader, deadline)
             version = connection.version_for(ProduceRequest, _LAST[ProduceRequest])
-            answer = connection.send(request, version, deadline)
+            pieces = produce_pieces(request, version, records)
+            answer = connection.send_pieces(ProduceRequest, version, pieces, deadline)
         except (ConnectionLost, Unreachable) as error:
             for way, _ in ways.values():
                 self._failed(way, error)

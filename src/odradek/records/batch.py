@@ -23,7 +23,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from odradek.model.errors import ProtocolError
-from odradek.records.checksum import crc32c
+from odradek.records.checksum import crc32c, crc32c_of_changed
 from odradek.records.errors import CorruptBatch, OldMessageFormat
 
 Buffer = bytes | bytearray | memoryview
@@ -57,7 +57,7 @@ MAX_SEQUENCE = 2**31 - 1
 HEADER = Struct(">qiibIhiqqqhii")
 _PREFIX = Struct(">qiib")
 _OFFSET = Struct(">q")
-_EPOCH = Struct(">i")
+_LENGTH = _EPOCH = Struct(">i")
 _PRODUCER = Struct(">qhi")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
@@ -217,7 +217,15 @@ def stamp_max_timestamp(
     _CRC.pack_into(buffer, position + CRC_OFFSET, checksum)
 
 
-def stamp_producer(batch: bytearray, *, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """Writes who sends this one batch, and as which of theirs, and a new CRC, because these lie behind it."""
-    _PRODUCER.pack_into(batch, PRODUCER_ID_OFFSET, producer_id, producer_epoch, base_sequence)
-    _CRC.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))
+def stamp_producer(header: bytearray, *, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Writes into the header of a batch who sends it, and as which of theirs, and a new CRC, because these lie behind it.
+
+    The records are not needed; if they are not what the CRC was made of, it is wrong afterwards as well.
+    """
+    before = bytes(header[ATTRIBUTES_OFFSET:BATCH_OVERHEAD])
+    _PRODUCER.pack_into(header, PRODUCER_ID_OFFSET, producer_id, producer_epoch, base_sequence)
+    after = bytes(header[ATTRIBUTES_OFFSET:BATCH_OVERHEAD])
+    (length,) = _LENGTH.unpack_from(header, LENGTH_OFFSET)
+    (crc,) = _CRC.unpack_from(header, CRC_OFFSET)
+    crc = crc32c_of_changed(crc, before, after, length + LOG_OVERHEAD - BATCH_OVERHEAD)
+    _CRC.pack_into(header, CRC_OFFSET, crc)

@@ -28,3 +28,20 @@ def _load() -> Crc32c:
 
 
 crc32c: Crc32c = _load()
+
+_ZEROS = bytes(1 << 16)
+
+
+def crc32c_of_changed(crc: int, before: bytes, after: bytes, behind_bytes: int) -> int:
+    """The checksum of `after` and what stands behind it, where `crc` is that of `before` and the same bytes behind.
+
+    These are not looked at. A CRC is linear: what two heads of the same length differ in goes through as many zeros as
+    there are bytes behind, whatever those bytes are.
+    """
+    assert len(before) == len(after), "bytes behind it would be elsewhere"
+    changed, unchanged = crc32c(before) ^ crc32c(after), 0
+    while behind_bytes:
+        zeros = memoryview(_ZEROS)[:behind_bytes]
+        changed, unchanged = crc32c(zeros, changed), crc32c(zeros, unchanged)
+        behind_bytes -= len(zeros)
+    return crc ^ changed ^ unchanged

@@ -53,7 +53,7 @@ _PRELOADED = (
     "odradek.spark.sink",
     "odradek.spark.subscription",
     "odradek.spark.writing",
-    "odradek.spark.topic_writing",
+    "odradek.spark.topic_commit",  # and what tasks write
 )
 
 

@@ -15,10 +15,10 @@ nothing has to be remembered of how rows were dealt out to tasks, and a batch th
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from odradek.client.sync import SyncClient
-from odradek.client.sync_transaction import Transaction
+from odradek.client.sync_transaction import BatchInFile, Transaction
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicId, TopicPartition, topic_id_to_text
 from odradek.spark import batch_notes, topic_progress
@@ -89,14 +89,15 @@ def _sent(
     batch_id: int,
     letters: int,
 ) -> Note:
-    batches: dict[TopicPartition, list[memoryview]] = {}
+    batches: dict[TopicPartition, list[BatchInFile]] = {}
     proofs: dict[TopicPartition, Fingerprint] = {}
-    for one in staged:
-        for partition, batch in staged_batches(options, one):
-            batches.setdefault(partition, []).append(batch)
-        for partition, proof in one.places:
-            proofs[partition] = proofs.get(partition, EMPTY) + proof
-    first_offsets = transaction.send(batches)
+    with ExitStack() as files:
+        for one in staged:
+            for partition, batch in staged_batches(options, one, files):
+                batches.setdefault(partition, []).append(batch)
+            for partition, proof in one.places:
+                proofs[partition] = proofs.get(partition, EMPTY) + proof
+        first_offsets = transaction.send(batches)
     options.kill_switch.at("after-send", batch_id)
     topics = {
         name: topic_id_to_text(TopicId(client.topic(name).topic_id)) for name in {p.topic for p in proofs}

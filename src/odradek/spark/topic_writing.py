@@ -5,11 +5,12 @@
 holds, for each batch, the number of its place and the batch; the message to the driver tells which places these are.
 """
 
+import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from hashlib import blake2b
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -17,11 +18,14 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
+from odradek.client.produce_pieces import FileSlice
+from odradek.client.sync_transaction import BatchInFile
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
-from odradek.records.batch import read_header
+from odradek.records.batch import BATCH_OVERHEAD, read_header
 from odradek.spark.encode import Places, encoded, records_of, slices_of
 from odradek.spark.fingerprint import EMPTY, Fingerprint
+from odradek.spark.freed_memory import keep_freed_memory
 from odradek.spark.micro_batch import current_run_id
 from odradek.spark.reading import client_for
 from odradek.spark.subscription import existing_topic
@@ -53,6 +57,7 @@ class Staged(WriterCommitMessage):
 
 
 def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id: int) -> Staged:
+    keep_freed_memory()
     options.kill_switch.at("before-write", batch_id)
     client = client_for(options.connection)
     counts: dict[str, int] = {}
@@ -79,12 +84,13 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
                     keyless_from=keyless_from % (1 << 31),
                 )
                 keyless_from += 1
-                for batch in found.batches:
-                    file.write(_PLACE.pack(numbers.setdefault(batch.partition, len(numbers))))
-                    file.write(batch.header)
-                    file.write(batch.body)
-                for where, proof in found.proofs.items():
-                    proofs[where] = proofs.get(where, EMPTY) + proof
+                for batches, of_them in found:
+                    for batch in batches:
+                        number = numbers.setdefault(batch.partition, len(numbers))
+                        file.write(_PLACE.pack(number) + batch.header)
+                        file.write(batch.body)
+                    for where, proof in of_them:
+                        proofs[where] = proofs.get(where, EMPTY) + proof
             size = file.tell()
     except BaseException:
         path.unlink(missing_ok=True)
@@ -93,25 +99,28 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
     return Staged(name, size, [StagedPlace(where, proofs[where]) for where in numbers], current_run_id())
 
 
-def staged_batches(options: TopicOptions, staged: Staged) -> Iterator[tuple[TopicPartition, memoryview]]:
-    """The batches of a task, as they lie in its file."""
+def staged_batches(
+    options: TopicOptions, staged: Staged, files: ExitStack
+) -> Iterator[tuple[TopicPartition, BatchInFile]]:
+    """The batches of a task, as they lie in its file, which is open as long as `files`. Of records nothing is read."""
+    if not staged.places:
+        return
     path = staged_directory(options) / staged.name
     try:
-        with open(path, "rb") as file:
-            if not staged.places:
-                return
-            data = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+        file = files.enter_context(path.open("rb", buffering=0))
     except FileNotFoundError:
         raise NotShared(
             f"{path} is not there, which a task has just written: the option directory has to name one that executors and "
             f"driver share"
         ) from None
     position = 0
-    while position < len(data):
-        (number,) = _PLACE.unpack_from(data, position)
-        position += _PLACE.size
-        size = read_header(data, position).size_bytes
-        yield staged.places[number].partition, data[position : position + size]
+    while position < staged.size_bytes:
+        head = os.pread(file.fileno(), _PLACE.size + BATCH_OVERHEAD, position)
+        (number,) = _PLACE.unpack_from(head)
+        header = head[_PLACE.size :]
+        size = read_header(header).size_bytes - BATCH_OVERHEAD
+        position += len(head)
+        yield staged.places[number].partition, BatchInFile(header, FileSlice(file, position, size))
         position += size
 
 

@@ -1,0 +1,22 @@
+"""What a task has freed stays its own, and is given again.
+
+For every large block glibc asks the system for pages, and gives them back when it is freed: a page that is new costs more
+than to fill it several times (3 us, where 4 KiB are copied in 0.1 us). A task that encodes frees and asks a hundred times a
+second.
+"""
+
+import ctypes
+from contextlib import suppress
+
+# Of mallopt (malloc.h); glibc takes no larger threshold.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_MOST_THRESHOLD_BYTES = 32 << 20
+_KEPT_BYTES = 64 << 20  # some slices and what is made of them
+
+
+def keep_freed_memory() -> None:
+    """For this process, from now on. Where there is another C library nothing changes."""
+    with suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, _MOST_THRESHOLD_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
