@@ -72,6 +72,53 @@ def test_long_batches_are_walked_in_lockstep(sizes: list[int], kind: str) -> Non
     assert found.tolist() == starts_one_by_one(*log).tolist() == record_starts(*log).tolist()
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from([8, 9, 40, 57, 200]), max_size=4), min_size=1, max_size=6), st.randoms()
+)
+def test_runs_of_records_of_one_size_are_found_as_the_plain_walk_finds_them(
+    content: list[list[int]], chance: random.Random
+) -> None:
+    """Up to 70 of a size: more than a step looks at, and beyond a delta of two bytes."""
+    runs = [[b"x" * size for size in sizes for _ in range(chance.randint(1, 70))] for sizes in content]
+    log = borders(b"".join(build_batch([NewRecord(None, v) for v in batch]) for batch in runs))
+
+    found = starts_in_lockstep(*log)
+
+    assert found is not None and found.tolist() == starts_one_by_one(*log).tolist()
+
+
+def test_records_of_one_size_are_passed_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = borders(a_log([150] * 60, lambda n: b"x" * 100))
+    steps: list[int] = []
+    varints = record_positions.varints
+
+    def counting(data: Bytes, at: Positions, *, strict: bool = True) -> tuple[Positions, Positions]:
+        steps.append(len(at))
+        return varints(data, at, strict=strict)
+
+    monkeypatch.setattr(record_positions, "varints", counting)
+    found = starts_in_lockstep(*log)
+
+    assert found is not None and len(found) == 150 * 60
+    assert len(steps) <= 8, "one by one it would be 150"
+
+
+def test_records_that_differ_are_looked_at_in_advance_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = borders(a_log([150] * 60, lambda n: b"x" * (50 + n % 7)))
+    looked: list[int] = []
+    past_runs = record_positions._past_runs
+
+    def counting(data: Bytes, position: Positions, *rest: Positions) -> tuple[Positions, Positions]:
+        looked.append(len(position))
+        return past_runs(data, position, *rest)
+
+    monkeypatch.setattr(record_positions, "_past_runs", counting)
+    found = starts_in_lockstep(*log)
+
+    assert found is not None and len(looked) == 1
+
+
 def test_values_that_look_like_records_do_not_mislead() -> None:
     """Each value is a batch of its own, so what looks like a start of a record often is one, of another log."""
     inner = a_log([40], lambda n: b"inner %d" % n)
