@@ -124,6 +124,41 @@ def test_a_process_ends_with_who_asked_for_it_and_tells_how_it_ended(
     assert client.wait(60) == 128 + signal.SIGKILL
 
 
+ENDS = """
+import atexit, os, sys, threading, time
+class Held:
+    def __del__(self, write=os.write): write(1, b"taken apart\\n")
+sys.held = Held()
+atexit.register(print, "at the end")
+threading.Thread(target=lambda: (time.sleep(0.2), print("a thread"))).start()
+print("begun")
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "error"),
+    [
+        ("", 0, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('a sentence')", 1, "a sentence\n"),
+        ("raise ValueError('wrong')", 1, "ValueError: wrong\n"),
+    ],
+)
+def test_a_process_ends_with_its_threads_and_all_it_has_said(
+    server: "subprocess.Popen[bytes]", module: Path, last: str, code: int, error: str
+) -> None:
+    """Without an error nothing that was imported is taken apart, which would only copy its pages."""
+    (module / "ends.py").write_text(ENDS + last)
+
+    found = run(server, module, "-m", "ends")
+
+    said = ["begun", "a thread", "at the end", *["taken apart"] * bool(error)]
+    assert found.stdout.splitlines() == said
+    assert found.returncode == code
+    assert found.stderr.endswith(error) and bool(found.stderr) == bool(error)
+
+
 def test_the_server_ends_with_its_driver(tmp_path: Path) -> None:
     """Killed, it has no time to close anything."""
     script = (

@@ -6,8 +6,9 @@ import pkgutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +18,10 @@ from odradek.spark.session import Java, NoJava, find_java
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 from tests.support import SHORT_LIVED_JAVA
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 
 def a_java(home: Path, version: str) -> Path:
@@ -227,6 +232,39 @@ def test_a_spark_home_of_the_same_series_will_do(
 
 
 # Of Spark's worker processes only: the driver has it.
+@pytest.mark.spark
+def test_a_worker_collects_no_garbage_of_libraries_and_talks_over_no_network(spark: "SparkSession") -> None:
+    """It collects after every task: what it has imported itself it would look through each time."""
+
+    def told(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import gc
+        import os
+        import sys
+
+        import pyarrow
+
+        for _ in batches:
+            pass
+        found = [
+            [len(gc.get_objects())],
+            ["pandas" in sys.modules],
+            [os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "")],
+        ]
+        yield pyarrow.RecordBatch.from_arrays(
+            [*map(pyarrow.array, found)], names=["objects", "pandas", "unix"]
+        )
+
+    for _ in range(2):
+        (row,) = (
+            spark.range(1, numPartitions=1)
+            .mapInArrow(told, "objects BIGINT, pandas BOOLEAN, unix STRING")
+            .collect()
+        )
+
+        assert row.pandas and row.unix.lower() == "true"
+        assert row.objects < 5_000  # with what pandas is made of, 29,000
+
+
 WITHOUT_NUMPY = """
 import sys
 

@@ -16,6 +16,7 @@ What the server cannot be (another PYTHONPATH, another hash seed, no module) the
 """
 
 import array
+import atexit
 import contextlib
 import gc
 import importlib
@@ -26,10 +27,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 LENGTH = Struct(">I")
 EXIT_CODE = Struct(">i")
@@ -49,6 +51,9 @@ _PRELOADED = (
     "pyspark.sql.worker.python_streaming_sink_runner",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.pandas.serializers",
+    # Arrow does, the first time it makes an array of a Python object. What a worker imports itself, it collects garbage of
+    # after every task: 20 ms of a processor.
+    "pandas",
     "pyarrow.parquet",
     "odradek.spark.sink",
     "odradek.spark.subscription",
@@ -80,8 +85,8 @@ class Process(NamedTuple):
     request: Request
     files: Sequence[int]
 
-    def become(self) -> None:
-        """Runs the module as `python -m MODULE ARGUMENTS` would, and raises what it raises."""
+    def become(self) -> int:
+        """Runs the module as `python -m MODULE ARGUMENTS` would; its exit code, or it raises what the module raises."""
         for number, file in enumerate(self.files):
             os.dup2(file, number)
             os.close(file)
@@ -93,7 +98,13 @@ class Process(NamedTuple):
         _, module, *arguments = self.request.arguments
         sys.argv = [module, *arguments]
         sys.modules.pop(module, None)  # it is run, as a new Python has it, and what it imports is there
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        except SystemExit as ended:
+            if not isinstance(ended.code, int | None):
+                raise
+            return ended.code or 0
+        return 0
 
 
 class Server:
@@ -241,6 +252,16 @@ def start(address: Path, pyspark_home: Path) -> "subprocess.Popen[bytes]":
         )
 
 
+def _ended(code: int) -> NoReturn:
+    """Ends as a Python does, but for taking apart what was imported: page by page it would be copied first, only to be let go."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for those that are no daemons
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code & 0xFF)
+
+
 def main() -> None:
     number, own = sys.argv[1:]
     with socket.socket(fileno=int(number)) as listening:
@@ -252,7 +273,7 @@ def main() -> None:
         gc.freeze()  # what the collector does not touch stays shared
         process = Server(listening, Path(own)).serve()
     if process is not None:
-        process.become()
+        _ended(process.become())
 
 
 if __name__ == "__main__":
