@@ -136,8 +136,8 @@ def test_who_is_out_of_the_isr_after_all_registers_again_to_be_told(damaged: Wor
     damaged.lead(2, isr=(2, 1))
     assert registered_again(damaged, 1) == []
     damaged.lead(2, isr=(2,), tell=(2, 3))
-    damaged.tell_metadata()
-    damaged.tell_metadata()
+    damaged.notify_metadata()
+    damaged.notify_metadata()
     damaged.settle()
     assert registered_again(damaged, 1) == ["t-0 is damaged here, and broker 2 leads it"]
     register(damaged, 1)

@@ -21,7 +21,7 @@ def test_delete_topics_is_written_and_answered_when_the_topic_has_left_the_cache
     world.settle()
     assert not asked.is_answered
     world.leadership[T0]["leader"] = LEADER_DURING_DELETE
-    world.tell_metadata()
+    world.notify_metadata()
     world.settle()
     assert [(r.name, r.error_code) for r in asked.message.responses] == [("t", 0), ("none", 3)]
 

@@ -68,7 +68,7 @@ def test_nothing_is_said_before_the_first_word_of_the_controller(world: World) -
     world[1].start()
     asked = ask(world)
     assert not asked.is_answered
-    world.tell_metadata([1])
+    world.notify_metadata([1])
     world.settle()
     assert leaders(asked) == [1, 2, 3]
 
@@ -106,11 +106,11 @@ def test_only_questions_about_the_cluster_wait(world: World, message: Any, versi
 def test_a_lost_leader_holds_questions_until_the_controller_has_spoken(world: World) -> None:
     lose(world, 3)
     asked = ask(world)
-    world.tell_metadata()
+    world.notify_metadata()
     world.settle()
     assert not asked.is_answered, "that was about something else"
     world.kill(3)
-    world.tell_metadata()
+    world.notify_metadata()
     world.settle()
     assert leaders(asked) == [1, 2, 3], "named a little longer"
 
@@ -149,7 +149,7 @@ def test_a_suspicion_does_not_last(world: World) -> None:
 
 def test_who_is_known_to_be_gone_is_not_suspected(world: World) -> None:
     world.kill(3)
-    world.tell_metadata()
+    world.notify_metadata()
     lose(world, 3)
     assert ask(world).is_answered
 
@@ -159,7 +159,7 @@ def test_who_is_known_to_be_gone_is_not_suspected(world: World) -> None:
 
 def test_a_broker_that_is_gone_is_named_a_little_longer_and_leads_nothing(world: World) -> None:
     world.kill(3)
-    world.tell_metadata()
+    world.notify_metadata()
     world.settle()
     metadata = world[1].broker.metadata
     assert sorted(metadata.shown_brokers) == [1, 2, 3]
@@ -172,10 +172,10 @@ def test_a_broker_that_is_gone_is_named_a_little_longer_and_leads_nothing(world:
 
 def test_a_broker_that_returns_is_named_where_it_is_now(world: World) -> None:
     world.kill(3)
-    world.tell_metadata()
+    world.notify_metadata()
     world.settle()
     world.restart(3)
-    world.tell_metadata()
+    world.notify_metadata()
     world.settle()
     metadata = world[1].broker.metadata
     assert metadata.departed == {}
@@ -216,7 +216,7 @@ def test_a_leader_found_dead_in_the_look_holds_the_question(world: World) -> Non
     world.settle()
     assert not asked.is_answered
     world.kill(3)
-    world.tell_metadata()
+    world.notify_metadata()
     world.settle()
     assert asked.is_answered
 

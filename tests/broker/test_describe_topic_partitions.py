@@ -56,7 +56,7 @@ def pages(world: World, *names: str, limit: int) -> list[list[tuple[str, int]]]:
 
 def test_a_topic_is_described_whole(world: World) -> None:
     world.kill(3)
-    world.tell_metadata()
+    world.notify_metadata()
     world.lead(2, isr=(1, 2), topic="b", topic_id=b"\2" * 16)
 
     (topic,) = page(world, "b").topics

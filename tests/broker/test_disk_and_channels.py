@@ -446,12 +446,12 @@ def test_a_fetcher_is_woken_once_for_all_partitions_of_a_turn(tmp_path: Path) ->
 def test_a_follower_told_of_a_leader_nobody_knows_yet_connects_when_it_is_known(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.kill(1)
-    world.tell_metadata()
+    world.notify_metadata()
     world.lead(1, tell=(), is_new=True)
     assert world.tell_leader(2, T0) == ErrorCode.NONE
     assert taken(world, fx.StartFetcher, 2) == []
     world.restart(1)
-    world.tell_metadata()
+    world.notify_metadata()
     (start,) = taken(world, fx.StartFetcher, 2)
     assert start.leader == 1
 

@@ -372,7 +372,7 @@ def test_a_partition_made_again_under_the_same_name_is_not_the_one_the_session_k
     key = TopicPartition("u", 0)
     world.stop_replica(1, key, leader_epoch=-2, delete=True)
     world.leadership[key]["leader"] = -2
-    world.tell_metadata()
+    world.notify_metadata()
     del world.leadership[key]
     world.lead(1, isr=(1,), replicas=(1,), topic="u", topic_id=bytes([7] * 16), is_new=True)
     world.produce(1, b"new", topic="u")

@@ -71,7 +71,7 @@ def test_a_replica_without_a_topic_id_is_given_one(world: World, epoch: str) -> 
     if epoch == "the next epoch":
         world.leadership[key]["leader_epoch"] += 1
     assert [world.tell_leader(b, key) for b in (1, 2, 3)] == [ErrorCode.NONE] * 3
-    world.tell_metadata((1, 2, 3))
+    world.notify_metadata((1, 2, 3))
     for broker in (1, 2, 3):
         partition = world[broker].broker.replicas.partitions[key]
         assert partition.topic_id == partition.log.topic_id == TOPIC_ID[::-1]

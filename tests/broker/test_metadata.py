@@ -29,7 +29,7 @@ def metadata(
 def test_metadata_tells_brokers_leaders_and_offline_replicas(world: World) -> None:
     world.lead(1, isr=(1, 2), replicas=(1, 2))
     world.kill(2)
-    world.tell_metadata()
+    world.notify_metadata()
     world.advance(DEPARTED_SHOWN_MS)
     answer = metadata(world, "t", to=3)
     assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [
@@ -69,7 +69,7 @@ def test_an_empty_list_means_no_topics_but_in_version_0(world: World) -> None:
 
 def test_a_dead_leader_is_told_as_not_available(world: World) -> None:
     world.leadership[T0]["leader"] = 9
-    world.tell_metadata()
+    world.notify_metadata()
     (partition,) = metadata(world, "t").topics[0].partitions
     assert (partition.leader_id, partition.error_code) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
 
@@ -134,7 +134,7 @@ def test_a_broker_that_was_told_of_nobody_yet_says_of_no_topic_that_it_does_not_
     assert (topic.name, topic.topic_id, topic.error_code) == (None, TOPIC_ID, ErrorCode.LEADER_NOT_AVAILABLE)
     assert told(world, fx.StoreRequest, 2) == []  # nothing is created on the strength of knowing nothing
 
-    world.tell_metadata()
+    world.notify_metadata()
     assert [t.error_code for t in metadata(world, "t", "u").topics] == [
         0,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -147,13 +147,13 @@ def test_a_broker_that_was_told_of_brokers_alone_waits_for_the_topics(world: Wor
     world.kill(2)
     world.topics_at_start = {"t"}
     world.restart(2)
-    world.tell_metadata(to=[2], bare=True)
+    world.notify_metadata(to=[2], bare=True)
 
     for auto in (False, True):
         assert metadata(world, "t", auto=auto).topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert told(world, fx.StoreRequest, 2) == []
 
-    world.tell_metadata(to=[2])
+    world.notify_metadata(to=[2])
     assert [t.error_code for t in metadata(world, "t", "u").topics] == [
         0,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -165,7 +165,7 @@ def test_topics_that_never_come_are_not_waited_for_without_end(world: World) -> 
     world.kill(2)
     world.topics_at_start = {"deleted"}
     world.restart(2)
-    world.tell_metadata(to=[2], bare=True)
+    world.notify_metadata(to=[2], bare=True)
     assert metadata(world, "deleted").topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
     world.advance(TOPICS_EXPECTED_MS)
     assert metadata(world, "deleted").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -174,7 +174,7 @@ def test_topics_that_never_come_are_not_waited_for_without_end(world: World) -> 
 def test_in_a_cluster_without_topics_the_first_request_says_so(world: World) -> None:
     world.kill(2)
     world.restart(2)
-    world.tell_metadata(to=[2], bare=True)
+    world.notify_metadata(to=[2], bare=True)
     assert metadata(world, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -216,6 +216,6 @@ def test_describe_cluster_tells_the_same(world: World) -> None:
 
 def test_a_topic_being_deleted_leaves_the_cache(world: World) -> None:
     world.leadership[T0]["leader"] = LEADER_DURING_DELETE
-    world.tell_metadata()
+    world.notify_metadata()
     assert metadata(world, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert world[2].broker.metadata.names == {}

@@ -171,7 +171,7 @@ def test_growing_and_deleting_count_as_well(limited: World) -> None:
     older = limited.send(1, dt.DeleteTopicsRequest(topic_names=["t"], timeout_ms=1_000), 4)
     limited.leadership[T0]["leader"] = LEADER_DURING_DELETE
     answer_store(limited)
-    limited.tell_metadata()
+    limited.notify_metadata()
     limited.settle()
     assert older.message.responses[0].error_code == 0
     assert older.message.throttle_time_ms > 0

@@ -154,7 +154,7 @@ def test_high_watermarks_outlive_a_crash_as_checkpointed_also_on_followers(world
         world.restart(number)
         assert world[number].logs.high_watermark_of(T0) == 2, "as written last, not as it was"
     world.cut |= {(2, 1), (3, 1)}
-    world.tell_metadata()
+    world.notify_metadata()
     world.lead(1)
     assert world[1].partition().high_watermark == 2
     assert world[2].partition().high_watermark == 2
@@ -210,7 +210,7 @@ def test_requests_of_an_older_controller_are_refused_as_a_whole_and_the_newest_e
     assert world.tell_leader(2, T0) == ErrorCode.STALE_CONTROLLER_EPOCH
     assert world.stop_replica(2, T0, leader_epoch=99, delete=True) == ErrorCode.STALE_CONTROLLER_EPOCH
     with pytest.raises(AssertionError):
-        world.tell_metadata([2])
+        world.notify_metadata([2])
     assert world[2].partition().leader_epoch == before
     world.controller_epoch = 7
     assert world.tell_leader(2, T0) == ErrorCode.NONE
@@ -332,7 +332,7 @@ def test_a_new_leader_has_all_that_was_acknowledged_and_the_old_one_drops_what_w
     world.settle()
     assert world.produced(asked) == (ErrorCode.NONE, 1)
     world.restart(1)
-    world.tell_metadata()
+    world.notify_metadata()
     world.lead(2, isr=(2, 3))
     world.watch(lambda: world[2].partition().isr == (2, 3, 1))
     assert world[1].values() == world[2].values() == world[3].values() == [b"a", b"b"]
@@ -426,7 +426,7 @@ def test_a_fast_double_failover_leaves_no_fork(world: World) -> None:
     world.cut.clear()
     world.restart(1)
     world.restart(2)
-    world.tell_metadata()
+    world.notify_metadata()
     world.lead(3, isr=(3,))
     world.watch(lambda: set(world[3].partition().isr) == {1, 2, 3})
     assert world[1].raw() == world[2].raw() == world[3].raw()
@@ -445,7 +445,7 @@ def test_records_acknowledged_just_before_two_failovers_survive_them(world: Worl
     world.kill(2)
     world.restart(2)
     world.restart(3)
-    world.tell_metadata()
+    world.notify_metadata()
     world.lead(3, isr=(2, 3))
     assert world[2].values() == [b"a"]
     world.kill(3)
@@ -492,7 +492,7 @@ def test_a_follower_longer_than_a_leader_from_outside_the_isr_is_cut_to_the_lead
     world[2].path.rename(world[2].path.with_name("gone"))
     world.restart(2)
     world.restart(3)
-    world.tell_metadata()
+    world.notify_metadata()
     world.lead(2, isr=(2,))
     asked = world.produce(2, b"new")
     world.settle()

@@ -153,6 +153,6 @@ def test_so_many_topics_are_not_made_at_once(world: World) -> None:
         ct.CreatableTopic(name=f"n{number}", num_partitions=1, replication_factor=1)
         for number in range(MOST_TOPICS + 1)
     ]
-    world.tell_metadata()
+    world.notify_metadata()
     answer = world.send(1, ct.CreateTopicsRequest(topics=topics, timeout_ms=1000), 5)
     assert {row.error_code for row in answer.message.topics} == {ErrorCode.POLICY_VIOLATION}

@@ -170,7 +170,7 @@ class World:
         self.nodes = {
             number: Node(self, number, path / f"broker-{number}", self.settings) for number in brokers
         }
-        self.tell_metadata()
+        self.notify_metadata()
 
     def next_zxid(self) -> int:
         self._zxid += 1
@@ -287,7 +287,7 @@ class World:
 
     # ------------------------------------------------------------------------------------- the controller
 
-    def tell_metadata(self, to: Iterable[int] | None = None, *, bare: bool = False) -> None:
+    def notify_metadata(self, to: Iterable[int] | None = None, *, bare: bool = False) -> None:
         """UpdateMetadata with all that is known, to every broker that is up. `bare`: brokers alone."""
         live = [node for node in self.nodes.values() if node.is_up]
         for number in to if to is not None else [node.id for node in live]:
@@ -358,7 +358,7 @@ class World:
         told = list(tell) if tell is not None else [n.id for n in self.nodes.values() if n.is_up]
         for number in told:
             self.tell_leader(number, key, is_new=is_new)
-        self.tell_metadata(told)
+        self.notify_metadata(told)
         if settle:
             self.settle()
 

@@ -131,7 +131,7 @@ def test_a_new_replica_alone_is_told_to_follow_as_new_and_every_broker_hears_of_
     assert list(plan.telling.metadata) == [T0]
     # Sticky: once new in a batch, new it stays, whatever is added to the batch later.
     plan_replica_move(plan, T0, BrokerId(3), ONLINE)
-    plan.tell_leader_and_isr(BrokerId(3), T0)
+    plan.notify_leader_and_isr(BrokerId(3), T0)
     assert plan.telling.leader_and_isr == {3: {T0: True}}
 
 
@@ -246,7 +246,7 @@ def test_deletion_sets_the_state_first_and_then_asks_the_broker_to_erase_the_dat
     assert plan.replica_state(T0, BrokerId(3)) is STARTED
     assert plan.telling.stops == {3: {T0: True}}
     # Sticky: a stop without deletion that joins the batch later does not undo it (row 149).
-    plan.tell_stop(BrokerId(3), T0, delete=False)
+    plan.notify_stop(BrokerId(3), T0, delete=False)
     assert plan.telling.stops == {3: {T0: True}}
 
 

@@ -26,13 +26,13 @@ class ControlRequest(Protocol):
 
 
 class ControlOrder:
-    """The last control request obeyed. Asked after the epochs: of an older controller or life nothing comes here."""
+    """The last control request obeyed. Asked after the epochs: of an older controller or incarnation nothing comes here."""
 
-    __slots__ = ("_controller_id", "_last", "_life")
+    __slots__ = ("_controller_id", "_incarnation", "_last")
 
     def __init__(self) -> None:
         self._controller_id = -1
-        self._life = (-1, -1)  # controller epoch, broker epoch: for each the numbers begin anew
+        self._incarnation = (-1, -1)  # controller epoch, broker epoch: for each the numbers begin anew
         self._last = 0
 
     def refusal(self, asked: ControlRequest, correlation_id: int) -> CloseConnection | None:
@@ -56,16 +56,16 @@ class ControlOrder:
         sender has a new channel, and new numbers, whenever we register anew, and does not say so."""
         if broker_epoch == UNKNOWN_BROKER_EPOCH:
             return None
-        life = (controller_epoch, broker_epoch)
-        if life < self._life:
-            return f"it was written to broker epoch {broker_epoch}, and one to {self._life[1]} was obeyed already"
+        incarnation = (controller_epoch, broker_epoch)
+        if incarnation < self._incarnation:
+            return f"it was written to broker epoch {broker_epoch}, and one to {self._incarnation[1]} was obeyed already"
         if (
-            life == self._life
+            incarnation == self._incarnation
             and controller_id == self._controller_id
             and not _is_after(correlation_id, self._last)
         ):
             return f"its correlation id {correlation_id} is not above {self._last}, which was obeyed already"
-        self._controller_id, self._life, self._last = controller_id, life, correlation_id
+        self._controller_id, self._incarnation, self._last = controller_id, incarnation, correlation_id
         return None
 
 

@@ -393,12 +393,12 @@ class Broker:
 
     def is_early(self, broker_epoch: int) -> bool:
         """We serve before we are registered, so a controller that has not missed us yet may still speak to our
-        former life: to lead in its epoch, or to delete what we hold. Which life is meant we cannot tell before
+        former incarnation: to lead in its epoch, or to delete what we hold. Which incarnation is meant we cannot tell before
         we know our own epoch; until then such a request waits (`control_gate`)."""
         return self.broker_epoch is None and broker_epoch != UNKNOWN_BROKER_EPOCH
 
     def broker_epoch_error(self, broker_epoch: int, *, is_kraft: bool) -> ErrorCode:
-        """Whether a request of a controller is meant for this broker in this life (KIP-380). A larger epoch may
+        """Whether a request of a controller is meant for this broker in this incarnation (KIP-380). A larger epoch may
         be ours too: the controller may read of our registration before we do (`control_gate`)."""
         if is_kraft:
             return ErrorCode.INVALID_REQUEST

@@ -60,7 +60,7 @@ class DamagedLogs:
             return False
         fault, home = self._logs.refused[topic_partition], self._logs.directory_of(topic_partition)
         if self._found_in.get(topic_partition) == self._broker_epoch():
-            return False  # the controller has not heard of our new life yet
+            return False  # the controller has not heard of our new incarnation yet
         if not self._is_out(told.leader, told.isr):
             self._declined[topic_partition] = told.leader_epoch
             self._effects.append(
@@ -89,7 +89,7 @@ class DamagedLogs:
 
     def metadata_changed(self) -> None:
         """By now somebody else leads, and we are in the ISR no more: a controller tells that to those that are online,
-        which a damaged replica is not. So it is to be told in another life of ours."""
+        which a damaged replica is not. So it is to be told in another incarnation of ours."""
         for topic_partition, declined_at in list(self._declined.items()):
             known = self._metadata.partition(*topic_partition)
             if (

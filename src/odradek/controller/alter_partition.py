@@ -64,7 +64,7 @@ class AlterPartition(Task):
         if current is None:
             return _result(topic_partition, topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         # The leader that was refused acts on an old picture: UpdateMetadata goes out either way.
-        plan.tell_metadata(topic_partition)
+        plan.notify_metadata(topic_partition)
         isr = tuple(member.broker for member in item.new_isr)
         error = self._error(plan.context, topic_partition, item, isr, current)
         if error is not ErrorCode.NONE:

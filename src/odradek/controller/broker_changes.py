@@ -149,8 +149,8 @@ class TakeTheirPlace(Task):
         waiting = [tp for tp in waiting if tp.topic not in context.topics_to_delete]
         for topic_partition in waiting:
             if plan.leadership(topic_partition) is not None:
-                plan.tell_leader_and_isr(self.broker, topic_partition)
-                plan.tell_metadata(topic_partition)
+                plan.notify_leader_and_isr(self.broker, topic_partition)
+                plan.notify_metadata(topic_partition)
         if waiting:
             plan_online_trigger(plan, {tp.topic for tp in waiting})
 
@@ -263,7 +263,7 @@ def plan_online_trigger(plan: Plan, topics: Iterable[str] | None = None) -> None
 
 def replicas_on(plan: Plan, brokers: tuple[BrokerId, ...]) -> Replicas:
     """All that these have, but for what they were told to delete and the topic node still names: a reassignment that
-    took the place of another one goes on naming whom that one removed. Those are its leavers, and nobody moves them."""
+    took the place of another one goes on naming whom that one removed. Those are its removed replicas, and nobody moves them."""
     unusual = plan.context.replica_state_overrides
     return {
         broker: [

@@ -76,8 +76,8 @@ class ReassignmentPhase(StrEnum):
     """How far a reassignment is (S0's twelve steps). After a failover it is found again from the store."""
 
     GROWING = "growing"  # steps 1-4: new replicas copy; until every target replica is in the ISR
-    SHRINKING = "shrinking"  # steps 5-8: the leader is in the target; the leavers leave the ISR
-    STOPPING = "stopping"  # step 9: the leavers delete their data; until they have answered
+    SHRINKING = "shrinking"  # steps 5-8: the leader is in the target; the removed replicas leave the ISR
+    STOPPING = "stopping"  # step 9: the removed replicas delete their data; until they have answered
 
 
 @dataclass(frozen=True, slots=True)

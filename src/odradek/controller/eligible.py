@@ -57,8 +57,8 @@ def plan_lost(plan: Plan, lost: Mapping[TopicPartition, Collection[BrokerId]], w
         for broker in gone:
             plan.mark_unclean(topic_partition, broker, why)
         # The epoch was raised: a leader that does not hear of it refuses its followers for ever.
-        plan.tell_leader_and_isr_to(plan.assignment(topic_partition).replicas, topic_partition)
-        plan.tell_metadata(topic_partition)
+        plan.notify_leader_and_isr_to(plan.assignment(topic_partition).replicas, topic_partition)
+        plan.notify_metadata(topic_partition)
 
 
 def successor(plan: Plan, topic_partition: TopicPartition, lost: Collection[BrokerId]) -> BrokerId | None:

@@ -1,8 +1,8 @@
-"""Which lives of brokers the store means, and what a takeover makes of those that ended while nobody led the cluster.
+"""Which incarnations of brokers the store means, and what a takeover makes of those that ended while nobody led the cluster.
 
 A broker that was restarted counts as live, and may have come back with less than it had: its high watermark, what was
 not flushed, its whole disk. A controller that saw it go and come treats that as failure and start-up. One that
-takes over sees only that it is there. So a state node says in which life each member of the ISR, and each replica that
+takes over sees only that it is there. So a state node says in which incarnation each member of the ISR, and each replica that
 is eligible (KIP-966), was meant; Apache leaves this open in ZooKeeper mode.
 """
 
@@ -23,7 +23,7 @@ RESTARTED = "was restarted while there was no controller, and not after a clean 
 
 
 def commit_last_epochs(context: ControllerContext) -> None:
-    """The newest life that the store knows of each broker that is not registered now. Older ones were judged by whoever
+    """The newest incarnation that the store knows of each broker that is not registered now. Older ones were judged by whoever
     wrote that."""
     brokers, last = context.brokers, context.last_epochs
     if all(broker in brokers for broker in context.partitions_on):
@@ -46,7 +46,9 @@ def plan_restarted_members(plan: Plan, partitions: Iterable[TopicPartition]) -> 
     have the same members: those are looked at once."""
     leaderships = plan.context.leaderships
     lost: Lost = {}
-    judged: dict[object, tuple[tuple[BrokerId, ...], bool]] = {}  # lives -> (lost, nobody was restarted)
+    judged: dict[
+        object, tuple[tuple[BrokerId, ...], bool]
+    ] = {}  # incarnations -> (lost, nobody was restarted)
     is_whole = plan.context.all_log_dirs_online()
     for topic_partition in partitions:
         stored = leaderships.get(topic_partition)
@@ -98,7 +100,7 @@ def _plan_restarted(plan: Plan, topic_partition: TopicPartition, stored: StoredP
 def _restarted(
     context: ControllerContext, topic_partition: TopicPartition, stored: StoredPartitionState
 ) -> list[BrokerId]:
-    """Members of the ISR that are live, in another life than the node means."""
+    """Members of the ISR that are live, in another incarnation than the node means."""
     isr = stored.leader_and_isr.isr
     return [b for b in isr if context.is_online(b, topic_partition) and _was_restarted(context, stored, b)]
 
@@ -121,21 +123,25 @@ def _lost(context: ControllerContext, stored: StoredPartitionState) -> tuple[Bro
         others = [b for b in state.isr if _may_be_another(context, b, stored.written_zxid)]
         return (*others, *state.elr)
     lost = [
-        b for b, life in zip(state.isr, stored.isr_broker_epochs, strict=True) if _is_over(context, b, life)
+        b
+        for b, incarnation in zip(state.isr, stored.isr_broker_epochs, strict=True)
+        if _is_over(context, b, incarnation)
     ]
-    lives = stored.elr_broker_epochs or (UNKNOWN_BROKER_EPOCH,) * len(state.elr)
-    lost += [b for b, life in zip(state.elr, lives, strict=True) if _is_over(context, b, life)]
+    incarnations = stored.elr_broker_epochs or (UNKNOWN_BROKER_EPOCH,) * len(state.elr)
+    lost += [
+        b for b, incarnation in zip(state.elr, incarnations, strict=True) if _is_over(context, b, incarnation)
+    ]
     return tuple(lost)
 
 
-def _is_over(context: ControllerContext, broker: BrokerId, life: BrokerEpoch) -> bool:
-    """It is not that life any more, and not the next one after a clean stop. `life` -1: nobody knows which was meant."""
+def _is_over(context: ControllerContext, broker: BrokerId, incarnation: BrokerEpoch) -> bool:
+    """It is not that incarnation any more, and not the next one after a clean stop. `incarnation` -1: nobody knows which was meant."""
     registration = context.brokers.get(broker)
-    if life == UNKNOWN_BROKER_EPOCH:
+    if incarnation == UNKNOWN_BROKER_EPOCH:
         return True
     if registration is None:
-        return life != context.last_epochs.get(broker)
-    return life not in (registration.epoch, registration.clean_epoch)
+        return incarnation != context.last_epochs.get(broker)
+    return incarnation not in (registration.epoch, registration.clean_epoch)
 
 
 def _may_be_another(context: ControllerContext, broker: BrokerId, written_zxid: int) -> bool:

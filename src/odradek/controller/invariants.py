@@ -31,7 +31,7 @@ def isr_is_assigned(context: ControllerContext, topic_partition: TopicPartition)
     state = context.leadership(topic_partition)
     assignment = context.assignments.get(topic_partition)
     if state is not None and assignment is not None:
-        # Between steps 6 and 8 of a reassignment the leavers are still in the ISR.
+        # Between steps 6 and 8 of a reassignment the removed replicas are still in the ISR.
         replicas = {*assignment.replicas, *context.stored_assignment(topic_partition).replicas}
         strangers = [b for b in state.isr if b not in replicas]
         if strangers:

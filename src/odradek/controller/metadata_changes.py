@@ -37,7 +37,7 @@ class AdoptStates(Task):
 
     def plan(self, plan: Plan) -> None:
         for topic_partition in plan.pick(self.states):
-            plan.tell_metadata(topic_partition)
+            plan.notify_metadata(topic_partition)
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         return steps_after(context, self.states)
@@ -95,8 +95,8 @@ class EligibleNoMore(Task):
             if current is not None and current.elr and not is_going:
                 plan.lead(topic_partition, leader=current.leader, isr=current.isr)
                 for broker in plan.assignment(topic_partition).replicas:
-                    plan.tell_leader_and_isr(broker, topic_partition)
-                plan.tell_metadata(topic_partition)
+                    plan.notify_leader_and_isr(broker, topic_partition)
+                plan.notify_metadata(topic_partition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,8 @@ class WriteLeaderAndIsr:
             return False
         plan.elect(topic_partition, election)
         plan.mark_partition(topic_partition, source, target, why=election.why)
-        plan.tell_leader_and_isr_to(election.tell, topic_partition)
-        plan.tell_metadata(topic_partition)
+        plan.notify_leader_and_isr_to(election.tell, topic_partition)
+        plan.notify_metadata(topic_partition)
         return True
 
 

@@ -1,5 +1,5 @@
 """Replicas that must still be deleted although no topic node names them: of a topic deleted without their broker,
-of a reassignment whose leaver died, or of one that was cancelled while they were being added.
+of a reassignment whose removed replica died, or of one that was cancelled while they were being added.
 
 They are kept in a node of ours, written before the node that named them forgets them, and taken out again once
 the broker has answered StopReplica; so they survive the controller. The broker is told with epoch -2, whatever
@@ -11,7 +11,7 @@ answered, its replica of the new topic counts as offline and is sent no LeaderAn
 
 An entry is void where the broker hosts that partition again, rightly: as the same topic, or as a member of its
 ISR. (The latter happens when an Apache controller, which does not know our node, led in between. A replica that
-is not in the ISR may always be emptied: nobody counts on it.) A leaver that has left hosts nothing, also while the
+is not in the ISR may always be emptied: nobody counts on it.) A removed replica that has left hosts nothing, also while the
 topic node still names it as removing.
 """
 

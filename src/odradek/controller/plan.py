@@ -192,7 +192,7 @@ class Plan:
             return found
 
     def candidates(self, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
-        """Who may lead, perhaps uncleanly: assigned and online, and not told to delete what it has. (A leaver is never in
+        """Who may lead, perhaps uncleanly: assigned and online, and not told to delete what it has. (A removed replica is never in
         the ISR, so a clean election need not look.)"""
         live = self.context.online_of(self.assignment(topic_partition).replicas, topic_partition)
         if topic_partition in self.replica_states or topic_partition in self.context.replica_state_overrides:
@@ -388,7 +388,7 @@ class Plan:
 
     # ------------------------------------------------------------------------------------------ telling
 
-    def tell_leader_and_isr(self, broker: BrokerId, topic_partition: TopicPartition) -> None:
+    def notify_leader_and_isr(self, broker: BrokerId, topic_partition: TopicPartition) -> None:
         """To a registered broker only (C24): nobody else has a queue. And to nobody who was told to delete that replica, or
         has: it would make it anew."""
         if broker not in self.context.brokers:
@@ -405,11 +405,11 @@ class Plan:
             told = self.telling.leader_and_isr[broker] = {}
         told[topic_partition] = state is ReplicaState.NEW or told.get(topic_partition, False)
 
-    def tell_leader_and_isr_to(self, brokers: Iterable[BrokerId], topic_partition: TopicPartition) -> None:
-        """As `tell_leader_and_isr` to each; nobody among them is new unless the machine says otherwise."""
+    def notify_leader_and_isr_to(self, brokers: Iterable[BrokerId], topic_partition: TopicPartition) -> None:
+        """As `notify_leader_and_isr` to each; nobody among them is new unless the machine says otherwise."""
         if topic_partition in self.replica_states or topic_partition in self.context.replica_state_overrides:
             for broker in brokers:
-                self.tell_leader_and_isr(broker, topic_partition)
+                self.notify_leader_and_isr(broker, topic_partition)
             return
         registered, told = self.context.brokers, self.telling.leader_and_isr
         for broker in brokers:
@@ -419,10 +419,10 @@ class Plan:
                     partitions = told[broker] = {}
                 partitions.setdefault(topic_partition, False)
 
-    def tell_metadata(self, topic_partition: TopicPartition) -> None:
+    def notify_metadata(self, topic_partition: TopicPartition) -> None:
         self.telling.metadata[topic_partition] = None
 
-    def tell_stop(self, broker: BrokerId, topic_partition: TopicPartition, *, delete: bool) -> None:
+    def notify_stop(self, broker: BrokerId, topic_partition: TopicPartition, *, delete: bool) -> None:
         if broker not in self.context.brokers:
             return
         stops = self.telling.stops.get(broker)

@@ -126,8 +126,8 @@ def _plan_grow(
         plan.lead(topic_partition, leader=current.leader, isr=current.isr)
         plan.forget_eligible(topic_partition, begun)
         for broker in stored.replicas:
-            plan.tell_leader_and_isr(broker, topic_partition)
-        plan.tell_metadata(topic_partition)
+            plan.notify_leader_and_isr(broker, topic_partition)
+        plan.notify_metadata(topic_partition)
 
 
 def _plan_move(plan: Plan, topic_partition: TopicPartition, stored: ReplicaAssignment) -> bool:
@@ -157,8 +157,8 @@ def _plan_move(plan: Plan, topic_partition: TopicPartition, stored: ReplicaAssig
     elif leads_well or is_only_an_order(stored):
         plan.lead(topic_partition, leader=current.leader, isr=current.isr)
         for broker in target:
-            plan.tell_leader_and_isr(broker, topic_partition)
-        plan.tell_metadata(topic_partition)
+            plan.notify_leader_and_isr(broker, topic_partition)
+        plan.notify_metadata(topic_partition)
     else:
         plan_partition_move(plan, topic_partition, PartitionState.ONLINE, selector_among(target))
     return True
@@ -181,7 +181,7 @@ class CompleteReassignments(Task):
             if moving is None:
                 continue
             final[topic_partition] = ReplicaAssignment(moving.stored.target_replicas)
-            plan.tell_metadata(topic_partition)
+            plan.notify_metadata(topic_partition)
             before, after = shown(moving.stored), shown(final[topic_partition])
             plan.note("assignment", str(topic_partition), before, after)
         for broker, kept in sorted(context.pending_deletions.items()):

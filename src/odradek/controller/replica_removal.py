@@ -22,7 +22,7 @@ OFFLINE, NON_EXISTENT = ReplicaState.OFFLINE, ReplicaState.NON_EXISTENT
 STARTED, INELIGIBLE = ReplicaState.DELETION_STARTED, ReplicaState.DELETION_INELIGIBLE
 STRAY = object()
 
-# A leaver that answered with an error is asked again after this long, for ever (row 172).
+# A removed replica that answered with an error is asked again after this long, for ever (row 172).
 RETRY, RETRY_MS = "retry leavers", 10_000
 
 
@@ -102,7 +102,7 @@ class RemovalsAnswered(Task):
 @dataclass(frozen=True, slots=True)
 class RetryRemovals(Task):
     def reason(self) -> str:
-        return "a leaver could not delete its data; asked again"
+        return "a removed replica could not delete its data; asked again"
 
     def plan(self, plan: Plan) -> None:
         for topic_partition in plan.pick(plan.context.removals):
@@ -113,7 +113,7 @@ class RetryRemovals(Task):
 
 
 def plan_removals_died(plan: Plan, brokers: tuple[BrokerId, ...]) -> None:
-    """A leaver whose broker died will not answer: nobody waits for it."""
+    """A removed replica whose broker died will not answer: nobody waits for it."""
     for topic_partition in plan.pick(plan.context.removals):
         for broker in sorted(plan.context.removals[topic_partition]):
             if broker in brokers:
@@ -123,7 +123,7 @@ def plan_removals_died(plan: Plan, brokers: tuple[BrokerId, ...]) -> None:
 def commit_removals_died(
     context: ControllerContext, brokers: tuple[BrokerId, ...]
 ) -> tuple[TopicPartition, ...]:
-    """Forget that they owe an answer, remember what they keep; the partitions that lost such a leaver."""
+    """Forget that they owe an answer, remember what they keep; the partitions that lost such a removed replica."""
     touched = []
     for topic_partition in sorted(context.removals):
         for broker in brokers:

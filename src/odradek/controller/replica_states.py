@@ -54,8 +54,8 @@ class StartFollowing:
             return False
         plan.mark_replica(topic_partition, broker, source, target)
         if current is not None:
-            plan.tell_leader_and_isr(broker, topic_partition)
-            plan.tell_metadata(topic_partition)
+            plan.notify_leader_and_isr(broker, topic_partition)
+            plan.notify_metadata(topic_partition)
         return True
 
 
@@ -78,8 +78,8 @@ class Return:
         topic_partition, broker, source, target = move
         plan.mark_replica(topic_partition, broker, source, target)
         if plan.leadership(topic_partition) is not None:
-            plan.tell_leader_and_isr(broker, topic_partition)
-            plan.tell_metadata(topic_partition)
+            plan.notify_leader_and_isr(broker, topic_partition)
+            plan.notify_metadata(topic_partition)
         return True
 
 
@@ -93,7 +93,7 @@ class LeaveIsr:
     @staticmethod
     def plan(plan: "Plan", move: ReplicaMove) -> bool:
         topic_partition, broker, source, target = move
-        plan.tell_stop(broker, topic_partition, delete=False)
+        plan.notify_stop(broker, topic_partition, delete=False)
         current = plan.leadership(topic_partition)
         if current is not None:
             leader, isr = departed(current, broker)
@@ -102,9 +102,9 @@ class LeaveIsr:
                 plan.note_departure(topic_partition, broker, current)
                 if topic_partition.topic not in plan.context.topics_to_delete:
                     others = [other for other in plan.assignment(topic_partition).replicas if other != broker]
-                    plan.tell_leader_and_isr_to(others, topic_partition)
+                    plan.notify_leader_and_isr_to(others, topic_partition)
         plan.mark_replica(topic_partition, broker, source, target)
-        plan.tell_metadata(topic_partition)
+        plan.notify_metadata(topic_partition)
         return True
 
 
@@ -116,7 +116,7 @@ class DeleteData:
     def plan(plan: "Plan", move: ReplicaMove) -> bool:
         topic_partition, broker, source, target = move
         plan.mark_replica(topic_partition, broker, source, target)
-        plan.tell_stop(broker, topic_partition, delete=True)
+        plan.notify_stop(broker, topic_partition, delete=True)
         return True
 
 

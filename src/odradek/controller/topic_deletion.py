@@ -130,7 +130,7 @@ class DeleteTopics(Task):
         for topic_partition in mine:
             _leave_the_machine(plan, topic_partition)
         for topic_partition in mine:
-            plan.tell_metadata(topic_partition)
+            plan.notify_metadata(topic_partition)
             for broker in sorted(plan.assignment(topic_partition).replicas):
                 _start_replica(plan, topic_partition, broker)
 

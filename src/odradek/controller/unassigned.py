@@ -15,7 +15,7 @@ from odradek.model.ids import TopicPartition
 def unassigned_leader(
     context: ControllerContext, topic_partition: TopicPartition, found: StoredPartitionState
 ) -> UnreadableNode | None:
-    """Held against the topic node: memory is ahead of it while a reassignment ends, and a leaver may lead until then."""
+    """Held against the topic node: memory is ahead of it while a reassignment ends, and a removed replica may lead until then."""
     if topic_partition not in context.assignments:
         return None
     reason = why_no_leader(found.leader_and_isr.leader, context.stored_assignment(topic_partition))

@@ -170,7 +170,7 @@ class _Opening:
             log_end_offset = self._start_anew()
         first = self.segments[0].base_offset
         self.log_start_offset = max(self.log_start_offset, first)
-        self._settle_epochs(log_end_offset, epochs_were_good)
+        self._resolve_epochs(log_end_offset, epochs_were_good)
         log = PartitionLog(
             self.directory,
             self.topic_partition,
@@ -451,7 +451,7 @@ class _Opening:
                 entry = replay(self.producers, segment, position, header, self.now_ms)
                 if entry is not None:
                     aborted.append(entry)
-        self._settle_transactions(segment, self.replay_from, expected, aborted)
+        self._resolve_transactions(segment, self.replay_from, expected, aborted)
         return expected, end, reason
 
     def _learn_epochs(self, header: BatchHeader, expected: int) -> None:
@@ -547,7 +547,7 @@ class _Opening:
             return False
         return bool(data)
 
-    def _settle_epochs(self, log_end_offset: int, were_good: bool) -> None:
+    def _resolve_epochs(self, log_end_offset: int, were_good: bool) -> None:
         """The file may be ahead of the log (cut, then crashed), behind it, or of no use: the batches know."""
         self.epochs.truncate_from_start(self.log_start_offset)
         self.epochs.truncate_from_end(log_end_offset)
@@ -619,7 +619,7 @@ class _Opening:
                     self.changed_names = True
         return Producers(), self.segments[0].base_offset
 
-    def _settle_transactions(
+    def _resolve_transactions(
         self, segment: Segment, start: int, end: int, replayed: Sequence[AbortedTransaction]
     ) -> None:
         """The transaction index says what the log says: entries from before the replay, then those it gave."""

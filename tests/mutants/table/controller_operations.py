@@ -125,7 +125,7 @@ OF_OPERATIONS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.reassignment:CompleteReassignments.plan",
-                "plan.tell_metadata(topic_partition)",
+                "plan.notify_metadata(topic_partition)",
                 "pass",
             ),
         ),
@@ -224,7 +224,7 @@ OF_OPERATIONS: tuple[Mutant, ...] = (
         "a later stop undoes a deletion",
         (
             Edit(
-                "controller.plan:Plan.tell_stop",
+                "controller.plan:Plan.notify_stop",
                 ("if delete or topic_partition not in stops:\n    stops[topic_partition] = delete"),
                 "stops[topic_partition] = delete",
             ),
@@ -236,7 +236,7 @@ OF_OPERATIONS: tuple[Mutant, ...] = (
         "new replicas are not told that they are new",
         (
             Edit(
-                "controller.plan:Plan.tell_leader_and_isr",
+                "controller.plan:Plan.notify_leader_and_isr",
                 "state is ReplicaState.NEW or told.get(topic_partition, False)",
                 "False",
             ),

@@ -180,7 +180,7 @@ OF_PARTITIONS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.partition_states:WriteLeaderAndIsr.plan",
-                "plan.tell_leader_and_isr_to(election.tell, topic_partition)",
+                "plan.notify_leader_and_isr_to(election.tell, topic_partition)",
                 "pass",
             ),
         ),

@@ -12,10 +12,12 @@ OF_REPLICAS: tuple[Mutant, ...] = (
                 "controller.replica_states:StartFollowing.plan",
                 (
                     "if current is not None:\n"
-                    "    plan.tell_leader_and_isr(broker, topic_partition)\n"
-                    "    plan.tell_metadata(topic_partition)"
+                    "    plan.notify_leader_and_isr(broker, topic_partition)\n"
+                    "    plan.notify_metadata(topic_partition)"
                 ),
-                ("plan.tell_leader_and_isr(broker, topic_partition)\nplan.tell_metadata(topic_partition)"),
+                (
+                    "plan.notify_leader_and_isr(broker, topic_partition)\nplan.notify_metadata(topic_partition)"
+                ),
             ),
         ),
         rows=(62,),
@@ -32,7 +34,7 @@ OF_REPLICAS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.replica_states:Return.plan",
-                "plan.tell_leader_and_isr(broker, topic_partition)",
+                "plan.notify_leader_and_isr(broker, topic_partition)",
                 "pass",
             ),
         ),
@@ -131,14 +133,14 @@ OF_REPLICAS: tuple[Mutant, ...] = (
                 (
                     "plan.mark_replica(topic_partition, broker, source, target)\n"
                     "if plan.leadership(topic_partition) is not None:\n"
-                    "    plan.tell_leader_and_isr(broker, topic_partition)\n"
-                    "    plan.tell_metadata(topic_partition)"
+                    "    plan.notify_leader_and_isr(broker, topic_partition)\n"
+                    "    plan.notify_metadata(topic_partition)"
                 ),
                 (
                     "if plan.leadership(topic_partition) is not None:\n"
                     "    plan.mark_replica(topic_partition, broker, source, target)\n"
-                    "    plan.tell_leader_and_isr(broker, topic_partition)\n"
-                    "    plan.tell_metadata(topic_partition)"
+                    "    plan.notify_leader_and_isr(broker, topic_partition)\n"
+                    "    plan.notify_metadata(topic_partition)"
                 ),
             ),
         ),
@@ -150,7 +152,7 @@ OF_REPLICAS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.replica_states:LeaveIsr.plan",
-                "plan.tell_stop(broker, topic_partition, delete=False)",
+                "plan.notify_stop(broker, topic_partition, delete=False)",
                 "pass",
             ),
         ),
@@ -162,7 +164,7 @@ OF_REPLICAS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.replica_states:LeaveIsr.plan",
-                "plan.tell_leader_and_isr_to(others, topic_partition)",
+                "plan.notify_leader_and_isr_to(others, topic_partition)",
                 "pass",
             ),
         ),
@@ -195,7 +197,7 @@ OF_REPLICAS: tuple[Mutant, ...] = (
     Mutant(
         "behaviour 72",
         "nobody hears of an offline replica",
-        (Edit("controller.replica_states:LeaveIsr.plan", "plan.tell_metadata(topic_partition)", "pass"),),
+        (Edit("controller.replica_states:LeaveIsr.plan", "plan.notify_metadata(topic_partition)", "pass"),),
         rows=(72,),
     ),
     Mutant(
@@ -204,8 +206,8 @@ OF_REPLICAS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.replica_states:DeleteData.plan",
-                "plan.tell_stop(broker, topic_partition, delete=True)",
-                "plan.tell_stop(broker, topic_partition, delete=False)",
+                "plan.notify_stop(broker, topic_partition, delete=True)",
+                "plan.notify_stop(broker, topic_partition, delete=False)",
             ),
         ),
         rows=(73, 74, 87),
@@ -217,7 +219,7 @@ OF_REPLICAS: tuple[Mutant, ...] = (
             Edit(
                 "controller.replica_states:Mark.plan",
                 "return True",
-                ("plan.tell_metadata(topic_partition)\nreturn True"),
+                ("plan.notify_metadata(topic_partition)\nreturn True"),
             ),
         ),
         rows=(75,),
@@ -227,7 +229,9 @@ OF_REPLICAS: tuple[Mutant, ...] = (
         "LeaderAndIsr does not bring UpdateMetadata with it",
         (
             Edit(
-                "controller.replica_states:StartFollowing.plan", "plan.tell_metadata(topic_partition)", "pass"
+                "controller.replica_states:StartFollowing.plan",
+                "plan.notify_metadata(topic_partition)",
+                "pass",
             ),
         ),
         rows=(78,),

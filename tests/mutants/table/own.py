@@ -66,7 +66,7 @@ EXHIBITS: tuple[Mutant, ...] = (
                 "current is None or topic_partition.topic in plan.context.topics_to_delete",
                 "current is None",
             ),
-            Edit("controller.plan:Plan.tell_leader_and_isr", "state in DELETED", "False"),
+            Edit("controller.plan:Plan.notify_leader_and_isr", "state in DELETED", "False"),
         ),
         commit="be41b02",
         scenario="nothing_is_made_again_while_it_goes",
@@ -201,7 +201,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
         "seed 538",
         "a replica that was told to delete, or has, is told of the new epoch by the next reassignment",
-        (Edit("controller.plan:Plan.tell_leader_and_isr", "state in DELETED", "False"),),
+        (Edit("controller.plan:Plan.notify_leader_and_isr", "state in DELETED", "False"),),
         commit="570418d",
         scenario="added_and_taken_away_twice",
     ),

@@ -38,8 +38,8 @@ def unclean(targets: tuple[str, ...], yes: bool, bootstrap: str, as_json: bool) 
         partitions = partitions_of(client, view, targets)
         views = {w: view.topics[w.topic].partitions[w.partition] for w in partitions}
         offline = [w for w in partitions if views[w].leader not in view.brokers]
-        quotes = {w: quote(client, w, views[w]) for w in offline}
-        possible = [w for w in offline if quotes[w]["best"] is not None]
+        polls = {w: poll(client, w, views[w]) for w in offline}
+        possible = [w for w in offline if polls[w]["best"] is not None]
         elected = elect_leaders(client, UNCLEAN, possible) if yes and possible else []
         ok = {answer.partition for answer in elected if answer.code == ErrorCode.NONE}
         errors = {e.partition: e.message or e.code.name for e in elected if e.partition not in ok}
@@ -48,14 +48,14 @@ def unclean(targets: tuple[str, ...], yes: bool, bootstrap: str, as_json: bool) 
     if as_json:
         print_outcomes(
             [
-                outcome(w, done=w in ok, error=errors.get(w), leader=leaders[w], quote=quotes.get(w))
+                outcome(w, done=w in ok, error=errors.get(w), leader=leaders[w], quote=polls.get(w))
                 for w in partitions
             ],
             exit_code=exit_code,
         )
     else:
         words = errors | {w: f"broker {leaders[w]} leads" for w in ok}
-        show(partitions, views, quotes, words, yes)
+        show(partitions, views, polls, words, yes)
     sys.exit(exit_code)
 
 
@@ -64,8 +64,8 @@ def new_leader(client: "SyncClient", where: "TopicPartition") -> int:
     return client.retrying(lambda: client.leader(where, refresh=True)[0], timeout_s=LEADER_TIMEOUT_S)
 
 
-def quote(client: "SyncClient", where: "TopicPartition", view: "PartitionView") -> dict[str, Any]:
-    """What each replica holds, and what choosing it would cost against the best survivor."""
+def poll(client: "SyncClient", where: "TopicPartition", view: "PartitionView") -> dict[str, Any]:
+    """What each replica holds, and what choosing it would cost against the best of them."""
     from odradek.cli.elect.replica_ends import replica_ends
 
     ends = replica_ends(client, where, view.replicas, leader_epoch=max(0, view.leader_epoch), with_sizes=True)
@@ -100,15 +100,15 @@ def _priced(end: "ReplicaEnd", best: "ReplicaEnd | None") -> dict[str, Any]:
 def show(
     partitions: "list[TopicPartition]",
     views: "dict[TopicPartition, PartitionView]",
-    quotes: "dict[TopicPartition, dict[str, Any]]",
+    polls: "dict[TopicPartition, dict[str, Any]]",
     words: "dict[TopicPartition, str]",
     yes: bool,
 ) -> None:
     for where in partitions:
-        if where not in quotes:
+        if where not in polls:
             print(f"{where} is led by broker {views[where].leader}: no unclean election is needed")
             continue
-        found = quotes[where]
+        found = polls[where]
         print(headline(where, found))
         print_table(
             ("broker", "last epoch", "log end offset", "bytes", "fewer than the best", ""),
@@ -128,7 +128,7 @@ def show(
         )
         if where in words:
             print(f"{where}: {words[where]}")
-    if not yes and any(found["best"] is not None for found in quotes.values()):
+    if not yes and any(found["best"] is not None for found in polls.values()):
         print("Nothing is elected yet; --yes elects, and what only the dead had is lost.")
 
 
