@@ -70,6 +70,7 @@ def test_a_fault_on_what_is_gone_already_does_nothing_and_is_not_counted(kind: s
     world = World(1)
     assert not inject(world, Fault(0.0, kind, 0.5, 0.5, 1.0)) or kind in OF_NOBODY
     assert world.let_in == []
+    world.loop.close()
 
 
 # Of the store, of links, or of an operator who waits for brokers: there is none they could miss.
