@@ -85,6 +85,7 @@ nightly: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 spark-kills: $(VENV)/.dev
+	$(BIN)/python -m tests.spark.class_archive
 	ODRADEK_SPARK_KILLS=$(or $(SPARK_KILLS),200) ODRADEK_SPARK_SEED=$(or $(SPARK_SEED),1) $(BIN)/python -m pytest -s tests/spark/test_random_kills.py
 
 test-spark-versions: $(VENV)/.dev

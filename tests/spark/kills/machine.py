@@ -127,8 +127,10 @@ class Driver:
         return next((one for one in self.family() if _name(one) == "java"), None)
 
     def workers(self) -> list[psutil.Process]:
-        """Spark's Python processes and those that start them, which are neither the driver's nor the JVM."""
-        return [one for one in self.family()[1:] if _name(one) not in ("java", "")]
+        """Spark's Python processes, and those that wait for them. Not the server that forks them (`odradek.spark.fork_server`):
+        without it all that follow start slowly."""
+        family = self.family()
+        return [one for one in family[1:] if _name(one) not in ("java", "") and _parent(one) != family[0].pid]
 
     def kill_alone(self) -> None:
         """Its JVM finds out by itself, and works on for as long as that takes."""
@@ -473,6 +475,13 @@ class Machine:
                 pq.read_table(file, columns=["value"], partitioning=None).column("value").to_pylist()
             )
         return found
+
+
+def _parent(process: psutil.Process) -> int:
+    try:
+        return int(process.ppid())
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def _name(process: psutil.Process) -> str:
