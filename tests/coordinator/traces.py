@@ -36,6 +36,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol import messages
 from odradek.protocol.json_form import to_json
 from odradek.protocol.schema import Message, Struct
+from tests.coordinator.groups import given
 from tests.coordinator.topics import Topics, topic_id
 from tests.support import golden_lines
 
@@ -266,7 +267,7 @@ class Player:
         for answer in effects.answers:
             waiting = self.calls.pop(answer.call)
             version = waiting.step["version"]
-            self.answered[answer.call] = answer.response.to_json(version)
+            self.answered[answer.call] = given(answer.response).to_json(version)
         for append in effects.appends:
             base_offset = len(self.log)
             producer_id = append.producer.producer_id if append.producer else NO_PRODUCER

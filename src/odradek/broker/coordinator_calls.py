@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.answers import Answer, CloseConnection, Park, Reply
-from odradek.coordinator.later import Later
+from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Client
 from odradek.protocol.schema import Request as Message
 from odradek.protocol.schema import Response
@@ -22,17 +22,12 @@ def ask_one(
     shards: "CoordinatorShards[Any]", request: "Request", message: Message, name: str, now_ms: int
 ) -> Answer:
     """`name`: of the group, or the transactional id."""
-    park = Park()
-    version = request.api_version
-    shards.ask(
-        shards.index_of(name),
-        message,
-        version,
-        client_of(request),
-        lambda response: park.answer(lambda: Reply([response.encode(version)])),
-        now_ms,
-    )
-    return park if park.result is None else park.result
+    return ask_each(shards, request, {shards.index_of(name): message}, only, now_ms)
+
+
+def only(answers: list[Any]) -> Response:
+    (response,) = answers
+    return response  # type: ignore[no-any-return]
 
 
 def ask_each(
@@ -57,8 +52,14 @@ def ask_each(
         if len(answers) < len(parts):
             return
         if any(isinstance(one, Later) for one in answers):
-            work = Merge(answers, merge, version)
-            shards.aside.ask(shards.aside.lookups, lambda: None if park.abandoned else work, made, now_ms)
+
+            def begin() -> Merge | None:
+                if park.abandoned:
+                    return None
+                seen = [one.see() if isinstance(one, Later) else one for one in answers]
+                return Merge(seen, merge, version)
+
+            shards.aside.ask(shards.aside.lookups, begin, made, now_ms)
         else:
             park.answer(lambda: Reply([merge(answers).encode(version)]))
 
@@ -72,12 +73,12 @@ def ask_each(
 class Merge(NamedTuple):
     """Answers with very many rows become one, in a thread."""
 
-    answers: Sequence[Response | Later]
+    answers: Sequence[Response | Make]
     merge: Callable[[list[Any]], Response]
     version: int
 
     def run(self) -> bytes:
-        each = [one.make() if isinstance(one, Later) else one for one in self.answers]
+        each = [one if isinstance(one, Response) else one() for one in self.answers]
         return self.merge(each).encode(self.version)
 
 

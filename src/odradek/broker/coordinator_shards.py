@@ -17,8 +17,10 @@ from odradek.broker.id_generator import IdGenerator
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.organs import Organ, RoleChange
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.slices import Slices
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
+from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Client
 from odradek.coordinator.partitioning import partition_of
 from odradek.model.error_codes import ErrorCode
@@ -35,6 +37,10 @@ ACKS_ALL = -1
 # While the end of what was loaded is not committed yet.
 COMMIT_POLL_MS = 10
 LOAD_AGAIN_MS = 1_000
+# Answers of one step that are given in its turn, a millisecond with their sockets; then so many at a time.
+MOST_ANSWERS, ANSWERS_OF_A_SLICE = 100, 10
+# Rows of records that are appended in the turn that made them, some three milliseconds; more have a turn of their own.
+MOST_ROWS = 1_000
 # Told a `Response`; of what describes many, a `Later`.
 Done = Callable[[Any], None]
 
@@ -76,6 +82,8 @@ class Shard(Generic[C]):
         self.coordinator: C | None = None
         self.due_ms: int | None = None
         self.is_over = False
+        # Appends that wait for a turn of their own, and those behind them: they go to the log in the order of their ids.
+        self.appends: deque[Any] = deque()
 
     def continues(self, partition: Partition | None) -> bool:
         """Whether this broker has led the partition all the time. In an epoch between another might have."""
@@ -159,6 +167,7 @@ class CoordinatorShards(Organ, Generic[C]):
         metadata: MetadataCache,
         purgatory: Purgatory,
         aside: Aside,
+        slices: Slices,
         ids: IdGenerator,
         effects: list[Effect],
     ) -> None:
@@ -169,6 +178,7 @@ class CoordinatorShards(Organ, Generic[C]):
         self._replicas = replicas
         self._metadata = metadata
         self.aside = aside
+        self._slices = slices
         self._ids = ids
         self._effects = effects
         self._calls: dict[int, Call] = {}
@@ -186,6 +196,10 @@ class CoordinatorShards(Organ, Generic[C]):
         raise NotImplementedError
 
     def _encoded(self, record: Any) -> tuple[bytes, bytes | None]:
+        raise NotImplementedError
+
+    def _rows(self, append: Any) -> int:
+        """How much there is to encode: records, or rows in them."""
         raise NotImplementedError
 
     def _refused(self, request: Request, version: int, error: ErrorCode) -> Response:
@@ -340,17 +354,31 @@ class CoordinatorShards(Organ, Generic[C]):
             return self._distrust(shard, format_exc(limit=-3), now_ms)
         for line in effects.lines:
             self._effects.append(LogLine("warning", line))
-        for answer in effects.answers:
-            self._calls.pop(answer.call).done(answer.response)
+        self._answer(effects.answers)
         if isinstance(event, Unloaded):
             return None
         for append in effects.appends:
-            self._append(shard, append, now_ms)
+            self._append_in_turn(shard, append, now_ms)
         self._stepped(shard, effects, now_ms)
         due_ms = shard.coordinator.next_deadline_ms()
         if due_ms != shard.due_ms:
             self._arm(shard, due_ms)
         return None
+
+    def _answer(self, answers: Sequence[Any]) -> None:
+        """All members of a group may be answered at once; each has a connection to write to."""
+        told = [(self._calls.pop(answer.call).done, answer.response) for answer in answers]
+        for one in told[:MOST_ANSWERS]:
+            _give(*one)
+        left = deque(told[MOST_ANSWERS:])
+
+        def some(now_ms: int) -> bool:
+            for _ in range(min(ANSWERS_OF_A_SLICE, len(left))):
+                _give(*left.popleft())
+            return bool(left)
+
+        if left:
+            self._slices.begin(some)
 
     def _distrust(self, shard: Shard[C], trace: str, now_ms: int) -> None:
         index = shard.partition.topic_partition.partition
@@ -364,20 +392,29 @@ class CoordinatorShards(Organ, Generic[C]):
 
     # ------------------------------------------------------------------------------------------------ appends
 
+    def _append_in_turn(self, shard: Shard[C], append: Any, now_ms: int) -> None:
+        shard.appends.append(append)
+        if append.producer is not None or (len(shard.appends) == 1 and self._rows(append) <= MOST_ROWS):
+            # A transaction was found open in this turn. In the next one its marker may stand in the log.
+            while self._append_next(shard, now_ms):
+                pass
+        elif len(shard.appends) == 1:
+            self._slices.begin(lambda later_ms: self._append_next(shard, later_ms))
+
+    def _append_next(self, shard: Shard[C], now_ms: int) -> bool:
+        """Of those that wait. Whether there is another one."""
+        if shard.is_over or not shard.appends:
+            return False
+        append = shard.appends.popleft()
+        try:
+            self._append(shard, append, now_ms)
+        except Exception:  # ours, as in a step
+            self._distrust(shard, format_exc(limit=-3), now_ms)
+        return bool(shard.appends)
+
     def _append(self, shard: Shard[C], append: Any, now_ms: int) -> None:
         partition = shard.partition
-        producer = append.producer
-        records = [NewRecord(*self._encoded(record), timestamp=now_ms) for record in append.records]
-        batch = (
-            build_batch(records)
-            if producer is None
-            else build_batch(
-                records,
-                producer_id=producer.producer_id,
-                producer_epoch=producer.epoch,
-                is_transactional=True,
-            )
-        )
+        batch = self._batch(append, now_ms)
         try:
             result = partition.append(memoryview(batch), acks=ACKS_ALL, now_ms=now_ms, from_coordinator=True)
         except ProtocolError as refusal:
@@ -387,6 +424,18 @@ class CoordinatorShards(Organ, Generic[C]):
             return self._tell(shard, Committed(append.append_id, result.base_offset), now_ms)
         self._wait(AppendWait(self, shard, append.append_id, result.base_offset, required), now_ms)
         return None
+
+    def _batch(self, append: Any, now_ms: int) -> bytes:
+        producer = append.producer
+        records = [NewRecord(*self._encoded(record), timestamp=now_ms) for record in append.records]
+        if producer is None:
+            return build_batch(records)
+        return build_batch(
+            records,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            is_transactional=True,
+        )
 
     def _wait(self, wait: AppendWait, now_ms: int) -> None:
         wait.shard.partition.commit_waiters.add(wait.required_offset, wait, 0)
@@ -413,3 +462,7 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _name(self, index: int) -> TopicPartition:
         return TopicPartition(self.topic, index)
+
+
+def _give(done: Done, response: Response | Later | Make) -> None:
+    done(response() if callable(response) else response)

@@ -28,6 +28,7 @@ from odradek.broker.dynamic_settings import DynamicSettings
 from odradek.broker.effects import (
     ControllerRequest,
     Effect,
+    GoOn,
     LoggersAsked,
     LogLine,
     StoreQuestion,
@@ -49,6 +50,7 @@ from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.request import ConnectionInfo, Request
 from odradek.broker.row_limits import FEW_BYTES, RowLimits
+from odradek.broker.slices import Slices
 from odradek.broker.topic_config_reader import TopicConfigReader
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.broker.transaction_markers import TransactionMarkers
@@ -124,6 +126,7 @@ class Broker:
         self.calls = PendingCalls()
         self.departures = Departures(self.metadata, self.effects, self.calls, now_ms)
         self.aside = Aside(self.effects, self.calls)
+        self.slices = Slices(self.effects)
         self.unchecked = UncheckedProduces()
         self.replicas = ReplicaManager(
             broker=self.broker_id,
@@ -156,13 +159,16 @@ class Broker:
             metadata=self.metadata,
             purgatory=self.purgatory,
             aside=self.aside,
+            slices=self.slices,
             ids=self.ids,
             effects=self.effects,
         )
         self.peers = Peers(self.metadata, inter_broker_listener, self.effects, self.calls)
         self.verifications = Verifications()
         self.markers = TransactionMarkers(self.broker_id, self.metadata, self.peers, self.effects)
-        self.marker_writes = MarkerWrites(self.replicas, self.purgatory, self.groups, self.verifications)
+        self.marker_writes = MarkerWrites(
+            self.replicas, self.purgatory, self.groups, self.verifications, self.slices
+        )
         self.markers.write_here = self.marker_writes.write
         self.transactions = TransactionShards(
             settings=lambda: self.settings,
@@ -170,6 +176,7 @@ class Broker:
             metadata=self.metadata,
             purgatory=self.purgatory,
             aside=self.aside,
+            slices=self.slices,
             ids=self.ids,
             effects=self.effects,
             producer_ids=self.producer_ids,
@@ -371,9 +378,16 @@ class Broker:
             wait.leave()
 
     def go_on(self, now_ms: int) -> bool:
-        """The next slice of what the controller asked for; whether there is another one. After the effect `GoOn`."""
+        """The next slice of what the controller asked for, and of other work; whether there is another one. After the
+        effect `GoOn`."""
         self._now_ms = now_ms
-        return self.control_queue.go_on(now_ms)
+        is_more = self.slices.go_on(now_ms)
+        try:
+            return self.control_queue.go_on(now_ms) or is_more
+        except Exception:
+            if is_more:
+                self.effects.append(GoOn())
+            raise
 
     def stopping(self, now_ms: int) -> None:
         """Nothing is going to be heard any more: what waits for news is answered as things stand."""

@@ -351,7 +351,7 @@ class RegisterAgain(NamedTuple):
 
 
 class GoOn(NamedTuple):
-    """A request of the controller is obeyed in slices, so that everybody else is served in between (`control_queue`)."""
+    """What takes long is done in slices, so that everybody else is served in between (`control_queue`, `slices`)."""
 
 
 class PollConnections(NamedTuple):

@@ -5,14 +5,16 @@ from typing import Any
 from odradek.broker.coordinator_load import Load
 from odradek.broker.coordinator_shards import CoordinatorShards, Shard, TopicSizes
 from odradek.coordinator.asides import AsideWork, Assigned, Resolved
+from odradek.coordinator.effects import Append
 from odradek.coordinator.events import TopicsDeleted, TransactionEnded
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.partitioning import GROUPS_TOPIC
-from odradek.coordinator.records import decode, encode
+from odradek.coordinator.records import GroupRecord, decode, encode
 from odradek.coordinator.refusals import refuse
 from odradek.coordinator.settings import MINUTE_MS, GroupSettings, MigrationPolicy
 from odradek.coordinator.stored import Stored
+from odradek.coordinator.written_together import written_together
 from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.schema import Request, Response
@@ -73,6 +75,15 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
 
     def _encoded(self, record: Any) -> tuple[bytes, bytes | None]:
         return encode(record)
+
+    def _rows(self, append: Append) -> int:
+        return sum(
+            len(record.value.members) if isinstance(record, GroupRecord) and record.value is not None else 1
+            for record in append.records
+        )
+
+    def _batch(self, append: Append, now_ms: int) -> bytes:
+        return written_together(append.records, now_ms, append.producer) or super()._batch(append, now_ms)
 
     def _refused(self, request: Request, version: int, error: ErrorCode) -> Response:
         return refuse(request, version, error)

@@ -5,10 +5,12 @@ A marker in the groups' topic makes offsets visible. The coordinator of those gr
 the marker told to be there: a client that has committed finds its offsets.
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.slices import Slices
 from odradek.broker.verifications import Verifications
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
@@ -27,6 +29,9 @@ from odradek.replication.waiting import AckWaiter
 
 ALL = -1
 WAIT_MS = 30_000
+# Markers that are appended in the turn in which they are asked for, and in each slice: half a millisecond.
+AT_ONCE = 20
+_Todo = tuple[str, int, WritableTxnMarker, WritableTxnMarkerPartitionResult]
 Done = Callable[[WriteTxnMarkersResponse, int], None]
 
 
@@ -37,16 +42,19 @@ class MarkerWrites:
         purgatory: Purgatory,
         groups: GroupShards,
         verifications: Verifications,
+        slices: Slices,
     ) -> None:
         self.replicas = replicas
         self.purgatory = purgatory
         self.groups = groups
         self.verifications = verifications
+        self.slices = slices
 
     def write(self, asked: WriteTxnMarkersRequest, done: Done, now_ms: int) -> None:
         """`done(response, now_ms)` once, now or later."""
         response = WriteTxnMarkersResponse()
         wait = MarkerWait(self.purgatory, response, done)
+        todo: deque[_Todo] = deque()
         for marker in asked.markers:
             result = WritableTxnMarkerResult(producer_id=marker.producer_id)
             response.markers.append(result)
@@ -54,22 +62,48 @@ class MarkerWrites:
                 rows: list[WritableTxnMarkerPartitionResult] = []
                 result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=rows))
                 for index in topic.partition_indexes:
-                    row = WritableTxnMarkerPartitionResult(partition_index=index)
+                    # Until it is settled.
+                    row = WritableTxnMarkerPartitionResult(
+                        partition_index=index, error_code=ErrorCode.REQUEST_TIMED_OUT
+                    )
                     rows.append(row)
-                    try:
-                        self._append(topic.name, index, marker, wait, row, now_ms)
-                    except ProtocolError as refusal:
-                        row.error_code = refusal.code
+                    todo.append((topic.name, index, marker, row))
         self.purgatory.park(wait, deadline_ms=now_ms + WAIT_MS)
-        self.purgatory.attempt(wait, now_ms)
+
+        def some(later_ms: int) -> bool:
+            for _ in range(min(AT_ONCE, len(todo))):
+                self._append(*todo.popleft(), wait, later_ms)
+            if wait.is_done:
+                return False  # too late; whoever asked sends the others again
+            if not todo:
+                wait.all_are_appended()
+                self.purgatory.attempt(wait, later_ms)
+            return bool(todo)
+
+        if some(now_ms):
+            self.slices.begin(some)
 
     def _append(
         self,
         topic: str,
         index: int,
         marker: WritableTxnMarker,
-        wait: "MarkerWait",
         row: WritableTxnMarkerPartitionResult,
+        wait: "MarkerWait",
+        now_ms: int,
+    ) -> None:
+        try:
+            self._append_one(topic, index, marker, row, wait, now_ms)
+        except ProtocolError as refusal:
+            row.error_code = refusal.code
+
+    def _append_one(
+        self,
+        topic: str,
+        index: int,
+        marker: WritableTxnMarker,
+        row: WritableTxnMarkerPartitionResult,
+        wait: "MarkerWait",
         now_ms: int,
     ) -> None:
         partition = self.replicas.hosted(topic, index)
@@ -86,8 +120,8 @@ class MarkerWrites:
         self.verifications.ended(partition.topic_partition, marker.producer_id)
         required = written.last_offset + 1
         is_committed = partition.high_watermark >= required
-        if not is_committed:
-            row.error_code = ErrorCode.REQUEST_TIMED_OUT  # until it is settled
+        if is_committed:
+            row.error_code = ErrorCode.NONE
         if topic == GROUPS_TOPIC:
             inner = OffsetsMarkerWait(self, index, marker, written.last_offset, wait, wait.expect(row))
             self.purgatory.park(inner, deadline_ms=now_ms + WAIT_MS)
@@ -169,7 +203,10 @@ class MarkerWait(AckWaiter):
         self._response = response
         self._done = done
         self._rows: list[WritableTxnMarkerPartitionResult] = []
-        self._open = 0
+        self._open = 1  # as long as not all are appended
+
+    def all_are_appended(self) -> None:
+        self._open -= 1
 
     def expect(self, row: WritableTxnMarkerPartitionResult) -> int:
         self._rows.append(row)

@@ -67,8 +67,7 @@ class TransactionMarkers(Organ):
         tasks = {one: Task(index, coordinator_epoch, marker, one) for one in marker.partitions}
         self._drop(index, marker.transactional_id)
         self._open[index, marker.transactional_id] = tasks
-        for partition in in_order(marker.partitions):
-            self._try(tasks[partition], now_ms)
+        self._try([tasks[partition] for partition in in_order(marker.partitions)], now_ms)
 
     def forget(self, index: int) -> None:
         """Another broker coordinates these, and sends their markers."""
@@ -88,26 +87,34 @@ class TransactionMarkers(Organ):
     def tick(self, now_ms: int) -> None:
         if self.due_ms is None or self.due_ms > now_ms:
             return
-        for task in [task for task, due_ms in self._later.items() if due_ms <= now_ms]:
+        due = [task for task, due_ms in self._later.items() if due_ms <= now_ms]
+        for task in due:
             del self._later[task]
-            self._try(task, now_ms)
+        self._try(due, now_ms)
         self._arm()
 
-    def _try(self, task: Task, now_ms: int) -> None:
-        known = self._metadata.partition(*task.partition)
-        if known is None:
-            return self._unknown(task, now_ms)
-        self._unknown_since.pop(task, None)
-        if known.leader < 0:
-            return self._put_off(task, now_ms + AGAIN_MS)
-        self._waiting.setdefault(known.leader, {})[task] = None
-        return self._pump(known.leader, now_ms)
-
-    def _unknown(self, task: Task, now_ms: int) -> None:
-        since_ms = self._unknown_since.setdefault(task, now_ms)
-        if now_ms - since_ms < UNKNOWN_FOR_MS:
-            return self._put_off(task, now_ms + AGAIN_MS)
-        return self._done([task], now_ms)
+    def _try(self, tasks: list[Task], now_ms: int) -> None:
+        """What goes to one leader goes together."""
+        leaders: dict[BrokerId, None] = {}
+        gone = []
+        for task in tasks:
+            known = self._metadata.partition(*task.partition)
+            if known is None:
+                since_ms = self._unknown_since.setdefault(task, now_ms)
+                if now_ms - since_ms < UNKNOWN_FOR_MS:
+                    self._put_off(task, now_ms + AGAIN_MS)
+                else:
+                    gone.append(task)
+                continue
+            self._unknown_since.pop(task, None)
+            if known.leader < 0:
+                self._put_off(task, now_ms + AGAIN_MS)
+                continue
+            self._waiting.setdefault(known.leader, {})[task] = None
+            leaders[known.leader] = None
+        self._done(gone, now_ms)
+        for leader in leaders:
+            self._pump(leader, now_ms)
 
     def _put_off(self, task: Task, due_ms: int) -> None:
         self._later[task] = due_ms

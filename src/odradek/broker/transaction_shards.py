@@ -11,7 +11,7 @@ from odradek.coordinator.loading import Loaded
 from odradek.coordinator.partitioning import TRANSACTIONS_TOPIC
 from odradek.coordinator.stored_transactions import StoredTransactions
 from odradek.coordinator.transaction_coordinator import TransactionCoordinator
-from odradek.coordinator.transaction_effects import MarkersWritten, TransactionEffects
+from odradek.coordinator.transaction_effects import MarkersWritten, TransactionAppend, TransactionEffects
 from odradek.coordinator.transaction_records import decode, encode
 from odradek.coordinator.transaction_refusals import refuse
 from odradek.coordinator.transaction_settings import TransactionSettings
@@ -66,6 +66,9 @@ class TransactionShards(CoordinatorShards[TransactionCoordinator]):
 
     def _encoded(self, record: Any) -> tuple[bytes, bytes | None]:
         return encode(record, EXTENSIBLE_VALUE_VERSION if self._transaction_version() else VALUE_VERSION)
+
+    def _rows(self, append: TransactionAppend) -> int:
+        return sum(1 if one.value is None else 1 + len(one.value.partitions) for one in append.records)
 
     def _refused(self, request: Request, version: int, error: ErrorCode) -> Response:
         return refuse(request, version, error)

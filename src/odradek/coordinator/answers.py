@@ -1,12 +1,15 @@
 """Answers of the group requests, one function each, in the shape every version of them can carry."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.later import Later, made
 from odradek.coordinator.member import Member
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from odradek.protocol.messages.sync_group import SyncGroupResponse
+from odradek.protocol.schema import Response
 
 NO_GENERATION = -1
 FIRST_WITH_NULL_PROTOCOL = 7
@@ -21,6 +24,28 @@ def join_refused(version: int, error: ErrorCode, member_id: str = "") -> JoinGro
     )
 
 
+class Generation(NamedTuple):
+    """What every member is told of a generation that begins."""
+
+    generation: int
+    protocol_type: str | None
+    protocol: str
+    leader: str
+
+    def told_to(self, member_id: str) -> JoinGroupResponse:
+        return JoinGroupResponse(
+            generation_id=self.generation,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol,
+            leader=self.leader,
+            member_id=member_id,
+        )
+
+
+def generation_of(group: ClassicGroup) -> Generation:
+    return Generation(group.generation, group.protocol_type, group.protocol or "", group.leader or "")
+
+
 def joined(
     group: ClassicGroup,
     member_id: str,
@@ -28,25 +53,24 @@ def joined(
     with_members: bool,
     leader: str | None = None,
     skip_assignment: bool = False,
-) -> JoinGroupResponse:
+) -> Response | Later:
     """Of the present generation. Only its leader is told the members, with the metadata of the chosen protocol."""
+    generation = generation_of(group)
     members: Iterable[Member] = group.members.values() if with_members else ()
-    return JoinGroupResponse(
-        generation_id=group.generation,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol or "",
-        leader=(group.leader if leader is None else leader) or "",
-        skip_assignment=skip_assignment,
-        member_id=member_id,
-        members=[
-            JoinGroupResponseMember(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                metadata=member.metadata_of(group.protocol),
-            )
-            for member in members
-        ],
-    )
+    rows = [(one.member_id, one.instance_id, one.metadata_of(group.protocol)) for one in members]
+
+    def make() -> JoinGroupResponse:
+        response = generation.told_to(member_id)
+        if leader is not None:
+            response.leader = leader
+        response.skip_assignment = skip_assignment
+        response.members = [
+            JoinGroupResponseMember(member_id=one, group_instance_id=instance, metadata=metadata)
+            for one, instance, metadata in rows
+        ]
+        return response
+
+    return made(make, len(rows))
 
 
 def sync_refused(error: ErrorCode) -> SyncGroupResponse:
@@ -54,6 +78,8 @@ def sync_refused(error: ErrorCode) -> SyncGroupResponse:
 
 
 def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
-    return SyncGroupResponse(
-        protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
-    )
+    return synced_with(group.protocol_type, group.protocol, member.assignment)
+
+
+def synced_with(protocol_type: str | None, protocol: str | None, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(protocol_type=protocol_type, protocol_name=protocol, assignment=assignment)

@@ -17,6 +17,7 @@ GenerationAndIds = tuple[int, str, str | None]
 
 class ClassicGroup:
     __slots__ = (
+        "_gaps",
         "generation",
         "group_id",
         "initial_wait_left_ms",
@@ -63,6 +64,7 @@ class ClassicGroup:
         # Loaded, so members may know a generation that was never stored: the next one skips it.
         self.is_adopted = False
         self.removals_in_flight = 0
+        self._gaps = 0  # members that were removed since `members` was made anew
 
     # ------------------------------------------------------------------------------------------- what it is
 
@@ -82,7 +84,12 @@ class ClassicGroup:
 
     @property
     def has_joined_all(self) -> bool:
-        return not self.pending_ids and all(member.join is not None for member in self.members.values())
+        if self.pending_ids:
+            return False
+        for member in self.members.values():  # noqa: SIM110 - asked for each member that leaves, of which there may be thousands
+            if member.join is None:
+                return False
+        return True
 
     @property
     def subscribed_topics(self) -> frozenset[str] | None:
@@ -125,6 +132,8 @@ class ClassicGroup:
         """Each member votes for the first common protocol of its list; the most votes win, of equals the name
         that comes last."""
         common = self.common_protocols(instead)
+        if len(common) == 1:
+            return common.pop()
         votes: dict[str, int] = {}
         for member in self.members.values():
             for name, _ in (instead or {}).get(member.member_id, member.protocols):
@@ -167,6 +176,10 @@ class ClassicGroup:
         _count(self.offered, member.protocols, -1)
         if member.instance_id is not None:
             del self.static_members[member.instance_id]
+        self._gaps += 1
+        if self._gaps > len(self.members) // 16:
+            # A dictionary keeps the places of what went from its front, and looks at each of them again.
+            self.members, self._gaps = dict(self.members), 0
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.unsynced.discard(member_id)

@@ -23,7 +23,7 @@ from odradek.records.errors import InvalidRecord
 from odradek.records.reader import varint
 
 # The records of a batch whose offset deltas, as zigzag varints, take one, two, three bytes.
-_DELTAS_OF_WIDTH = {1: range(64), 2: range(64, 8192), 3: range(8192, 1 << 20)}
+DELTAS_OF_WIDTH = {1: range(64), 2: range(64, 8192), 3: range(8192, 1 << 20)}
 # Records of a run: about a millisecond, in which no other thread has the interpreter.
 MOST_IN_A_RUN = 2_000
 _PARTITION_SIZE = 4
@@ -62,7 +62,7 @@ def committed_together(header: BatchHeader, data: bytes) -> list[Run] | None:
     try:
         while index < header.record_count:
             shape = _shape(data, position)
-            deltas = _DELTAS_OF_WIDTH[shape.width]
+            deltas = DELTAS_OF_WIDTH[shape.width]
             if index not in deltas:
                 return None
             count = min(header.record_count, deltas.stop, index + MOST_IN_A_RUN) - index
@@ -112,7 +112,7 @@ def _run(table: bytes, shape: _Shape, count: int, base_offset: int, index: int) 
     """`table`: so many records one behind the other, the first of them that of this index."""
     if len(table) != count * shape.size:
         return None
-    layout = _layout(len(shape.begin), shape.width, len(shape.key), len(shape.value), shape.metadata_size)
+    layout = layout_of(len(shape.begin), shape.width, len(shape.key), len(shape.value), shape.metadata_size)
     begins, deltas, keys, partitions, versions, offsets, epochs, sizes, texts, times, headers = zip(
         *layout.iter_unpack(table), strict=True
     )
@@ -123,7 +123,7 @@ def _run(table: bytes, shape: _Shape, count: int, base_offset: int, index: int) 
         and sizes.count(shape.metadata_size) == count
         and headers.count(0) == count
     )
-    if not are_equal or deltas != _deltas(index, count):
+    if not are_equal or deltas != deltas_of(index, count):
         return None
     metadata = map(bytes.decode, texts) if shape.metadata_size else repeat("")
     # `tuple.__new__` is what the constructor of a named tuple calls, through a frame more each.
@@ -138,13 +138,13 @@ def _run(table: bytes, shape: _Shape, count: int, base_offset: int, index: int) 
 
 
 @lru_cache(maxsize=64)
-def _layout(begin: int, width: int, key: int, value: int, metadata: int) -> Struct:
+def layout_of(begin: int, width: int, key: int, value: int, metadata: int) -> Struct:
     """Begin, delta, key, partition; value's length and version, offset, leader epoch, size of the metadata, metadata, time; count
     of headers, which is 0 in one byte."""
     return Struct(f">{begin}s{width}s{key}si{value}sqih{metadata}sqb")
 
 
 @lru_cache(maxsize=16)
-def _deltas(first: int, count: int) -> tuple[bytes, ...]:
+def deltas_of(first: int, count: int) -> tuple[bytes, ...]:
     """As they stand in the records. Clients commit the same number of partitions again and again."""
     return tuple(map(written_varint, range(first, first + count)))

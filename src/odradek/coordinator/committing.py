@@ -1,7 +1,7 @@
 """OffsetCommit and TxnOffsetCommit: who may commit to which group, and what is stored of it."""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any
 
 from odradek.coordinator.append_errors import told_of_offsets
 from odradek.coordinator.classic_group import ClassicGroup
@@ -9,6 +9,7 @@ from odradek.coordinator.consumer_epochs import why_no_commit, why_no_commit_in_
 from odradek.coordinator.effects import Producer
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import COMMIT, GroupState
+from odradek.coordinator.later import made
 from odradek.coordinator.partitioning import utf16_units
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey, OffsetRecord
 from odradek.coordinator.shard import Shard
@@ -16,12 +17,14 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -31,18 +34,12 @@ from odradek.protocol.schema import Response
 LATEST_MS = 2**63 - 1
 # A record beside its strings: length, attributes, deltas, key and value with their versions and counts.
 RECORD_OVERHEAD_BYTES = 64
+# Partitions of an answer that is made in its turn, some two milliseconds.
+MOST_AT_ONCE = 1_000
+_new: Any = tuple.__new__
 
 
-class Commit(NamedTuple):
-    """One partition of a request, whichever of the two."""
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int
-    metadata: str | None
-
-
+Topics = list[OffsetCommitRequestTopic] | list[TxnOffsetCommitRequestTopic]
 Outcome = tuple[str, int, ErrorCode]
 Respond = Callable[[Iterable[Outcome]], Response]
 
@@ -61,7 +58,7 @@ def offset_commit(shard: Shard, asked: Asked, request: OffsetCommitRequest, now_
     if request.retention_time_ms != -1:
         expires_at_ms = min(now_ms + max(request.retention_time_ms, 0), LATEST_MS)
     _commit(
-        shard, asked.call, request.group_id, _commits(request), error, expires_at_ms, None, _committed, now_ms
+        shard, asked.call, request.group_id, request.topics, error, expires_at_ms, None, _committed, now_ms
     )
 
 
@@ -79,7 +76,7 @@ def txn_offset_commit(shard: Shard, asked: Asked, request: TxnOffsetCommitReques
         shard,
         asked.call,
         request.group_id,
-        _commits(request),
+        request.topics,
         error,
         NEVER_EXPIRES,
         producer,
@@ -111,76 +108,55 @@ def _why_not_in_transaction(group: ClassicGroup | None, request: TxnOffsetCommit
     return group.why_not_of_generation(request.member_id, request.group_instance_id, request.generation_id)
 
 
-def _commits(request: OffsetCommitRequest | TxnOffsetCommitRequest) -> list[Commit]:
-    return [
-        Commit(
-            topic.name,
-            one.partition_index,
-            one.committed_offset,
-            one.committed_leader_epoch,
-            one.committed_metadata,
-        )
-        for topic in request.topics
-        for one in topic.partitions
-    ]
-
-
 def _commit(
     shard: Shard,
     call: int,
     group_id: str,
-    commits: list[Commit],
+    topics: Topics,
     error: ErrorCode,
     expires_at_ms: int,
     producer: Producer | None,
     respond: Respond,
     now_ms: int,
 ) -> None:
-    if len(commits) * RECORD_OVERHEAD_BYTES > shard.settings.max_append_bytes:
+    count = sum(len(topic.partitions) for topic in topics)
+    if count * RECORD_OVERHEAD_BYTES > shard.settings.max_append_bytes:
         # Whatever their partitions are: looking at each would take a turn of many.
         why = error or ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        return shard.answer(call, respond((commit.topic, commit.partition, why) for commit in commits))
-    errors = [_why_not_stored(shard, commit) or error for commit in commits]
-    records = [
-        OffsetRecord(
-            OffsetKey(group_id, commit.topic, commit.partition),
-            CommittedOffset(commit.offset, commit.leader_epoch, commit.metadata or "", now_ms, expires_at_ms),
-        )
-        for commit, why in zip(commits, errors, strict=True)
-        if not why
-    ]
-    outcomes = [(commit.topic, commit.partition, why) for commit, why in zip(commits, errors, strict=True)]
+        refused = ((topic.name, one.partition_index, why) for topic in topics for one in topic.partitions)
+        return shard.answer(call, made(lambda: respond(refused), count, MOST_AT_ONCE))
+    outcomes: list[Outcome] = []
+    records: list[OffsetRecord] = []
+    size_bytes = 0
+    for topic in topics:
+        name, partitions = topic.name, shard.topics.get(topic.name, 0)
+        before = len(records)
+        for one in topic.partitions:
+            index, metadata = one.partition_index, one.committed_metadata or ""
+            why = error
+            if not 0 <= index < partitions:
+                why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif metadata and utf16_units(metadata) > shard.settings.offset_metadata_max_units:
+                why = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            outcomes.append((name, index, why))
+            if why:
+                continue
+            size_bytes += len(metadata)
+            # `tuple.__new__` is what the constructors of named tuples call, through one frame more each.
+            key = _new(OffsetKey, (group_id, name, index))
+            value = one.committed_offset, one.committed_leader_epoch, metadata, now_ms, expires_at_ms
+            records.append(_new(OffsetRecord, (key, _new(CommittedOffset, value))))
+        # About what a batch of these takes. The log has the last word.
+        size_bytes += (len(records) - before) * (RECORD_OVERHEAD_BYTES + len(group_id) + len(name))
     after = OffsetsStored(call, outcomes, respond)
     if not records:
-        return shard.answer(call, respond(outcomes))
-    if _bytes_of(records) > shard.settings.max_append_bytes:
+        return after.answer(shard, outcomes)
+    if size_bytes > shard.settings.max_append_bytes:
         return after.failed(shard, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
     if group_id not in shard.consumer_groups:
         shard.group(group_id, now_ms)
     shard.append(records, after, producer)
     return None
-
-
-def _why_not_stored(shard: Shard, commit: Commit) -> ErrorCode:
-    if not 0 <= commit.partition < shard.topics.get(commit.topic, 0):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if (
-        commit.metadata is not None
-        and utf16_units(commit.metadata) > shard.settings.offset_metadata_max_units
-    ):
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return ErrorCode.NONE
-
-
-def _bytes_of(records: list[OffsetRecord]) -> int:
-    """About what a batch of these takes. The log has the last word."""
-    return sum(
-        RECORD_OVERHEAD_BYTES
-        + len(record.key.group)
-        + len(record.key.topic)
-        + (len(record.value.metadata) if record.value is not None else 0)
-        for record in records
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +166,14 @@ class OffsetsStored:
     respond: Respond
 
     def committed(self, shard: Shard, now_ms: int) -> None:
-        shard.answer(self.call, self.respond(self.outcomes))
+        self.answer(shard, self.outcomes)
 
     def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
         told = told_of_offsets(error)
-        shard.answer(self.call, self.respond((topic, at, why or told) for topic, at, why in self.outcomes))
+        self.answer(shard, [(topic, at, why or told) for topic, at, why in self.outcomes])
+
+    def answer(self, shard: Shard, outcomes: list[Outcome]) -> None:
+        shard.answer(self.call, made(lambda: self.respond(outcomes), len(outcomes), MOST_AT_ONCE))
 
 
 def _by_topic(outcomes: Iterable[Outcome]) -> dict[str, list[tuple[int, ErrorCode]]]:

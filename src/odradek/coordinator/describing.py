@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.consumer_group import ConsumerGroupState
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.later import made
@@ -88,23 +89,24 @@ def list_groups(shard: Shard, asked: Asked, request: ListGroupsRequest, now_ms: 
     """Filters know no case, and names nobody has match nothing."""
     states = {name.lower() for name in request.states_filter}
     types = {name.lower() for name in request.types_filter}
-    rows = []
+    # What a row is made of is copied in this turn, and the row by a thread.
+    rows: list[tuple[str, str | None, GroupState | ConsumerGroupState, str]] = []
     if not types or CLASSIC_TYPE in types:
         rows += [
-            (group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)
+            (group.group_id, group.protocol_type, group.state, CLASSIC_TYPE)
             for group in shard.groups.values()
         ]
     if not types or CONSUMER_TYPE in types:
         rows += [
-            (name, CONSUMER, consumers.state.value, CONSUMER_TYPE)
+            (name, CONSUMER, consumers.state, CONSUMER_TYPE)
             for name, consumers in shard.consumer_groups.items()
         ]
 
     def make() -> ListGroupsResponse:
         groups = [
-            ListedGroup(group_id=name, protocol_type=protocol, group_state=state, group_type=kind)
+            ListedGroup(group_id=name, protocol_type=protocol or "", group_state=state.value, group_type=kind)
             for name, protocol, state, kind in rows
-            if not states or state.lower() in states
+            if not states or state.value.lower() in states
         ]
         return ListGroupsResponse(groups=groups)
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from odradek.coordinator.asides import AsideWork
-from odradek.coordinator.later import Later
+from odradek.coordinator.later import Later, Make
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.protocol.schema import Response
 
@@ -22,8 +22,10 @@ class Append(NamedTuple):
 
 
 class Answer(NamedTuple):
+    """`response` may still have to be made: by a thread (`Later`), or when it is given (`Make`)."""
+
     call: int
-    response: Response | Later
+    response: Response | Later | Make
 
 
 class Effects(NamedTuple):

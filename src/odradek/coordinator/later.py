@@ -10,10 +10,19 @@ from odradek.protocol.schema import Response
 MOST_AT_ONCE = 100
 
 
+Make = Callable[[], Response]
+
+
 class Later(NamedTuple):
-    make: Callable[[], Response]
+    """`see` is called by the loop when the thread's turn has come, and gives what the thread calls: so what an answer is made of
+    is copied for one of them at a time."""
+
+    see: Callable[[], Make]
+
+    def make(self) -> Response:
+        return self.see()()
 
 
-def made(make: Callable[[], Response], rows: int) -> Response | Later:
-    """`make` touches nothing but what it was given, if there are more than MOST_AT_ONCE rows."""
-    return Later(make) if rows > MOST_AT_ONCE else make()
+def made(make: Make, rows: int, most: int | None = None) -> Response | Later:
+    """`make` touches nothing but what it was given, if there are more than `most` rows (MOST_AT_ONCE)."""
+    return Later(lambda: make) if rows > (MOST_AT_ONCE if most is None else most) else make()

@@ -4,6 +4,7 @@ from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.classic_members import leave_consumer_group
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
+from odradek.coordinator.later import made
 from odradek.coordinator.rebalance import Emptied, remove_member, try_complete
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
@@ -25,14 +26,23 @@ def leave_group(shard: Shard, asked: Asked, request: LeaveGroupRequest, now_ms: 
     if asked.version >= FIRST_WITH_MEMBERS:
         leavers = [(one.member_id, one.group_instance_id) for one in request.members]
     emptied: Emptied | None = None
-    rows = []
+    errors = []
     for member_id, instance_id in leavers:
         error, last = _leave(shard, group, member_id, instance_id, now_ms)
         emptied = last or emptied
-        rows.append(MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=error))
-    response = LeaveGroupResponse(members=rows)
-    if asked.version < FIRST_WITH_MEMBERS:
-        response = LeaveGroupResponse(error_code=rows[0].error_code)
+        errors.append(error)
+
+    def make() -> LeaveGroupResponse:
+        if asked.version < FIRST_WITH_MEMBERS:
+            return LeaveGroupResponse(error_code=errors[0])
+        return LeaveGroupResponse(
+            members=[
+                MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=error)
+                for (member_id, instance_id), error in zip(leavers, errors, strict=True)
+            ]
+        )
+
+    response = made(make, len(leavers))
     if emptied is None:
         return shard.answer(asked.call, response)
     emptied.waiting.append((asked.call, response, LeaveGroupResponse()))

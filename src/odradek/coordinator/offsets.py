@@ -1,7 +1,8 @@
 """Committed offsets, and those a transaction holds until its marker. Records are the only way in."""
 
-from collections.abc import Iterator
-from itertools import repeat
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from itertools import chain, count, groupby, repeat
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from odradek.coordinator.committed_together import Run
@@ -10,6 +11,8 @@ from odradek.coordinator.records import CommittedOffset, OffsetKey
 Place = tuple[str, int]  # topic and partition
 NO_PRODUCER = -1
 _new: Any = tuple.__new__
+_group: Callable[[OffsetKey], str] = attrgetter("group")
+_place: Callable[[OffsetKey], Place] = attrgetter("topic", "partition")
 
 
 class Stood(NamedTuple):
@@ -17,6 +20,13 @@ class Stood(NamedTuple):
 
     committed: CommittedOffset
     position: int
+
+
+class Seen(NamedTuple):
+    """Of one group at one moment. `pending`: where an open transaction has committed."""
+
+    committed: Mapping[Place, Stood]
+    pending: Set[Place]
 
 
 class Offsets:
@@ -27,8 +37,8 @@ class Offsets:
         self._pending_places: dict[
             str, dict[Place, int]
         ] = {}  # group -> place: in how many open transactions
-        # Appended, not committed yet: group -> place -> how many times.
-        self._in_flight: dict[str, dict[Place, int]] = {}
+        # Appended, not committed yet: group -> append -> places.
+        self._in_flight: dict[str, dict[int, set[Place]]] = {}
 
     def apply(self, key: OffsetKey, value: CommittedOffset | None, position: int, producer_id: int) -> None:
         """One record, at `position` in the log."""
@@ -57,6 +67,23 @@ class Offsets:
         stood = map(_new, repeat(Stood), zip(run.values, run.positions, strict=True))
         self.by_group.setdefault(run.group, {}).update(zip(places, stood, strict=True))
 
+    def apply_all(
+        self, keys: Sequence[OffsetKey], values: Sequence[CommittedOffset], position: int, producer_id: int
+    ) -> None:
+        """What `apply` does with each of these, all of one group, without a step of Python an offset."""
+        stood = dict(
+            zip(map(_place, keys), map(_new, repeat(Stood), zip(values, count(position))), strict=True)
+        )
+        group = keys[0].group
+        if producer_id == NO_PRODUCER:
+            self.by_group.setdefault(group, {}).update(stood)
+            return
+        held = self.pending.setdefault(producer_id, {}).setdefault(group, {})
+        for place in stood:
+            if place not in held:
+                _count(self._pending_places, group, place, 1)
+        held.update(stood)
+
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """A marker: what stands later in the log than a plain commit of the same partition replaces it."""
         for group, held in self.pending.pop(producer_id, {}).items():
@@ -72,11 +99,18 @@ class Offsets:
         stood = self.by_group.get(group, {}).get(place)
         return None if stood is None else stood.committed
 
-    def places(self, group: str) -> Iterator[Place]:
-        """All a fetch of everything names: committed, and pending in a transaction."""
-        seen = self.by_group.get(group, {})
-        yield from seen
-        yield from (place for place in self._pending_places.get(group, ()) if place not in seen)
+    def count(self, group: str) -> int:
+        """How many places are committed or pending, at most."""
+        return len(self.by_group.get(group, ())) + len(self._pending_places.get(group, ()))
+
+    def seen(self, group: str) -> "Seen":
+        return Seen(self.by_group.get(group, {}), self._pending_places.get(group, {}).keys())
+
+    def copy(self, group: str) -> "Seen":
+        """What is `seen` at this moment."""
+        return Seen(
+            dict(self.by_group.get(group, ())), dict.fromkeys(self._pending_places.get(group, ())).keys()
+        )
 
     def is_pending(self, group: str, place: Place) -> bool:
         return place in self._pending_places.get(group, ())
@@ -91,19 +125,25 @@ class Offsets:
         """Every partition a tombstone is due for when the group goes: those on their way to the log too."""
         places = {
             *self.by_group.get(group, ()),
-            *self._in_flight.get(group, ()),
+            *chain.from_iterable(self._in_flight.get(group, {}).values()),
             *self._pending_places.get(group, ()),
         }
         return sorted(places)
 
-    def went(self, key: OffsetKey) -> None:
-        _count(self._in_flight, key.group, (key.topic, key.partition), 1)
+    def went(self, append_id: int, keys: Iterable[OffsetKey]) -> None:
+        for group, some in groupby(keys, _group):
+            appends = self._in_flight.setdefault(group, {})
+            appends.setdefault(append_id, set()).update(map(_place, some))
 
-    def came(self, key: OffsetKey) -> None:
-        _count(self._in_flight, key.group, (key.topic, key.partition), -1)
+    def came(self, append_id: int, keys: Iterable[OffsetKey]) -> None:
+        for group in dict.fromkeys(map(_group, keys)):
+            appends = self._in_flight[group]
+            del appends[append_id]
+            if not appends:
+                del self._in_flight[group]
 
     def is_in_flight(self, group: str, place: Place) -> bool:
-        return place in self._in_flight.get(group, ())
+        return any(place in places for places in self._in_flight.get(group, {}).values())
 
     @staticmethod
     def _drop(of: dict[str, dict[Place, Stood]], group: str, place: Place) -> None:

@@ -6,10 +6,13 @@ join_is_due    the deadline passed: it begins without those who did not come
 sync_is_due    a member that never asked for its assignment is removed
 """
 
-from odradek.coordinator.answers import join_refused, joined, sync_refused
+from functools import partial
+
+from odradek.coordinator.answers import generation_of, join_refused, joined, sync_refused
 from odradek.coordinator.append_errors import told_of_group
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.group_states import GroupState
+from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Member, Parked
 from odradek.coordinator.records import GroupKey, GroupRecord
 from odradek.coordinator.shard import Shard
@@ -28,7 +31,7 @@ JOINABLE = (GroupState.EMPTY, GroupState.COMPLETING, GroupState.STABLE)
 class Emptied:
     """The record of a group that lost its last member. Who removed that member hears of it when the record stands."""
 
-    waiting: list[tuple[int, Response, Response]] = field(
+    waiting: list[tuple[int, Response | Later, Response]] = field(
         default_factory=list
     )  # call, answer, answer if it failed
 
@@ -112,16 +115,19 @@ def _begin_generation(shard: Shard, group: ClassicGroup, now_ms: int) -> Emptied
     group.elect_joined_leader()
     group.protocol = group.elected_protocol()
     group.move_to(GroupState.COMPLETING, now_ms)
-    for member in group.members.values():
-        if member.join is None:
-            continue  # a static member that is still away: its session decides
-        shard.answer(
-            member.join.call, joined(group, member.member_id, with_members=group.is_leader(member.member_id))
-        )
+    generation = generation_of(group)
+    # A static member that is still away is left out: its session decides.
+    here = [member for member in group.members.values() if member.join is not None]
+    for member in here:
+        assert member.join is not None
+        answer: Response | Later | Make = partial(generation.told_to, member.member_id)
+        if group.is_leader(member.member_id):
+            answer = joined(group, member.member_id, with_members=True)
+        shard.answer(member.join.call, answer)
         member.join = None
         member.is_new = False
         group.unsynced.add(member.member_id)
-        shard.renew_session(group, member, now_ms)
+    shard.renew_sessions(group, here, now_ms)
     group.sync_ends_at_ms = now_ms + max(group.rebalance_timeout_ms, 0)
     shard.timers.arm(group.sync_ends_at_ms, Kind.SYNC, group.group_id)
     return None

@@ -9,11 +9,11 @@ from odradek.coordinator.consumer_records import ConsumerRecord
 from odradek.coordinator.record_tables import (
     GroupMetadataKey,
     GroupMetadataValue,
-    MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
 from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.primitives import MAX_STRING_BYTES, unencodable
 
 OFFSET_KINDS = (0, 1)
 GROUP_KIND = 2
@@ -27,6 +27,9 @@ _VERSION = Struct(">h")
 _KEY_HEAD = Struct(">hh")  # kind, length of the group's name
 _VALUE_HEAD = Struct(">hqih")  # version, offset, leader epoch, length of the metadata
 _TIME = Struct(">q")
+_MEMBER_TAIL = Struct(">iii")  # rebalance and session time-out, length of the subscription
+_COUNT = Struct(">i")
+_COUNT_SIZE = 4
 _PARTITION_SIZE = 4
 _new: Any = tuple.__new__
 
@@ -162,10 +165,16 @@ def _value_version(value: bytes) -> int:
     return version
 
 
-def _offset_key(key: OffsetKey) -> bytes:
+@lru_cache(maxsize=1024)
+def offset_key_head(group: str, topic: str) -> bytes:
+    """The key of an offset but for its last bytes, which are the partition."""
     kind = OFFSET_KINDS[-1]
-    message = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
-    return _VERSION.pack(kind) + message.encode(kind)
+    key = _VERSION.pack(kind) + OffsetCommitKey(group=group, topic=topic, partition=0).encode(kind)
+    return key[:-_PARTITION_SIZE]
+
+
+def _offset_key(key: OffsetKey) -> bytes:
+    return offset_key_head(key.group, key.topic) + key.partition.to_bytes(_PARTITION_SIZE, "big", signed=True)
 
 
 def _offset_value(value: CommittedOffset | None) -> bytes | None:
@@ -195,27 +204,49 @@ def _read_offset(value: bytes | None) -> CommittedOffset | None:
 def _group_value(value: StoredGroup | None) -> bytes | None:
     if value is None:
         return None
-    message = GroupMetadataValue(
+    head = GroupMetadataValue(
         protocol_type=value.protocol_type,
         generation=value.generation,
         protocol=value.protocol,
         leader=value.leader,
         current_state_timestamp=value.state_since_ms,
-        members=[
-            MemberMetadata(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                client_id=member.client_id,
-                client_host=member.client_host,
-                rebalance_timeout=member.rebalance_timeout_ms,
-                session_timeout=member.session_timeout_ms,
-                subscription=member.subscription,
-                assignment=member.assignment,
-            )
-            for member in value.members
-        ],
+        members=[],
+    ).encode(GROUP_VALUE_VERSION)
+    # Members stand last, and a group may have ten thousand: no object for each.
+    count = len(value.members).to_bytes(_COUNT_SIZE, "big")
+    members = b"".join(map(_member, value.members))
+    return _VERSION.pack(GROUP_VALUE_VERSION) + head[:-_COUNT_SIZE] + count + members
+
+
+def _member(member: StoredMember) -> bytes:
+    """As the table of `MemberMetadata` says, version 3."""
+    instance = b"" if member.instance_id is None else member.instance_id.encode()
+    member_id, client_id, host = (
+        member.member_id.encode(),
+        member.client_id.encode(),
+        member.client_host.encode(),
     )
-    return _VERSION.pack(GROUP_VALUE_VERSION) + message.encode(GROUP_VALUE_VERSION)
+    longest = max(len(member_id), len(instance), len(client_id), len(host))
+    if longest > MAX_STRING_BYTES:
+        raise unencodable("member", longest)
+    return b"".join(
+        (
+            _VERSION.pack(len(member_id)),
+            member_id,
+            _VERSION.pack(-1 if member.instance_id is None else len(instance)),
+            instance,
+            _VERSION.pack(len(client_id)),
+            client_id,
+            _VERSION.pack(len(host)),
+            host,
+            _MEMBER_TAIL.pack(
+                member.rebalance_timeout_ms, member.session_timeout_ms, len(member.subscription)
+            ),
+            member.subscription,
+            _COUNT.pack(len(member.assignment)),
+            member.assignment,
+        )
+    )
 
 
 def _read_group(value: bytes | None) -> StoredGroup | None:

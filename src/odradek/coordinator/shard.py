@@ -15,10 +15,10 @@ from odradek.coordinator.consumer_group import MEMBER_DEADLINES, ConsumerGroup
 from odradek.coordinator.effects import Answer, Append, Effects, Producer
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
-from odradek.coordinator.later import Later
+from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Member, Parked
 from odradek.coordinator.offsets import NO_PRODUCER
-from odradek.coordinator.records import CoordinatorRecord, GroupRecord, OffsetRecord
+from odradek.coordinator.records import CoordinatorRecord, GroupRecord, OffsetKey, OffsetRecord
 from odradek.coordinator.settings import GroupSettings
 from odradek.coordinator.stored import Stored
 from odradek.coordinator.timers import Kind, Timer, Timers
@@ -78,7 +78,7 @@ class Shard:
 
     # ---------------------------------------------------------------------------------------------- effects
 
-    def answer(self, call: int, response: Response | Later) -> None:
+    def answer(self, call: int, response: Response | Later | Make) -> None:
         self._answers.append(Answer(call, response))
 
     def say(self, line: str) -> None:
@@ -101,9 +101,7 @@ class Shard:
         self._append_count += 1
         append = Append(self._append_count, tuple(records), producer)
         assert append.records, "an append without records would never be committed"
-        for record in append.records:
-            if isinstance(record, OffsetRecord):
-                self.offsets.went(record.key)
+        self.offsets.went(append.append_id, _offset_keys(append))
         for group_id in _groups_of(append):
             self.busy[group_id] = self.busy.get(group_id, 0) + 1
         self._in_flight[append.append_id] = append, after
@@ -121,8 +119,7 @@ class Shard:
         is_late = append_id in self._late
         append, after = (self._late if is_late else self._in_flight).pop(append_id)
         producer_id = append.producer.producer_id if append.producer is not None else NO_PRODUCER
-        for position, record in enumerate(append.records, base_offset):
-            self.stored.replay(record, position, producer_id)
+        self.stored.replay_all(append.records, base_offset, producer_id)
         self._came(append, is_late=is_late)
         if not is_late:
             after.committed(self, now_ms)
@@ -148,9 +145,7 @@ class Shard:
         return None
 
     def _came(self, append: Append, *, is_late: bool = False) -> None:
-        for record in append.records:
-            if isinstance(record, OffsetRecord):
-                self.offsets.came(record.key)
+        self.offsets.came(append.append_id, _offset_keys(append))
         for group_id in _groups_of(append):
             _less(self.busy, group_id)
             if is_late:
@@ -203,6 +198,16 @@ class Shard:
             member.session_timer_at_ms = ends_at_ms
             self.timers.arm(ends_at_ms, Kind.SESSION, group.group_id, member.member_id)
 
+    def renew_sessions(self, group: ClassicGroup, members: Iterable[Member], now_ms: int) -> None:
+        """As `renew_session` of each."""
+        due = []
+        for member in members:
+            ends_at_ms = member.session_ends_at_ms = now_ms + member.session_timeout_ms
+            if member.session_timer_at_ms is None or ends_at_ms < member.session_timer_at_ms:
+                member.session_timer_at_ms = ends_at_ms
+                due.append((ends_at_ms, member.member_id))
+        self.timers.arm_all(Kind.SESSION, group.group_id, due)
+
     def _due_of(self, timer: Timer) -> int | None:
         if timer.kind in MEMBER_DEADLINES:
             consumers = self.consumer_groups.get(timer.group_id)
@@ -228,6 +233,10 @@ class Shard:
             return 0  # more than one step takes up
         due = [at for at in (self.timers.next_ms, self.expiry_at_ms) if at is not None]
         return min(due, default=None)
+
+
+def _offset_keys(append: Append) -> list[OffsetKey]:
+    return [record.key for record in append.records if isinstance(record, OffsetRecord)]
 
 
 def _groups_of(append: Append) -> set[str]:

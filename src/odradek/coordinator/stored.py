@@ -1,6 +1,6 @@
 """What the records say, all of them together: the one place that a record changes, while loading and ever after."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from odradek.coordinator.committed_together import committed_together
 from odradek.coordinator.consumer_image import ConsumerImage
@@ -28,6 +28,16 @@ class Stored:
             self.groups[record.key.group] = record.value
         else:
             self.groups.pop(record.key.group, None)
+
+    def replay_all(self, records: Sequence[CoordinatorRecord], position: int, producer_id: int) -> None:
+        """As `replay` of each, the first of them at this offset of the log."""
+        if len(records) > 1 and set(map(type, records)) == {OffsetRecord}:
+            keys, values = zip(*records, strict=True)
+            if None not in values and len({key.group for key in keys}) == 1:
+                return self.offsets.apply_all(keys, values, position, producer_id)
+        for at, record in enumerate(records, position):
+            self.replay(record, at, producer_id)
+        return None
 
     def replay_together(self, header: BatchHeader, data: bytes) -> bool:
         """All records of a batch without a transaction, as `replay` of each would; False: not of the form that is read at once."""

@@ -1,6 +1,8 @@
 """SyncGroup: the leader's assignment is stored, and then handed to everybody."""
 
-from odradek.coordinator.answers import sync_refused, synced
+from functools import partial
+
+from odradek.coordinator.answers import sync_refused, synced, synced_with
 from odradek.coordinator.append_errors import told_of_group
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.classic_members import sync_consumer_group
@@ -73,10 +75,13 @@ class AssignmentStored:
         group.move_to(GroupState.STABLE, now_ms)
         for member in group.members.values():
             member.assignment = self.assignments.get(member.member_id, b"")
-            if member.sync is not None:
-                shard.answer(member.sync.call, synced(group, member))
-                member.sync = None
-                shard.renew_session(group, member, now_ms)
+        told = [member for member in group.members.values() if member.sync is not None]
+        for member in told:
+            assert member.sync is not None
+            answer = partial(synced_with, group.protocol_type, group.protocol, member.assignment)
+            shard.answer(member.sync.call, answer)
+            member.sync = None
+        shard.renew_sessions(group, told, now_ms)
 
     def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
         group = self._still_waits(shard)

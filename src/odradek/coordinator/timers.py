@@ -2,10 +2,10 @@
 heartbeat moves that without touching the heap.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Kind(Enum):
@@ -19,6 +19,10 @@ class Kind(Enum):
     CLASSIC_JOIN = "classic join"  # a classic member was told to join again
     CLASSIC_SYNC = "classic sync"  # it joined, and has not asked for its assignment yet
 
+    __hash__ = (
+        object.__hash__
+    )  # the one of Enum is a function of Python, and takes as long as the rest of a look-up
+
 
 class Timer(NamedTuple):
     due_ms: int
@@ -31,6 +35,7 @@ class Timer(NamedTuple):
 # Whether a timer still means something, and when: None if not.
 DueOf = Callable[[Timer], int | None]
 _SWEEP_FROM = 1_024
+_new: Any = tuple.__new__  # what the constructor of a named tuple calls, through a frame more
 
 
 class Timers:
@@ -39,6 +44,7 @@ class Timers:
         self._heap: list[Timer] = []
         self._count = 0
         self._sweep_at = _SWEEP_FROM
+        self._is_put_off = False
 
     @property
     def next_ms(self) -> int | None:
@@ -49,6 +55,22 @@ class Timers:
         heappush(self._heap, Timer(due_ms, self._count, kind, group_id, key))
         if len(self._heap) > self._sweep_at:
             self._sweep()
+
+    def arm_all(self, kind: Kind, group_id: str, due: Sequence[tuple[int, str]]) -> None:
+        """As `arm` for each time and key. To sweep as well would make a long turn longer: some later one does."""
+        numbers = range(self._count + 1, self._count + 1 + len(due))
+        self._count += len(due)
+        self._heap += [
+            _new(Timer, (due_ms, number, kind, group_id, key))
+            for (due_ms, key), number in zip(due, numbers, strict=True)
+        ]
+        heapify(self._heap)
+        if len(self._heap) > self._sweep_at:
+            if self._is_put_off:
+                self._sweep()
+            else:
+                self._is_put_off = True
+                self._sweep_at = len(self._heap) + _SWEEP_FROM
 
     def pop_due(self, now_ms: int) -> Timer | None:
         """The next whose time has come; those that were put off are put back, those without an owner dropped."""
@@ -67,13 +89,14 @@ class Timers:
         another for the same owner)."""
         kept: dict[tuple[Kind, str, str], Timer] = {}
         for timer in self._heap:
-            owner = timer.kind, timer.group_id, timer.key
-            if owner not in kept and self._due_of(timer) is not None:
-                kept[owner] = timer
-        for owner, timer in kept.items():
+            _, number, kind, group_id, key = timer
+            owner = kind, group_id, key
+            if owner in kept:
+                continue
             due_ms = self._due_of(timer)
-            assert due_ms is not None
-            kept[owner] = timer._replace(due_ms=due_ms)
+            if due_ms is not None:
+                kept[owner] = _new(Timer, (due_ms, number, *owner))
         self._heap = list(kept.values())
         heapify(self._heap)
         self._sweep_at = max(_SWEEP_FROM, 2 * len(self._heap))
+        self._is_put_off = False

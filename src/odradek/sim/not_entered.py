@@ -54,14 +54,18 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/group_shards.py GroupShards._do_aside",
         "broker/group_shards.py GroupShards._do_aside.<locals>.ended",
     ),
-    "no topic of a world's transactions is deleted, and no log refuses a marker for good": (
-        "broker/transaction_markers.py TransactionMarkers._unknown",
+    "no log of a world refuses a marker for good": (
         "broker/transaction_markers.py TransactionMarkers._complain",
     ),
     "a marker that is not committed for half a minute": (
         "broker/marker_writes.py OffsetsMarkerWait._go_on_waiting",
     ),
     "no request of a world is so long that its rows are counted": ("broker/row_limits.py RowLimits.budget",),
+    "no group of a world has a hundred members, and no request of its coordinators a thousand rows": (
+        "broker/slices.py Slices.begin",
+        "broker/coordinator_shards.py CoordinatorShards._answer.<locals>.some",
+        "broker/coordinator_calls.py ask_each.<locals>.begin",
+    ),
     "both kinds of coordinator have their own": ("broker/coordinator_shards.py CoordinatorShards._stepped",),
     "no segment of a world is as long as the distance between two marks of its producers": (
         "log/log_state.py LogState.mark_producers",
@@ -87,6 +91,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/coordinator_shards.py CoordinatorShards._new_load",
         "broker/coordinator_shards.py CoordinatorShards._coordinator_of",
         "broker/coordinator_shards.py CoordinatorShards._encoded",
+        "broker/coordinator_shards.py CoordinatorShards._rows",
         "broker/coordinator_shards.py CoordinatorShards._refused",
         "broker/coordinator_shards.py CoordinatorShards._append_timeout_ms",
         "server/connection.py ConnectionHost.*",

@@ -1,0 +1,427 @@
+"""The longest turn of the loop that each long request brings about: `python -m benchmarks.turns`.
+
+One broker without sockets, replication factor 1: nothing waits for followers, so what three brokers would do in several
+turns falls into as few as it ever does. A turn is a call of the shell with the effects that follow from it; what a thread
+does is none. Processor time in milliseconds, the least of the repeats.
+"""
+
+import argparse
+import gc
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.broker.world import Node, Pending, World
+
+from odradek.broker import effects as fx
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.model.ids import TopicPartition
+from odradek.protocol.headers import encode_request
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from odradek.server.main import GC_THRESHOLDS
+
+clock = time.process_time
+
+
+class TimedWorld(World):
+    """One broker, turn by turn as its shell takes them; `turns` has what each took since `watch`."""
+
+    def __init__(self, path: Path, **settings: str) -> None:
+        self.turns: list[float] = []
+        self._asked = 0
+        super().__init__(
+            path, brokers=(1,), offsets_topic_replication_factor="1", group_max_size="100000", **settings
+        )
+
+    def watch(self) -> None:
+        self.turns = []
+
+    def turn(self, call: Callable[[], Any]) -> None:
+        """`call`, and the effects that follow from it; what is left for another turn or a thread is done after it."""
+        node = self[1]
+        calls = deque([call])
+        while calls:
+            turn = calls.popleft()
+            began = clock()
+            turn()
+            goes_on = False
+            works: list[fx.RunAside] = []
+            while taken := node.broker.take_effects():
+                for effect in taken:
+                    if isinstance(effect, fx.RunAside):
+                        works.append(effect)
+                    elif isinstance(effect, fx.GoOn):
+                        goes_on = True
+                    else:
+                        self._do(node, effect)
+            self.turns.append(clock() - began)
+            for work in works:
+                done = work.work.run()
+                calls.append(partial(node.broker.answered, work.request_id, done, self.now_ms))
+            if goes_on:
+                calls.append(partial(self._slice, node))
+
+    def _slice(self, node: Node) -> None:
+        began = time.perf_counter()
+        while node.broker.go_on(self.now_ms):
+            if time.perf_counter() - began >= 0.001:
+                node.broker.effects.append(fx.GoOn())
+                break
+
+    def _do(self, node: Node, effect: fx.Effect) -> None:
+        if isinstance(effect, fx.HandleAgain):
+            effect.place.answer(lambda: node.broker.handle(effect.request, self.now_ms))
+        elif isinstance(effect, fx.StoreRequest) and isinstance(effect.question, fx.ReadConfigs):
+            stored = {entity: fx.StoredConfig({}, 0) for entity in effect.question.entities}
+            node.broker.answered(effect.request_id, fx.ConfigsRead(stored, {}), self.now_ms)
+
+    def ask(self, message: Any, version: int) -> Pending:
+        self._asked += 1
+        frame = encode_request(message.KEY, version, self._asked, "bench", message.encode(version))
+        module = sys.modules[type(message).__module__]
+        response = getattr(module, type(message).__name__.replace("Request", "Response"))
+        pending = Pending(response, version)
+        self.turn(lambda: self.send_frame(1, frame[4:], pending, self.connection()))
+        return pending
+
+    def pass_time(self, ms: int) -> None:
+        self.now_ms += ms
+        self.turn(lambda: self[1].broker.tick(self.now_ms))
+
+
+def a_world(path: Path, known: int = 0) -> TimedWorld:
+    """A broker that coordinates groups and transactions; the topic `big` has so many partitions, led elsewhere."""
+    world = TimedWorld(path)
+    for index in range(known):
+        world.leadership[TopicPartition("big", index)] = {
+            "topic_id": b"b" * 16,
+            "leader": 7,
+            "leader_epoch": 0,
+            "isr": [7],
+            "partition_epoch": 0,
+            "replicas": [7],
+        }
+    for topic in ("t", GROUPS_TOPIC, TRANSACTIONS_TOPIC):
+        world.lead(
+            1, topic=topic, topic_id=topic.encode()[:16].ljust(16), isr=(1,), replicas=(1,), is_new=True
+        )
+    world.now_ms += 20
+    world[1].broker.tick(world.now_ms)
+    world.settle()
+    return world
+
+
+def commit(group: str, partitions: Iterable[int], metadata: str = "") -> OffsetCommitRequest:
+    rows = [
+        OffsetCommitRequestPartition(partition_index=one, committed_offset=one, committed_metadata=metadata)
+        for one in partitions
+    ]
+    return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name="big", partitions=rows)])
+
+
+def join_request(member: str = "") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        member_id=member,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\0\1" + b"t" * 30)],
+    )
+
+
+def joined(world: TimedWorld, members: int) -> list[Any]:
+    pending = [world.ask(join_request(), 3) for _ in range(members)]
+    world.watch()
+    for _ in range(30):  # as long as members come, the first join waits for more
+        if not all(one.is_answered for one in pending):
+            world.pass_time(3_000)
+    return [one.message for one in pending]
+
+
+# ------------------------------------------------------------------------------------------------- what is measured
+
+
+def join_of_a_group(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path)
+    joined(world, rows)
+    return world
+
+
+def sync_of_its_leader(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path)
+    answers = joined(world, rows)
+    leader = answers[0].leader
+    generation = answers[0].generation_id
+    others = [
+        world.ask(SyncGroupRequest(group_id="g", generation_id=generation, member_id=one.member_id), 3)
+        for one in answers
+        if one.member_id != leader
+    ]
+    request = SyncGroupRequest(
+        group_id="g",
+        generation_id=generation,
+        member_id=leader,
+        assignments=[
+            SyncGroupRequestAssignment(member_id=one.member_id, assignment=b"a" * 20) for one in answers
+        ],
+    )
+    world.watch()
+    pending = world.ask(request, 3)
+    assert pending.is_answered and all(one.is_answered for one in others)
+    return world
+
+
+def leave_of_all(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path)
+    answers = joined(world, rows)
+    members = [MemberIdentity(member_id=one.member_id) for one in answers]
+    world.watch()
+    assert world.ask(LeaveGroupRequest(group_id="g", members=members), 4).message.error_code == 0
+    return world
+
+
+def describe_of_a_group(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path)
+    joined(world, rows)
+    world.watch()
+    assert len(world.ask(DescribeGroupsRequest(groups=["g"]), 4).message.groups[0].members) == rows
+    return world
+
+
+def commit_of_many(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    world.watch()
+    (topic,) = world.ask(commit("g", range(rows)), 8).message.topics
+    assert {one.error_code for one in topic.partitions} == {0} and len(topic.partitions) == rows
+    return world
+
+
+def commit_that_is_refused(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    world.watch()
+    (topic,) = world.ask(commit("g", range(rows)), 8).message.topics
+    assert {one.error_code for one in topic.partitions} == {28} and len(topic.partitions) == rows
+    return world
+
+
+def fetch_of_all(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    for at in range(0, rows, 10_000):
+        world.ask(commit("g", range(at, min(at + 10_000, rows))), 8)
+    world.watch()
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    (group,) = world.ask(request, 8).message.groups
+    assert sum(len(topic.partitions) for topic in group.topics) == rows
+    return world
+
+
+def list_of_groups(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path)
+    (shard,) = world[1].broker.groups.shards.values()
+    assert shard.coordinator is not None
+    for number in range(rows):
+        shard.coordinator.shard.group(f"group-{number}", world.now_ms)
+    world.watch()
+    assert len(world.ask(ListGroupsRequest(), 4).message.groups) == rows
+    return world
+
+
+def _producer(world: TimedWorld) -> Any:
+    world[1].broker.producer_ids._next, world[1].broker.producer_ids._end = 1_000, 2_000
+    pending = world.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000), 4)
+    return pending.message
+
+
+def _added(world: TimedWorld, topic: str, partitions: list[int]) -> Any:
+    producer = _producer(world)
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="tx",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=partitions)],
+    )
+    world.watch()
+    (row,) = world.ask(request, 3).message.results_by_topic_v3_and_below
+    assert {one.partition_error_code for one in row.results_by_partition} == {0}
+    return producer
+
+
+def partitions_added(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    _added(world, "big", list(range(rows)))
+    return world
+
+
+def end_of_a_transaction(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    producer = _added(world, "big", list(range(rows)))
+    world.watch()
+    request = EndTxnRequest(
+        transactional_id="tx",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        committed=True,
+    )
+    assert world.ask(request, 3).message.error_code == 0
+    return world
+
+
+def commit_in_a_transaction(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    producer = _added(world, GROUPS_TOPIC, [0])
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="g",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name="big",
+                partitions=[
+                    TxnOffsetCommitRequestPartition(partition_index=one, committed_offset=one)
+                    for one in range(rows)
+                ],
+            )
+        ],
+    )
+    world.watch()
+    (topic,) = world.ask(request, 3).message.topics
+    assert {one.error_code for one in topic.partitions} == {0}
+    return world
+
+
+def its_marker(path: Path, rows: int) -> TimedWorld:
+    world = commit_in_a_transaction(path, rows)
+    world.watch()
+    world.ask(_markers(GROUPS_TOPIC, [0], 1_000), 1)
+    return world
+
+
+def markers_written(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path)
+    world.watch()
+    pending = world.ask(_markers("t", [0] * rows, 5), 1)
+    (topic,) = pending.message.markers[0].topics
+    assert {one.error_code for one in topic.partitions} == {0} and len(topic.partitions) == rows
+    return world
+
+
+def _markers(topic: str, partitions: list[int], producer_id: int) -> WriteTxnMarkersRequest:
+    return WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=producer_id,
+                producer_epoch=0,
+                transaction_result=True,
+                topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=partitions)],
+                coordinator_epoch=0,
+            )
+        ]
+    )
+
+
+def partitions_described(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    world.watch()
+    request = DescribeTopicPartitionsRequest(topics=[], response_partition_limit=rows)
+    world.ask(request, 0)
+    return world
+
+
+def configs_altered(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path)
+    configs = [
+        AlterableConfig(name=f"name.{number}", config_operation=0, value="1") for number in range(rows)
+    ]
+    world.watch()
+    world.ask(
+        IncrementalAlterConfigsRequest(
+            resources=[AlterConfigsResource(resource_type=2, resource_name="t", configs=configs)]
+        ),
+        1,
+    )
+    return world
+
+
+CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
+    "JoinGroup: a group begins its generation": (join_of_a_group, 10_000),
+    "SyncGroup: assignments of the leader": (sync_of_its_leader, 5_000),
+    "LeaveGroup: all members at once": (leave_of_all, 10_000),
+    "DescribeGroups: members": (describe_of_a_group, 10_000),
+    "ListGroups: groups": (list_of_groups, 100_000),
+    "OffsetCommit: partitions": (commit_of_many, 10_000),
+    "OffsetCommit: partitions, refused": (commit_that_is_refused, 100_000),
+    "OffsetFetch: all of a group": (fetch_of_all, 100_000),
+    "TxnOffsetCommit: partitions": (commit_in_a_transaction, 10_000),
+    "WriteTxnMarkers: offsets that become visible": (its_marker, 10_000),
+    "WriteTxnMarkers: partitions": (markers_written, 10_000),
+    "AddPartitionsToTxn: partitions": (partitions_added, 10_000),
+    "EndTxn: partitions": (end_of_a_transaction, 10_000),
+    "DescribeTopicPartitions: partitions": (partitions_described, 10_000),
+    "IncrementalAlterConfigs: settings": (configs_altered, 5_000),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="cases whose name has this in it")
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    gc.set_threshold(*GC_THRESHOLDS)  # as a broker does
+    print(f"| {'request':<44} |    rows | longest turn, ms | turns |")
+    for name, (measure, rows) in CASES.items():
+        if options.only not in name:
+            continue
+        best: list[float] | None = None
+        for _ in range(options.repeats):
+            with tempfile.TemporaryDirectory() as path:
+                turns = measure(Path(path), rows).turns
+            best = turns if best is None or max(turns) < max(best) else best
+        assert best is not None
+        print(f"| {name:<44} | {rows:>7,} | {1000 * max(best):>16.1f} | {len(best):>5} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""What would keep the loop for longer than a turn may: done piece by piece, in turns of their own.
+
+The shell calls `Broker.go_on` after the effect `GoOn`, for a millisecond a turn; in between everybody else is served. Who
+waits for an answer is parked meanwhile.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from traceback import format_exc
+
+from odradek.broker.effects import Effect, GoOn, LogLine
+
+# Does the next piece, well below a millisecond of it; whether there is another one.
+Piece = Callable[[int], bool]
+
+
+class Slices:
+    def __init__(self, effects: list[Effect]) -> None:
+        self._effects = effects
+        self._work: deque[Piece] = deque()
+
+    def begin(self, piece: Piece) -> None:
+        """`piece(now_ms)` is called until it says False, beginning with another turn."""
+        self._work.append(piece)
+        self._effects.append(GoOn())
+
+    def go_on(self, now_ms: int) -> bool:
+        """One piece, of each work in turn; whether there is more."""
+        if not self._work:
+            return False
+        piece = self._work.popleft()
+        try:
+            if piece(now_ms):
+                self._work.append(piece)
+        except Exception:  # ours: it is given up, and what else there is goes on
+            self._effects.append(LogLine("error", f"a mistake of ours in a slice:\n{format_exc(limit=-3)}"))
+        return bool(self._work)

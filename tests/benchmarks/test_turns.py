@@ -1,0 +1,61 @@
+"""No long request makes a long turn: what a row costs the turn that takes longest, in calls."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import turns
+
+# Rows of the smaller run; from a thousand on a request is done in slices or by a thread.
+ROWS = 1_500
+ROWS_OF = {"commit_that_is_refused": 17_000}
+# Calls a row, of Python's functions and of those in C that it calls, as a profiler counts them. A row of 10,000 may take 2 us.
+MOST_CALLS = {
+    "join_of_a_group": 14,
+    "sync_of_its_leader": 32,
+    "leave_of_all": 25,
+    "describe_of_a_group": 1,
+    "list_of_groups": 1,
+    "commit_of_many": 17,
+    "commit_that_is_refused": 6,
+    "fetch_of_all": 1,
+    "commit_in_a_transaction": 20,
+    "its_marker": 5,
+    "markers_written": 5,
+    "partitions_added": 12,
+    "end_of_a_transaction": 12,
+    "partitions_described": 13,
+    "configs_altered": 6,
+}
+
+
+def calls_of_the_longest_turn(path: Path, measure: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    count = 0
+
+    def called(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        if event in ("call", "c_call"):
+            count += 1
+
+    with monkeypatch.context() as patched:
+        patched.setattr(turns, "clock", lambda: count)
+        sys.setprofile(called)
+        try:
+            world = measure(path, rows)
+        finally:
+            sys.setprofile(None)
+    return int(max(world.turns))
+
+
+@pytest.mark.parametrize("name", [measure.__name__ for measure, _ in turns.CASES.values()])
+def test_a_row_costs_a_turn_few_calls(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = getattr(turns, name)
+    rows = ROWS_OF.get(name, ROWS)
+    few, many = (
+        calls_of_the_longest_turn(tmp_path / str(count), measure, count, monkeypatch)
+        for count in (rows, 2 * rows)
+    )
+
+    assert (many - few) / rows <= MOST_CALLS[name]

@@ -1,0 +1,366 @@
+"""What would keep the loop for longer than a turn may: piece by piece, in order, and the same answer byte for byte."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.broker import coordinator_shards, marker_writes
+from odradek.broker import effects as fx
+from odradek.broker.coordinator_shards import ANSWERS_OF_A_SLICE, MOST_ANSWERS, MOST_ROWS
+from odradek.broker.marker_writes import AT_ONCE, WAIT_MS
+from odradek.broker.slices import Slices
+from odradek.coordinator import committing, fetching, later
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.broker.world import Pending, World
+
+MANY = MOST_ROWS + 500
+
+
+def a_world(path: Path, *, partitions: int = MANY, **settings: str) -> World:
+    """One broker that coordinates; of the topic `big` it knows so many partitions."""
+    world = World(path, brokers=(1,), offsets_topic_replication_factor="1", **settings)
+    for index in range(partitions):
+        world.leadership[TopicPartition("big", index)] = {
+            **{"topic_id": b"b" * 16, "leader": 7, "leader_epoch": 0, "partition_epoch": 0},
+            **{"isr": [7], "replicas": [7]},
+        }
+    for topic in ("t", GROUPS_TOPIC, TRANSACTIONS_TOPIC):
+        world.lead(
+            1, topic=topic, topic_id=topic.encode()[:16].ljust(16), isr=(1,), replicas=(1,), is_new=True
+        )
+    world.advance(20)
+    return world
+
+
+def one_turn(world: World) -> bool:
+    """What is due in this turn; whether another one is wanted."""
+    wants = False
+    while taken := world[1].broker.take_effects():
+        wants |= any(isinstance(effect, fx.GoOn) for effect in taken)
+        for effect in taken:
+            if isinstance(effect, fx.RunAside):
+                world[1].broker.answered(effect.request_id, effect.work.run(), world.now_ms)
+    return wants
+
+
+def commit(count: int, offset: int = 5, metadata: str = "") -> OffsetCommitRequest:
+    rows = [
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=offset, committed_metadata=metadata
+        )
+        for index in range(count)
+    ]
+    return OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="big", partitions=rows)])
+
+
+def commit_in_a_transaction(group: str, count: int, offset: int) -> TxnOffsetCommitRequest:
+    rows = [
+        TxnOffsetCommitRequestPartition(partition_index=at, committed_offset=offset) for at in range(count)
+    ]
+    return TxnOffsetCommitRequest(
+        group_id=group,
+        producer_id=5,
+        producer_epoch=0,
+        topics=[TxnOffsetCommitRequestTopic(name="big", partitions=rows)],
+    )
+
+
+def fetched(world: World) -> list[int]:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    (group,) = world.call(1, request, 8).groups
+    return [one.committed_offset for topic in group.topics for one in topic.partitions]
+
+
+def join(world: World) -> Pending:
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
+    )
+    return world.send(1, request, 3)
+
+
+def markers(topic: str, partitions: list[int], producer_id: int = 5) -> WriteTxnMarkersRequest:
+    marker = WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=0,
+        transaction_result=True,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=partitions)],
+        coordinator_epoch=0,
+    )
+    return WriteTxnMarkersRequest(markers=[marker])
+
+
+# ------------------------------------------------------------------------------------------------------ pieces
+
+
+def test_works_take_turns_and_a_mistake_ends_one_of_them_alone() -> None:
+    effects: list[fx.Effect] = []
+    slices = Slices(effects)
+    done: list[str] = []
+
+    def work(name: str, pieces: int) -> Callable[[int], bool]:
+        def piece(now_ms: int) -> bool:
+            done.append(name)
+            if name == "broken":
+                raise ZeroDivisionError("ours")
+            return done.count(name) < pieces
+
+        return piece
+
+    for name, pieces in (("a", 3), ("broken", 9), ("b", 2)):
+        slices.begin(work(name, pieces))
+    assert effects == [fx.GoOn()] * 3 and done == [], "not in the turn that began it"
+    while slices.go_on(0):
+        pass
+
+    assert done == ["a", "broken", "b", "a", "b", "a"]
+    (line,) = [effect for effect in effects if isinstance(effect, fx.LogLine)]
+    assert line.level == "error" and "ZeroDivisionError: ours" in line.text
+
+
+def test_a_controllers_request_that_fails_leaves_other_slices_going_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = a_world(tmp_path, partitions=0)[1].broker
+    broker.slices.begin(lambda now_ms: True)
+    broker.take_effects()
+    monkeypatch.setattr(broker.control_queue, "go_on", lambda now_ms: 1 / 0)
+
+    with pytest.raises(ZeroDivisionError):
+        broker.go_on(0)
+
+    assert fx.GoOn() in broker.take_effects()
+
+
+# ----------------------------------------------------------------------------------------------------- answers
+
+
+def test_of_the_answers_of_one_step_some_are_given_in_each_turn(tmp_path: Path) -> None:
+    world = a_world(tmp_path, partitions=0)
+    pending = [join(world) for _ in range(MOST_ANSWERS + 25)]
+    broker = world[1].broker
+    answered: list[int] = []
+    while not any(one.is_answered for one in pending):
+        one_turn(world)
+        world.now_ms += 3_000
+        broker.tick(world.now_ms)
+    assert one_turn(world)
+    is_more = True
+    while is_more:
+        answered.append(sum(one.is_answered for one in pending))
+        is_more = broker.go_on(world.now_ms)
+
+    assert answered[0] == MOST_ANSWERS
+    assert {b - a for a, b in pairwise(answered)} <= {ANSWERS_OF_A_SLICE, 5}
+    assert {one.message.generation_id for one in pending} == {1}
+    assert len({one.message.member_id for one in pending}) == len(pending)
+
+
+# ----------------------------------------------------------------------------------------------------- appends
+
+
+def test_a_large_commit_is_appended_in_a_turn_of_its_own_and_a_later_one_behind_it(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    log = world[1].partition(GROUPS_TOPIC).log
+    before = log.log_end_offset
+
+    large = world.send(1, commit(MANY, offset=5), 8)
+    small = world.send(1, commit(1, offset=6), 8)
+
+    assert log.log_end_offset == before and not small.is_answered
+    world.settle()
+    assert {one.error_code for one in large.message.topics[0].partitions} == {0}
+    assert fetched(world) == [6] + [5] * (MANY - 1), "the later one counts"
+    assert log.log_end_offset == before + MANY + 1
+
+
+def test_what_waits_to_be_appended_goes_with_the_coordinator(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    log = world[1].partition(GROUPS_TOPIC).log
+    before = log.log_end_offset
+    large = world.send(1, commit(MANY), 8)
+    broker = world[1].broker
+
+    broker.groups._unload(0, world.now_ms)
+    world.settle()
+
+    codes = {one.error_code for one in large.message.topics[0].partitions}
+    assert codes == {ErrorCode.NOT_COORDINATOR}
+    assert log.log_end_offset == before
+
+
+def test_a_mistake_in_an_append_that_waited_has_the_coordinator_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(tmp_path)
+    large = world.send(1, commit(MANY), 8)
+    with monkeypatch.context() as patched:
+        patched.setattr(world[1].broker.groups, "_batch", lambda append, now_ms: 1 / 0)
+        world.settle()
+
+    assert {one.error_code for one in large.message.topics[0].partitions} == {ErrorCode.NOT_COORDINATOR}
+    assert any("a mistake of ours" in line.text for line in world[1].told if isinstance(line, fx.LogLine))
+    world.advance(20)
+    assert fetched(world) == []
+
+
+def test_offsets_of_a_transaction_are_appended_before_its_marker_can_be(tmp_path: Path) -> None:
+    """Whether the transaction is open was asked in this turn. Behind its marker they would wait for another one without end."""
+    world = a_world(tmp_path, transaction_partition_verification_enable="false")
+    log = world[1].partition(GROUPS_TOPIC).log
+    before = log.log_end_offset
+    plain = world.send(1, commit(MANY, offset=5), 8)
+    world.send(1, commit_in_a_transaction("g", MANY, offset=9), 3)
+
+    assert log.log_end_offset == before + 2 * MANY, "and what waited before it"
+    world.settle()
+    assert plain.is_answered and fetched(world) == [5] * MANY
+    world.call(1, markers(GROUPS_TOPIC, [0]), 1)
+    assert fetched(world) == [9] * MANY
+
+
+# ----------------------------------------------------------------------------------------------------- markers
+
+
+def test_markers_are_appended_some_at_a_time_and_told_together(tmp_path: Path) -> None:
+    world = a_world(tmp_path, partitions=0)
+    log = world[1].partition("t").log
+    before = log.log_end_offset
+    count = 3 * AT_ONCE + 5
+
+    pending = world.send(1, markers("t", [0] * count), 1)
+
+    assert log.log_end_offset == before + AT_ONCE and not pending.is_answered
+    one_turn(world)
+    assert world[1].broker.go_on(world.now_ms)
+    assert log.log_end_offset == before + 2 * AT_ONCE and not pending.is_answered
+    while world[1].broker.go_on(world.now_ms):
+        pass
+    rows = pending.message.markers[0].topics[0].partitions
+    assert [row.error_code for row in rows] == [0] * count
+    assert log.log_end_offset == before + count
+
+
+def test_markers_that_come_too_late_are_told_as_not_written_and_are_not(tmp_path: Path) -> None:
+    world = a_world(tmp_path, partitions=0)
+    log = world[1].partition("t").log
+    before = log.log_end_offset
+    pending = world.send(1, markers("t", [0] * (AT_ONCE + 3)), 1)
+
+    world.now_ms += WAIT_MS + 10
+    world[1].broker.tick(world.now_ms)
+
+    rows = pending.message.markers[0].topics[0].partitions
+    assert [row.error_code for row in rows] == [0] * AT_ONCE + [ErrorCode.REQUEST_TIMED_OUT] * 3
+    world.settle()
+    assert log.log_end_offset <= before + AT_ONCE + 3
+
+
+# ------------------------------------------------------------------------------------------------ byte for byte
+
+
+def answers(path: Path) -> list[bytes]:
+    """Of everything that is done in slices or by a thread, where it has many rows."""
+    world = a_world(path, message_max_bytes="150000", transaction_partition_verification_enable="false")
+    bodies: list[bytes] = []
+
+    def ask(request: Any, version: int) -> Any:
+        pending = world.send(1, request, version)
+        world.settle()
+        bodies.append(pending.body)
+        return pending.message
+
+    ask(commit(MANY, offset=5), 8)
+    ask(commit(MANY + 3, offset=7, metadata="é" * 9), 6)  # three that are not there
+    ask(commit(2_400), 8)  # more than a batch takes
+    ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)]), 8)
+    ask(
+        OffsetFetchRequest(
+            group_id="g",
+            topics=[OffsetFetchRequestTopic(name="big", partition_indexes=list(range(MANY + 2)))],
+        ),
+        7,
+    )
+    ask(commit_in_a_transaction("h", MANY, offset=9), 3)
+    all_of_h = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id="h", topics=None)], require_stable=True
+    )
+    ask(all_of_h, 8)
+    ask(markers(GROUPS_TOPIC, [0]), 1)
+    ask(all_of_h, 8)
+    pending = [join(world) for _ in range(MOST_ANSWERS + 25)]
+    world.advance(30_000)
+    bodies += [one.body for one in pending]
+    ids = [one.message.member_id for one in pending]
+    leader = pending[0].message.leader
+    assert leader == ids[0]
+    rows = [SyncGroupRequestAssignment(member_id=one, assignment=one.encode()) for one in ids[:-1]]
+    syncs = [
+        world.send(
+            1,
+            SyncGroupRequest(
+                group_id="g", generation_id=1, member_id=one, assignments=rows if one == leader else []
+            ),
+            3,
+        )
+        for one in ids
+    ]
+    world.settle()
+    bodies += [one.body for one in syncs]
+    ask(
+        LeaveGroupRequest(
+            group_id="g", members=[MemberIdentity(member_id=one) for one in [*ids[:120], "nobody"]]
+        ),
+        4,
+    )
+    ask(markers("t", [0] * (AT_ONCE + 9)), 1)
+    bodies.append(world[1].raw(GROUPS_TOPIC))
+    return bodies
+
+
+def test_what_is_done_in_slices_is_answered_and_written_as_what_is_done_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_slices = answers(tmp_path / "in-slices")
+    for module, name in (
+        (coordinator_shards, "MOST_ANSWERS"),
+        (coordinator_shards, "MOST_ROWS"),
+        (marker_writes, "AT_ONCE"),
+        (committing, "MOST_AT_ONCE"),
+        (fetching, "MOST_AT_ONCE"),
+        (later, "MOST_AT_ONCE"),
+    ):
+        monkeypatch.setattr(module, name, 1 << 30)
+
+    assert answers(tmp_path / "at-once") == in_slices
