@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,43 +14,62 @@ from tests import forked_brokers
 
 HERE = Path(__file__).parent
 
-# The files that take longest, longest first. Files are handed to two workers in this order (--no-loadscope-reorder):
-# one that takes half a minute and comes last leaves a processor without work. `pytest --durations=0` shows the order anew.
+# The files that take longest, longest first. Files are handed to the workers in this order (--no-loadscope-reorder): one
+# that takes half a minute and comes last leaves a processor without work. `pytest --durations=0` shows the order anew.
 LONGEST_FILES = (
-    "sim/test_scenarios.py",
-    "mutants/museum/test_museum.py",
-    "sim/test_explore.py",
     "sim/test_further_faults.py",
     "log/test_crash_enumeration.py",
-    "protocol/test_compiled_equals_reference.py",
-    "protocol/test_flat.py",
+    "mutants/museum/test_coordinators.py",
+    "sim/test_explore.py",
+    "sim/test_transactions.py",
     "sim/test_seeds.py",
     "sim/test_command.py",
-    "log/test_damage.py",
-    "cli/test_main.py",
-    "log/test_failing_operations.py",
+    "mutants/museum/test_museum.py",
+    "sim/test_restart_checker.py",
+    "sim/test_coverage.py",
+    "sim/test_scenarios.py",
+    "sim/test_strangers.py",
     "sim/test_client_faults.py",
+    "sim/test_pipelined_producer.py",
+    "log/test_crash_states.py",
+    "sim/test_burden.py",
+    "sim/test_explore_transactions.py",
+    "spark/test_task_memory.py",
+    "mutants/museum/test_museum_counting.py",
+    "test_architecture.py",
+    # Those of processes and Spark.
     "spark/test_random_kills.py",
     "spark/test_later_driver_kills.py",
     "spark/test_driver_kills.py",
-    "clients/test_transactions.py",
-    "benchmarks/test_spark.py",
-    "spark/test_standalone.py",
-    "spark/test_connect.py",
     "demo/test_run.py",
+    "spark/test_connect.py",
+    "spark/test_standalone.py",
+    "benchmarks/test_spark.py",
     "spark/test_transform_kills.py",
     "clients/test_groups.py",
-    "clients/test_twenty_kills.py",
+    "clients/test_transactions.py",
+    "examples/test_wheel.py",
     "spark/test_shipped.py",
     "spark/test_jobs.py",
     "examples/test_examples.py",
-    "examples/test_wheel.py",
+    "clients/test_twenty_kills.py",
+    "clients/test_habits.py",
+    "server/test_process.py",
+    "conformance/test_zookeeper_ensemble.py",
+    "examples/test_readme.py",
+    "cli/test_verbs.py",
+    "spark/test_jobs_of_tables.py",
+    "spark/test_functions.py",
+    "demo/test_page_in_a_browser.py",
+    "conformance/test_zookeeper_cluster.py",
+    "nightly/test_nightly.py",
+    "cli/test_up.py",
 )
 
 # Logs, stores and tables of tests are many small files, made and flushed and gone again within moments: on a disk that is a
-# third of the processor time, and most of the waiting. PYTEST_DEBUG_TEMPROOT, pytest's own variable, names another place.
+# third of the processor time, and most of the waiting. TMPDIR names another place.
 MEMORY = Path("/dev/shm")
-ENOUGH_BYTES = 4 << 30
+ENOUGH_BYTES = 8 << 30
 
 # A test that draws its examples anew each time fails by chance, in a run that has nothing to do with it; and one that
 # looks at how long drawing took fails where the machine was busy. `settings(...)` of a test adds to these.
@@ -61,8 +81,8 @@ settings.load_profile("tests")
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(50_000, 50, 100)  # as a broker's process has them: a test makes much, and keeps little
-    if "PYTEST_DEBUG_TEMPROOT" not in os.environ and has_room(MEMORY):
-        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
+    if "TMPDIR" not in os.environ and has_room(MEMORY):
+        os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None  # for processes that tests start as well
     BrokerProcess._spawned = forked_brokers.launch  # type: ignore[method-assign,assignment]
     config.addinivalue_line(
         "markers",

@@ -5,6 +5,7 @@ tests.forked_brokers`, of which each process of pytest has one. Over a socket go
 beside them its output, the pipe it watches, and a socket on which its process id and later its exit code come back.
 """
 
+import atexit
 import functools
 import json
 import os
@@ -13,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -22,13 +24,14 @@ from odradek.testing.process_cluster import BrokerProcess
 
 _NUMBER = Struct("=i")
 _MOST_BYTES = 1 << 17
+_PATIENCE_S = 10.0
 _ROOT = Path(__file__).parents[1]
 new_python = BrokerProcess._spawned
 
 
 def launch(broker: BrokerProcess, output: int, pipe: int) -> "subprocess.Popen[bytes] | ForkedBroker":
     """In place of `BrokerProcess._spawned`. A Python that is to begin otherwise than ours begins by itself."""
-    if _of_python(dict(os.environ)) != _as_it_began():
+    if _of_python() != _AS_WE_BEGAN:
         return new_python(broker, output, pipe)
     return ForkedBroker(broker, output, pipe)
 
@@ -38,6 +41,7 @@ class ForkedBroker:
 
     def __init__(self, broker: BrokerProcess, output: int, pipe: int) -> None:
         self.returncode: int | None = None
+        self._lock = threading.Lock()  # tests kill brokers from threads of their own
         self._end, theirs = socket.socketpair()
         asked = [
             f"broker-{broker.broker_id}",
@@ -58,15 +62,16 @@ class ForkedBroker:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        if self.returncode is None:
-            with selectors.DefaultSelector() as selector:
-                selector.register(self._end, selectors.EVENT_READ)
-                if not selector.select(timeout):
-                    raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
-            code = self._told()
-            self.returncode = -signal.SIGKILL if code is None else code
-            self._end.close()
-        return self.returncode
+        with self._lock:
+            if self.returncode is None:
+                with selectors.DefaultSelector() as selector:
+                    selector.register(self._end, selectors.EVENT_READ)
+                    if not selector.select(timeout):
+                        raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
+                code = self._told()
+                self.returncode = -signal.SIGKILL if code is None else code
+                self._end.close()
+            return self.returncode
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -86,19 +91,26 @@ def _forks() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-        subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
-    _as_it_began()
+        server = subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
+    atexit.register(_end, ours, server)
     return ours
 
 
-@functools.cache
-def _as_it_began() -> dict[str, str]:
-    return _of_python(dict(os.environ))
+def _end(ours: socket.socket, server: "subprocess.Popen[bytes]") -> None:
+    """It is waited for, so that what its brokers took of the processor counts with ours."""
+    ours.close()
+    try:
+        server.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:  # whoever was forked from us has our end, and lives
+        server.kill()
 
 
-def _of_python(environment: dict[str, str]) -> dict[str, str]:
+def _of_python() -> dict[str, str]:
     """What a Python reads as it begins."""
-    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+    return {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
+
+
+_AS_WE_BEGAN = _of_python()
 
 
 def serve(asked: socket.socket) -> None:

@@ -29,8 +29,8 @@ from tests.support import die_with_parent
 
 SOURCE, TARGET, GROUP, NAME = "orders", "invoices", "billing", "billing-1"
 PARTITIONS = 3
-# Fewer than any loop copies: what comes while somebody is down has to come out, too, before the test is over.
-RECORDS_PER_SECOND = 90
+RECORDS_PER_SECOND = 150
+MOST_AHEAD = 450  # records that have not come out: all of them have to before the test is over
 BETWEEN_KILLS = 90  # records that come out, in five transactions at least
 DEATHS = 5  # of the loop, where it is killed
 PATIENCE_S = 120.0
@@ -215,10 +215,16 @@ def comes_out_once(cluster: ProcessCluster, command: Sequence[str], *, kills: in
     for topic in (SOURCE, TARGET):
         create_topic(cluster, topic, partitions=PARTITIONS)
     books = Books()
+    audit = Numbers(cluster.bootstrap)
     load = Load(
-        cluster.bootstrap, SOURCE, books, partitions=PARTITIONS, records_per_second=RECORDS_PER_SECOND
+        cluster.bootstrap,
+        SOURCE,
+        books,
+        partitions=PARTITIONS,
+        records_per_second=RECORDS_PER_SECOND,
+        may_go_on=lambda: load.sent < audit.count + MOST_AHEAD,
     )
-    with running(cluster, command, Numbers(cluster.bootstrap)) as trial:
+    with running(cluster, command, audit) as trial:
         victims = itertools.cycle(
             (
                 trial.kill_loop,

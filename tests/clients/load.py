@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -23,10 +23,13 @@ class Load:
         partitions: int,
         records_per_second: int,
         options: Mapping[str, Any] | None = None,
+        may_go_on: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`may_go_on` is asked before each record: while it says no, nothing is sent."""
         self.complaints: deque[str] = deque(maxlen=5)  # what the client said last of itself
         self._partitions = partitions
         self._records_per_second = records_per_second
+        self._may_go_on = may_go_on
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -80,7 +83,7 @@ class Load:
             number = 0
             while not self._stop.is_set():
                 due = int((time.monotonic() - begun) * self._records_per_second) // self._partitions
-                while number < due:
+                while number < due and self._may_go_on():
                     for partition in range(self._partitions):
                         self._producer.produce(
                             self._topic,

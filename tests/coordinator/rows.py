@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,6 +51,7 @@ def rows() -> dict[str, Row]:
     }
 
 
+@cache
 def ticked() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
