@@ -49,8 +49,8 @@ def commit(
     if last > batch_id:
         raise WrongCheckpoint(
             f"{path} already has batch {last} of application {app_id!r}, but this checkpoint is only at batch {batch_id}: "
-            f"it is not the one the files were written from; restore the one that belongs to them, or give the "
-            f"application another id (the rows would then be there twice)"
+            f"it is not the one the files were written from, or another driver goes on with it; restore the one that "
+            f"belongs to them, or give the application another id (the rows would then be there twice)"
         )
     target = batch_directory(path, app_id, batch_id)
     found = parts_of_batch.to_json(merged(parts))

@@ -630,7 +630,7 @@ def _check_same_batch(
     if done > batch_id:
         raise WrongCheckpoint(
             f"{table.table_uri} already has batch {done} of application {app_id!r}, but this checkpoint is "
-            f"only at batch {batch_id}: it is not the one the table was written from; {advice}"
+            f"only at batch {batch_id}: it is not the one the table was written from, or another driver goes on with it; {advice}"
         )
     note = _noted(table, path_of(table.table_uri), app_id, batch_id)
     before = None if note is None else _committed(note)

@@ -129,7 +129,8 @@ def _is_there(client: SyncClient, options: TopicOptions, batch_id: int) -> bool:
     if done > batch_id:
         raise AheadOfCheckpoint(
             f"application {options.app_id!r} has written batch {done} into its topics, but this checkpoint is only at batch "
-            f"{batch_id}: it is not the one they were written from; restore the one that belongs to them, or {advice}"
+            f"{batch_id}: it is not the one they were written from, or another driver goes on with it; restore the one that belongs "
+            f"to them, or {advice}"
         )
     if before is not None and done < batch_id - 1:
         raise AheadOfCheckpoint(
