@@ -85,7 +85,7 @@ def test_the_package_travels_to_workers_that_do_not_have_it(
     tmp_path: Path,
 ) -> None:
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    base = shutil.which(python, path=str(Path(sys.executable).resolve().parent))
+    base = shutil.which(python, path=str(Path(sys.base_prefix) / "bin"))
     assert base is not None, "the interpreter that the environment was made from"
     missing = subprocess.run([base, "-c", "import odradek"], check=False, env=environment(), cwd=tmp_path)
     assert missing.returncode != 0, "the workers' own Python has the package, so this would show nothing"
