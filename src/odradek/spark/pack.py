@@ -30,7 +30,7 @@ _INTERPRETER = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _PYTHON = f"""#!/bin/sh
 # The worker's own {_INTERPRETER}, with the packages beside this file first on its path.
 here=$(cd "$(dirname "$0")/.." && pwd)
-for python in "$ODRADEK_PYTHON" {_INTERPRETER} "{Path(sys.executable).resolve().parent}/{_INTERPRETER}"; do
+for python in "$ODRADEK_PYTHON" {_INTERPRETER} "{sys.base_prefix}/bin/{_INTERPRETER}"; do
     if [ -n "$python" ] && command -v "$python" >/dev/null 2>&1; then
         PYTHONPATH="$here/lib${{PYTHONPATH:+:$PYTHONPATH}}" exec "$python" "$@"
     fi
