@@ -73,7 +73,7 @@ class Replicas:
 
     # -------------------------------------------------------------------------------------- value <-> object
 
-    def partition(self, broker: int, value: ReplicaValue) -> Partition:
+    def partition(self, broker: int, value: ReplicaValue, outbox: Outbox | None = None) -> Partition:
         log = TinyLog(value.log, value.epochs)
         partition = Partition(
             TP,
@@ -84,7 +84,7 @@ class Replicas:
             min_insync_replicas=self.min_insync_replicas,
             replica_lag_time_max_ms=LAG_MS,
             live_brokers=self.live,
-            outbox=Outbox(Purgatory()),
+            outbox=outbox if outbox is not None else Outbox(Purgatory()),
         )
         isr = tuple(map(BrokerId, value.isr))
         moving = tuple(map(BrokerId, value.moving))
@@ -190,6 +190,7 @@ class Replicas:
         if message.broker_epoch < value.broker_epoch:
             return value, False  # STALE_BROKER_EPOCH (KIP-380)
         effects: list[Effect] = []
+        outbox = Outbox(Purgatory())
         logs = _Logs(value)
         manager = ReplicaManager(
             broker=BrokerId(broker),
@@ -198,7 +199,7 @@ class Replicas:
             topic_configs=_known_topics(),
             inter_broker_listener="PLAINTEXT",
             metadata=_metadata(),
-            outbox=Outbox(Purgatory()),
+            outbox=outbox,
             effects=effects,
             calls=PendingCalls(),
             broker_epoch=lambda: BrokerEpoch(value.broker_epoch),
@@ -207,9 +208,7 @@ class Replicas:
         if not manager.accept_controller_epoch(message.controller_epoch):
             return value, False
         if value.is_hosted:
-            partition = self.partition(broker, value)
-            partition._outbox = manager._outbox
-            manager.partitions[TP] = partition
+            manager.partitions[TP] = self.partition(broker, value, outbox)
         told = Told(
             TP,
             TOPIC_ID,
@@ -367,12 +366,13 @@ class Replicas:
         self, broker: int, value: ReplicaValue, message: FetchAnswer, *, remembers: bool = False
     ) -> ReplicaValue:
         """`remembers`: what answers before this one said counts as well (`FollowedPartition`)."""
-        partition = self.partition(broker, value)
+        outbox = Outbox(Purgatory())
+        partition = self.partition(broker, value, outbox)
         fetcher = FollowerFetcher(
             broker=BrokerId(broker),
             leader=BrokerId(message.source),
             limits=FetchLimits(),
-            outbox=partition._outbox,
+            outbox=outbox,
             broker_epoch=lambda: BrokerEpoch(value.broker_epoch),
         )
         fetcher.add(partition)
