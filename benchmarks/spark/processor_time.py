@@ -2,7 +2,8 @@
 
 Neighbours on the same cores change how long work takes, and hardly what it costs. Spark's daemon does not wait for
 the Python processes it forks, so that what they took is in nobody's figure once they have ended: they are looked at
-often, and what a process took after the last look (`LOOK_S` at most) is lost.
+often, and what a process took after the last look (`LOOK_S` at most) is lost. What the looks took is nobody's work, and
+is left out.
 """
 
 import os
@@ -27,11 +28,13 @@ class ProcessorTime:
     def __init__(self, root: int) -> None:
         self._root = root
         self._last: dict[tuple[int, int], int] = {}  # ticks of each process, by number and beginning
+        self._looking_s = 0.0  # what the looks themselves took, where this process is one of those looked at
         self._lock = threading.Lock()
         self._is_over = threading.Event()
 
     def taken_s(self) -> float:
         with self._lock:
+            looks_from = time.thread_time()
             seen = {
                 int(name): found for name in os.listdir("/proc") if name.isdigit() and (found := _seen(name))
             }
@@ -39,7 +42,9 @@ class ProcessorTime:
                 # Whose parent has ended is below somebody else by now.
                 if (pid, began) in self._last or _is_below(pid, self._root, seen):
                     self._last[pid, began] = ticks
-            return sum(self._last.values()) / TICKS
+            if self._root == os.getpid():
+                self._looking_s += time.thread_time() - looks_from
+            return sum(self._last.values()) / TICKS - self._looking_s
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._look, daemon=True).start()

@@ -62,6 +62,15 @@ def test_the_stopwatch_counts_nothing_but_the_work() -> None:
     assert stopwatch.broker_cpu_s == 0
 
 
+def test_what_a_look_takes_is_counted_for_nobody() -> None:
+    everything = ProcessorTime(os.getpid())
+    began, before = time.process_time(), everything.taken_s()
+    while time.process_time() < began + 0.5:
+        taken = everything.taken_s() - before
+
+    assert -0.2 < taken < 0.25
+
+
 def _busy(seconds: float) -> None:
     end = time.process_time() + seconds
     while time.process_time() < end:
