@@ -2,6 +2,7 @@
 
 from collections import Counter
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -136,8 +137,19 @@ def test_rows_of_a_partition_keep_their_order() -> None:
         assert {partition_of(bytes(record.key), 3) for record in records} == {where.partition}
 
 
-@given(keys=st.lists(st.binary(max_size=70), max_size=50), skipped=st.integers(0, 3))
-def test_a_column_of_keys_is_hashed_as_each_of_them(keys: list[bytes], skipped: int) -> None:
+KEY = st.binary(max_size=12) | st.binary(max_size=70) | st.binary(min_size=1000, max_size=1010)
+
+
+@pytest.mark.parametrize("padded_bytes", [0, 1 << 20])
+@given(keys=st.lists(KEY, max_size=50), skipped=st.integers(0, 3))
+def test_a_column_of_keys_is_hashed_as_each_of_them(
+    padded_bytes: int, keys: list[bytes], skipped: int
+) -> None:
+    with patch("odradek.spark.murmur2._PADDED_BYTES", padded_bytes):
+        _compare_hashes(keys, skipped)
+
+
+def _compare_hashes(keys: list[bytes], skipped: int) -> None:
     column = pa.array(keys, pa.binary()).slice(min(skipped, len(keys)))
 
     assert murmur2_of(column).tolist() == [murmur2(key) for key in keys[skipped:]]

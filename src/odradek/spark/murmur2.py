@@ -1,4 +1,4 @@
-"""The Java client's murmur2 for a whole column of keys, four bytes of all of them at a time.
+"""The Java client's murmur2 for a whole column of keys, which are padded to a matrix: four bytes of all of them at a time.
 
 `odradek.client.partitioning` is the definition; a test holds the two equal.
 """
@@ -7,57 +7,53 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from odradek.client.partitioning import MULTIPLIER, SEED
 
 Hashes = np.ndarray[Any, np.dtype[np.uint32]]
 _M = np.uint32(MULTIPLIER)
-_KEPT = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)  # of the last, broken word
+_PADDED_BYTES = 1 << 20
 
 
 def murmur2_of(keys: pa.Array) -> Hashes:
     """Of each key (binary, none null), as `murmur2` gives it."""
     count = len(keys)
     _, borders_buffer, data_buffer = keys.buffers()
-    borders = np.frombuffer(borders_buffer, np.int32)[keys.offset : keys.offset + count + 1].astype(np.int64)
+    borders = np.frombuffer(borders_buffer, np.int32)[keys.offset : keys.offset + count + 1]
     length = np.diff(borders)
-    hashes: Hashes = np.uint32(SEED) ^ length.astype(np.uint32)
-    if count == 0 or borders[-1] == borders[0]:
+    longest, size = int(length.max(initial=0)), int(length.sum(dtype=np.int64))
+    if longest * count > _PADDED_BYTES and longest * count > 4 * (size + count):
+        # Padding would be most of it: the long ones apart.
+        hashes = np.empty(count, np.uint32)
+        is_short = length <= size // count
+        for rows in (np.flatnonzero(is_short), np.flatnonzero(~is_short)):
+            hashes[rows] = murmur2_of(keys.take(pa.array(rows)))
+        return hashes
+    hashes = np.uint32(SEED) ^ length.astype(np.uint32)
+    if not longest:
         return _finished(hashes)
-    first, last = int(borders[0]), int(borders[-1])
-    data = np.zeros(last - first + 4, np.uint8)
-    data[: last - first] = np.frombuffer(data_buffer, np.uint8)[first:last]
-    begin = borders[:-1] - first
-    # The longest first: those that have ended are cut off behind.
-    order = np.argsort(-length, kind="stable")
-    words = (length >> 2)[order]
-    at, mixed = begin[order], hashes[order]
-    for _ in range(int(words[0])):
-        still = int(np.searchsorted(-words, 0))  # words left: those with none stand behind
-        k = _word(data, at[:still]) * _M
+    # Arrow pads what it takes for text; then the keys are a matrix of words.
+    texts = pa.Array.from_buffers(pa.string(), count, [None, borders_buffer, data_buffer], offset=keys.offset)
+    width = longest // 4 + 1
+    padded = pc.ascii_rpad(texts, width=4 * width, padding="\0")
+    words = np.frombuffer(padded.buffers()[2], np.uint32, count * width).reshape(count, width)
+    full = length >> 2
+    least = int(full.min())
+    for index in range(width - 1):
+        k = words[:, index] * _M
         k = (k ^ (k >> np.uint32(24))) * _M
-        mixed[:still] = (mixed[:still] * _M) ^ k
-        at[:still] += 4
-        words[:still] -= 1
-    rest = (length & 3)[order]
-    is_broken = np.flatnonzero(rest)
-    tail = _word(data, at[is_broken]) & _KEPT[rest[is_broken]]
-    mixed[is_broken] = (mixed[is_broken] ^ tail) * _M
-    hashes[order] = mixed
-    return _finished(hashes)
+        mixed = (hashes * _M) ^ k
+        hashes = mixed if index < least else np.where(full > index, mixed, hashes)
+    is_broken = (length & 3) != 0
+    # The last word of each: what is behind its key is zeros.
+    tail = words[np.arange(count), full]
+    return _finished(np.where(is_broken, (hashes ^ tail) * _M, hashes))
 
 
 def partitions_of(keys: pa.Array, partitions: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The partition that a Java producer sends each key to."""
     return (murmur2_of(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
-
-
-def _word(data: np.ndarray[Any, np.dtype[np.uint8]], at: np.ndarray[Any, np.dtype[np.int64]]) -> Hashes:
-    """Four bytes at each place, little-endian."""
-    word: Hashes = data[at].astype(np.uint32)
-    for byte in (1, 2, 3):
-        word |= data[at + byte].astype(np.uint32) << np.uint32(8 * byte)
-    return word
 
 
 def _finished(hashes: Hashes) -> Hashes:
