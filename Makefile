@@ -38,11 +38,11 @@ demo: $(VENV)/.demo
 up-zookeeper: $(VENV)/.zookeeper
 	$(BIN)/odradek up --zookeeper 3 $(UP)
 
-# Tests of processes wait for more of their time than they work: four workers on two processors.
+# Tests of processes wait for more of their time than they work: five workers on two processors.
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not process and not spark" $(TEST)
 	$(BIN)/python -m tests.spark.class_archive
-	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "process or spark" $(TEST)
+	$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder -m "process or spark" $(TEST)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

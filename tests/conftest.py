@@ -36,7 +36,6 @@ LONGEST_FILES = (
     "sim/test_explore_transactions.py",
     "spark/test_task_memory.py",
     "mutants/museum/test_museum_counting.py",
-    "test_architecture.py",
     # Those of processes and Spark.
     "spark/test_random_kills.py",
     "spark/test_later_driver_kills.py",

@@ -42,7 +42,7 @@ class ForkedBroker:
     def __init__(self, broker: BrokerProcess, output: int, pipe: int) -> None:
         self.returncode: int | None = None
         self._lock = threading.Lock()  # tests kill brokers from threads of their own
-        self._end, theirs = socket.socketpair()
+        self._told_by, theirs = socket.socketpair()
         asked = [
             f"broker-{broker.broker_id}",
             str(broker.config_file),
@@ -62,16 +62,16 @@ class ForkedBroker:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        with self._lock:
-            if self.returncode is None:
-                with selectors.DefaultSelector() as selector:
-                    selector.register(self._end, selectors.EVENT_READ)
-                    if not selector.select(timeout):
-                        raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
-                code = self._told()
-                self.returncode = -signal.SIGKILL if code is None else code
-                self._end.close()
-            return self.returncode
+        if self.returncode is None:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._told_by, selectors.EVENT_READ)
+                if not selector.select(timeout):
+                    raise subprocess.TimeoutExpired([f"process {self.pid}"], timeout or 0.0)
+            with self._lock:
+                if self.returncode is None:
+                    code = self._told()
+                    self.returncode = -signal.SIGKILL if code is None else code
+        return self.returncode
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -81,7 +81,7 @@ class ForkedBroker:
         self.send_signal(signal.SIGKILL)
 
     def _told(self) -> int | None:
-        data = self._end.recv(_NUMBER.size)
+        data = self._told_by.recv(_NUMBER.size)
         return int(_NUMBER.unpack(data)[0]) if data else None
 
 

@@ -13,6 +13,7 @@ What is found is a `Site`, as a mutation drawn by a seed is: both are put in the
 """
 
 import ast
+import gc
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -89,7 +90,9 @@ def found_in(source: str, edit: Edit) -> Site:
 
 @cache
 def _tree(source: str) -> ast.Module:
-    return ast.parse(source)
+    tree = ast.parse(source)
+    gc.freeze()  # it stays: each collection, of which a simulated run ends with one, would pass over all its nodes
+    return tree
 
 
 def _named(body: Sequence[ast.AST], names: Sequence[str]) -> Iterator[Any]:
