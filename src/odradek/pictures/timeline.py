@@ -25,7 +25,7 @@ LEGEND = (
     (IN_SYNC, "in the ISR"),
     (BEHIND, "behind"),
     (AWAY, "not alive"),
-    (NOBODY_LEADS, "nobody leads"),
+    (NOBODY_LEADS, "no leader"),
     (MOVES, "reassignment"),
 )
 THINNEST = 1.5
