@@ -60,3 +60,30 @@ def test_what_is_wanting_is_found_in_slices_too(name: str, data: st.DataObject) 
         counts = [count(value, tuple(path)) for value in values[first:]]
         assert wanting(column, tuple(path)).tolist() == [n > 0 for n in counts]
         assert dict(nulls_within(column, (name,)))[".".join([name, *path])] == sum(counts)
+
+
+def test_fields_are_found_by_their_names_whatever_these_look_like() -> None:
+    """Arrow reads a name that begins with a dot as a path."""
+    kind = pa.struct([pa.field(name, pa.int32()) for name in ("x", ".x", "[0]", "a.b", "")])
+    column = pa.array([{"x": 1, ".x": None, "[0]": 2, "a.b": None, "": 3}, None], kind)
+
+    assert dict(nulls_within(column, ("c",))) == {"c.x": 0, "c..x": 1, "c.[0]": 0, "c.a.b": 1, "c.": 0}
+    assert wanting(column, (".x",)).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        (("all", "element"), [[1, None], [None], [3]]),
+        (("by", "value"), [[("a", 1), ("b", None)], [("a", None)], [("a", 3)]]),
+    ],
+)
+def test_what_lies_below_a_null_is_nobodys(path: tuple[str, ...], content: list[Any]) -> None:
+    """A struct that is null may have content that is hidden, and so may a list within it."""
+    kind = pa.list_(pa.int32()) if path[0] == "all" else pa.map_(pa.string(), pa.int32())
+    hidden = pa.StructArray.from_arrays(
+        [pa.array(content, kind)], fields=[pa.field(path[0], kind)], mask=pa.array([False, True, False])
+    )
+
+    assert wanting(hidden, path).tolist() == [True, False, False]
+    assert dict(nulls_within(hidden, ()))[".".join(path)] == 1

@@ -55,34 +55,42 @@ def wanting(column: pa.Array, path: Path) -> Any:
     is_null = column.is_null().to_numpy(zero_copy_only=False)
     if not path:
         return is_null
-    inner, rows = _inner(column, path[0])
-    found = wanting(inner, path[1:])
-    if rows is None:
+    found = wanting(_inner(column, path[0]), path[1:])
+    if pa.types.is_struct(column.type):
         return found & ~is_null
     bad = np.zeros(len(column), bool)
-    bad[rows[found]] = True
+    bad[_rows_of(column)[found]] = True
     return bad
 
 
 def nulls_within(column: pa.Array, path: Path) -> Iterator[tuple[str, int]]:
     """(path with dots, how many are null) of whatever is within a column, at whatever depth."""
+    of_none = column.null_count if pa.types.is_struct(column.type) else 0
     for name, _ in _fields(column.type):
-        inner, rows = _inner(column, name)
+        inner = _inner(column, name)
         own = (*path, name)
-        yield ".".join(own), inner.null_count - (column.null_count if rows is None else 0)
+        yield ".".join(own), inner.null_count - of_none
         yield from nulls_within(inner, own)
 
 
-def _inner(column: pa.Array, name: str) -> tuple[pa.Array, Any]:
-    """What is within: of a struct a value for each row, null where there is no struct; else values and the row of each."""
-    if pa.types.is_struct(column.type):
-        return pc.struct_field(column, name), None
-    if pa.types.is_map(column.type):
-        fields = pa.struct([column.type.key_field, column.type.item_field])
-        pairs = column.cast(pa.list_(fields))
-        return pc.struct_field(pairs.flatten(), 1), _rows_of(pairs)
-    return column.flatten(), _rows_of(column)
+def _inner(column: pa.Array, name: str) -> pa.Array:
+    """What is within: of a struct a value for each row, null where there is no struct; else the values of all rows."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        # By its place: of a name that begins with a dot Arrow takes the rest.
+        return pc.struct_field(column, kind.get_field_index(name))
+    values = _as_list(column).flatten()
+    return pc.struct_field(values, 1) if pa.types.is_map(kind) else values
 
 
-def _rows_of(lists: pa.Array) -> Any:
-    return pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+def _rows_of(column: pa.Array) -> Any:
+    """The row of each value that `flatten` gives: none of a list that is null, whatever lies below it."""
+    lengths = pc.fill_null(pc.list_value_length(_as_list(column)), 0).to_numpy(zero_copy_only=False)
+    return np.repeat(np.arange(len(column)), lengths)
+
+
+def _as_list(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if not pa.types.is_map(kind):
+        return column
+    return column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
