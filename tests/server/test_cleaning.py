@@ -179,6 +179,7 @@ def test_a_disk_that_fails_where_the_next_log_is_looked_for_is_said_and_the_clea
     compacted = Compacted(tmp_path)
     for number in range(30):
         compacted.write(str(number % 3))
+    environment = Environment()
     settings = BrokerSettings({"log.dirs": str(tmp_path)})
     said: list[str] = []
 
@@ -187,7 +188,7 @@ def test_a_disk_that_fails_where_the_next_log_is_looked_for_is_said_and_the_clea
 
     cleaning = LogCleaning(
         compacted.manager,
-        Environment(),  # type: ignore[arg-type]
+        environment,  # type: ignore[arg-type]
         lambda: settings,
         high_watermark_of=lambda log: log.log_end_offset,
         passed_by_all=by_all,
@@ -203,3 +204,4 @@ def test_a_disk_that_fails_where_the_next_log_is_looked_for_is_said_and_the_clea
 
     assert said == ["read of a segment: Input/output error"]
     assert asyncio.run(cleaning.round()), "the disk is well again"
+    assert environment.gave_way >= 4 * 30, "in the midst of batches, too"

@@ -42,7 +42,10 @@ class LogCleaning:
         self._log = log
         self._is_stopping = False
         self.cleaner = Cleaner(
-            lambda: list(logs.logs.values()), logs.cleaned_to, environment.random_bytes(16)
+            lambda: list(logs.logs.values()),
+            logs.cleaned_to,
+            environment.random_bytes(16),
+            environment.give_way,
         )
 
     @property
@@ -145,8 +148,8 @@ class LogCleaning:
 def _slice(steps: Iterator[int], environment: Environment) -> int | None:
     """How many bytes were read, `cleaner_slice_bytes` and the rest of a batch; None: that was all.
 
-    Between two batches others get the processor: a client whose broker's loop shares one with this thread would
-    wait for as long as the kernel lets a busy thread run (4 ms at 250 Hz)."""
+    Between two batches, as in the midst of one, others get the processor: a client whose broker's loop shares one with this
+    thread would wait for as long as the kernel lets a busy thread run (4 ms at 250 Hz)."""
     read, most_bytes = 0, environment.cleaner_slice_bytes
     for count in steps:
         environment.give_way()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from odradek.log.compaction.cleaning import Cleaning
 from odradek.log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from odradek.log.compaction.planning import DirtyPart, Limits, SegmentFacts, dirty_part, grouped
+from odradek.log.compaction.records import Pause, no_pause
 from odradek.log.compaction.rewriting import LastEntry
 from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY
 from odradek.log.partition_log import PartitionLog
@@ -34,10 +35,12 @@ class Cleaner:
         logs: Callable[[], Iterable[PartitionLog]],
         cleaned_to: Callable[[PartitionLog], int | None],
         secret: bytes = b"",
+        pause: Pause = no_pause,
     ) -> None:
         self._logs = logs
         self._cleaned_to = cleaned_to
         self._secret = secret
+        self._pause = pause
         # Until the next start: tried again and again they would only cost (as with Apache Kafka).
         self.uncleanable: dict[PartitionLog, str] = {}
 
@@ -106,6 +109,7 @@ class Cleaner:
             },
             droppable_below=droppable_below,
             overdue_before_ms=overdue_before_ms,
+            pause=self._pause,
         )
 
 

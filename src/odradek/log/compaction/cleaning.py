@@ -12,6 +12,7 @@ from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.compaction.map_building import note_keys
 from odradek.log.compaction.offset_map import OffsetMap
 from odradek.log.compaction.planning import DirtyPart, SegmentFacts
+from odradek.log.compaction.records import Pause
 from odradek.log.compaction.rewriting import NO_END, LastEntry, Rewriting
 from odradek.log.compaction.transactions import MetTransactions
 from odradek.log.errors import CorruptLog
@@ -44,6 +45,7 @@ class Cleaning:
         last_entries: Mapping[int, LastEntry],
         droppable_below: int,
         overdue_before_ms: int,
+        pause: Pause,
     ) -> None:
         """`segments` are those that `groups` tell of, from the log's first one to `part.end`."""
         self.log = log
@@ -57,6 +59,7 @@ class Cleaning:
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
         self._last_entries = last_entries
+        self._pause = pause
         self._droppable_below = droppable_below
         self._overdue_before_ms = overdue_before_ms
         self._rewriting: Rewriting | None = None
@@ -76,7 +79,7 @@ class Cleaning:
                 if header.next_offset <= part.first_dirty:
                     continue
                 try:
-                    fits = note_keys(self._offsets, seen, header, batch)
+                    fits = note_keys(self._offsets, seen, header, batch, self._pause)
                 except ProtocolError as error:
                     raise self._uncleanable(header, error.message) from None
                 if not fits:
@@ -115,6 +118,7 @@ class Cleaning:
             last_entries=self._last_entries,
             droppable_below=self._droppable_below,
             overdue_before_ms=self._overdue_before_ms,
+            pause=self._pause,
         )
         if self._groups:
             start, end = self._groups[0][0].base_offset, self._groups[-1][-1].end_offset

@@ -1,12 +1,18 @@
 """The first pass: of every key in the dirty part of a log, the offset of its last record."""
 
 from odradek.log.compaction.offset_map import OffsetMap
-from odradek.log.compaction.records import opened, places
+from odradek.log.compaction.records import PIECE, Pause, no_pause, opened, places
 from odradek.log.compaction.transactions import MetTransactions
 from odradek.records.batch import BatchHeader, Buffer
 
 
-def note_keys(offsets: OffsetMap, transactions: MetTransactions, header: BatchHeader, batch: Buffer) -> bool:
+def note_keys(
+    offsets: OffsetMap,
+    transactions: MetTransactions,
+    header: BatchHeader,
+    batch: Buffer,
+    pause: Pause = no_pause,
+) -> bool:
     """Puts the keys of a whole batch. False: the map might not hold them, nothing was put, and the dirty part ends before it.
 
     Markers, records of aborted transactions and records without a key take no place of anything. CorruptBatch,
@@ -21,7 +27,9 @@ def note_keys(offsets: OffsetMap, transactions: MetTransactions, header: BatchHe
         return False
     base_offset = header.base_offset
     put = offsets.put
-    for place in places(opened(header, batch), header.record_count):
+    for number, place in enumerate(places(opened(header, batch), header.record_count, pause)):
+        if not number % PIECE:
+            pause()
         key = place.key
         if key is not None:
             put(key, base_offset + place.offset_delta)

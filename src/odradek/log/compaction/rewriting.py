@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from odradek.log.compaction.offset_map import OffsetMap
-from odradek.log.compaction.records import Place, opened, places
+from odradek.log.compaction.records import PIECE, Pause, Place, no_pause, opened, places
 from odradek.log.compaction.transactions import MetTransactions
 from odradek.records.batch import (
     CODEC_MASK,
@@ -58,6 +58,7 @@ class Rewriting:
         "_map",
         "_now_ms",
         "_overdue_before_ms",
+        "_pause",
         "segment_end",
         "transactions",
     )
@@ -72,6 +73,7 @@ class Rewriting:
         last_entries: Mapping[int, LastEntry],
         droppable_below: int,
         overdue_before_ms: int,
+        pause: Pause = no_pause,
     ) -> None:
         """`end_offset` is the map's end: what is below was looked at. Tombstones and markers at or above `droppable_below` stay
         though their horizon has passed: not every replica has passed them yet, and one that leads without them would show a
@@ -84,6 +86,7 @@ class Rewriting:
         self._last_entries = last_entries
         self._droppable_below = droppable_below
         self._overdue_before_ms = overdue_before_ms
+        self._pause = pause
         self.transactions = MetTransactions()
 
     def rewritten(self, header: BatchHeader, batch: Buffer) -> Buffer:
@@ -103,14 +106,16 @@ class Rewriting:
 
     def _rewritten_records(self, header: BatchHeader, batch: Buffer) -> Buffer:
         data = opened(header, batch)
-        all_places = places(data, header.record_count)
+        all_places = places(data, header.record_count, self._pause)
         base_offset = header.base_offset
         end_offset = self._end_offset
         drops_tombstones = self._has_passed_horizon(header)
         last_offset_of = self._map.get
         kept = []
         has_tombstone = False
-        for place in all_places:
+        for number, place in enumerate(all_places):
+            if not number % PIECE:
+                self._pause()
             _, _, _, _, offset_delta, key, has_value = place
             offset = base_offset + offset_delta
             if offset < end_offset and (
