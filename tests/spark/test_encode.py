@@ -1,9 +1,11 @@
 """Rows into record batches and back; partitions as the Java client chooses them."""
 
 from collections import Counter
+from itertools import groupby
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from odradek.model.ids import TopicPartition
 from odradek.records.batch import check_crc, read_header
 from odradek.records.compression import CODEC_NAMES
 from odradek.records.reader import decode_batch
+from odradek.spark import encode
 from odradek.spark.encode import BadRow, Encoded, Places, encoded, records_of, slices_of
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_records
 from odradek.spark.murmur2 import murmur2_of, partitions_of
@@ -154,6 +157,21 @@ def _compare_hashes(keys: list[bytes], skipped: int) -> None:
 
     assert murmur2_of(column).tolist() == [murmur2(key) for key in keys[skipped:]]
     assert partitions_of(column, 7).tolist() == [partition_of(key, 7) for key in keys[skipped:]]
+
+
+@given(runs=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(1, 3)), max_size=12))
+def test_rows_are_gathered_only_where_those_of_a_partition_do_not_stand_together(
+    runs: list[tuple[int, int, int]],
+) -> None:
+    places = [(topic, partition) for topic, partition, count in runs for _ in range(count)]
+    of_topic, partition = np.array(places, np.int64).reshape(-1, 2).T
+    groups = [place for place, _ in groupby(places)]
+
+    order = encode._order(of_topic, partition)
+
+    assert (order is None) == (len(set(groups)) == len(groups))
+    if order is not None:
+        assert order.tolist() == sorted(range(len(places)), key=lambda row: (places[row], row))
 
 
 def test_rows_without_a_key_are_dealt_out_to_all_partitions() -> None:

@@ -127,10 +127,10 @@ def records_of(rows: pa.Table, topic: str | None) -> pa.Table:
 
 
 def _order(of_topic: Ints, partition: Ints) -> Ints | None:
-    """The rows by topic and partition, those of a partition as they come; None where they stand so already."""
-    most = int(partition.max(initial=0)) + 1
-    place = of_topic * most + partition
-    if not (place[1:] < place[:-1]).any():
+    """The rows by topic and partition, those of a partition as they come; None where those of each stand together already."""
+    place = of_topic * (int(partition.max(initial=0)) + 1) + partition
+    runs = place[_changes(place)]
+    if len(runs) <= int(place.max(initial=0)) + 1 and len(np.unique(runs)) == len(runs):
         return None
     # Narrow numbers are sorted by their digits.
     narrow = np.uint16 if int(place.max()) <= np.iinfo(np.uint16).max else np.int64
