@@ -339,9 +339,15 @@ class Machine:
         while not have_met():
             assert time.monotonic() < deadline, "two drivers write on beside each other"
             self.feed()
-            self.catch_up()
+            ends = self._ends()
+            self._until(
+                lambda ends=ends: have_met() or self._is_at(ends),  # type: ignore[misc]
+                "two drivers meet, or take what is there",
+            )
+        # In the midst of what both are at.
+        done = self._batches()
         self.feed()
-        self.catch_up()
+        self._until(lambda: self._batches() > done, "a batch of one of two drivers")
         victim, left = self._chance.sample(drivers, 2)
         victim.end()
         self._drivers.remove(left)
