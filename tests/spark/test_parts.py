@@ -1,8 +1,11 @@
 """What tasks say they have read, put together."""
 
+import pyarrow as pa
 import pytest
 
+from odradek.model.ids import TopicPartition
 from odradek.spark.fingerprint import Fingerprint
+from odradek.spark.parquet import parts_of
 from odradek.spark.parts import Overlap, Part, from_json, merged, to_json
 
 ID = bytes(range(16))
@@ -47,3 +50,24 @@ def test_parts_survive_being_written_down() -> None:
     parts = (part(0, 20, count=19, epochs=((2, 0), (3, 8))), part(5, 6, partition=1))
 
     assert from_json(to_json(parts)) == parts
+
+
+@pytest.mark.parametrize("epochs", [[4, 4, 4], [2, 2, 4], [4, 2, 4]])
+def test_rows_tell_the_same_whether_their_partition_is_known_or_looked_up(epochs: list[int]) -> None:
+    rows = {
+        "key": pa.array([None, b"k", b""], pa.binary()),
+        "value": pa.array([b"a", None, b"c"], pa.binary()),
+        "topic": ["orders"] * 3,
+        "partition": pa.array([1] * 3, pa.int32()),
+        "offset": [7, 9, 10],
+        "leaderEpoch": pa.array(epochs, pa.int32()),
+    }
+    batch = pa.RecordBatch.from_pydict(rows)
+
+    (found,) = parts_of(batch, ID, TopicPartition("orders", 1))
+
+    assert [found] == parts_of(batch, ID)
+    assert (found.start, found.end, found.fingerprint.count) == (7, 11, 3)
+    first = {epoch: offset for epoch, offset in zip(reversed(epochs), (10, 9, 7), strict=True)}
+    assert found.epochs == tuple(sorted(first.items()))
+    assert parts_of(batch.slice(0, 0), ID, TopicPartition("orders", 1)) == []

@@ -180,10 +180,17 @@ def _has_bounds(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
 
 
-def parts_of(batch: pa.RecordBatch, topic_id: bytes = NO_TOPIC_ID) -> list[Part]:
-    """What the rows of a batch say of each partition in them; nothing if columns for that are missing."""
+def parts_of(
+    batch: pa.RecordBatch, topic_id: bytes = NO_TOPIC_ID, partition: TopicPartition | None = None
+) -> list[Part]:
+    """What the rows of a batch say of each partition in them; nothing if columns for that are missing.
+
+    `partition` is that of all rows, where it is known: then nobody looks which they are of.
+    """
     if not {"key", "value", "topic", "partition", "offset"} <= set(batch.schema.names):
         return []
+    if partition is not None:
+        return [_part(batch, *partition, topic_id)] if batch.num_rows else []
     return [_part(rows, *partition, topic_id) for partition, rows in of_each_partition(batch)]
 
 
@@ -208,10 +215,12 @@ def _part(batch: pa.RecordBatch, topic: str, partition: int, topic_id: bytes) ->
     offsets = batch.column("offset").to_numpy(zero_copy_only=False)
     epochs: tuple[tuple[int, int], ...] = ()
     if "leaderEpoch" in batch.schema.names:
-        kinds, first = np.unique(
-            batch.column("leaderEpoch").to_numpy(zero_copy_only=False), return_index=True
-        )
-        epochs = tuple((int(kind), int(offsets[at])) for kind, at in zip(kinds, first, strict=True))
+        of_rows = batch.column("leaderEpoch").to_numpy(zero_copy_only=False)
+        if of_rows.min() == of_rows.max():  # nearly always; `unique` sorts
+            epochs = ((int(of_rows[0]), int(offsets[0])),)
+        else:
+            kinds, first = np.unique(of_rows, return_index=True)
+            epochs = tuple((int(kind), int(offsets[at])) for kind, at in zip(kinds, first, strict=True))
     return Part(
         topic=topic,
         partition=partition,

@@ -167,10 +167,8 @@ def write_ranges(
                 if "timestamp" in batch.schema.names:
                     newest = max(newest, newest_ms(batch))
                 # The border of a part is where reading stood, not the last record: a gap is read, too.
-                yield (
-                    batch,
-                    [p._replace(start=place, end=next_offset) for p in parts_of(batch, wanted.topic_id)],
-                )
+                found = parts_of(batch, wanted.topic_id, wanted.topic_partition)
+                yield batch, [part._replace(start=place, end=next_offset) for part in found]
                 place = next_offset
             rest = Part(wanted.topic, wanted.partition, place, wanted.end, topic_id=wanted.topic_id)
             if place < wanted.end:
