@@ -20,7 +20,7 @@ from odradek.spark.kill_switch import TOPIC_STEPS
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.topic_commit import AheadOfCheckpoint, commit
 from odradek.spark.topic_options import TopicOptions
-from odradek.spark.topic_writing import NotShared, Staged, discard, stage, staged_directory
+from odradek.spark.topic_writing import DamagedFile, NotShared, Staged, discard, stage, staged_directory
 from odradek.testing.process_cluster import ProcessCluster
 from tests.support import eventually
 
@@ -284,6 +284,29 @@ def test_a_file_that_was_damaged_on_its_way_is_refused(sink: Sink, client: SyncC
     with pytest.raises(OdradekError, match="CORRUPT_MESSAGE"):
         commit(sink.options, staged, 0)
     assert read(client, sink) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda data: data[:-1], r"has \d+ bytes, and its task wrote \d+"),
+        (lambda data: b"", "has 0 bytes, and its task wrote"),
+        (lambda data: b"\0\0\0\7" + data[4:], "byte 0: a batch for place 7 of 3"),
+        (lambda data: b"\0\0\0\2" + data[4:], r"has 0 records for .*, and its task wrote \d+"),
+    ],
+    ids=["cut", "empty", "place that is not", "place of another"],
+)
+def test_a_file_that_is_not_as_its_task_left_it_is_not_sent(
+    damage: Callable[[bytes], bytes], sentence: str, sink: Sink, client: SyncClient
+) -> None:
+    """Which partition a batch is for stands beside it, where no checksum holds."""
+    staged = sink.stage(0, 0, 1)
+    path = staged_directory(sink.options) / staged[0].name
+    path.write_bytes(damage(path.read_bytes()))
+
+    with pytest.raises(DamagedFile, match=sentence):
+        commit(sink.options, staged, 0)
+    assert read(client, sink, committed=False) == []
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])

@@ -39,6 +39,10 @@ class NotShared(OdradekError):
     """The driver does not see what a task wrote."""
 
 
+class DamagedFile(OdradekError):
+    """A file is not as its task left it."""
+
+
 class StagedPlace(NamedTuple):
     """What a task has for a partition: how many records, and their fingerprint."""
 
@@ -113,15 +117,28 @@ def staged_batches(
             f"{path} is not there, which a task has just written: the option directory has to name one that executors and "
             f"driver share"
         ) from None
+    size = os.fstat(file.fileno()).st_size
+    if size != staged.size_bytes:
+        raise DamagedFile(f"{path} has {size} bytes, and its task wrote {staged.size_bytes}")
+    records = [0] * len(staged.places)
     position = 0
-    while position < staged.size_bytes:
+    while position < size:
         head = os.pread(file.fileno(), _PLACE.size + BATCH_OVERHEAD, position)
-        (number,) = _PLACE.unpack_from(head)
-        header = head[_PLACE.size :]
-        size = read_header(header).size_bytes - BATCH_OVERHEAD
+        number, header = int.from_bytes(head[: _PLACE.size]), head[_PLACE.size :]
+        batch = read_header(header)
+        if number >= len(staged.places):
+            raise DamagedFile(f"{path}, byte {position}: a batch for place {number} of {len(staged.places)}")
+        records[number] += batch.record_count
         position += len(head)
-        yield staged.places[number].partition, BatchInFile(header, FileSlice(file, position, size))
-        position += size
+        in_file = FileSlice(file, position, batch.size_bytes - BATCH_OVERHEAD)
+        yield staged.places[number].partition, BatchInFile(header, in_file)
+        position += in_file.size_bytes
+    # Where a batch goes no checksum holds.
+    for place, count in zip(staged.places, records, strict=True):
+        if count != place.proof.count:
+            raise DamagedFile(
+                f"{path} has {count} records for {place.partition}, and its task wrote {place.proof.count}"
+            )
 
 
 def forget(options: TopicOptions, batch_id: int) -> None:
