@@ -1,6 +1,7 @@
 """Processes forked from one that has imported what they need: each is what a new Python would be."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -157,6 +158,25 @@ def test_a_process_ends_with_its_threads_and_all_it_has_said(
     assert found.stdout.splitlines() == said
     assert found.returncode == code
     assert found.stderr.endswith(error) and bool(found.stderr) == bool(error)
+
+
+def test_a_process_may_have_as_many_files_open_as_one_of_the_jvm(tmp_path: Path, module: Path) -> None:
+    """The JVM raises its own limit to what is allowed, and what it starts inherits that; a shell mostly has 1,024."""
+    (module / "limit.py").write_text("import resource\nprint(*resource.getrlimit(resource.RLIMIT_NOFILE))")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    low = 512
+    resource.setrlimit(resource.RLIMIT_NOFILE, (low, hard))
+    try:
+        running = fork_server.start(tmp_path / "server", HOME)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    running.address = tmp_path / "server"  # type: ignore[attr-defined]
+    try:
+        found = run(running, module, "-m", "limit")
+    finally:
+        session._ended(running)
+
+    assert found.stdout.split() == [str(hard), str(hard)] and hard != low
 
 
 def test_the_server_ends_with_its_driver(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import importlib
 import os
 import pkgutil
+import stat
 import subprocess
 import sys
 import tomllib
@@ -263,6 +264,20 @@ def test_a_worker_collects_no_garbage_of_libraries_and_talks_over_no_network(spa
 
         assert row.pandas and row.unix.lower() == "true"
         assert row.objects < 5_000  # with what pandas is made of, 29,000
+
+    sockets = Path(spark.conf.get("spark.python.unix.domain.socket.dir") or "")
+    assert stat.S_IMODE(sockets.stat().st_mode) == 0o700, "who can connect is asked for no secret"
+    assert [path for path in sockets.iterdir() if path.suffix == ".sock"]
+
+
+def test_rows_pass_by_sockets_only_where_their_paths_are_short_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for length, is_used in ((60, True), (61, False)):
+        directory = Path("/" + "x" * (length - 1))
+        monkeypatch.setattr(session, "_private", lambda directory=directory: directory)
+
+        assert bool(session._sockets()) == is_used
 
 
 WITHOUT_NUMPY = """

@@ -262,8 +262,18 @@ def _ended(code: int) -> NoReturn:
     os._exit(code & 0xFF)
 
 
+def _take_descriptors() -> None:
+    """As many as are allowed, as a JVM does for itself and what it starts: a commit opens a file of each task at once."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def main() -> None:
     number, own = sys.argv[1:]
+    _take_descriptors()
     with socket.socket(fileno=int(number)) as listening:
         for module in _PRELOADED:
             with contextlib.suppress(ImportError):  # whoever needs it says so

@@ -59,6 +59,8 @@ export PYTHONPATH="${{kept#:}}"
 unset IFS kept entry
 exec "{python}" -I -S "{client}" "{server}" "{python}" "$@"
 """
+# Bytes of a directory in which Spark can make sockets: their names have 42, and a path 103 at most on macOS, 107 on Linux.
+_LONGEST_OF_SOCKETS = 60
 
 
 class NoJava(OdradekError):
@@ -162,12 +164,10 @@ def local_session(
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", tempfile.gettempdir())
         .config("spark.ui.showConsoleProgress", "false")
-        # Rows pass between the JVM and its Python processes: a fifth of the processor time goes where each end paces what it
-        # sends over the loopback device (BBR), and nobody else on the machine can connect.
-        .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.log.level", "ERROR")
     )
-    for key, value in (_of_master(master, cores) | (settings or {})).items():
+    sockets = _sockets() if is_local(master) else {}
+    for key, value in (_of_master(master, cores) | sockets | (settings or {})).items():
         builder = builder.config(key, value)
     with _said_into(log), chdir(starts_in) if starts_in is not None else nullcontext():
         session = builder.getOrCreate()
@@ -222,14 +222,36 @@ def jvm_pid(session: "SparkSession") -> int | None:
 
 
 @cache
+def _private() -> Path:
+    """A directory of this process, which nobody else may enter."""
+    found = Path(tempfile.mkdtemp(prefix="odradek-fork-"))
+    atexit.register(shutil.rmtree, found, ignore_errors=True)
+    return found
+
+
+def _sockets() -> dict[str, str]:
+    """Settings by which rows pass between the JVM and its Python processes by Unix sockets: over the loopback device a fifth of
+    the processor time goes where each end paces what it sends (BBR).
+
+    Whoever can connect to such a socket is asked for no secret, and a Python process does what it is told there. Spark makes
+    them in the directory of everybody, where the umask alone keeps others away; elsewhere than here nobody can say which
+    directory would do, so clusters have what their operators set.
+    """
+    directory = str(_private())
+    if len(os.fsencode(directory)) > _LONGEST_OF_SOCKETS:
+        return {}
+    name = "spark.python.unix.domain.socket"
+    return {f"{name}.enabled": "true", f"{name}.dir": directory}
+
+
+@cache
 def _python() -> Path:
     """The Python that Spark starts its processes with: this one, by way of a script and a server that forks them."""
     found = importlib.util.find_spec("pyspark")
     assert found is not None and found.origin is not None, "required before"
     home = Path(found.origin).parent
     client = Path(__file__).with_name("fork_client.py")
-    server = Path(tempfile.mkdtemp(prefix="odradek-fork-")) / "server"
-    atexit.register(shutil.rmtree, server.parent, ignore_errors=True)
+    server = _private() / "server"
     # Elsewhere not every library survives a fork. Without a server the client starts a Python.
     if sys.platform == "linux":
         with suppress(OSError):
