@@ -12,8 +12,9 @@ from odradek.client import sync_transaction
 from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_connection import ConnectionLost, SyncConnection
 from odradek.client.sync_records import records
-from odradek.client.sync_transaction import Fenced
-from odradek.model.errors import OdradekError
+from odradek.client.sync_transaction import Fenced, Transaction
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.spark.kill_switch import TOPIC_STEPS
@@ -214,6 +215,43 @@ def test_a_batch_whose_answers_are_lost_is_sent_again_and_there_once(
 
     assert len(lost) == 3
     assert read(client, sink) == whole(0, 0, 0)
+
+
+def test_a_transaction_is_not_aborted_before_the_last_request_of_it_is_answered(
+    sink: Sink, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came to a leader behind the marker would be of a transaction that nobody ends."""
+    from odradek.spark import topic_writing
+
+    monkeypatch.setattr(topic_writing, "SLICE_BYTES", 100)
+    monkeypatch.setattr(sync_transaction, "REQUEST_BYTES", 1)  # a request a batch, five on their way
+    receive, send, abort = SyncConnection.receive, SyncConnection.send_pieces, Transaction.abort
+    events: list[str] = []
+
+    def sends(self: SyncConnection, *asked: Any) -> Any:
+        events.append("sent")
+        return send(self, *asked)
+
+    def refuses_the_first(self: SyncConnection, *asked: Any) -> Any:
+        answer = receive(self, *asked)
+        if isinstance(answer, ProduceResponse):
+            if "answered" not in events:
+                answer.responses[0].partition_responses[0].error_code = ErrorCode.MESSAGE_TOO_LARGE
+            events.append("answered")
+        return answer
+
+    def aborts(self: Transaction) -> None:
+        events.append("aborted")
+        abort(self)
+
+    monkeypatch.setattr(SyncConnection, "send_pieces", sends)
+    monkeypatch.setattr(SyncConnection, "receive", refuses_the_first)
+    monkeypatch.setattr(Transaction, "abort", aborts)
+    with pytest.raises(ProtocolError, match="MESSAGE_TOO_LARGE"):
+        sink.run(tasks=1)
+
+    assert events.count("sent") == events.index("aborted") - events.count("sent") == 5
+    eventually(lambda: is_decided(client, sink), 30.0, "the transaction is aborted everywhere")
 
 
 def test_a_lost_answer_to_the_end_is_asked_for_again(

@@ -14,6 +14,7 @@ transactions is spoken, which every broker knows.
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from odradek.client.produce_pieces import FileSlice, Piece, produce_pieces
@@ -245,6 +246,17 @@ class _Sending:
         self._give_up = client.deadline()
 
     def run(self) -> None:
+        try:
+            self._send_all()
+        except OdradekError:
+            # Whoever aborts now must not be overtaken: what came to a leader behind the marker would begin a transaction that
+            # nobody ends, and readers of committed records would wait there for ever.
+            for flight in self._flights:
+                with suppress(OdradekError):
+                    flight.connection.receive(flight.answer, flight.deadline)
+            raise
+
+    def _send_all(self) -> None:
         while True:
             if self._is_to_pause and self._waiting and not self._flights:
                 self._pause()
