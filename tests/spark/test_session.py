@@ -270,6 +270,25 @@ def test_a_worker_collects_no_garbage_of_libraries_and_talks_over_no_network(spa
     assert [path for path in sockets.iterdir() if path.suffix == ".sock"]
 
 
+def test_the_directory_of_sockets_goes_with_its_process_and_not_with_a_fork() -> None:
+    """Without it no Python process could be asked for anything any more."""
+    script = (
+        "import os, sys\n"
+        "from odradek.spark import session\n"
+        "directory = session._private()\n"
+        "if not (pid := os.fork()):\n"
+        "    sys.exit()\n"
+        "os.waitpid(pid, 0)\n"
+        "print(directory, directory.is_dir())\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60
+    )
+
+    directory, was_there = found.stdout.split()
+    assert was_there == "True" and not Path(directory).exists()
+
+
 def test_rows_pass_by_sockets_only_where_their_paths_are_short_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

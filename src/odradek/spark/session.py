@@ -225,8 +225,13 @@ def jvm_pid(session: "SparkSession") -> int | None:
 def _private() -> Path:
     """A directory of this process, which nobody else may enter."""
     found = Path(tempfile.mkdtemp(prefix="odradek-fork-"))
-    atexit.register(shutil.rmtree, found, ignore_errors=True)
+    atexit.register(_removed, found, os.getpid())
     return found
+
+
+def _removed(directory: Path, of: int) -> None:
+    if os.getpid() == of:  # and not a fork that ends
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _sockets() -> dict[str, str]:
