@@ -64,16 +64,13 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "no group of a world has a hundred members, and no request of its coordinators a thousand rows": (
         "broker/slices.py Slices.begin",
         "broker/coordinator_shards.py CoordinatorShards._answer.<locals>.some",
-        "broker/coordinator_calls.py ask_each.<locals>.begin",
+        "broker/coordinator_calls.py ask_each.<locals>.done.<locals>.begin",
     ),
     "both kinds of coordinator have their own": ("broker/coordinator_shards.py CoordinatorShards._stepped",),
     "no segment of a world is as long as the distance between two marks of its producers": (
         "log/log_state.py LogState.mark_producers",
     ),
-    "for tests": (
-        "replication/waiting.py AckQueue.__len__",
-        "log/compaction/records.py no_pause",
-    ),
+    "for tests": ("replication/waiting.py AckQueue.__len__",),
     "an election from outside the ISR has to take records from a follower": ("log/truncated_tails.py *",),
     "no world throttles replication": (
         "replication/throttle.py ReplicationThrottle.holds_back",
