@@ -6,6 +6,7 @@ import pkgutil
 import stat
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -289,14 +290,18 @@ def test_the_directory_of_sockets_goes_with_its_process_and_not_with_a_fork() ->
     assert was_there == "True" and not Path(directory).exists()
 
 
-def test_rows_pass_by_sockets_only_where_their_paths_are_short_enough(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("name", "is_used"), [("x", True), ("x" * 90, False), ("there/is/none", False)])
+def test_rows_pass_by_sockets_only_where_there_can_be_some(
+    name: str, is_used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for length, is_used in ((60, True), (61, False)):
-        directory = Path("/" + "x" * (length - 1))
-        monkeypatch.setattr(session, "_private", lambda directory=directory: directory)
+    with tempfile.TemporaryDirectory() as short:
+        directory = Path(short) / name
+        if directory.parent == Path(short):
+            directory.mkdir()
+        monkeypatch.setattr(session, "_private", lambda: directory)
 
         assert bool(session._sockets()) == is_used
+        assert not directory.exists() or list(directory.iterdir()) == []
 
 
 WITHOUT_NUMPY = """

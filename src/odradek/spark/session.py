@@ -11,10 +11,12 @@ import importlib.util
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, nullcontext, suppress
 from functools import cache
@@ -59,8 +61,6 @@ export PYTHONPATH="${{kept#:}}"
 unset IFS kept entry
 exec "{python}" -I -S "{client}" "{server}" "{python}" "$@"
 """
-# Bytes of a directory in which Spark can make sockets: their names have 42, and a path 103 at most on macOS, 107 on Linux.
-_LONGEST_OF_SOCKETS = 60
 
 
 class NoJava(OdradekError):
@@ -242,11 +242,16 @@ def _sockets() -> dict[str, str]:
     them in the directory of everybody, where the umask alone keeps others away; elsewhere than here nobody can say which
     directory would do, so clusters have what their operators set.
     """
-    directory = str(_private())
-    if len(os.fsencode(directory)) > _LONGEST_OF_SOCKETS:
+    directory = _private()
+    like_those_of_spark = directory / f".{uuid.uuid4()}.sock"
+    try:
+        with socket.socket(socket.AF_UNIX) as tried:
+            tried.bind(str(like_those_of_spark))
+        like_those_of_spark.unlink()
+    except OSError:  # the path is too long (107 bytes on Linux, 103 on macOS), or a network's file system
         return {}
     name = "spark.python.unix.domain.socket"
-    return {f"{name}.enabled": "true", f"{name}.dir": directory}
+    return {f"{name}.enabled": "true", f"{name}.dir": str(directory)}
 
 
 @cache
