@@ -49,6 +49,8 @@ class MarkerWrites:
         self.groups = groups
         self.verifications = verifications
         self.slices = slices
+        # Requests whose markers are not appended yet, in the order in which they came.
+        self._queue: deque[tuple[MarkerWait, deque[_Todo]]] = deque()
 
     def write(self, asked: WriteTxnMarkersRequest, done: Done, now_ms: int) -> None:
         """`done(response, now_ms)` once, now or later."""
@@ -69,19 +71,32 @@ class MarkerWrites:
                     rows.append(row)
                     todo.append((topic.name, index, marker, row))
         self.purgatory.park(wait, deadline_ms=now_ms + WAIT_MS)
+        self._queue.append((wait, todo))
+        if len(self._queue) == 1 and self._append_some(now_ms):
+            self.slices.begin(self._append_some)
 
-        def some(later_ms: int) -> bool:
-            for _ in range(min(AT_ONCE, len(todo))):
-                self._append(*todo.popleft(), wait, later_ms)
-            if wait.is_done:
-                return False  # too late; whoever asked sends the others again
-            if not todo:
-                wait.all_are_appended()
-                self.purgatory.attempt(wait, later_ms)
-            return bool(todo)
-
-        if some(now_ms):
-            self.slices.begin(some)
+    def _append_some(self, now_ms: int) -> bool:
+        """Of the requests in the order in which they came; whether there are more. A coordinator that was not answered sends again, and
+        what came first must not be appended behind that: the producer's next transaction may be open by then."""
+        left = AT_ONCE
+        while self._queue:
+            wait, todo = self._queue[0]
+            try:
+                while todo and left and not wait.is_done:
+                    left -= 1
+                    self._append(*todo.popleft(), wait, now_ms)
+                if todo and not wait.is_done:
+                    return True
+                if not wait.is_done:
+                    wait.all_are_appended()
+                    self.purgatory.attempt(wait, now_ms)
+            except Exception:  # ours: what is left of this request is not appended, and its deadline says so
+                self._queue.popleft()
+                if self._queue:
+                    self.slices.begin(self._append_some)
+                raise
+            self._queue.popleft()
+        return False
 
     def _append(
         self,
