@@ -6,7 +6,7 @@ import pytest
 
 from odradek.sim import sweep
 from odradek.sim.plan import draw
-from odradek.sim.run import OK, Outcome, run
+from odradek.sim.run import CORRECTNESS, OK, Outcome, run
 
 
 def seen(*looks: tuple[int, int]) -> Outcome:
@@ -25,7 +25,11 @@ def test_a_run_for_some_looks_is_the_beginning_of_the_whole_run() -> None:
 def test_one_of_ten_runs_again_to_its_end_and_the_others_for_a_third_of_their_looks() -> None:
     outcome = seen(*[(n, n) for n in range(30)])
 
-    assert [sweep.looks_again(number, outcome) for number in range(12)] == [30, *[10] * 9, 30, 10]
+    assert [sweep.looks_again(number, outcome) for number in range(12)] == [
+        *[sweep.TO_THE_END, *[10] * 9],
+        *[sweep.TO_THE_END, 10],
+    ]
+    assert sweep.looks_again(1, Outcome(3)) == sweep.TO_THE_END, "of a run that broke before its first look"
 
 
 def test_two_runs_differ_where_a_look_does_and_at_their_end() -> None:
@@ -33,11 +37,23 @@ def test_two_runs_differ_where_a_look_does_and_at_their_end() -> None:
     other_end = seen((10, 1), (20, 2), (30, 3))
     other_end.trace_hash = 4
 
-    assert sweep.differ(first, seen((10, 1), (20, 2))) == "", "as far as it went"
+    assert sweep.differ(first, seen((10, 1), (20, 2)), 2) == "", "as far as it was to go"
     assert sweep.differ(first, seen((10, 1), (20, 2), (30, 3))) == ""
     assert "at look 1, after 20 and 20 events" in sweep.differ(first, seen((10, 1), (20, 5)))
     assert "at look 0, after 10 and 11 events" in sweep.differ(first, seen((11, 1)))
     assert "at the end" in sweep.differ(first, other_end)
+
+
+def test_a_second_run_that_breaks_where_the_first_does_not_differs_from_it() -> None:
+    """Up to where it broke its traces are equal."""
+    first = seen((10, 1), (20, 2), (30, 3))
+    broken = seen((10, 1), (20, 2))
+    broken.code, broken.reason = CORRECTNESS, "a mistake of ours"
+
+    assert sweep.differ(first, broken, 3) == "one has 3 looks where the other has 2: a mistake of ours"
+    assert "one has 2 looks where the other has 3" in sweep.differ(broken, first)
+    assert "one has 2 looks where the other has 0" in sweep.differ(first, Outcome(3), 2)
+    assert "one has 0 looks where the other has 3" in sweep.differ(Outcome(3), first)
 
 
 def test_a_world_that_ends_its_process_is_an_error_and_not_a_seed_that_is_right() -> None:

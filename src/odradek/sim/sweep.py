@@ -27,6 +27,7 @@ MOST_WATCHED = 64
 # Of those that run again one of so many does to its end, the others for this share of their looks: traces that differ once
 # differ from there on.
 WHOLE_AGAIN, SHARE_AGAIN = 10, 1 / 3
+TO_THE_END = sys.maxsize  # looks
 WARMS_UP = (
     8,
     39,
@@ -69,14 +70,15 @@ def sweep(
     if compared:
         # Backwards, with other hashes of strings, and with every event of a controller taken for a large one, which is
         # to make no difference (`controller.bulk_moves`): what depends on any of these shows.
-        looks = [looks_again(number, first[seed]) for number, seed in enumerate(compared)]
+        looks = {seed: looks_again(number, first[seed]) for number, seed in enumerate(compared)}
+        backwards = compared[::-1]
         for second, seconds, _ in _run_all(
-            compared[::-1], jobs, hash_seed="1", is_large=True, looks=looks[::-1]
+            backwards, jobs, hash_seed="1", is_large=True, looks=[looks[seed] for seed in backwards]
         ):
             cpu += seconds
             ran += second.events
             before = first[second.seed]
-            if difference := differ(before, second):
+            if difference := differ(before, second, looks[second.seed]):
                 say(f"seed {second.seed}: two runs differ, {difference}")
                 before.code = before.code or CORRECTNESS
     if hashes is not None:
@@ -104,18 +106,22 @@ def sweep(
 
 def looks_again(number: int, outcome: Outcome) -> int:
     """How many looks of this run are enough, where it is the `number`-th that runs again."""
-    count = len(outcome.looks)
-    return count if number % WHOLE_AGAIN == 0 else math.ceil(count * SHARE_AGAIN)
+    if number % WHOLE_AGAIN == 0 or not outcome.looks:
+        return TO_THE_END
+    return math.ceil(len(outcome.looks) * SHARE_AGAIN)
 
 
-def differ(first: Outcome, second: Outcome) -> str:
-    """Where they do, as far as the second went; nothing, where they do not."""
-    seen = len(second.looks)
-    for number, (one, other) in enumerate(zip(first.looks[:seen], second.looks, strict=True)):
+def differ(first: Outcome, second: Outcome, most_looks: int = TO_THE_END) -> str:
+    """Where they do, of which the second was to run for so many looks; nothing, where they do not."""
+    expected = first.looks[:most_looks]
+    for number, (one, other) in enumerate(zip(expected, second.looks, strict=False)):
         if one != other:
             return f"{one[1]:016x} and {other[1]:016x} at look {number}, after {one[0]} and {other[0]} events"
-    is_whole = seen == len(first.looks)
-    if is_whole and (first.trace_hash, first.events) != (second.trace_hash, second.events):
+    if len(second.looks) != len(expected):
+        # It broke, or went on, where the first did not.
+        ended = f": {second.reason}" if second.reason else ""
+        return f"one has {len(expected)} looks where the other has {len(second.looks)}{ended}"
+    if most_looks == TO_THE_END and (first.trace_hash, first.events) != (second.trace_hash, second.events):
         return f"{first.trace_hash:016x} and {second.trace_hash:016x} at the end"
     return ""
 
@@ -158,7 +164,7 @@ def _run_all(
         with ProcessPoolExecutor(
             jobs, mp_context=spawning, initializer=_begin, initargs=(is_large, sorted(ALSO), watched_seeds)
         ) as pool:
-            for told in pool.map(_work, seeds, looks or [sys.maxsize] * len(seeds), chunksize=4):
+            for told in pool.map(_work, seeds, looks or [TO_THE_END] * len(seeds), chunksize=4):
                 yield pickle.loads(told)
     finally:
         if before is None:
