@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker import coordinator_load
 from odradek.broker import effects as fx
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
@@ -262,3 +263,132 @@ def test_nobody_but_a_coordinator_writes_to_the_topics_of_coordinators(world: Wo
     codes = {row.name: row.partition_responses[0].error_code for row in answer.message.responses}
     assert codes == {GROUPS_TOPIC: ErrorCode.INVALID_TOPIC_EXCEPTION, "t": 0}
     assert world[1].partition(GROUPS_TOPIC).log.log_end_offset == 0
+
+
+def waiting(world: World) -> int:
+    """How many appends of the coordinator that broker 1 is wait to be committed."""
+    return len(world[1].partition(GROUPS_TOPIC).commit_waiters._line)
+
+
+def end_of_log(world: World) -> int:
+    return int(world[1].partition(GROUPS_TOPIC).log.log_end_offset)
+
+
+def test_an_append_is_told_once_when_every_replica_in_sync_has_it(world: World) -> None:
+    ready(world)
+    world.cut |= {(3, 1)}
+    pending = world.send(1, commit(5), 8)
+    world.settle()
+    assert world[1].partition(GROUPS_TOPIC).isr == (1, 2, 3)
+    assert not pending.is_answered and waiting(world) == 1, "one of two followers has it"
+
+    world.cut.clear()
+    world.advance(1_000)
+    assert code_of(pending.message) == 0 and waiting(world) == 0
+    world.advance(20_000)
+
+    assert world.completed.count(pending) == 1
+    assert not any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+def test_an_append_of_a_replica_alone_is_told_behind_the_step_that_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, brokers=(1,), offsets_topic_replication_factor="1")
+    for topic, topic_id in (("t", b"t"), (GROUPS_TOPIC, b"o")):
+        world.lead(1, topic=topic, topic_id=topic_id * 16, isr=(1,), replicas=(1,))
+    world.settle()
+    (shard,) = world[1].broker.groups.shards.values()
+    assert shard.coordinator is not None
+    step, steps = shard.coordinator.step, []
+
+    def watched(event: object, now_ms: int) -> object:
+        steps.append(f"begins {type(event).__name__}")
+        effects = step(event, now_ms)
+        steps.append(f"ends {type(event).__name__}")
+        return effects
+
+    monkeypatch.setattr(shard.coordinator, "step", watched)
+    monkeypatch.setattr(world[1].broker.groups, "_stepped", lambda *args: steps.append("all is asked for"))
+    pending = world.send(1, commit(5), 8)
+
+    assert pending.is_answered and code_of(pending.message) == 0 and waiting(world) == 0
+    asked, committed = (
+        [f"begins {name}", f"ends {name}", "all is asked for"] for name in ("Asked", "Committed")
+    )
+    assert steps == asked + committed
+
+
+def test_an_append_whose_time_is_up_waits_in_one_place_and_is_told_once(world: World) -> None:
+    ready(world)
+    world.cut |= {(2, 1), (3, 1)}
+    pending = world.send(1, commit(5), 8)
+    for _ in range(4):
+        world.now_ms += 6_000
+        world[1].broker.tick(world.now_ms)
+        assert waiting(world) == 1, "who waits no more leaves nothing behind"
+
+    assert code_of(pending.message) == ErrorCode.REQUEST_TIMED_OUT
+    assert world.completed.count(pending) == 1
+
+
+def test_an_append_is_told_to_another_coordinators_client_when_leadership_goes(world: World) -> None:
+    ready(world)
+    world.cut |= {(2, 1), (3, 1)}
+    pending = world.send(1, commit(5), 8)
+    assert not pending.is_answered and waiting(world) == 1
+
+    led_by(world, 2)
+    world.advance(20_000)
+
+    assert code_of(pending.message) == ErrorCode.NOT_COORDINATOR
+    assert waiting(world) == 0 and world.completed.count(pending) == 1
+    assert not any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+def test_an_append_that_is_refused_is_told_at_once_and_appends_nothing(world: World) -> None:
+    ready(world)
+    world.call(1, commit(4), 8)
+    before = end_of_log(world)
+    partition = world[1].partition(GROUPS_TOPIC)
+    partition._set_state(Committed((1,)))
+    partition.set_min_insync_replicas(2, world.now_ms)
+
+    pending = world.send(1, commit(5), 8)
+
+    assert pending.is_answered and code_of(pending.message) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert end_of_log(world) == before and waiting(world) == 0
+    partition.set_min_insync_replicas(1, world.now_ms)
+    world.advance(20_000)
+    assert world.completed.count(pending) == 0 and fetched(world, 1, "g") == {"g": (0, [4])}
+
+
+def test_a_log_is_loaded_in_pieces_and_no_further_when_the_lead_goes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(world)
+    for number in range(6):
+        world.call(1, commit(number), 8)
+    monkeypatch.setattr(coordinator_load, "PIECE_BYTES", 1)
+    world.works = False
+    led_by(world, 2)
+    offsets = []
+    for _ in range(4):
+        (work,) = told(world, fx.RunAside, broker=2)
+        offsets.append(work.work.run())
+        world[2].broker.answered(work.request_id, offsets[-1], world.now_ms)
+    assert offsets == [1, 2, 3, 4], "a batch of each piece, from the start of the log"
+
+    led_by(world, 3)
+    for work in told(world, fx.RunAside, broker=2):
+        world[2].broker.answered(work.request_id, work.work.run(), world.now_ms)
+
+    assert told(world, fx.RunAside, broker=2) == []
+    assert not any("loaded again" in line.text for line in told(world, fx.LogLine, broker=2))
+    assert code_of(world.call(2, commit(9), 8)) == ErrorCode.NOT_COORDINATOR
+    world.works = True
+    for _ in range(3):
+        for work in told(world, fx.RunAside, broker=3):
+            world[3].broker.answered(work.request_id, work.work.run(), world.now_ms)
+        go_on(world, 3)
+    assert fetched(world, 3, "g") == {"g": (0, [5])}
