@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from odradek.advisor.replay import first_difference, replay
+from odradek.advisor.replay import first_difference, is_the_same, replay
 from odradek.controller.broker_requests import StopReplicaRequest
 from odradek.controller.context import ControllerSettings
+from odradek.controller.election import ELIGIBLE, UNCLEAN
 from odradek.controller.events import Event, WritesAnswered
 from odradek.controller.journal import UnreadableJournal, as_json, effects_as_json, event_from_json
+from odradek.controller.replica_removal import RetryRemovals
 from odradek.model.facts import ConfigChanged
 from tests.controller.world import World, state, tp
 
@@ -123,6 +125,24 @@ def test_a_changed_line_is_found() -> None:
     steps, _ = replay(lines)
     first = first_difference(steps)
     assert first is not None and first.line == at
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now"),
+    [
+        ("nobody in the ISR is live; unclean election is allowed", UNCLEAN),
+        ("nobody in the ISR is live; first assigned replica that is live and eligible", ELIGIBLE),
+        (
+            "without [3] nobody live of the ISR [1, 3] would be left",
+            "without [3] no live member of the ISR [1, 3] would be left",
+        ),
+        ("a leaver could not delete its data; asked again", RetryRemovals().reason()),
+    ],
+)
+def test_a_reason_in_the_words_of_an_older_version_is_no_difference(recorded: str, now: str) -> None:
+    assert recorded != now
+    assert is_the_same([{"reason": f"broker 2 died: {now}"}], [{"reason": f"broker 2 died: {recorded}"}])
+    assert not is_the_same([{"reason": now}], [{"reason": f"{recorded} as well"}])
 
 
 @pytest.mark.parametrize("broken", [{"type": "Nonsense"}, {"no": "type"}, 7])

@@ -33,6 +33,15 @@ from odradek.model.facts import (
 from odradek.model.ids import PartitionEpoch, TopicPartition
 from odradek.model.values import dataclass, replace
 
+# Reasons that older versions worded otherwise, and their present words: the decision is the same.
+FORMER_WORDS = (
+    ("nobody in the ISR is live; first assigned", "no member of the ISR is live; first assigned"),
+    ("nobody in the ISR is live; unclean election", "no member of the ISR is live; unclean election"),
+    (" nobody live of the ISR ", " no live member of the ISR "),
+    ("the ISR shrank meanwhile: nobody in sync", "the ISR shrank meanwhile: no replica in sync"),
+    ("a leaver could not delete its data", "a removed replica could not delete its data"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -177,7 +186,15 @@ def is_the_same(now: Any, recorded: Any) -> bool:
         return all(name in now and is_the_same(now[name], value) for name, value in recorded.items())
     if isinstance(now, list) and isinstance(recorded, list):
         return len(now) == len(recorded) and all(map(is_the_same, now, recorded))
+    if isinstance(now, str) and isinstance(recorded, str):
+        return now == recorded or now == _in_present_words(recorded)
     return bool(now == recorded)
+
+
+def _in_present_words(text: str) -> str:
+    for former, present in FORMER_WORDS:
+        text = text.replace(former, present)
+    return text
 
 
 def _answers_after(recorded: list[Mapping[str, Any]], number: int) -> list[WritesAnswered]:
