@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 RECORDS = 200
 _END_S = 300.0
+_MOST_S = 600.0
 
 
 def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,18 +85,16 @@ def main() -> int:
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=file.parent) as place:
         new = Path(place) / file.name
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-c",
-                f"from tests.spark.class_archive import record, Path; record(Path({str(new)!r}))",
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0 or not new.exists():
-            print(f"Spark's classes could not be kept, so tests take longer: {done.stderr[-500:]}")
+        code = f"from tests.spark.class_archive import record, Path; record(Path({str(new)!r}))"
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=_MOST_S
+            )
+            why_not = "" if done.returncode == 0 and new.exists() else done.stderr[-500:]
+        except subprocess.TimeoutExpired:  # its JVM and its brokers end with it
+            why_not = f"not done after {_MOST_S:.0f} s"
+        if why_not or not new.exists():
+            print(f"Spark's classes could not be kept, so tests take longer: {why_not}")
             return 0
         for old in file.parent.glob(f"{file.name.split('-')[0]}-*"):
             old.unlink(missing_ok=True)
