@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -66,9 +67,11 @@ LONGEST_FILES = (
 )
 
 # Logs, stores and tables of tests are many small files, made and flushed and gone again within moments: on a disk that is a
-# third of the processor time, and most of the waiting. TMPDIR names another place.
+# third of the processor time, and most of the waiting. TMPDIR names another place. How large a file system in memory may
+# become says nothing of the memory there is: a container may have little of it, and beside it run JVMs.
 MEMORY = Path("/dev/shm")
 ENOUGH_BYTES = 8 << 30
+MEMINFO, MOST_MEMORY = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
 
 # A test that draws its examples anew each time fails by chance, in a run that has nothing to do with it; and one that
 # looks at how long drawing took fails where the machine was busy. `settings(...)` of a test adds to these.
@@ -93,8 +96,19 @@ def has_room(directory: Path) -> bool:
     return (
         directory.is_dir()
         and os.access(directory, os.W_OK)
-        and shutil.disk_usage(directory).free >= ENOUGH_BYTES
+        and min(shutil.disk_usage(directory).free, free_memory()) >= ENOUGH_BYTES
     )
+
+
+def free_memory() -> int:
+    """Bytes, as far as the kernel says; of a container at most what it may have."""
+    try:
+        found = re.search(r"^MemAvailable: +(\d+) kB$", MEMINFO.read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    limit = MOST_MEMORY.read_text().strip() if MOST_MEMORY.exists() else "max"
+    free = int(found[1]) << 10 if found else 0
+    return min(free, int(limit)) if limit.isdigit() else free
 
 
 @pytest.fixture

@@ -30,8 +30,9 @@ new_python = BrokerProcess._spawned
 
 
 def launch(broker: BrokerProcess, output: int, pipe: int) -> "subprocess.Popen[bytes] | ForkedBroker":
-    """In place of `BrokerProcess._spawned`. A Python that is to begin otherwise than ours begins by itself."""
-    if _of_python() != _AS_WE_BEGAN:
+    """In place of `BrokerProcess._spawned`. A Python that is to begin otherwise than ours begins by itself, and so does every
+    one where no descriptor tells that a process has ended, as on macOS."""
+    if _of_python() != _AS_WE_BEGAN or not hasattr(os, "pidfd_open"):
         return new_python(broker, output, pipe)
     return ForkedBroker(broker, output, pipe)
 

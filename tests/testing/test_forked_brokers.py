@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from odradek.server import exit_codes
 from tests.forked_brokers import ForkedBroker
 from tests.server.processes import OneBroker
 
-pytestmark = pytest.mark.process
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="brokers are forked on Linux only"),
+]
 
 
 @pytest.fixture
