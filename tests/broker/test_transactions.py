@@ -9,10 +9,11 @@ from odradek.broker import producer_ids
 from odradek.broker.answers import CloseConnection
 from odradek.broker.handlers import describe_producers
 from odradek.broker.marker_writes import WAIT_MS
+from odradek.broker.transaction_markers import UNKNOWN_FOR_MS
 from odradek.broker.transaction_questions import _errors, told_to_committer, told_to_producer
 from odradek.coordinator import later
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
-from odradek.coordinator.transaction_effects import Markers
+from odradek.coordinator.transaction_effects import Markers, MarkersWritten
 from odradek.coordinator.transaction_states import TransactionState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -458,6 +459,25 @@ def test_the_marker_that_is_due_first_is_tried_first(world: World) -> None:
     markers.tick(begun_ms + 50)
 
     assert markers.due_ms == begun_ms + 70
+
+
+def test_markers_of_a_coordinator_that_is_given_up_at_the_first_of_them_are_forgotten(world: World) -> None:
+    """What is told of one transaction may show a mistake of ours, and the coordinator is loaded again."""
+    markers = world[COORDINATOR].broker.transactions._markers
+    begun_ms, told_of = world.now_ms, []
+
+    def given_up(index: int, written: MarkersWritten, now_ms: int) -> None:
+        told_of.append(written.transactional_id)
+        markers.forget(index)
+
+    markers.on_written = given_up
+    for name in ("a", "b"):
+        partitions = frozenset((TopicPartition("unknown", 0),))
+        markers.send(0, 0, Markers(name, 1, 0, True, partitions), begun_ms)
+
+    markers.tick(begun_ms + UNKNOWN_FOR_MS)
+
+    assert told_of == ["a"] and markers.due_ms is None
 
 
 def test_a_stranger_with_somebodys_producer_id_does_not_stand_in_the_owners_way(world: World) -> None:

@@ -184,7 +184,9 @@ class TransactionMarkers(Organ):
             self._unknown_since.pop(task, None)
             found.setdefault((task.shard, task.marker.transactional_id), []).append(task)
         for key, written in found.items():
-            open_tasks = self._open[key]
+            open_tasks = self._open.get(key)
+            if open_tasks is None:
+                continue  # given up by what was told of the one before
             for task in written:
                 del open_tasks[task.partition]
             if not open_tasks:
