@@ -6,7 +6,6 @@ beside them its output, the pipe it watches, and a socket on which its process i
 """
 
 import atexit
-import functools
 import json
 import os
 import selectors
@@ -15,9 +14,13 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from struct import Struct
-from typing import Any
+
+# By its name: a test may put another in its place.
+from subprocess import Popen
+from typing import Any, NamedTuple
 
 from odradek.testing.forked_process import ForkedProcess
 from odradek.testing.process_cluster import BrokerProcess
@@ -26,6 +29,7 @@ _NUMBER = Struct("=i")
 _MOST_BYTES = 1 << 17
 _PATIENCE_S = 10.0
 _ROOT = Path(__file__).parents[1]
+_one_at_a_time = threading.Lock()
 new_python = BrokerProcess._spawned
 
 
@@ -86,15 +90,31 @@ class ForkedBroker:
         return int(_NUMBER.unpack(data)[0]) if data else None
 
 
-@functools.cache
-def _forks() -> socket.socket:
-    """The server's end is open here alone, so that it ends with us; so do brokers, which watch a pipe of ours."""
+class _Server(NamedTuple):
+    """Its end of the socket is open here alone, so that it ends with us; so do brokers, which watch a pipe of ours."""
+
+    asked: socket.socket
+    process: "Popen[bytes]"
+
+
+def _started() -> _Server:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-        server = subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
-    atexit.register(_end, ours, server)
-    return ours
+        process = Popen(command, cwd=_ROOT, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
+    atexit.register(_end, ours, process)
+    return _Server(ours, process)
+
+
+_servers: list[_Server] = []
+
+
+def _forks() -> socket.socket:
+    """Of the server; another one where it was killed, so that one test alone fails of that."""
+    with _one_at_a_time:
+        if not _servers or _servers[-1].process.poll() is not None:
+            _servers.append(_started())
+        return _servers[-1].asked
 
 
 def _end(ours: socket.socket, server: "subprocess.Popen[bytes]") -> None:
@@ -123,7 +143,8 @@ def serve(asked: socket.socket) -> None:
                 process, end = key.data
                 selector.unregister(key.fileobj)
                 os.close(key.fd)
-                end.send(_NUMBER.pack(process.wait()))
+                with suppress(BrokenPipeError):  # nobody has kept the broker to ask for its end
+                    end.send(_NUMBER.pack(process.wait()))
                 end.close()
                 continue
             data, files, _, _ = socket.recv_fds(asked, _MOST_BYTES, 3)

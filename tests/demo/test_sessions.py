@@ -59,6 +59,7 @@ def test_a_signal_while_a_session_is_started_leaves_nobody_of_it(
         process.kill()
 
 
+@pytest.mark.usefixtures("new_pythons")
 def test_a_signal_while_a_broker_is_started_leaves_no_broker(
     interruptible: None, started: list[subprocess.Popen[Any]], tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.server import exit_codes
+from tests import forked_brokers
 from tests.forked_brokers import ForkedBroker
 from tests.server.processes import OneBroker
 
@@ -57,4 +58,14 @@ def test_one_whose_python_is_to_begin_otherwise_has_its_own(
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     broker.start()
     assert isinstance(broker.process.process, subprocess.Popen)
+    broker.stop()
+
+
+def test_a_server_that_was_killed_is_replaced(broker: OneBroker) -> None:
+    forked_brokers._forks()
+    server = forked_brokers._servers[-1].process
+    server.kill()
+    server.wait(60)
+    broker.start()
+    assert isinstance(broker.process.process, ForkedBroker)
     broker.stop()
