@@ -27,6 +27,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odradek.spark.word_matrix import as_text, short_and_long, word_matrix
+
 Words = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
 
@@ -169,9 +171,7 @@ def _field(column: pa.Array, field: int) -> tuple[Words, Words]:
     high = low + seeds[1]
     low += seeds[0]
     if borders[-1] > borders[0]:
-        # Words do not ask whether bytes are text, and Arrow pads what it takes for text.
-        buffers = column.buffers()
-        texts = pa.Array.from_buffers(pa.string(), count, buffers, offset=column.offset)
+        texts = as_text(column)
         if column.null_count:
             texts = pc.fill_null(texts, "")
         words = _words(texts, np.maximum(length, 0), field)
@@ -190,16 +190,14 @@ def _words(texts: pa.Array, length: Positions, field: int) -> tuple[Words, Words
     width = -(-int(length.max(initial=0)) // 8)  # in words
     low, high = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
     if 8 * width * count > max(2 * (size + 8 * count), _PIECE_BYTES):
-        is_short = length <= size // count
-        for rows in (np.flatnonzero(is_short), np.flatnonzero(~is_short)):
+        for rows in short_and_long(length):
             low[rows], high[rows] = _words(texts.take(pa.array(rows)), length[rows], field)
         return low, high
     if not width:
         return low, high
     step = max(1, _PIECE_BYTES // (8 * width))
     for start in range(0, count, step):
-        padded = pc.ascii_rpad(texts.slice(start, step), width=8 * width, padding="\0")
-        words = np.frombuffer(padded.buffers()[2], np.uint64, len(padded) * width).reshape(len(padded), width)
+        words = word_matrix(texts.slice(start, step), width, np.uint64)
         here = slice(start, start + step)
         for first in range(0, width, _MOST_WORDS):
             some = words[:, first : first + _MOST_WORDS]

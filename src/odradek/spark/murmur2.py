@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from odradek.client.partitioning import MULTIPLIER, SEED
+from odradek.spark.word_matrix import as_text, short_and_long, word_matrix
 
 Hashes = np.ndarray[Any, np.dtype[np.uint32]]
 _M = np.uint32(MULTIPLIER)
@@ -19,25 +19,20 @@ _PADDED_BYTES = 1 << 20
 def murmur2_of(keys: pa.Array) -> Hashes:
     """Of each key (binary, none null), as `murmur2` gives it."""
     count = len(keys)
-    _, borders_buffer, data_buffer = keys.buffers()
-    borders = np.frombuffer(borders_buffer, np.int32)[keys.offset : keys.offset + count + 1]
+    borders = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + count + 1]
     length = np.diff(borders)
     longest, size = int(length.max(initial=0)), int(length.sum(dtype=np.int64))
     if longest * count > _PADDED_BYTES and longest * count > 4 * (size + count):
         # Padding would be most of it: the long ones apart.
         hashes = np.empty(count, np.uint32)
-        is_short = length <= size // count
-        for rows in (np.flatnonzero(is_short), np.flatnonzero(~is_short)):
+        for rows in short_and_long(length):
             hashes[rows] = murmur2_of(keys.take(pa.array(rows)))
         return hashes
     hashes = np.uint32(SEED) ^ length.astype(np.uint32)
     if not longest:
         return _finished(hashes)
-    # Arrow pads what it takes for text; then the keys are a matrix of words.
-    texts = pa.Array.from_buffers(pa.string(), count, [None, borders_buffer, data_buffer], offset=keys.offset)
     width = longest // 4 + 1
-    padded = pc.ascii_rpad(texts, width=4 * width, padding="\0")
-    words = np.frombuffer(padded.buffers()[2], np.uint32, count * width).reshape(count, width)
+    words = word_matrix(as_text(keys), width, np.uint32)
     full = length >> 2
     least = int(full.min())
     for index in range(width - 1):
