@@ -193,18 +193,15 @@ class Shard:
         self, group: ClassicGroup, member: Member, now_ms: int, length_ms: int | None = None
     ) -> None:
         ends_at_ms = now_ms + (member.session_timeout_ms if length_ms is None else length_ms)
-        member.session_ends_at_ms = ends_at_ms
-        if member.session_timer_at_ms is None or ends_at_ms < member.session_timer_at_ms:
-            member.session_timer_at_ms = ends_at_ms
+        if _wants_timer(member, ends_at_ms):
             self.timers.arm(ends_at_ms, Kind.SESSION, group.group_id, member.member_id)
 
     def renew_sessions(self, group: ClassicGroup, members: Iterable[Member], now_ms: int) -> None:
         """As `renew_session` of each."""
         due = []
         for member in members:
-            ends_at_ms = member.session_ends_at_ms = now_ms + member.session_timeout_ms
-            if member.session_timer_at_ms is None or ends_at_ms < member.session_timer_at_ms:
-                member.session_timer_at_ms = ends_at_ms
+            ends_at_ms = now_ms + member.session_timeout_ms
+            if _wants_timer(member, ends_at_ms):
                 due.append((ends_at_ms, member.member_id))
         self.timers.arm_all(Kind.SESSION, group.group_id, due)
 
@@ -233,6 +230,15 @@ class Shard:
             return 0  # more than one step takes up
         due = [at for at in (self.timers.next_ms, self.expiry_at_ms) if at is not None]
         return min(due, default=None)
+
+
+def _wants_timer(member: Member, ends_at_ms: int) -> bool:
+    """Its session ends then. One that ends later than the timer it has is put off when that goes off."""
+    member.session_ends_at_ms = ends_at_ms
+    if member.session_timer_at_ms is not None and ends_at_ms >= member.session_timer_at_ms:
+        return False
+    member.session_timer_at_ms = ends_at_ms
+    return True
 
 
 def _offset_keys(append: Append) -> list[OffsetKey]:
