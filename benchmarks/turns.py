@@ -21,8 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.broker.world import Node, Pending, World
 
 from odradek.broker import effects as fx
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
-from odradek.model.ids import TopicPartition
+from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -131,19 +130,7 @@ class TimedWorld(World):
 def a_world(path: Path, known: int = 0) -> TimedWorld:
     """A broker that coordinates groups and transactions; the topic `big` has so many partitions, led elsewhere."""
     world = TimedWorld(path)
-    for index in range(known):
-        world.leadership[TopicPartition("big", index)] = {
-            "topic_id": b"b" * 16,
-            "leader": 7,
-            "leader_epoch": 0,
-            "isr": [7],
-            "partition_epoch": 0,
-            "replicas": [7],
-        }
-    for topic in ("t", GROUPS_TOPIC, TRANSACTIONS_TOPIC):
-        world.lead(
-            1, topic=topic, topic_id=topic.encode()[:16].ljust(16), isr=(1,), replicas=(1,), is_new=True
-        )
+    world.coordinate_alone(known)
     world.now_ms += 20
     world[1].broker.tick(world.now_ms)
     world.settle()

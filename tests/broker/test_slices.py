@@ -13,9 +13,8 @@ from odradek.broker.coordinator_shards import ANSWERS_OF_A_SLICE, MOST_ANSWERS, 
 from odradek.broker.marker_writes import AT_ONCE, WAIT_MS
 from odradek.broker.slices import Slices
 from odradek.coordinator import committing, fetching, later
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.offset_commit import (
@@ -47,15 +46,7 @@ MANY = MOST_ROWS + 500
 def a_world(path: Path, *, partitions: int = MANY, **settings: str) -> World:
     """One broker that coordinates; of the topic `big` it knows so many partitions."""
     world = World(path, brokers=(1,), offsets_topic_replication_factor="1", **settings)
-    for index in range(partitions):
-        world.leadership[TopicPartition("big", index)] = {
-            **{"topic_id": b"b" * 16, "leader": 7, "leader_epoch": 0, "partition_epoch": 0},
-            **{"isr": [7], "replicas": [7]},
-        }
-    for topic in ("t", GROUPS_TOPIC, TRANSACTIONS_TOPIC):
-        world.lead(
-            1, topic=topic, topic_id=topic.encode()[:16].ljust(16), isr=(1,), replicas=(1,), is_new=True
-        )
+    world.coordinate_alone(partitions)
     world.advance(20)
     return world
 
@@ -393,8 +384,8 @@ def test_what_is_done_in_slices_is_answered_and_written_as_what_is_done_at_once(
         (coordinator_shards, "MOST_ANSWERS"),
         (coordinator_shards, "MOST_ROWS"),
         (marker_writes, "AT_ONCE"),
-        (committing, "MOST_AT_ONCE"),
-        (fetching, "MOST_AT_ONCE"),
+        (committing, "MOST_OFFSETS"),
+        (fetching, "MOST_OFFSETS"),
         (later, "MOST_AT_ONCE"),
     ):
         monkeypatch.setattr(module, name, 1 << 30)

@@ -18,6 +18,7 @@ from odradek.broker.assembly import assemble_broker
 from odradek.broker.log_moves import data_of
 from odradek.broker.request import ConnectionInfo, Request
 from odradek.broker.topic_configs import TopicConfigs
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.model.error_codes import ErrorCode
@@ -361,6 +362,22 @@ class World:
         self.notify_metadata(told)
         if settle:
             self.settle()
+
+    def coordinate_alone(self, partitions: int) -> None:
+        """Broker 1, the only one, gets to coordinate groups and transactions and to lead `t`. It knows so many partitions of the
+        topic `big`, which another leads."""
+        for index in range(partitions):
+            self.leadership[TopicPartition("big", index)] = {
+                "topic_id": b"b" * 16,
+                "leader": 7,
+                "leader_epoch": 0,
+                "isr": [7],
+                "partition_epoch": 0,
+                "replicas": [7],
+            }
+        for topic in ("t", GROUPS_TOPIC, TRANSACTIONS_TOPIC):
+            topic_id = topic.encode()[:16].ljust(16)
+            self.lead(1, topic=topic, topic_id=topic_id, isr=(1,), replicas=(1,), is_new=True)
 
     def leader_and_isr(
         self, key: TopicPartition, *, is_new: bool = False, broker_epoch: int = -1
