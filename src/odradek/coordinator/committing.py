@@ -9,7 +9,7 @@ from odradek.coordinator.consumer_epochs import why_no_commit, why_no_commit_in_
 from odradek.coordinator.effects import Producer
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import COMMIT, GroupState
-from odradek.coordinator.later import made
+from odradek.coordinator.later import MOST_OFFSETS, made
 from odradek.coordinator.partitioning import utf16_units
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey, OffsetRecord
 from odradek.coordinator.shard import Shard
@@ -34,8 +34,6 @@ from odradek.protocol.schema import Response
 LATEST_MS = 2**63 - 1
 # A record beside its strings: length, attributes, deltas, key and value with their versions and counts.
 RECORD_OVERHEAD_BYTES = 64
-# Partitions of an answer that is made in its turn, some two milliseconds.
-MOST_AT_ONCE = 1_000
 _new: Any = tuple.__new__
 
 
@@ -124,7 +122,7 @@ def _commit(
         # Whatever their partitions are: looking at each would take a turn of many.
         why = error or ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         refused = ((topic.name, one.partition_index, why) for topic in topics for one in topic.partitions)
-        return shard.answer(call, made(lambda: respond(refused), count, MOST_AT_ONCE))
+        return shard.answer(call, made(lambda: respond(refused), count, MOST_OFFSETS))
     outcomes: list[Outcome] = []
     records: list[OffsetRecord] = []
     size_bytes = 0
@@ -173,7 +171,7 @@ class OffsetsStored:
         self.answer(shard, [(topic, at, why or told) for topic, at, why in self.outcomes])
 
     def answer(self, shard: Shard, outcomes: list[Outcome]) -> None:
-        shard.answer(self.call, made(lambda: self.respond(outcomes), len(outcomes), MOST_AT_ONCE))
+        shard.answer(self.call, made(lambda: self.respond(outcomes), len(outcomes), MOST_OFFSETS))
 
 
 def _by_topic(outcomes: Iterable[Outcome]) -> dict[str, list[tuple[int, ErrorCode]]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from odradek.coordinator.consumer_epochs import why_no_fetch
 from odradek.coordinator.events import Asked
-from odradek.coordinator.later import Later, Make
+from odradek.coordinator.later import MOST_OFFSETS, Later, Make
 from odradek.coordinator.offsets import Offsets, Place, Seen
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
@@ -23,8 +23,6 @@ from odradek.protocol.messages.offset_fetch import (
 
 FIRST_WITH_GROUPS = 8
 NO_OFFSET = -1
-# Partitions of an answer that is made in its turn, some two milliseconds.
-MOST_AT_ONCE = 1_000
 
 
 def offset_fetch(shard: Shard, asked: Asked, request: OffsetFetchRequest, now_ms: int) -> None:
@@ -61,7 +59,7 @@ def _answer(
     rows: int,
 ) -> None:
     """At once, or by a thread from a copy."""
-    if rows <= MOST_AT_ONCE:
+    if rows <= MOST_OFFSETS:
         return shard.answer(asked.call, make({group: shard.offsets.seen(group) for group in groups}))
 
     def see() -> Make:

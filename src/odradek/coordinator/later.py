@@ -8,6 +8,8 @@ from odradek.protocol.schema import Response
 
 # Rows of an answer that is made at once. A question to all coordinators of a broker, of which there may be 50, is one turn.
 MOST_AT_ONCE = 100
+# The same of offsets: partitions of an answer that is made in its turn, some two milliseconds.
+MOST_OFFSETS = 1_000
 
 
 Make = Callable[[], Response]
