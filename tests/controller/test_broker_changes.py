@@ -263,6 +263,41 @@ def test_a_replica_told_again_without_an_error_is_well() -> None:
     assert world.context.all_log_dirs_online()
 
 
+@pytest.mark.behaviour(150)
+def test_a_replica_that_is_well_again_is_online_before_it_is_elected() -> None:
+    """It was asked twice, and answers well to the second: its broker made it anew in between. The ISR may grow then."""
+    world = three("t", [2, 1])
+    world.kill(1)
+    epoch = world.registrations[2].epoch
+    lost = {tp("t-0"): ErrorCode.KAFKA_STORAGE_ERROR}
+    told = tuple(lai(world.step(LogDirFailed((BrokerId(2),))), 2))
+    assert lai(world.step(LogDirFailed((BrokerId(2),))), 2) == list(told) != []
+    world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, lost, told))
+    assert world.leader("t-0")[0] == -1 and world.replica_state("t-0", 2) is ReplicaState.OFFLINE
+
+    effects = world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, {}, told))
+
+    assert world.replica_state("t-0", 2) is ReplicaState.ONLINE
+    assert world.leader("t-0")[0] == 2
+    assert [p.leader for p in lai(effects, 2)] == [2]
+
+
+@pytest.mark.behaviour(150)
+def test_a_replica_that_was_told_again_in_vain_is_offline_still() -> None:
+    world = three("t", [2, 1], [2, 3])
+    epoch = world.registrations[2].epoch
+    lost = {tp("t-0"): ErrorCode.KAFKA_STORAGE_ERROR}
+    world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, lost))
+    told = tuple(lai(world.step(LogDirFailed((BrokerId(2),))), 2))
+
+    effects = world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, lost, told))
+
+    assert world.replica_state("t-0", 2) is ReplicaState.OFFLINE
+    assert world.leader("t-0") == (1, (1,), 1)
+    assert world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, lost, told)).requests == ()
+    assert lai(effects, 2) == []
+
+
 def test_an_answer_of_an_earlier_incarnation_is_not_believed() -> None:
     world = three()
     stale = LeaderAndIsrAnswered(

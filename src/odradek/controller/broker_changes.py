@@ -16,7 +16,7 @@ from odradek.controller.pending_deletions import commit_notified, plan_notificat
 from odradek.controller.plan import Notification, Plan
 from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.replica_removal import commit_removals_died, plan_removals_died
-from odradek.controller.states import DELETED, PartitionState
+from odradek.controller.states import DELETED, PartitionState, ReplicaState
 from odradek.controller.task import Task
 from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed
 from odradek.model.cluster import BrokerRegistration
@@ -188,7 +188,11 @@ class ReannounceReplicas(Task):
 
 @dataclass(frozen=True, slots=True)
 class DirectoriesChanged(Task):
-    """Answers to LeaderAndIsr: these replicas of a broker lie on a failed disk, those are well again."""
+    """Answers to LeaderAndIsr: these replicas of a broker lie on a failed disk, those are well again.
+
+    Well again means Online first, with LeaderAndIsr of its own, before anything is elected: its broker heard StopReplica when
+    it went, and an OfflineReplica that leads would keep that name in an ISR that grows.
+    """
 
     broker: BrokerId
     failed: frozenset[TopicPartition]
@@ -204,6 +208,12 @@ class DirectoriesChanged(Task):
             context.offline_directories[self.broker] = after
 
     def plan(self, plan: Plan) -> None:
+        returned = [
+            tp
+            for tp in plan.pick(self.recovered)
+            if plan.replica_state(tp, self.broker) is ReplicaState.OFFLINE
+        ]
+        plan_replicas_online(plan, {self.broker: returned})
         plan_replicas_offline(plan, {self.broker: plan.pick(self.failed)})
 
 

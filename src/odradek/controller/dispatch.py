@@ -232,8 +232,9 @@ def _tasks_of_tick(context: ControllerContext, due: tuple[str, ...], now_ms: int
 
 
 def _told_to_lead(context: ControllerContext, event: LeaderAndIsrAnswered) -> list[Task]:
-    """KAFKA_STORAGE_ERROR takes a replica offline; told again without that error, it is well (row 150). Not one that has been
-    told to delete since: its answer to StopReplica is on the way, and says whether it could.
+    """KAFKA_STORAGE_ERROR takes a replica offline, also one that was told as Online what it had lost before; told again without
+    that error, it is well (row 150). Not one that has been told to delete since: its answer to StopReplica is on the way, and
+    says whether it could.
     """
     _check_answer(context, event.broker, event.error)
     registration = context.brokers.get(event.broker)
@@ -244,8 +245,8 @@ def _told_to_lead(context: ControllerContext, event: LeaderAndIsrAnswered) -> li
         tp
         for tp, error in event.partition_errors.items()
         if error is ErrorCode.KAFKA_STORAGE_ERROR
-        and tp not in known
         and tp in context.assignments
+        and (tp not in known or context.replica_state(tp, event.broker) is ReplicaState.ONLINE)
         and context.replica_state(tp, event.broker) not in TOLD_TO_DELETE
     )
     recovered: frozenset[TopicPartition] = frozenset()
