@@ -20,6 +20,7 @@ from typing import Protocol
 
 from benchmarks import calibration, clusters, groups, latencies, librdkafka, measures, transactions
 from benchmarks.figures import Cell, Row, number, table
+from odradek.testing.interruption import interruptible
 
 ROOT = Path(__file__).parent.parent
 CACHE = Path(os.environ.get("ODRADEK_BENCH_CACHE", Path.home() / ".cache" / "odradek-bench"))
@@ -435,11 +436,12 @@ class Reporting(Protocol):
 
 
 def run_and_report(bench: Reporting, marks: tuple[str, str] = (BEGIN, END)) -> None:
-    try:
-        bench.run()
-    finally:
-        report = bench.report()
-        print(report)
+    with interruptible("benchmarks"):
+        try:
+            bench.run()
+        finally:
+            report = bench.report()
+            print(report)
     if bench.options.write:
         write(report, ROOT / "docs" / "benchmarks.md", marks)
 

@@ -17,6 +17,8 @@ from types import MappingProxyType
 
 import crc32c  # noqa: F401  (imported before any clock runs)
 
+from odradek.testing.late_signals import late_signals
+
 KAFKA_VERSION = "3.9.1"
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -121,7 +123,8 @@ class Cluster:
 
     def start_broker(self, broker: int) -> None:
         log = self.directory / f"broker-{broker}.out"
-        self.processes[broker] = Process(self.command(broker), log, self.environment())
+        with late_signals():  # whoever is started is known, and stopped
+            self.processes[broker] = Process(self.command(broker), log, self.environment())
 
     def start(self) -> "Cluster":
         self.prepare()

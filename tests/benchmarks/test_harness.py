@@ -1,8 +1,13 @@
 """The harness: frames as the protocol has them, medians, verdicts, and a loss that has no figure."""
 
+import signal
 import socket
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
+import psutil
 import pytest
 from benchmarks.bench import BEGIN, CELLS, END, write
 from benchmarks.figures import Cell, Figure, Row, number, table
@@ -29,6 +34,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from odradek.records.reader import decode_batch
+from tests.support import eventually
 
 
 def test_a_raw_produce_frame_is_one_the_broker_decodes():
@@ -215,3 +221,33 @@ def test_the_paced_client_fetches_and_reads_as_the_protocol_says():
 def test_a_consumer_is_timed_from_its_first_records_on():
     read = librdkafka.Consumed(count=1_100, seconds=1.5, first_s=0.5, first_count=100)
     assert read.per_second == 1_000
+
+
+def _brokers_of(bench: int, count: int) -> list[psutil.Process]:
+    """None, or all that many."""
+    started = psutil.Process(bench).children(recursive=True)
+    brokers = [process for process in started if "odradek.server" in process.cmdline()]
+    return brokers if len(brokers) == count else []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_bench_that_is_ended_by_a_signal_stops_its_brokers(number: signal.Signals, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.bench",
+        "--only",
+        "P19",
+        "--without-apache",
+        "--dir",
+        tmp_path,
+    ]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as bench:
+        brokers = eventually(lambda: _brokers_of(bench.pid, 3), 60, "three brokers are started")
+        bench.send_signal(number)
+        _, said = bench.communicate(timeout=60)
+
+    assert said.endswith("benchmarks: stopped; nothing is left running\n")
+    assert bench.returncode == 128 + number
+    assert not [broker for broker in brokers if broker.is_running()]

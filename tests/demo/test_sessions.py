@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 
 from odradek.demo.sessions import members_of, session
+from odradek.testing.interruption import Interrupted
 from odradek.testing.late_signals import late_signals
 from odradek.testing.process_cluster import ProcessCluster
-
-
-class Interrupted(BaseException):
-    """As the demo's handler raises it."""
 
 
 @pytest.fixture

@@ -3,26 +3,14 @@
 Exit code 0 only when every record is in the topic and in the table exactly once.
 """
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from odradek.cli.output import json_option, print_json
 
 DIRECTORY = Path("demo-report")
-
-
-class Interrupted(BaseException):
-    """SIGINT, SIGTERM or SIGHUP: clean up, then end with the shell's code for the signal."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 @click.command()
@@ -63,6 +51,7 @@ def demo(
     from odradek.demo.report import as_dict, text_report
     from odradek.demo.run import Options, run
     from odradek.demo.screen import Screen
+    from odradek.testing.interruption import interruptible
 
     if more_inputs and not inputs:
         raise click.UsageError(
@@ -81,24 +70,3 @@ def demo(
             screen.show(text_report(result))
             screen.show(f"\nThe report with plots: {target}")
     sys.exit(0 if result.ok else 1)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """The first signal unwinds everything; while that goes on, further ones change nothing."""
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        for other in signals:
-            signal.signal(other, signal.SIG_IGN)
-        raise Interrupted(number)
-
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, interrupt) for number in signals}
-    try:
-        yield
-    except Interrupted as stop:
-        print("odradek: stopped; nothing is left running", file=sys.stderr)
-        sys.exit(128 + stop.number)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
