@@ -2,7 +2,9 @@
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
@@ -200,6 +202,29 @@ def test_two_drivers_may_create_the_table_at_the_same_time(
 
     assert not commit(tmp_path, 0, first)
     assert offsets_in(tmp_path) == list(range(5))
+
+
+@pytest.mark.parametrize("turn", range(6))
+def test_of_two_drivers_that_create_the_table_in_the_same_moment_one_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: int
+) -> None:
+    """Of a table that did not exist as both looked, delta-rs would make the loser's commit the next version."""
+    messages = [written(tmp_path, 0, rows(0, 5)) for _ in range(2)]
+    plain, both_looked = tables.open_table, Barrier(2)
+
+    def look(path: str) -> DeltaTable | None:
+        found = plain(path)
+        if found is None:
+            both_looked.wait(10)
+        return found
+
+    monkeypatch.setattr(tables, "open_table", look)
+    with ThreadPoolExecutor(2) as drivers:
+        won = sorted(drivers.map(lambda message: commit(tmp_path, 0, message), messages))
+
+    assert won == [False, True], turn
+    assert offsets_in(tmp_path) == list(range(5))
+    assert files_in(tmp_path) == named_files(tmp_path)
 
 
 def test_another_application_commits_beside_us(tmp_path: Path) -> None:

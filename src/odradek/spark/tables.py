@@ -329,7 +329,9 @@ def _add(
             Schema.from_arrow(batch.schema),
             _actions(files),
             partition_by=batch.spec.names,
-            commit_properties=_properties(batch, note),
+            # The first version or none: tried again, it would be the next one of a table that somebody else has created,
+            # without a look at the transactions in it.
+            commit_properties=_properties(batch, note, retries=0),
         )
         return {file.name for file in files}, note
     check_appendable(table)
@@ -378,9 +380,11 @@ def _actions(files: Iterable[TableFile]) -> list[Any]:
     ]
 
 
-def _properties(batch: _Batch, note: dict[str, Any]) -> CommitProperties:
+def _properties(batch: _Batch, note: dict[str, Any], retries: int | None = None) -> CommitProperties:
     transaction = Transaction(batch.app_id, batch.batch_id, int(time.time() * 1000))
-    return CommitProperties(custom_metadata={METADATA: note}, app_transactions=[transaction])
+    return CommitProperties(
+        custom_metadata={METADATA: note}, max_commit_retries=retries, app_transactions=[transaction]
+    )
 
 
 def _allowed_change(table: DeltaTable, there: pa.Schema, batch: _Batch, evolve: Evolve) -> Change:

@@ -12,6 +12,7 @@ The last change is the one of the greatest offset; a key has its partition, wher
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def merge(
     for _ in range(tables.ATTEMPTS):
         table = tables.open_table(path)
         if table is None:
-            DeltaTable.create(path, Schema.from_arrow(schema), mode="ignore")
+            _create(path, schema)
             continue
         if tables.has_batch(table, path, app_id, batch_id, found):
             forget(path, app_id, batch_id)
@@ -136,6 +137,17 @@ def merge(
         return True
     assert last is not None
     raise last
+
+
+def _create(path: str, schema: pa.Schema) -> None:
+    """Once: tried again, the creation would be the next version of the table that another driver has created."""
+    with suppress(CommitFailedError):
+        DeltaTable.create(
+            path,
+            Schema.from_arrow(schema),
+            mode="ignore",
+            commit_properties=CommitProperties(max_commit_retries=0),
+        )
 
 
 def _version(path: str, app_id: str) -> int:
