@@ -1,7 +1,7 @@
 """`python -m tests.spark.versions`: tests/spark on the oldest PySpark that pyproject.toml allows, and on the newest of each later series.
 
 The one that is installed here already is left out: `make test` runs on it. Environments are kept in ~/.cache/odradek-spark; arguments
-go to pytest. A version that PyPI does not serve is told of and passed over; the exit code is that of the tests.
+go to pytest, in place of `-n 2 --dist loadfile tests/spark`. A version that PyPI does not serve is told of and passed over; the exit code is that of the tests.
 """
 
 import importlib.metadata
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
             continue
         print(f"{requirement}:", flush=True)
         subprocess.run([python, "-m", "tests.spark.class_archive"], cwd=ROOT, check=True)
-        command = [python, "-m", "pytest", *(arguments or ["-n", "2", "--dist", "loadfile"]), "tests/spark"]
+        command = [python, "-m", "pytest", *(arguments or ["-n", "2", "--dist", "loadfile", "tests/spark"])]
         if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
             failed.append(requirement)
     if failed:
