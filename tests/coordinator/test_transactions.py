@@ -9,11 +9,16 @@ from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unl
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.member import Client
 from odradek.coordinator.stored_transactions import StoredTransactions
+from odradek.coordinator.transaction_checks import told_of_transaction
 from odradek.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.coordinator.transaction_effects import Markers, MarkersWritten, TransactionAppend
 from odradek.coordinator.transaction_records import TransactionRecord, decode, encode, size_bytes_of
 from odradek.coordinator.transaction_room import Completed
-from odradek.coordinator.transaction_settings import MOST_TAKEN_OVER, TransactionSettings
+from odradek.coordinator.transaction_settings import (
+    COMPLETE_AGAIN_MS,
+    MOST_TAKEN_OVER,
+    TransactionSettings,
+)
 from odradek.coordinator.transaction_states import TransactionState
 from odradek.coordinator.transaction_waiting import MOST_OF_ONE_ID, MOST_PARTITIONS, MOST_WAITING, Waiting
 from odradek.model.error_codes import ErrorCode
@@ -377,9 +382,9 @@ def test_who_waits_for_markers_is_sent_to_the_next_coordinator_and_told_of_nothi
 
 def test_who_waits_for_markers_goes_on_when_their_end_is_committed_late() -> None:
     bench = prepared(markers_wait_ms=500)
-    call = bench.add()
     bench.held = True
     bench.written(bench.markers[0])
+    call = bench.add()
     bench.fail(ErrorCode.REQUEST_TIMED_OUT)
     assert call not in bench.answers
     bench.held = False
@@ -387,6 +392,85 @@ def test_who_waits_for_markers_goes_on_when_their_end_is_committed_late() -> Non
     bench.commit()
 
     assert bench.error(call) == 0
+
+
+def test_who_waits_for_markers_begins_in_the_append_that_ends_the_transaction_before() -> None:
+    bench = prepared()
+    calls = [bench.add(1_000, 0, 1), bench.add(1_000, 0, 2)]
+    bench.held = True
+    appends = len(bench.log)
+
+    bench.written(bench.markers[0])
+
+    (append,) = bench.waiting
+    assert [record.value.state for record in append.records if record.value] == [
+        Stored.COMPLETE_COMMIT,
+        Stored.ONGOING,
+    ]
+    assert not set(calls) & set(bench.answers), "it is not committed"
+    bench.commit()
+    assert len(bench.log) == appends + 2
+    assert [bench.error(call) for call in calls if call in bench.answers] == [0], (
+        "the other waits for that record"
+    )
+    bench.commit()
+    assert [bench.error(call) for call in calls] == [0, 0]
+    loaded = bench.load().room.stored
+    assert loaded.by_id[ID].partitions == {TopicPartition("t", 1), TopicPartition("t", 2)}
+    assert loaded.by_id[ID].state is Stored.ONGOING and not loaded.prepared
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_ENOUGH_REPLICAS, *sorted(UNDECIDED)])
+def test_an_end_that_fails_with_the_beginning_behind_it_is_told_and_both_may_be_written_again(
+    error: ErrorCode,
+) -> None:
+    bench = prepared()
+    call = bench.add(1_000, 0, 1)
+    bench.held = True
+    bench.written(bench.markers[0])
+
+    bench.fail(error)
+
+    assert bench.error(call) == told_of_transaction(error)
+    bench.held = False
+    if error in UNDECIDED:
+        bench.commit()
+    else:
+        assert bench.state is Stored.PREPARE_COMMIT
+        bench.wait(COMPLETE_AGAIN_MS)
+        assert bench.state is Stored.COMPLETE_COMMIT
+    assert bench.error(bench.add(1_000, 0, 1)) == 0
+    assert bench.coordinator.room.stored.by_id[ID].partitions == {TopicPartition("t", 1)}
+
+
+def test_who_is_fenced_by_the_end_does_not_begin_with_it() -> None:
+    bench = Bench(transaction_version=2)
+    bench.init()
+    bench.add()
+    bench.held = True
+    bench.end(version=5)
+    call = bench.add(1_000, 0, 1)
+    assert call not in bench.answers, "a record of the id is on its way"
+    bench.held = False
+    bench.commit()
+
+    bench.written(bench.markers[0])
+
+    assert bench.state is Stored.COMPLETE_COMMIT
+    assert bench.error(call) == ErrorCode.PRODUCER_FENCED
+
+
+def test_who_waits_to_write_to_a_partition_that_is_gone_does_not_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = prepared()
+    call = bench.add(1_000, 0, 3)
+    monkeypatch.setitem(TOPICS, "t", 3)
+
+    bench.written(bench.markers[0])
+
+    assert bench.state is Stored.COMPLETE_COMMIT
+    assert bench.error(call) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_requests_of_an_id_wait_for_markers_so_many_and_who_is_fenced_does_not() -> None:

@@ -14,8 +14,8 @@ from odradek.coordinator.transaction_checks import (
     why_busy,
     why_not_owner,
 )
-from odradek.coordinator.transaction_records import NO_EPOCH, Partitions
-from odradek.coordinator.transaction_room import Room
+from odradek.coordinator.transaction_records import NO_EPOCH, Partitions, StoredTransaction
+from odradek.coordinator.transaction_room import Begun, Room
 from odradek.coordinator.transaction_states import PREPARED, TransactionState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -94,7 +94,7 @@ def _add(
 ) -> None:
     name = asked.transactional_id
     partitions = _partitions(asked.topics)
-    missing = frozenset(one for one in partitions if not 0 <= one.partition < room.topics.get(one.topic, 0))
+    missing = _missing(room, partitions)
     if missing:
         return done(
             room,
@@ -112,18 +112,28 @@ def _add(
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     if error or value is None:
         return done(room, lambda one: error)
-    is_open = value.state is TransactionState.ONGOING
-    if is_open and partitions <= value.partitions:
+    if value.state is TransactionState.ONGOING and partitions <= value.partitions:
         return done(room, lambda one: ErrorCode.NONE)
-    grown = value._replace(
+    grown = _grown(value, partitions, client_version, now_ms)
+    room.write(name, grown, room.last_epochs.get(name, NO_EPOCH), Added(done), now_ms)
+    return None
+
+
+def _missing(room: Room, partitions: Partitions) -> Partitions:
+    return frozenset(one for one in partitions if not 0 <= one.partition < room.topics.get(one.topic, 0))
+
+
+def _grown(
+    value: StoredTransaction, partitions: Partitions, client_version: int, now_ms: int
+) -> StoredTransaction:
+    is_open = value.state is TransactionState.ONGOING
+    return value._replace(
         state=TransactionState.ONGOING,
         partitions=value.partitions | partitions if is_open else partitions,
         updated_at_ms=now_ms,
         started_at_ms=value.started_at_ms if is_open else now_ms,
         client_version=client_version,
     )
-    room.write(name, grown, room.last_epochs.get(name, NO_EPOCH), Added(done), now_ms)
-    return None
 
 
 def _verified(room: Room, asked: AddPartitionsToTxnTransaction) -> Errors:
@@ -182,11 +192,20 @@ class Added:
 @dataclass(frozen=True, slots=True)
 class AddAgain:
     """A record of the id is on its way; or the transaction before is decided, and has no marker yet in some partition. Of
-    several that waited the first writes the next record, and the others wait for that."""
+    several that waited the first writes the next record, and the others wait for that. The first that waits when the
+    last partition has its marker writes with the end of that transaction: one append is to be committed, not two."""
 
     asked: AddPartitionsToTxnTransaction
     client_version: int
     done: Done
+
+    def begins(self, room: Room, ended: StoredTransaction, now_ms: int) -> Begun | None:
+        partitions = _partitions(self.asked.topics)
+        if not partitions or _missing(room, partitions):
+            return None
+        if why_not_owner(ended, self.asked.producer_id, self.asked.producer_epoch):
+            return None
+        return Begun(_grown(ended, partitions, self.client_version, now_ms), Added(self.done))
 
     def committed(self, room: Room, now_ms: int) -> None:
         _add(room, self.asked, self.client_version, self.done, now_ms)

@@ -29,7 +29,7 @@ class StoredTransactions:
             self.prepared[name] = None
 
     def replay_together(self, header: BatchHeader, data: bytes) -> bool:
-        """Each is written in a batch of its own."""
+        """Those of one batch are few."""
         return False
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:

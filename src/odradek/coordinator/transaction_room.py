@@ -1,11 +1,12 @@
 """The memory of one transaction coordinator: what is stored, what is being written, and what is to be told.
 
-`stored` changes by records alone, after they are committed. An id has one record on its way at most: while it has,
-whoever would change the id hears CONCURRENT_TRANSACTIONS.
+`stored` changes by records alone, after they are committed. An id has one append on its way at most: while it has,
+whoever would change the id hears CONCURRENT_TRANSACTIONS. That append has one record of it, or two where somebody waits
+to begin the next transaction: the end of the one before, and its beginning.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.effects import Answer
@@ -39,6 +40,21 @@ class After(Protocol):
     def failed(self, room: "Room", error: ErrorCode, now_ms: int) -> None: ...
 
 
+class Begun(NamedTuple):
+    """A transaction that begins with the end of the one before."""
+
+    value: StoredTransaction
+    after: After
+
+
+class Beginner(After, Protocol):
+    """Who waits for the end of a transaction. Called once: as an `After`, or to begin the next one in the same append."""
+
+    def begins(self, room: "Room", ended: StoredTransaction, now_ms: int) -> Begun | None:
+        """None: it is refused, as it will hear when that is committed."""
+        ...
+
+
 class Writing:
     """Records on their way to the log. `after` None: whoever waited was told that it is `UNDECIDED`."""
 
@@ -68,7 +84,7 @@ class Room:
         self.last_epochs: dict[str, int] = {}
         self.unmarked: dict[str, set[tuple[str, int]]] = {}  # prepared: partitions without their marker
         self.incomplete: dict[str, None] = {}  # all have theirs, and that could not be written
-        self.waiting: Waiting[After] = Waiting(settings.markers_wait_ms)
+        self.waiting: Waiting[Beginner] = Waiting(settings.markers_wait_ms)
         self._pending: dict[str, TransactionRecord] = {}
         self._in_flight: dict[int, Writing] = {}
         self._append_count = 0
@@ -112,9 +128,9 @@ class Room:
         self._append(tuple(TransactionRecord(name, None) for name in transactional_ids), NO_EPOCH, after)
 
     def _append(self, records: tuple[TransactionRecord, ...], last_epoch: int, after: After) -> None:
-        for record in records:
-            assert record.transactional_id not in self._pending, "an id has one record on its way at most"
-            self._pending[record.transactional_id] = record
+        going = {record.transactional_id: record for record in records}
+        assert self._pending.keys().isdisjoint(going), "an id has one append on its way at most"
+        self._pending.update(going)
         self._append_count += 1
         self._in_flight[self._append_count] = Writing(records, last_epoch, after)
         self._appends.append(TransactionAppend(self._append_count, records))
@@ -122,16 +138,16 @@ class Room:
     def committed(self, append_id: int, base_offset: int, now_ms: int) -> None:
         writing = self._in_flight.pop(append_id)
         for position, record in enumerate(writing.records, base_offset):
-            self._came(record.transactional_id)
             self.stored.replay(record, position, NO_PRODUCER)
             self._remember_epoch(record, writing.last_epoch)
+        names = self._came(writing)
         if writing.after is not None:
             writing.after.committed(self, now_ms)
-        for record in writing.records:
-            if record.value is not None and record.value.state in PREPARED:
-                self.begin_marking(record.transactional_id, now_ms)
+        for name in names:
+            if name in self.stored.prepared:
+                self.begin_marking(name, now_ms)
             else:
-                self._carried_out(record.transactional_id, now_ms)
+                self._carried_out(name, now_ms)
 
     def failed(self, append_id: int, error: ErrorCode, now_ms: int) -> None:
         """After an error of `UNDECIDED` the append is still under way, and its fate comes as a second event: until then the
@@ -142,10 +158,9 @@ class Room:
         else:
             writing = self._in_flight.pop(append_id)
             after = writing.after
-            for record in writing.records:
-                self._came(record.transactional_id)
-                if record.transactional_id in self.unmarked and not self.unmarked[record.transactional_id]:
-                    self.incomplete[record.transactional_id] = None
+            for name in self._came(writing):
+                if name in self.unmarked and not self.unmarked[name]:
+                    self.incomplete[name] = None
         if after is not None:
             after.failed(self, error, now_ms)
 
@@ -165,8 +180,12 @@ class Room:
         for waiter in waiters:
             waiter.failed(self, error, now_ms)
 
-    def _came(self, transactional_id: str) -> None:
-        del self._pending[transactional_id]
+    def _came(self, writing: Writing) -> list[str]:
+        """The ids that it has records of."""
+        names = list(dict.fromkeys(record.transactional_id for record in writing.records))
+        for name in names:
+            del self._pending[name]
+        return names
 
     def _remember_epoch(self, record: TransactionRecord, last_epoch: int) -> None:
         if record.value is None or last_epoch == NO_EPOCH:
@@ -219,7 +238,23 @@ class Room:
             state=PREPARED[value.state], partitions=frozenset(), updated_at_ms=now_ms, **goes_on
         )
         last_epoch = self.last_epochs.get(transactional_id, NO_EPOCH)
-        self.write(transactional_id, done, last_epoch, Completed(transactional_id), now_ms)
+        begun = self._begun_with(transactional_id, done, now_ms)
+        if begun is None:
+            return self.write(transactional_id, done, last_epoch, Completed(transactional_id), now_ms)
+        check_transition(transactional_id, value.state, done.state)
+        check_transition(transactional_id, done.state, begun.value.state)
+        records = TransactionRecord(transactional_id, done), TransactionRecord(transactional_id, begun.value)
+        self._append(records, last_epoch, CompletedAndBegun(transactional_id, begun.after))
+        return None
+
+    def _begun_with(self, transactional_id: str, ended: StoredTransaction, now_ms: int) -> Begun | None:
+        """Of those that wait the first, which waits no more then. The others wait for its record, too."""
+        first = self.waiting.first(transactional_id)
+        begun = None if first is None else first.begins(self, ended, now_ms)
+        if begun is None or size_bytes_of(begun.value.partitions) > self.settings.max_append_bytes:
+            return None
+        self.waiting.take_first(transactional_id)
+        return begun
 
 
 class Completed:
@@ -239,3 +274,20 @@ class Completed:
                 f"transactional id {self.transactional_id!r} is complete, and that could not be written ({error.name}); "
                 "it is written again"
             )
+
+
+class CompletedAndBegun(Completed):
+    """The same, and the record of the next transaction stands behind it."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self, transactional_id: str, begun: After) -> None:
+        super().__init__(transactional_id)
+        self._begun = begun
+
+    def committed(self, room: Room, now_ms: int) -> None:
+        self._begun.committed(room, now_ms)
+
+    def failed(self, room: Room, error: ErrorCode, now_ms: int) -> None:
+        super().failed(room, error, now_ms)
+        self._begun.failed(room, error, now_ms)

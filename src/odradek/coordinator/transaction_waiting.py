@@ -47,6 +47,13 @@ class Waiting(Generic[After]):
         self._partitions += partitions
         return True
 
+    def first(self, transactional_id: str) -> After | None:
+        numbers = self._numbers.get(transactional_id)
+        return self._waiters[numbers[0]].after if numbers else None
+
+    def take_first(self, transactional_id: str) -> After:
+        return self._take(self._numbers[transactional_id][0])
+
     def take(self, transactional_id: str) -> list[After]:
         return self._taken(self._numbers.get(transactional_id, ()))
 

@@ -49,7 +49,7 @@ OF_TRANSACTIONS: tuple[Mutant, ...] = (
     of_row(
         "T6",
         "the record of an open transaction names the last partitions alone",
-        f"{_ADDING}:_add",
+        f"{_ADDING}:_grown",
         "value.partitions | partitions if is_open else partitions",
         "partitions",
     ),
@@ -121,8 +121,8 @@ OF_TRANSACTIONS: tuple[Mutant, ...] = (
         "T17",
         "an epoch is raised in memory before its record is written",
         f"{_ROOM}._append",
-        "self._pending[record.transactional_id] = record",
-        "self._pending[record.transactional_id] = record\nself.stored.replay(record, 0, NO_PRODUCER)",
+        "self._pending.update(going)",
+        "self._pending.update(going)\nfor record in records:\n    self.stored.replay(record, 0, NO_PRODUCER)",
     ),
     of_row(
         "T18",

@@ -102,7 +102,7 @@ SHOWN_BY_WORLDS = (
         "partitions that are added take the place of those that were",
         (
             Edit(
-                "coordinator.adding:_add",
+                "coordinator.adding:_grown",
                 "value.partitions | partitions",
                 "partitions",
             ),
