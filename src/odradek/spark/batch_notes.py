@@ -12,79 +12,89 @@ anew in the same directory has none of the old one's.
 """
 
 import json
-import os
-import uuid
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import PurePosixPath
 from typing import Any
 
 from odradek.spark.parquet import OWN_DIRECTORY, application_prefix
+from odradek.spark.storage import Storage, storage_of
 
 ROLLED = 500
+_NOTES = f"{OWN_DIRECTORY}/batches"
 Note = dict[str, Any]
 
 
 def keep(table: str, table_id: str, note: Note) -> None:
     """Any number of times; the last is what counts."""
-    directory = _directory(table, note["appId"])
-    directory.mkdir(parents=True, exist_ok=True)
-    _replace(directory / f"{note['batchId']:010d}.json", [{**note, "tableId": table_id}])
+    storage, directory = storage_of(table), _directory(note["appId"])
+    storage.replace(f"{directory}/{note['batchId']:010d}.json", _text([{**note, "tableId": table_id}]))
     if note["batchId"] % ROLLED == ROLLED - 1:
-        _roll(directory, note["batchId"])
+        _roll(storage, directory, note["batchId"])
 
 
 def find(table: str, table_id: str, app_id: str, batch_id: int) -> Note | None:
-    directory = _directory(table, app_id)
-    rolled = [file for file in sorted(directory.glob("upto-*.jsonl")) if _upto(file) >= batch_id]
-    for file in (directory / f"{batch_id:010d}.json", *rolled[:1]):
-        for note in _read(file):
-            if (note["batchId"], note["tableId"]) == (batch_id, table_id):
-                return note
-    return None
+    storage, directory = storage_of(table), _directory(app_id)
+    found = _of(_read(storage, f"{directory}/{batch_id:010d}.json"), table_id, batch_id)
+    if found is None:
+        rolled = [file for file in _rolled(storage, directory) if _upto(file) >= batch_id]
+        found = _of(_read(storage, rolled[0]), table_id, batch_id) if rolled else None
+    return found
 
 
 def every(table: str, table_id: str, app_id: str | None = None) -> Iterator[Note]:
     """Of one application or of all, each batch once."""
-    whole = Path(table) / OWN_DIRECTORY / "batches"
-    for directory in [_directory(table, app_id)] if app_id is not None else sorted(whole.glob("*")):
+    storage = storage_of(table)
+    files = storage.listed(_NOTES if app_id is None else _directory(app_id))
+    for _, of_one in groupby(files, key=lambda file: file.rsplit("/", 1)[0]):
+        # A batch that is in both is the same: the single one is looked at last, as it was written last.
+        ordered = sorted(of_one, key=lambda file: (file.endswith(".json"), file))
         found = {
             note["batchId"]: note
-            for file in (*sorted(directory.glob("upto-*.jsonl")), *sorted(directory.glob("*.json")))
-            for note in _read(file)
+            for file in ordered
+            if file.endswith((".json", ".jsonl"))
+            for note in _read(storage, file)
             if note["tableId"] == table_id
         }
         yield from (found[batch] for batch in sorted(found))
 
 
-def _roll(directory: Path, batch_id: int) -> None:
+def _roll(storage: Storage, directory: str, batch_id: int) -> None:
     """Up to `batch_id`; a crash on the way leaves notes twice, never none."""
-    single = [file for file in sorted(directory.glob("*.json")) if int(file.stem) <= batch_id]
-    whole = directory / f"upto-{batch_id:010d}.jsonl"
+    listed = [file for file in storage.listed(directory) if file.endswith(".json")]
+    single = [file for file in listed if int(PurePosixPath(file).stem) <= batch_id]
+    whole = f"{directory}/upto-{batch_id:010d}.jsonl"
     # Rolled up before, perhaps, by one who died while taking away the single ones.
-    notes = {(note["tableId"], note["batchId"]): note for file in (whole, *single) for note in _read(file)}
-    _replace(whole, list(notes.values()))
-    for file in single:
-        file.unlink(missing_ok=True)
+    notes = {
+        (note["tableId"], note["batchId"]): note for file in (whole, *single) for note in _read(storage, file)
+    }
+    storage.replace(whole, _text(notes.values()))
+    storage.delete(single)
 
 
-def _replace(file: Path, notes: list[Note]) -> None:
-    """Whole or not at all, also where two drivers of one application write it."""
-    new = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
-    new.write_text("".join(json.dumps(note) + "\n" for note in notes), encoding="utf-8")
-    os.replace(new, file)
+def _text(notes: Iterable[Note]) -> bytes:
+    return "".join(json.dumps(note) + "\n" for note in notes).encode()
 
 
-def _read(file: Path) -> list[Note]:
+def _read(storage: Storage, file: str) -> list[Note]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = storage.read(file).decode()
     except FileNotFoundError:  # never written, or rolled up meanwhile
         return []
     return [json.loads(line) for line in text.splitlines()]
 
 
-def _upto(file: Path) -> int:
-    return int(file.stem.removeprefix("upto-"))
+def _of(notes: Iterable[Note], table_id: str, batch_id: int) -> Note | None:
+    return next((note for note in notes if (note["batchId"], note["tableId"]) == (batch_id, table_id)), None)
 
 
-def _directory(table: str, app_id: str) -> Path:
-    return Path(table) / OWN_DIRECTORY / "batches" / application_prefix(app_id).rstrip("-")
+def _rolled(storage: Storage, directory: str) -> list[str]:
+    return [file for file in storage.listed(directory, "upto-") if file.endswith(".jsonl")]
+
+
+def _upto(file: str) -> int:
+    return int(PurePosixPath(file).stem.removeprefix("upto-"))
+
+
+def _directory(app_id: str) -> str:
+    return f"{_NOTES}/{application_prefix(app_id).rstrip('-')}"

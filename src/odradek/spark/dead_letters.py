@@ -5,24 +5,22 @@ A letter that was fed again (`odradek.spark.replay`) stays where it is; that it 
 
 import base64
 import json
-import os
-import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from odradek.model.errors import OdradekError
 from odradek.spark import tables
 from odradek.spark.formats.registry import shown_url
 from odradek.spark.parquet import OWN_DIRECTORY
 from odradek.spark.shape import LETTERS, Shape
-from odradek.spark.table_rows import path_of
+from odradek.spark.storage import storage_of
+from odradek.spark.table_rows import files_of
 from odradek.spark.writing import dead_letters_of
 
 REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
+_SHAPE = f"{OWN_DIRECTORY}/shape.json"
 REPLAY_APP = "odradek dlq replay"
 _BATCH = 256  # letters read at once: each may have megabytes
 
@@ -75,9 +73,10 @@ def dead_letters(table: str) -> list[DeadLetter]:
 
 def batches(table: str) -> Iterator[pa.RecordBatch]:
     """All letters, in no order, with the columns of `LETTERS`: null where they were written before there was one."""
-    opened = tables.open_table(dead_letters_of(table))
-    for uri in [] if opened is None else sorted(opened.file_uris()):
-        file = pq.ParquetFile(path_of(uri))
+    place = dead_letters_of(table)
+    opened, storage = tables.open_table(place), storage_of(place)
+    for name in [] if opened is None else [placed.name for placed in files_of(opened)]:
+        file = storage.parquet(name)
         names = [name for name in LETTERS.names if name in file.schema_arrow.names]
         for batch in file.iter_batches(batch_size=_BATCH, columns=names):
             columns = [
@@ -120,23 +119,15 @@ def noted(done: set[Identity]) -> list[dict[str, Any]]:
 
 def keep_shape(table: str, shape: Shape) -> None:
     """How the values of a table are read, for those who feed its letters again. Without the password of a registry."""
-    file = _shape_file(table)
-    file.parent.mkdir(parents=True, exist_ok=True)
     of_key = shape.key
     if of_key is not None:
         of_key = of_key._replace(format=of_key.format._replace(registry=shown_url(of_key.format.registry)))
     kept = shape._replace(format=shape.format._replace(registry=shown_url(shape.format.registry)), key=of_key)
-    new = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
-    new.write_text(json.dumps(kept.to_json()), encoding="utf-8")
-    os.replace(new, file)
+    storage_of(table).replace(_SHAPE, json.dumps(kept.to_json()).encode())
 
 
 def kept_shape(table: str) -> Shape | None:
     try:
-        return Shape.from_text(_shape_file(table).read_text(encoding="utf-8"))
+        return Shape.from_text(storage_of(table).read(_SHAPE).decode())
     except FileNotFoundError:
         return None
-
-
-def _shape_file(table: str) -> Path:
-    return Path(os.path.abspath(table)) / OWN_DIRECTORY / "shape.json"

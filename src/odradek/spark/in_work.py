@@ -9,58 +9,45 @@ tasks left that failed or ran twice: looking through it costs what is in flight,
 """
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from odradek.spark.parquet import OWN_DIRECTORY, application_prefix, batch_of
+from odradek.spark.storage import Storage, storage_of
+
+_MARKS = f"{OWN_DIRECTORY}/in_work"
 
 
 def listed(table: str, app_id: str, batch_id: int) -> Iterator[tuple[int, str]]:
     """(batch, name) of the application's files that are noted for batches up to `batch_id`."""
-    for directory in sorted(_directory(table).glob(f"{application_prefix(app_id)}*")):
-        for mark in sorted(directory.iterdir()):
-            batch = batch_of(mark.name, app_id)
-            if batch is not None and batch <= batch_id:
-                yield batch, _path_in(mark)
+    storage = storage_of(table)
+    for mark in storage.listed(_MARKS, application_prefix(app_id)):
+        batch = batch_of(mark.rsplit("/", 1)[-1], app_id)
+        if batch is not None and batch <= batch_id:
+            yield batch, _path_in(storage, mark)
 
 
 def forget(table: str, names: Iterable[str]) -> None:
     """Of files that are committed or deleted."""
-    directories = set()
-    for name in names:
-        mark = _mark(table, name)
-        mark.unlink(missing_ok=True)
-        directories.add(mark.parent)
-    for directory in directories:
-        try:
-            directory.rmdir()
-        except OSError:
-            # Another driver took it away, or a task that is late has left a mark: the next commit finds it.
-            continue
+    storage = storage_of(table)
+    marks = [_mark(name) for name in names]
+    storage.delete(marks)
+    for directory in {mark.rsplit("/", 1)[0] for mark in marks}:
+        # Where a task that is late has left a mark it stays: the next commit finds it.
+        storage.tidy(directory)
 
 
 def note(table: str, name: str) -> None:
-    mark = _mark(table, name)
-    while True:
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            mark.write_text(name, encoding="utf-8")
-            return
-        except FileNotFoundError:  # a commit took the empty directory away in between
-            continue
+    storage_of(table).write(_mark(name), name.encode())
 
 
-def _path_in(mark: Path) -> str:
+def _path_in(storage: Storage, mark: str) -> str:
     """Of the file in the table. A mark that is empty was not finished, so there is no file of its name in any directory."""
+    own = mark.rsplit("/", 1)[-1]
     try:
-        return mark.read_text(encoding="utf-8") or mark.name
+        return storage.read(mark).decode() or own
     except FileNotFoundError:  # another driver was faster
-        return mark.name
+        return own
 
 
-def _mark(table: str, name: str) -> Path:
+def _mark(name: str) -> str:
     own = name.rsplit("/", 1)[-1]
-    return _directory(table) / own.rsplit("-", 1)[0] / own
-
-
-def _directory(table: str) -> Path:
-    return Path(table) / OWN_DIRECTORY / "in_work"
+    return f"{_MARKS}/{own.rsplit('-', 1)[0]}/{own}"

@@ -17,6 +17,7 @@ from odradek.model.errors import ConfigurationError
 from odradek.model.settings import nearest
 from odradek.spark.jobs.tables import TablesJob
 from odradek.spark.jobs.transform import TransformJob
+from odradek.spark.places import is_in_store
 
 
 class _Key(NamedTuple):
@@ -117,13 +118,13 @@ def jobs_of(file: Path) -> list[TablesJob | TransformJob]:
     if not given or not all(isinstance(jobs, list) and jobs for jobs in given.values()):
         raise ConfigurationError(f"{file}: there is no job in it, as in [[tables]]")
     read = []
-    written: set[Path] = set()
+    written: set[str] = set()
     for kind, jobs in given.items():
         for number, own in enumerate(jobs, start=1):
             place = _Place(file, text, kind, number)
             read.append(_job(place, {**found, **own}, own))
             key = _KINDS[kind].target
-            target = Path(own[key]).resolve()
+            target = own[key] if is_in_store(own[key]) else str(Path(own[key]).resolve())
             if target in written:
                 raise _wrong(place, key, f"{key} {target} is that of another job of this file")
             written.add(target)

@@ -5,8 +5,8 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from odradek.model.errors import OdradekError
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.spark.fingerprint import of_arrow
 from odradek.spark.parts import Part
 from odradek.spark.required import nulls_within
+from odradek.spark.storage import storage_of
 
 # Columns with few values in a row; values themselves rarely repeat, and their dictionary would only be built
 # to be thrown away.
@@ -97,13 +99,13 @@ class FileWriter:
         sort_by: Sequence[str] = (),
     ) -> None:
         self._before = before  # called just before the file is made
-        self._path = Path(directory) / name
+        self._storage = storage_of(directory)
         self._name = name
         self.schema = schema
         self._partition = partition
         self._sort_by = sort_by
         self._writer: pq.ParquetWriter | None = None
-        self._sink: pa.OSFile | None = None
+        self._sink: pa.NativeFile | None = None
         self._records = 0
         self._nulls = dict.fromkeys(schema.names, 0)
         self._nulls_within: Counter[str] = Counter()
@@ -116,8 +118,7 @@ class FileWriter:
         if self._writer is None:
             names = self.schema.names
             self._before()
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._sink = pa.OSFile(str(self._path), "wb")
+            self._sink = self._storage.sink(self._name)
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self.schema,
@@ -139,7 +140,7 @@ class FileWriter:
 
     @property
     def size_bytes(self) -> int:
-        """What is on disk so far."""
+        """What is written so far."""
         return 0 if self._sink is None else self._sink.tell()
 
     def close(self) -> TableFile | None:
@@ -167,13 +168,14 @@ class FileWriter:
         return TableFile(self._name, size, self._records, text, self._partition, tuple(within.items()))
 
     def discard(self) -> None:
-        """After an error: what was written is nobody's. On a full disk its end cannot be written either."""
+        """After an error: what was written is nobody's. On a full disk its end cannot be written either.
+
+        It is ended all the same, and then deleted: of an object that is never ended its parts would stay in the store, where
+        no list shows them."""
         if self._writer is not None and self._sink is not None:
-            self._path.unlink(missing_ok=True)
-            with suppress(OSError, pa.ArrowException):
-                self._writer.close()
-            with suppress(OSError, pa.ArrowException):
-                self._sink.close()
+            for end in (self._writer.close, self._sink.close, partial(self._storage.delete, [self._name])):
+                with suppress(OSError, pa.ArrowException, OdradekError):
+                    end()
 
 
 def _has_bounds(kind: pa.DataType) -> bool:

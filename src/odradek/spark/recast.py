@@ -5,7 +5,6 @@ batch whose commit will name them, so that they are found as orphans where it ne
 """
 
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from odradek.spark.evolution import same
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_rows
 from odradek.spark.parquet import FileWriter, TableFile, file_name
 from odradek.spark.partitioning import directory_of
+from odradek.spark.storage import storage_of
 from odradek.spark.table_rows import PlacedFile, attached
 
 _PIECE_ROWS = 65_536
@@ -47,7 +47,7 @@ class Recasts:
 
     def _written(self, file: PlacedFile, columns: pa.Schema, dividing: pa.Schema) -> Recast | None:
         try:
-            source = pq.ParquetFile(Path(self._table) / file.name)
+            source = storage_of(self._table).parquet(file.name)
         except FileNotFoundError:  # by OPTIMIZE and VACUUM, or by another driver that had committed the batch
             raise CommitFailedError(f"{self._table}/{file.name} was taken away meanwhile") from None
         with source:

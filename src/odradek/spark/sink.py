@@ -33,6 +33,7 @@ import odradek
 from odradek.model.errors import ConfigurationError
 from odradek.spark.micro_batch import current_batch_id
 from odradek.spark.options import SourceOptions
+from odradek.spark.places import check_directory, check_evolves, check_table
 from odradek.spark.source import OdradekSource, StreamReader, in_a_sentence, schema_of, stream_options
 
 if TYPE_CHECKING:
@@ -100,10 +101,11 @@ class DeltaSink(DataSource):
     def _planned(
         schema: StructType, given: Mapping[str, str], *, overwrite: bool, is_stream: bool = True
     ) -> "TableOptions":
-        from odradek.spark import tables
+        from odradek.spark import store_probe, tables
 
         _check_options("odradek-delta", given, _OWN_OPTIONS - _INNER_OPTIONS, overwrite, is_stream=is_stream)
         options = table_options(given, is_stream=is_stream)
+        store_probe.check(options.table, "the option table")
         if options.upserts and schema != DESCRIPTION:
             raise ConfigurationError(
                 "upserts is for odradek-fused: which row of a query is the last of its key is not known"
@@ -254,6 +256,11 @@ class ParquetSink(DataSource):
         )
         if not given.get("path"):
             raise ConfigurationError("the option path is missing: the directory of the files")
+        check_directory(
+            given["path"],
+            "the option path",
+            "a batch is shown by the renaming of a directory, which an object store has not; odradek-delta writes to s3://",
+        )
         options = table_options({**given, "table": given["path"]}, is_stream=is_stream)
         check_layout(options.layout, schema)
         return ParquetWriter(given["path"], options, schema)
@@ -384,6 +391,11 @@ def _check_options(
         how = "outputMode must be append" if is_stream else 'mode("append") adds to what is there'
         raise ConfigurationError(f"{who} only appends: {how}")
     of_kind = {"checkpointlocation"} if is_stream else {"batchid"}
+    if any(name.lower().startswith("storage.") for name in given):
+        raise ConfigurationError(
+            f"{who} has no options storage.*: address and credentials of an object store are in the environment of driver and "
+            f"executors (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...), and so in no plan or log of Spark's"
+        )
     unknown = sorted({name.lower() for name in given} - known - _INNER_OPTIONS - of_kind - {"path"})
     if unknown:
         names = sorted(_SPELLED.get(name, name) for name in known | (of_kind - {"checkpointlocation"}))
@@ -391,7 +403,7 @@ def _check_options(
 
 
 def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "TableOptions":
-    from odradek.spark.evolution import Evolve
+    from odradek.spark.evolution import FIXED, Evolve
     from odradek.spark.kill_switch import KillSwitch
     from odradek.spark.shape import Shape
     from odradek.spark.tables import layout_of
@@ -412,6 +424,7 @@ def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "Table
     for name, what in needed:
         if not options.get(name.lower()):
             raise ConfigurationError(f"the option {name} is missing: {what}")
+    check_table(options["table"], "the option table")
     number = options.get("batchid", "0")
     if not number.isdigit() or (not is_named and number != "0"):
         raise ConfigurationError(f"batchId={number!r}: expected a whole number, beside an appId")
@@ -428,6 +441,8 @@ def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "Table
         options.get("sortby", ""),
     )
     evolve = Evolve.of(options.get("evolve", ""))
+    if evolve != FIXED:
+        check_evolves(options["table"], "the option evolve")
     return TableOptions(
         options["table"],
         options["appid"] if is_named else uuid.uuid4().hex,

@@ -8,8 +8,7 @@ waited longest is closed, and another one begun when it comes again.
 import errno
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from odradek.spark import in_work
 from odradek.spark.ddl import type_text
 from odradek.spark.parquet import FileWriter, TableFile, file_name
 from odradek.spark.partitioning import Spec, Values, directory_of
+from odradek.spark.storage import storage_of
 
 HELD_BYTES = 64 << 20
 MOST_OPEN = 64
@@ -110,8 +110,8 @@ class TableFiles:
         """After an error: what was written is nobody's."""
         for writer in self._open.values():
             writer.discard()
-        for file in self._done:
-            (Path(self._table) / file.name).unlink(missing_ok=True)
+        with suppress(OdradekError):  # of a store that does not answer: the next commit finds them
+            storage_of(self._table).delete(file.name for file in self._done)
         self._open, self._done = {}, []
 
     def _hold(self, place: _Place, rows: pa.RecordBatch) -> None:

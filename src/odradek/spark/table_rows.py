@@ -1,15 +1,16 @@
 """The rows of a table as its files have them, with the columns that divide it, which Delta keeps beside a file and not in it."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from odradek.spark.object_store import answers
 from odradek.spark.partitioning import texts_of
+from odradek.spark.places import is_in_store
+from odradek.spark.storage import storage_of
 
 _PIECE_ROWS = 65_536
 
@@ -22,7 +23,9 @@ class PlacedFile(NamedTuple):
 
 
 def path_of(uri: str) -> str:
-    """Of a table, or of a file of it, on this machine."""
+    """Of a table, as its user names it: a directory of this machine, or where in a store it is."""
+    if is_in_store(uri):
+        return uri.rstrip("/")
     return unquote(urlparse(uri).path) if "://" in uri else uri
 
 
@@ -42,9 +45,10 @@ def rows_of(
     table: DeltaTable, dividing: pa.Schema, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """All rows, or so many columns of them. `dividing` are the columns that divide the table and that rows have."""
-    root = Path(path_of(table.table_uri))
+    uri = path_of(table.table_uri)
+    storage = storage_of(uri)
     for placed in files_of(table):
-        with pq.ParquetFile(root / placed.name) as file:
+        with answers(uri), storage.parquet(placed.name) as file:
             own = file.schema_arrow.names
             read = None if columns is None else [name for name in columns if name in own]
             for rows in file.iter_batches(batch_size=_PIECE_ROWS, columns=read):

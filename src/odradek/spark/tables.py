@@ -36,11 +36,14 @@ from odradek.spark import parts as parts_of_batch
 from odradek.spark.ddl import type_text
 from odradek.spark.evolution import FIXED, Change, Evolve, change_of, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint
+from odradek.spark.object_store import answers, storage_options
 from odradek.spark.parquet import TableFile
 from odradek.spark.partitioning import UNDIVIDED, Spec
 from odradek.spark.parts import Part, merged
+from odradek.spark.places import is_in_store
 from odradek.spark.recast import Recast, Recasts
 from odradek.spark.required import paths_of
+from odradek.spark.storage import Storage, storage_of
 from odradek.spark.table_files import Layout, size_of
 from odradek.spark.table_rows import PlacedFile, files_of, path_of
 
@@ -76,7 +79,7 @@ class CommittedBatch(NamedTuple):
 def open_table(path: str) -> DeltaTable | None:
     """The table, or None if there is none yet; WrongTable where its protocol is newer than anybody here can read."""
     try:
-        return DeltaTable(path)
+        return opened(path)
     except TableNotFoundError:
         return None
     except DeltaError as error:
@@ -85,6 +88,12 @@ def open_table(path: str) -> DeltaTable | None:
         raise WrongTable(
             f"{path} wants more of Delta than is read here ({error}); append to a table of its own"
         ) from None
+
+
+def opened(path: str) -> DeltaTable:
+    """As it is now; TableNotFoundError where there is none."""
+    with answers(path):
+        return DeltaTable(path, storage_options=storage_options(path))
 
 
 def commit(
@@ -127,14 +136,15 @@ def commit(
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             return False
         try:
-            named, noted = _add(table, batch, noted, evolve)
+            with answers(path):
+                named, noted = _add(table, batch, noted, evolve)
         except DeltaError as error:
             if not (isinstance(error, CommitFailedError) or (table is None and open_table(path))):
                 raise
             # Somebody else has committed, perhaps this very batch, or created the table: look again.
             last = error
             continue
-        batch_notes.keep(path, id_of(table or DeltaTable(path)), noted)
+        batch_notes.keep(path, id_of(table or opened(path)), noted)
         delete_orphans(path, app_id=app_id, batch_id=batch_id, just_named=named)
         return True
     raise last
@@ -158,15 +168,27 @@ def has_batch(
     """Whether the table has it; WrongCheckpoint if what it has is another one."""
     done = table.transaction_version(app_id)
     if done is None:
+        _check_nothing_lost(table, path, app_id, batch_id, -1)
         return False
     if done >= batch_id:
         _check_same_batch(table, app_id, batch_id, done, parts)
     if query_id:
         _check_same_query(table, path, app_id, done, query_id)
     if done < batch_id:
+        _check_nothing_lost(table, path, app_id, batch_id, done)
         return False
     _remember(table, path, app_id, batch_id)
     return True
+
+
+def _check_nothing_lost(table: DeltaTable, path: str, app_id: str, batch_id: int, done: int) -> None:
+    """What is kept of a batch is kept after its commit: a table without it has lost the commit."""
+    if batch_id - 1 > done and batch_notes.find(path, id_of(table), app_id, batch_id - 1) is not None:
+        raise WrongTable(
+            f"{path} had batch {batch_id - 1} of application {app_id!r} and is at batch {done}: commits are lost, as where a store "
+            f"lets one take the place of another, or the table was put back; `odradek spark verify` says which rows; begin a new "
+            f"table"
+        )
 
 
 def _check_same_query(table: DeltaTable, path: str, app_id: str, done: int, query_id: str) -> None:
@@ -298,22 +320,31 @@ def delete_orphans(
 
 
 def _delete(path: str, names: Sequence[str]) -> list[str]:
-    for name in names:
-        (Path(path) / name).unlink(missing_ok=True)
+    storage_of(path).delete(names)
     in_work.forget(path, names)
     return list(names)
 
 
 def _ever_named(path: str) -> set[str]:
     """Every file that the current version or one still in the log names: time travel may read it."""
-    named = {placed.name for placed in files_of(DeltaTable(path))}
-    for log in sorted((Path(path) / "_delta_log").glob("*.json")):
-        for line in log.read_text(encoding="utf-8").splitlines():
+    named = {placed.name for placed in files_of(opened(path))}
+    storage = storage_of(path)
+    for log in storage.listed("_delta_log"):
+        # A checkpoint, or a commit that Delta has cleared away meanwhile.
+        text = _text_of(storage, log) if log.endswith(".json") else ""
+        for line in text.splitlines():
             action = json.loads(line)
             for kind in ("add", "remove"):
                 if kind in action:
                     named.add(unquote(action[kind]["path"]))
     return named
+
+
+def _text_of(storage: Storage, name: str) -> str:
+    try:
+        return storage.read(name).decode()
+    except FileNotFoundError:
+        return ""
 
 
 def _add(
@@ -323,12 +354,14 @@ def _add(
     if table is None:
         files, recast = _of_one_schema(batch, batch.schema)
         note = note | recast
-        Path(batch.path).mkdir(parents=True, exist_ok=True)
+        if not is_in_store(batch.path):
+            Path(batch.path).mkdir(parents=True, exist_ok=True)
         create_table_with_add_actions(
             batch.path,
             Schema.from_arrow(batch.schema),
             _actions(files),
             partition_by=batch.spec.names,
+            storage_options=storage_options(batch.path),
             # The first version or none: tried again, it would be the next one of a table that somebody else has created,
             # without a look at the transactions in it.
             commit_properties=_properties(batch, note, retries=0),
@@ -654,6 +687,10 @@ def read_table(spark: "SparkSession", path: str) -> "DataFrame":
     table = open_table(path)
     if table is None:
         raise WrongTable(f"there is no Delta table at {path}")
+    if is_in_store(path):
+        raise WrongTable(
+            f"{path}: Spark has no access to object stores here; deltalake, DuckDB and Polars read the table"
+        )
     # Features such as deletion vectors hide rows that are in the files.
     if table.protocol().min_reader_version > 1:
         raise WrongTable(

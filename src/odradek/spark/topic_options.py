@@ -12,6 +12,7 @@ from odradek.client.sync_connection import parse_addresses
 from odradek.model.errors import ConfigurationError
 from odradek.spark.kill_switch import KillSwitch
 from odradek.spark.options import ConnectionOptions, OptionReader
+from odradek.spark.places import check_directory
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PROGRESS_TOPIC = "odradek-sinks"
@@ -90,6 +91,7 @@ def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOp
 
 def _directory(options: OptionReader, *, is_stream: bool) -> str:
     if given := options.text("directory"):
+        check_directory(given, "the option directory", "tasks append to files that the driver sends")
         return os.path.abspath(given)
     if not is_stream:
         return _of_this_user()

@@ -13,22 +13,23 @@ The last change is the one of the greatest offset; a key has its partition, wher
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from odradek.spark import batch_notes, tables
 from odradek.spark.formats.decoded import KEY
+from odradek.spark.object_store import answers, storage_options
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, batch_of
 from odradek.spark.parts import Part, merged
 from odradek.spark.parts import to_json as parts_to_json
+from odradek.spark.places import below
 from odradek.spark.shape import LETTERS, BadValue
+from odradek.spark.storage import storage_of
 
 DELETED = "__deleted"
 UPSERTS = "upserts"  # in a note: the batch was merged, not appended
@@ -36,7 +37,7 @@ _NO_KEY = "no key, and the table has one row a key"
 
 
 def changes_directory(table: str) -> str:
-    return str(Path(table) / OWN_DIRECTORY / "changes")
+    return below(table, OWN_DIRECTORY, "changes")
 
 
 def with_keys(records: pa.RecordBatch, on_null: str) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -125,7 +126,7 @@ def merge(
             _merge(table, changes, properties)
             if _version(path, app_id) < batch_id:
                 # Nothing had to be changed, and Delta has left the commit out; the batch is to be known all the same.
-                table = DeltaTable(path)
+                table = tables.opened(path)
                 table.create_write_transaction(
                     [], mode="append", schema=table.schema(), commit_properties=properties
                 )
@@ -146,12 +147,13 @@ def _create(path: str, schema: pa.Schema) -> None:
             path,
             Schema.from_arrow(schema),
             mode="ignore",
+            storage_options=storage_options(path),
             commit_properties=CommitProperties(max_commit_retries=0),
         )
 
 
 def _version(path: str, app_id: str) -> int:
-    version = DeltaTable(path).transaction_version(app_id)
+    version = tables.opened(path).transaction_version(app_id)
     return -1 if version is None else int(version)
 
 
@@ -181,10 +183,7 @@ def key_of(schema: pa.Schema) -> str:
 def last_changes(path: str, files: Sequence[TableFile], schema: pa.Schema) -> pa.Table:
     """Of each key the change with the greatest offset."""
     wanted = marked_schema(schema)
-    pieces = [
-        pq.read_table(Path(changes_directory(path)) / file.name, columns=wanted.names).cast(wanted)
-        for file in files
-    ]
+    pieces = [_changes_in(path, file).select(wanted.names).cast(wanted) for file in files]
     whole = pa.concat_tables(pieces) if pieces else wanted.empty_table()
     prefix = "__" if "__key" in schema.names else ""
     whole = whole.sort_by([(f"{prefix}offset", "ascending"), (f"{prefix}partition", "ascending")])
@@ -193,15 +192,18 @@ def last_changes(path: str, files: Sequence[TableFile], schema: pa.Schema) -> pa
     return whole.take(last)
 
 
+def _changes_in(path: str, file: TableFile) -> pa.Table:
+    with answers(path), storage_of(changes_directory(path)).parquet(file.name) as source:
+        return source.read()
+
+
 def forget(path: str, app_id: str, batch_id: int) -> None:
     """Deletes the changes of batches up to this one: the table has them, and takes them no more."""
-    for file in Path(changes_directory(path)).glob("*.parquet"):
-        batch = batch_of(file.name, app_id)
-        if batch is not None and batch <= batch_id:
-            file.unlink(missing_ok=True)
+    storage = storage_of(changes_directory(path))
+    batches = {name: batch_of(name, app_id) for name in storage.listed("")}
+    storage.delete(name for name, batch in batches.items() if batch is not None and batch <= batch_id)
 
 
 def discard(path: str, files: Iterable[TableFile]) -> None:
     """Of a batch that failed; of one that is merged nothing is left."""
-    for file in files:
-        (Path(changes_directory(path)) / file.name).unlink(missing_ok=True)
+    storage_of(changes_directory(path)).delete(file.name for file in files)

@@ -6,7 +6,6 @@ Runs on executors, in both ways to a table: `write_ranges` fetches and writes wi
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from odradek.spark.micro_batch import current_query_id
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.parquet import OWN_DIRECTORY, FileWriter, TableFile, file_name, parts_of
 from odradek.spark.parts import Part, merged
+from odradek.spark.places import below
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.shape import Shape, newest_ms
@@ -56,7 +56,7 @@ class TableOptions(NamedTuple):
 
 
 def dead_letters_of(table: str) -> str:
-    return str(Path(table) / OWN_DIRECTORY / "dead_letters")
+    return below(table, OWN_DIRECTORY, "dead_letters")
 
 
 class Written(WriterCommitMessage):
@@ -286,7 +286,6 @@ def _write(
     options: TableOptions,
     batch_id: int,
 ) -> Written:
-    Path(options.table).mkdir(parents=True, exist_ok=True)
     options.kill_switch.at("before-write", batch_id)
     writer = TableFiles(options.table, options.app_id, batch_id, options.layout)
     parts: list[Part] = []

@@ -28,15 +28,18 @@ from odradek.spark.formats.decoded import KEY, RefusedSchema
 from odradek.spark.formats.registry import RegistryUnavailable, UnknownSchema
 from odradek.spark.formats.rows import LARGEST
 from odradek.spark.json_values import inferred
+from odradek.spark.object_store import place as store_place
 from odradek.spark.on_error import actions_of
 from odradek.spark.options import ConnectionOptions, parse
 from odradek.spark.parquet import OWN_DIRECTORY
 from odradek.spark.partitioning import Spec
+from odradek.spark.places import absolute, check_directory, check_evolves, check_table, is_in_store
 from odradek.spark.progress import lag_of, lag_s_of, offsets_in
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.sentence import sentence_of
 from odradek.spark.shape import COLUMNS, META, KeyShape, Shape
+from odradek.spark.store_probe import check as check_store
 from odradek.spark.subscription import existing_topic
 from odradek.spark.table_files import Layout, size_of
 from odradek.spark.upsert import UPSERTS
@@ -103,6 +106,7 @@ class TablesJob(NamedTuple):
 
     @property
     def own_directory(self) -> Path:
+        """Of a table in a directory."""
         return Path(os.path.abspath(self.table)) / OWN_DIRECTORY
 
     @property
@@ -111,6 +115,8 @@ class TablesJob(NamedTuple):
 
     @property
     def log(self) -> Path:
+        if is_in_store(self.table):
+            return Path(f"{self.checkpoint_directory}.log")
         return self.own_directory / "spark.log"
 
     def check(self) -> "TablesJob":
@@ -119,6 +125,7 @@ class TablesJob(NamedTuple):
             if value not in FORMATS:
                 raise ConfigurationError(f"--{name} {value}: there are {', '.join(FORMATS)}")
         actions_of(self.on_error)
+        self._check_places()
         if not self.topics or not all(self.topics):
             raise ConfigurationError("--topic is missing: one topic, or several separated by commas")
         self._check_formats()
@@ -137,6 +144,15 @@ class TablesJob(NamedTuple):
         parse(self.source_options())
         return self
 
+    def _check_places(self) -> None:
+        check_table(self.table, "--table")
+        why = "Spark keeps the checkpoint, and here it has no access to object stores"
+        check_directory(self.checkpoint, "--checkpoint", why)
+        if is_in_store(self.table) and not self.checkpoint:
+            raise ConfigurationError(
+                f"--table {self.table} needs a --checkpoint DIRECTORY, which outlives the job: in an object store Spark cannot keep it"
+            )
+
     def _check_layout(self) -> None:
         Spec.of(self.partition_by)
         size_of(self.target_file_size)
@@ -145,6 +161,8 @@ class TablesJob(NamedTuple):
             raise ConfigurationError(
                 f"--evolve is for values with fields, which --format {self.format} has not"
             )
+        if evolves:
+            check_evolves(self.table, "--evolve")
         for option, value in (
             ("--evolve", evolves),
             ("--partition-by", self.partition_by),
@@ -239,6 +257,11 @@ class Plan(NamedTuple):
             "table",
             f"{job.table}: " + ("new" if self.version is None else f"version {self.version}, appended to"),
         )
+        if is_in_store(job.table):
+            yield (
+                "store",
+                f"{store_place()}: of two who create one object it refuses one, so commits are safe",
+            )
         if self.layout.spec.by:
             yield "parts", f"{self.layout.spec}{'' if self.version is None else ', as the table is'}"
         told = [f"{job.target_file_size} each"] if job.target_file_size else []
@@ -288,6 +311,7 @@ def planned(job: TablesJob) -> Plan:
         topics = {name: existing_topic(client, name, "--topic") for name in job.topics}
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.partitions]
         begin, end = client.begin_offsets(partitions), client.end_offsets(partitions)
+    check_store(job.table, "--table")
     table = tables.open_table(job.table)
     version = None if table is None else table.version()
     if table is not None:
@@ -449,7 +473,7 @@ def sample(
 
 def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
     job = plan.job
-    table = {"table": os.path.abspath(job.table), "appId": job.name}
+    table = {"table": absolute(job.table), "appId": job.name}
     if plan.shape is not None:
         table["shape"] = plan.shape.to_text()
         dead_letters.keep_shape(job.table, plan.shape)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.model.errors import OdradekError
 from odradek.spark.kill_switch import OFF, STEPS, KillSwitch
+from odradek.spark.places import absolute, check_directory, check_table
 from odradek.spark.sentence import sentence_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Job(NamedTuple):
 
 def start(spark: "SparkSession", job: Job, kill_switch: KillSwitch = OFF) -> "StreamingQuery":
     """The running query; it ends by itself when all that was there at its start is in the table."""
-    table = {"table": os.path.abspath(job.table), "appId": job.name, "killSwitch": kill_switch.to_text()}
+    table = {"table": absolute(job.table), "appId": job.name, "killSwitch": kill_switch.to_text()}
     reader = spark.readStream.format("odradek-fused" if job.is_fused else "odradek").options(
         **{"kafka.bootstrap.servers": job.bootstrap},
         subscribe=",".join(job.topics),
@@ -115,6 +116,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         require_pyspark()
+        check_table(job.table, "--table")
+        check_directory(job.checkpoint, "--checkpoint", "Spark keeps it, without access to object stores")
         print(f"{find_java()}", file=sys.stderr)
         check_topics(job)
         log = Path(os.path.abspath(job.checkpoint)).with_suffix(".log")

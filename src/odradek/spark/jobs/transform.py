@@ -25,6 +25,7 @@ from odradek.spark.jobs.tables import (
     words_of,
 )
 from odradek.spark.options import parse
+from odradek.spark.places import check_directory
 from odradek.spark.shape import COLUMNS, Shape
 from odradek.spark.subscription import existing_topic
 from odradek.spark.topic_options import CODECS, PROGRESS_TOPIC
@@ -84,6 +85,7 @@ class TransformJob(NamedTuple):
         return Path(os.path.abspath(self.directory)) / "spark.log"
 
     def check(self) -> "TransformJob":
+        check_directory(self.directory, "--directory", "checkpoint and files of tasks stand in it")
         if not self.topics or not all(self.topics):
             raise ConfigurationError("--topic is missing: one topic, or several separated by commas")
         check_running(self)

@@ -1,0 +1,242 @@
+"""A table in an object store that has S3's interface: `s3://BUCKET/PREFIX`.
+
+Files and commits go through delta-rs's own store, so that one place knows address and credentials. Both are of the environment
+of each process (driver and tasks), by the names that every tool of AWS has for them: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
+`AWS_REGION`, `AWS_ENDPOINT_URL`, a profile, a role. They are in no option, so in no plan, log or checkpoint of Spark's.
+
+A commit is one conditional PUT (`If-None-Match: *`) of the table's next version: of two who try, the store refuses one. A store
+that knows nothing of the condition would let one commit take the place of another: `odradek.spark.store_probe` finds that out.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pf
+import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+
+from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.spark.formats.registry import shown_url
+from odradek.spark.places import is_in_store
+
+TIMEOUT_VARIABLE = "ODRADEK_STORE_TIMEOUT"
+TIMEOUT_S = 30.0
+# Of what a request may take: as long it is tried again where the store does not answer, or answers 5xx.
+_TRIED_AGAIN = 3
+_RETRIES = 10
+_SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
+
+
+class StoreError(OdradekError):
+    """The object store does not do what it was asked for; the message says where and what would help."""
+
+
+class ObjectStore:
+    """Files below a prefix. Errors are StoreErrors, but FileNotFoundError where a file is not there."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        handler = DeltaStorageHandler(url, storage_options(url))
+        self._raw: Any = handler._handler  # pyarrow's own streams give it buffers, and it takes bytes
+        self._files = pf.PyFileSystem(handler)
+
+    def write(self, name: str, data: bytes) -> None:
+        with answers(self._url):
+            stream = self._raw.open_output_stream(name, None)
+            stream.write(data)
+            stream.close()
+
+    replace = write  # an object is there whole, or as it was before
+
+    def read(self, name: str) -> bytes:
+        with answers(self._url), self._files.open_input_file(name) as file:
+            return bytes(file.read())
+
+    def delete(self, names: Iterable[str]) -> None:
+        with answers(self._url):
+            for name in names:
+                self._raw.delete_file(name)
+
+    def tidy(self, directory: str) -> None:
+        """There are no directories."""
+
+    def listed(self, directory: str, prefix: str = "") -> list[str]:
+        found: list[str] = []
+        with answers(self._url):
+            for entry in self._infos(directory):
+                if entry.path.rsplit("/", 1)[-1].startswith(prefix):
+                    is_file = entry.type == pf.FileType.File
+                    found += [entry.path] if is_file else self._below(entry.path)
+        return sorted(found)
+
+    def _infos(self, directory: str) -> list[Any]:
+        return list(self._files.get_file_info(pf.FileSelector(directory, allow_not_found=True)))
+
+    def _below(self, directory: str) -> list[str]:
+        selector = pf.FileSelector(directory, allow_not_found=True, recursive=True)
+        entries = self._files.get_file_info(selector)
+        return [entry.path for entry in entries if entry.type == pf.FileType.File]
+
+    def sink(self, name: str) -> pa.NativeFile:
+        with answers(self._url):
+            return pa.PythonFile(_Upload(self._url, self._raw.open_output_stream(name, None)), mode="w")
+
+    def parquet(self, name: str) -> pq.ParquetFile:
+        with answers(self._url):
+            return pq.ParquetFile(self._files.open_input_file(name), pre_buffer=True)
+
+
+class _Upload:
+    """An object as it is written: in parts, which become an object when it is closed."""
+
+    def __init__(self, url: str, stream: Any) -> None:
+        self._url = url
+        self._stream = stream
+        self._size = 0
+        self.closed = False
+
+    def write(self, data: pa.Buffer) -> int:
+        piece = bytes(data)
+        with answers(self._url):
+            self._stream.write(piece)
+        self._size += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        """What is not yet a part is kept."""
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            with answers(self._url):
+                self._stream.close()
+
+
+def storage_options(path: str) -> dict[str, str] | None:
+    """As delta-rs takes them, beside what it finds in the environment itself; None for a directory."""
+    if not is_in_store(path):
+        return None
+    timeout_s = _timeout_s()
+    options = {
+        "timeout": f"{timeout_s * 1000:.0f}ms",
+        "connect_timeout": f"{min(timeout_s, 5) * 1000:.0f}ms",
+        "retry_timeout": f"{_TRIED_AGAIN * timeout_s * 1000:.0f}ms",
+        "max_retries": str(_RETRIES),
+        "aws_conditional_put": "etag",
+    }
+    endpoint = _endpoint()
+    if endpoint:
+        options["aws_endpoint_url"] = endpoint
+        options["allow_http"] = str(endpoint.startswith("http://")).lower()
+        if not (os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
+            options["aws_region"] = "us-east-1"  # asked for by the protocol, and nobody's choice elsewhere
+    return options
+
+
+@contextmanager
+def answers(table: str) -> Iterator[None]:
+    """What a store refuses, or does not answer to, is a StoreError. Of a directory all stays as it is."""
+    if not is_in_store(table):
+        yield
+        return
+    sentence = ""
+    try:
+        yield
+    except (FileNotFoundError, TableNotFoundError) as error:
+        if "NoSuchBucket" not in str(error):
+            raise
+        sentence = _sentence(table, str(error))
+    except (OSError, DeltaError) as error:
+        if isinstance(error, DeltaError) and not _is_of_store(str(error)):
+            raise
+        sentence = _sentence(table, str(error))
+    if sentence:
+        raise StoreError(sentence) from None
+
+
+def _is_of_store(text: str) -> bool:
+    return "Generic S3 error" in text or "Error performing" in text or "credential" in text.lower()
+
+
+def _sentence(table: str, text: str) -> str:
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    code = re.search(r"<Code>(\w+)</Code>", text)
+    told = code[1] if code else ""
+    status = re.search(r"\b([45]\d\d) [A-Z]", text)
+    bucket = table.removeprefix("s3://").split("/")[0]
+    if told == "NoSuchBucket":
+        return f"{table}: there is no bucket {bucket} at {place()}; create it, or name another"
+    if "redential" in text and not status:
+        return (
+            f"{table}: no credentials for {place()} were found; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or a profile or "
+            f"role) have to be in the environment of the driver and of each executor"
+        )
+    if status and status[1] in ("401", "403"):
+        if not (os.environ.get("AWS_ACCESS_KEY_ID") and os.environ.get("AWS_SECRET_ACCESS_KEY")):
+            return (
+                f"{table}: the store at {place()} refuses this process ({status[1]}), in whose environment there is no "
+                f"AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY; driver and executors need them, or a profile or role that is let in"
+            )
+        return (
+            f"{table}: the store at {place()} refuses the credentials of this process ({status[1]}{f' {told}' if told else ''}); "
+            f"they need to read, write, list and delete below {table}"
+        )
+    if status:
+        return (
+            f"{table}: the store at {place()} answers {status[1]}{f' {told}' if told else ''}, after it was tried again for up to "
+            f"{_TRIED_AGAIN * _timeout_s():g} s; the same line goes on once it is well"
+        )
+    why = _without_secrets(_last_line(text))
+    if re.search(
+        r"tcp connect error|dns error|connection (refused|reset)|closed before", text, re.IGNORECASE
+    ):
+        return f"{table}: the store at {place()} cannot be reached ({why}); the same line goes on once it can"
+    if re.search(r"timed out|request timeout|deadline", text, re.IGNORECASE):
+        return (
+            f"{table}: the store at {place()} does not answer within {_timeout_s():g} s ({TIMEOUT_VARIABLE}); the same line goes "
+            f"on once it does"
+        )
+    return f"{table}: {why}"
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip(" \u21b3") for line in text.splitlines() if line.strip(" \u21b3")]
+    return lines[-1][:200] if lines else "an error without words"
+
+
+def _without_secrets(text: str) -> str:
+    for name in _SECRETS:
+        value = os.environ.get(name, "")
+        if value:
+            text = text.replace(value, "***")
+    return text
+
+
+def place() -> str:
+    """The store, as messages name it."""
+    return shown_url(_endpoint()) or "AWS"
+
+
+def _endpoint() -> str:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
+def _timeout_s() -> float:
+    text = os.environ.get(TIMEOUT_VARIABLE, "")
+    if not text:
+        return TIMEOUT_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 3600:
+        raise ConfigurationError(f"{TIMEOUT_VARIABLE}={text}: expected seconds, as in 30")
+    return seconds

@@ -1,0 +1,57 @@
+"""Where a table is, as its user names it.
+
+./orders, /data/orders    a directory, which driver and tasks share
+s3://BUCKET/orders        S3, or what has its interface
+"""
+
+import os
+from pathlib import Path
+
+from odradek.model.errors import ConfigurationError
+
+_IN_STORE = "s3://"
+
+
+def is_in_store(path: str) -> bool:
+    return path.startswith(_IN_STORE)
+
+
+def absolute(path: str) -> str:
+    """As a process that works elsewhere finds it."""
+    return path.rstrip("/") if is_in_store(path) else os.path.abspath(path)
+
+
+def below(path: str, *names: str) -> str:
+    return "/".join((path.rstrip("/"), *names)) if is_in_store(path) else str(Path(path, *names))
+
+
+def check_table(path: str, option: str) -> None:
+    """ConfigurationError where no table can be."""
+    scheme, is_url, rest = path.partition("://")
+    if not is_url:
+        return
+    if scheme != "s3":
+        hint = "; it is spelled s3:// here" if scheme in ("s3a", "s3n") else ""
+        raise ConfigurationError(f"{option} {path}: expected a directory or s3://BUCKET/PREFIX{hint}")
+    bucket, _, prefix = rest.partition("/")
+    if not bucket or not prefix.strip("/"):
+        raise ConfigurationError(
+            f"{option} {path}: expected s3://BUCKET/PREFIX, a bucket and a place in it for the table"
+        )
+    if any(sign in rest for sign in "?#%@"):
+        raise ConfigurationError(f"{option} {path}: expected a bucket and a prefix without any of ? # % @")
+
+
+def check_evolves(path: str, option: str) -> None:
+    """ConfigurationError where the columns of a table cannot change."""
+    if is_in_store(path):
+        raise ConfigurationError(
+            f"{option}: the columns of {path} cannot change with its rows: such a commit is a link in a directory, which an "
+            f"object store has not; leave it out, or let another tool change the columns while the job stands still"
+        )
+
+
+def check_directory(path: str, option: str, why: str) -> None:
+    """ConfigurationError where a URL is given and a directory is needed."""
+    if "://" in path:
+        raise ConfigurationError(f"{option} {path}: expected a directory: {why}")

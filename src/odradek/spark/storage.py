@@ -1,0 +1,103 @@
+"""The files of a table: below a directory, or in an object store (`odradek.spark.object_store`).
+
+Names are paths from the table on, with `/` between them.
+"""
+
+import os
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from odradek.spark.object_store import ObjectStore
+from odradek.spark.places import is_in_store
+
+
+class Storage(Protocol):
+    def write(self, name: str, data: bytes) -> None:
+        """A file that is made once, and that nobody reads who does not know that it may be there by halves."""
+
+    def replace(self, name: str, data: bytes) -> None:
+        """A file that readers see whole: as it was before, or as it is now."""
+
+    def read(self, name: str) -> bytes:
+        """FileNotFoundError where there is none."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Those that are there; of directories that may be empty now, see `tidy`."""
+
+    def tidy(self, directory: str) -> None:
+        """Takes the directory away if it is empty."""
+
+    def listed(self, directory: str, prefix: str = "") -> list[str]:
+        """The files in a directory, and in those within it, whose names from there on begin with `prefix`; sorted."""
+
+    def sink(self, name: str) -> pa.NativeFile:
+        """Of a new file. In an object store it is nobody's before it is closed."""
+
+    def parquet(self, name: str) -> pq.ParquetFile:
+        """To be closed."""
+
+
+def storage_of(table: str) -> Storage:
+    if is_in_store(table):
+        return ObjectStore(table)
+    return Directory(table)
+
+
+class Directory:
+    def __init__(self, path: str) -> None:
+        self._root = Path(path)
+
+    def write(self, name: str, data: bytes) -> None:
+        file = self._root / name
+        while True:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                file.write_bytes(data)
+                return
+            except FileNotFoundError:  # somebody took the empty directory away in between
+                continue
+
+    def replace(self, name: str, data: bytes) -> None:
+        file = self._root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
+        new.write_bytes(data)
+        os.replace(new, file)
+
+    def read(self, name: str) -> bytes:
+        return (self._root / name).read_bytes()
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self._root / name).unlink(missing_ok=True)
+
+    def tidy(self, directory: str) -> None:
+        with suppress(OSError):  # somebody else took it away, or there is something in it again
+            (self._root / directory).rmdir()
+
+    def listed(self, directory: str, prefix: str = "") -> list[str]:
+        found: list[str] = []
+        for entry in (self._root / directory).glob(f"{prefix}*"):
+            if entry.is_dir():  # `walk` passes over what vanishes meanwhile
+                found += [
+                    str(Path(place, name).relative_to(self._root))
+                    for place, _, names in os.walk(entry)
+                    for name in names
+                ]
+            else:
+                found.append(str(entry.relative_to(self._root)))
+        return sorted(found)
+
+    def sink(self, name: str) -> pa.NativeFile:
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return pa.OSFile(str(path), "wb")
+
+    def parquet(self, name: str) -> pq.ParquetFile:
+        return pq.ParquetFile(self._root / name)

@@ -1,0 +1,504 @@
+"""Tables in an object store, over HTTP: all that holds in a directory, and what a store may do that a directory cannot."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from deltalake.exceptions import CommitFailedError
+from pyspark.sql.types import StructType
+
+from odradek.client.sync import SyncClient
+from odradek.model.errors import ConfigurationError
+from odradek.spark import store_probe, tables
+from odradek.spark.dead_letters import dead_letters, kept_shape
+from odradek.spark.jobs.tables import TablesJob, planned
+from odradek.spark.object_store import StoreError, storage_options
+from odradek.spark.options import parse
+from odradek.spark.ranges import OffsetRange
+from odradek.spark.replay import replay
+from odradek.spark.sink import DeltaSink, DeltaWriter, ParquetSink
+from odradek.spark.source import schema_of
+from odradek.spark.storage import storage_of
+from odradek.spark.verify import verify
+from odradek.spark.writing import TableOptions, Written, write_ranges, write_rows
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+from tests.spark.store_server import (
+    BLIND,
+    BUCKET,
+    COMMITS,
+    CUT,
+    KILLED_AFTER,
+    KILLED_BEFORE,
+    LOST,
+    PAUSED,
+    SECRET,
+    SILENT,
+    UPLOADS,
+    Front,
+    Rule,
+    Store,
+    environment,
+    free_port,
+    front,
+)
+from tests.spark.test_jobs_of_tables import BAD, GOOD
+from tests.spark.test_tables import ARROW, SCHEMA, Died, rows
+
+MakeTopic = Callable[..., str]
+_numbers = count()
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    pytest.importorskip("moto", reason="serves S3's interface; pip install 'odradek[test]' brings it")
+    running = Store(tmp_path_factory.mktemp("store"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def one_front(store: Store) -> Iterator[Front]:
+    with front(store) as one:
+        yield one
+
+
+@pytest.fixture
+def before(one_front: Front, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
+    """The store's front, which the environment names."""
+    for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment(one_front.url).items():
+        monkeypatch.setenv(name, value)
+    yield one_front
+    one_front.obeys(None)
+
+
+@pytest.fixture
+def url(before: Front) -> str:
+    return f"s3://{BUCKET}/orders-{next(_numbers)}"
+
+
+def written(table: str, batch_id: int, *batches: pa.RecordBatch) -> Written:
+    options = TableOptions(table, "app", rows_are_records=True)
+    return write_rows(iter(batches), SCHEMA, options, batch_id=batch_id)
+
+
+def commit(table: str, batch_id: int, *messages: Written) -> bool:
+    return tables.commit(
+        table,
+        app_id="app",
+        batch_id=batch_id,
+        files=[file for message in messages for file in message.files],
+        parts=[part for message in messages for part in message.parts],
+        schema=ARROW,
+    )
+
+
+def offsets_in(table: str) -> list[int]:
+    return sorted(tables.opened(table).to_pyarrow_table().column("offset").to_pylist())
+
+
+def files_in(table: str) -> set[str]:
+    return {name for name in storage_of(table).listed("") if name.endswith(".parquet") and "/" not in name}
+
+
+def named_files(table: str) -> set[str]:
+    return {uri.rsplit("/", 1)[-1] for uri in tables.opened(table).file_uris()}
+
+
+def test_a_batch_is_one_commit_and_what_comes_again_leaves_nothing(url: str) -> None:
+    assert commit(url, 0, written(url, 0, rows(0, 5)), written(url, 0, rows(5, 9)))
+    again = written(url, 0, rows(0, 9))
+    assert len(files_in(url)) == 3
+
+    assert not commit(url, 0, again)
+
+    assert offsets_in(url) == list(range(9))
+    assert files_in(url) == named_files(url)
+    assert storage_of(url).listed("_odradek/in_work") == []
+    (batch,) = tables.committed_batches(tables.opened(url))
+    assert [(part.start, part.end) for part in batch.parts] == [(0, 9)]
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_batch_whose_driver_died_comes_again_and_is_there_once(url: str, is_committed: bool) -> None:
+    for batch_id in range(2):
+        message = written(url, batch_id, rows(batch_id * 10, batch_id * 10 + 10))
+        if is_committed:
+            commit(url, batch_id, message)
+
+        assert (
+            commit(url, batch_id, written(url, batch_id, rows(batch_id * 10, batch_id * 10 + 10)))
+            is not is_committed
+        )
+
+    assert offsets_in(url) == list(range(20))
+    assert files_in(url) == named_files(url)
+
+
+def test_of_two_drivers_of_one_job_one_wins_each_batch(url: str) -> None:
+    """Also the first, which creates the table."""
+    for batch_id in range(3):
+        messages = [written(url, batch_id, rows(batch_id * 5, batch_id * 5 + 5)) for _ in range(2)]
+        with ThreadPoolExecutor(2) as drivers:
+            won = sorted(drivers.map(lambda message, number=batch_id: commit(url, number, message), messages))
+        assert won == [False, True]
+
+    assert offsets_in(url) == list(range(15))
+    assert files_in(url) == named_files(url)
+
+
+def test_a_driver_that_was_paused_as_it_committed_adds_nothing(url: str, before: Front) -> None:
+    """Its PUT of the version is on its way while another driver commits the same batch."""
+    commit(url, 0, written(url, 0, rows(0, 5)))
+    late, other = written(url, 1, rows(5, 9)), written(url, 1, rows(5, 9))
+    before.obeys(Rule(PAUSED, COMMITS, times=1))
+    with ThreadPoolExecutor(1) as driver:
+        sleeper = driver.submit(commit, url, 1, late)
+        before.wait_until_paused()
+        assert commit(url, 1, other)
+        before.obeys(None)
+        assert not sleeper.result(60)
+
+    assert offsets_in(url) == list(range(9))
+    assert files_in(url) == named_files(url)
+
+
+def test_a_commit_that_landed_and_nobody_heard_of_is_there_once(url: str, before: Front) -> None:
+    commit(url, 0, written(url, 0, rows(0, 5)))
+    before.obeys(Rule(LOST, COMMITS, times=1))
+
+    try:
+        commit(url, 1, written(url, 1, rows(5, 9)))
+    except StoreError:
+        assert not commit(url, 1, written(url, 1, rows(5, 9)))  # Spark gives the batch again
+
+    assert offsets_in(url) == list(range(9))
+    assert files_in(url) == named_files(url)
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_store_that_is_overloaded_is_asked_again(url: str, before: Front, status: int) -> None:
+    before.obeys(Rule(status, times=3))
+    message = written(url, 0, rows(0, 5))
+    before.obeys(Rule(status, COMMITS, times=2))
+
+    assert commit(url, 0, message)
+    assert offsets_in(url) == list(range(5))
+
+
+def test_half_of_an_upload_is_nobodys(url: str, before: Front) -> None:
+    commit(url, 0, written(url, 0, rows(0, 5)))
+    before.obeys(Rule(CUT, UPLOADS, times=2))
+
+    commit(url, 1, written(url, 1, rows(5, 9)))
+
+    assert offsets_in(url) == list(range(9))
+    assert files_in(url) == named_files(url)
+
+
+def test_a_task_that_fails_leaves_nothing_not_even_an_upload_without_end(url: str, store: Store) -> None:
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield rows(0, 5)
+        raise Died
+
+    options = TableOptions(url, "app", rows_are_records=True)
+    with pytest.raises(Died):
+        write_rows(failing(), SCHEMA, options, batch_id=0)
+
+    assert files_in(url) == set()
+    import boto3
+
+    found = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{store.port}", region_name="us-east-1")
+    uploads = found.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])
+    assert [upload["Key"] for upload in uploads if upload["Key"].startswith(url.split("/")[-1])] == []
+
+
+def test_the_driver_deletes_what_killed_tasks_left(url: str) -> None:
+    written(url, 0, rows(0, 5))  # and nobody heard of it
+    message = written(url, 0, rows(0, 5))
+
+    commit(url, 0, message)
+
+    assert files_in(url) == named_files(url)
+    assert len(files_in(url)) == 1
+
+
+def test_others_optimize_and_vacuum_beside_us(url: str) -> None:
+    for batch_id in range(3):
+        commit(url, batch_id, written(url, batch_id, rows(batch_id * 5, batch_id * 5 + 5)))
+    table = tables.opened(url)
+    table.optimize.compact()
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+    commit(url, 3, written(url, 3, rows(15, 20)))
+
+    assert offsets_in(url) == list(range(20))
+    assert [batch.batch_id for batch in tables.committed_batches(tables.opened(url))] == [0, 1, 2, 3]
+
+
+def test_a_table_of_others_is_appended_to(url: str) -> None:
+    write_deltalake(url, pa.Table.from_batches([rows(0, 5)]), storage_options=storage_options(url))
+
+    assert commit(url, 0, written(url, 0, rows(5, 9)))
+    assert offsets_in(url) == list(range(9))
+
+
+def test_a_partitioned_table_has_its_files_in_directories(url: str) -> None:
+    layout = tables.layout_of(url, "partition", "", "")
+    options = TableOptions(url, "app", rows_are_records=True, layout=layout)
+    message = write_rows(iter([rows(0, 5), rows(5, 9, 1)]), SCHEMA, options, batch_id=0)
+    what = {"files": message.files, "parts": message.parts, "schema": ARROW}
+
+    assert tables.commit(url, app_id="app", batch_id=0, **what, spec=layout.spec)  # type: ignore[arg-type]
+
+    assert {file.name.split("/")[0] for file in message.files} == {"partition=0", "partition=1"}
+    assert offsets_in(url) == list(range(9))
+
+
+# The store's own faults, each in a sentence.
+
+
+def test_a_store_that_does_not_answer_is_named_with_its_time_out(
+    url: str, before: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", "0.3")
+    before.obeys(Rule(SILENT))
+
+    with pytest.raises(StoreError, match=r"does not answer within 0\.3 s \(ODRADEK_STORE_TIMEOUT\)"):
+        tables.open_table(url)
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (403, r"refuses the credentials of this process \(403( AccessDenied)?\)"),
+        (503, r"answers 503( SlowDown)?, after it was tried again for up to 1\.5 s"),
+    ],
+)
+def test_a_store_that_refuses_is_named(
+    url: str, before: Front, monkeypatch: pytest.MonkeyPatch, status: int, sentence: str
+) -> None:
+    monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", "0.5")
+    message = written(url, 0, rows(0, 5))
+    commit(url, 0, message)
+    before.obeys(Rule(status))
+
+    for what in (
+        lambda: tables.open_table(url),
+        lambda: written(url, 1, rows(5, 9)),
+        lambda: storage_of(url).read("_delta_log/00000000000000000000.json"),
+        lambda: store_probe.check(url),
+    ):
+        with pytest.raises(StoreError, match=sentence) as refused:
+            what()
+        assert before.url in str(refused.value)
+    before.obeys(Rule(status, COMMITS))
+    late = written(url, 1, rows(5, 9))
+    with pytest.raises(StoreError, match=sentence):
+        commit(url, 1, late)
+    before.obeys(None)
+    assert commit(url, 1, late)
+
+
+def test_a_bucket_that_does_not_exist_is_named(before: Front) -> None:
+    with pytest.raises(
+        StoreError, match=r"there is no bucket nowhere at http://127.*; create it, or name another"
+    ):
+        store_probe.check("s3://nowhere/orders")
+
+
+def test_nobody_at_the_address_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://user:hidden@127.0.0.1:{free_port()}")
+    monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", "0.3")
+
+    with pytest.raises(StoreError, match=r"at http://127\.0\.0\.1:\d+ cannot be reached") as refused:
+        tables.open_table(url)
+    assert "hidden" not in str(refused.value)
+
+
+def test_missing_credentials_are_named(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    with pytest.raises(
+        StoreError, match=r"refuses this process \(403\), in whose environment there is no AWS_ACCESS_KEY_ID"
+    ):
+        tables.open_table(url)
+
+
+def test_a_store_that_passes_over_conditions_is_refused(url: str, before: Front) -> None:
+    before.obeys(Rule(BLIND, COMMITS))
+    with pytest.raises(
+        StoreError, match=r"passes over If-None-Match; a commit could take the place of another"
+    ):
+        store_probe.check(url)
+    before.obeys(None)
+    assert storage_of(url).listed("_odradek") == []
+
+
+def test_a_store_that_keeps_conditions_is_taken_and_nothing_is_left_in_it(url: str) -> None:
+    store_probe.check(url)
+    assert storage_of(url).listed("_odradek") == []
+
+
+def test_a_commit_that_a_store_has_lost_stops_the_job(url: str) -> None:
+    """Another commit has taken the place of ours, after we had heard that it was made."""
+    for batch_id in range(2):
+        commit(url, batch_id, written(url, batch_id, rows(batch_id * 5, batch_id * 5 + 5)))
+    storage = storage_of(url)
+    storage.replace("_delta_log/00000000000000000001.json", b'{"commitInfo":{"operation":"WRITE"}}\n')
+
+    with pytest.raises(
+        tables.WrongTable, match=r"had batch 1 of application 'app' and is at batch 0: commits are lost"
+    ):
+        commit(url, 2, written(url, 2, rows(10, 15)))
+
+
+# Jobs.
+
+
+@pytest.fixture
+def job(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path, url: str
+) -> TablesJob:
+    """Of a topic of two partitions, with six values that fit, and two that do not."""
+    topic = make_topic(partitions=2)
+    fill(client, topic, 0, [*GOOD[:4], BAD[0]])
+    fill(client, topic, 1, [*GOOD[4:], BAD[1]])
+    return TablesJob(
+        cluster.bootstrap,
+        (topic,),
+        url,
+        format="json",
+        schema="id BIGINT, name STRING",
+        checkpoint=str(tmp_path / "checkpoint"),
+        is_once=True,
+    )
+
+
+def run(job: TablesJob, batch_id: int = 0) -> None:
+    """What Spark does with a job of one batch."""
+    shape = planned(job).shape
+    source = parse(job.source_options())
+    options = TableOptions(job.table, job.name, shape=shape, upserts="dlq" if job.upsert_by else "")
+    done = []
+    for partition, end in ((0, 5), (1, 3)):
+        wanted = OffsetRange(job.topics[0], partition, 0, end)
+        task = write_ranges([wanted], source.connection, schema_of(source), options, batch_id=batch_id)
+        done.append(Written.from_text(task.to_text()))
+    DeltaWriter(options, StructType()).commit(done, batch_id)
+
+
+@pytest.mark.parametrize("form", ["raw", "json"])
+def test_what_a_job_writes_is_verified(job: TablesJob, form: str) -> None:
+    job = job._replace(format=form, schema="id BIGINT, name STRING" if form == "json" else "")
+    for _ in range(2):
+        run(job)
+
+    report = verify(job.table, job.bootstrap)
+
+    assert report.is_equal, report
+    assert report.table_side.count == (6 if form == "json" else 8)
+    letters = dead_letters(job.table) if form == "json" else []
+    assert [(x.partition, x.offset) for x in letters] == ([(0, 4), (1, 2)] if form == "json" else [])
+
+
+def test_dead_letters_are_fed_again(job: TablesJob) -> None:
+    from odradek.spark.dead_letters import keep_shape
+
+    shape = planned(job).shape
+    assert shape is not None
+    keep_shape(job.table, shape)
+    run(job)
+    assert kept_shape(job.table) == shape
+
+    assert replay(job.table)[:2] == (0, 2)
+
+
+def test_one_row_a_key_in_a_store(job: TablesJob) -> None:
+    job = job._replace(upsert_by="key")
+    for _ in range(2):
+        run(job)
+
+    assert verify(job.table, job.bootstrap).is_equal
+    assert storage_of(job.table).listed("_odradek/changes") == []
+
+
+def test_what_will_happen_is_told_with_the_store_and_without_secrets(job: TablesJob, before: Front) -> None:
+    told = dict(planned(job).lines())
+
+    assert told["table"] == f"{job.table}: new"
+    assert told["store"] == f"{before.url}: of two who create one object it refuses one, so commits are safe"
+    assert SECRET not in str(told)
+    assert "_odradek" not in {name.split("/")[0] for name in storage_of(job.table).listed("")}
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"checkpoint": ""}, r"--table s3://.* needs a --checkpoint DIRECTORY"),
+        ({"checkpoint": "s3://lake/checkpoint"}, r"--checkpoint s3://.*: expected a directory: Spark keeps"),
+        ({"table": "s3a://lake/x"}, r"expected a directory or s3://BUCKET/PREFIX; it is spelled s3:// here"),
+        ({"table": "gs://lake/x"}, r"expected a directory or s3://BUCKET/PREFIX$"),
+        ({"table": "s3://lake"}, r"a bucket and a place in it"),
+        ({"table": "s3://key:pass@lake/x"}, r"without any of"),
+        ({"evolve": "add"}, r"--evolve: the columns of s3://.* cannot change with its rows"),
+    ],
+)
+def test_what_cannot_be_in_a_store_is_refused(job: TablesJob, changed: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        job._replace(**changed).check()  # type: ignore[arg-type]
+
+
+def test_the_sinks_say_where_they_can_write(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"the option path .*odradek-delta writes to s3://"):
+        ParquetSink({"path": url, "appId": "a"}).streamWriter(SCHEMA, False)
+    secret = {"table": url, "appId": "a", "storage.aws_secret_access_key": SECRET}
+    with pytest.raises(
+        ConfigurationError, match=r"no options storage\.\*: address and credentials"
+    ) as refused:
+        DeltaSink(secret).streamWriter(SCHEMA, False)
+    assert SECRET not in str(refused.value)
+    with pytest.raises(ConfigurationError, match="the option evolve: the columns"):
+        DeltaSink({"table": url, "appId": "a", "evolve": "add"}).streamWriter(SCHEMA, False)
+
+
+# The store's server is killed.
+
+
+@pytest.mark.parametrize("what", [KILLED_BEFORE, KILLED_AFTER])
+@pytest.mark.parametrize("after", [0, 4, 8, 12, 16, 20])
+def test_the_server_of_the_store_is_killed_at_any_request(
+    url: str, store: Store, monkeypatch: pytest.MonkeyPatch, what: str, after: int
+) -> None:
+    """What stands before the store dies by SIGKILL, with the request done or not; another starts in its place."""
+    commit(url, 0, written(url, 0, rows(0, 5)))
+    monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", "0.3")
+    first = Front(store)
+    second = None
+    monkeypatch.setenv("AWS_ENDPOINT_URL", first.url)
+    try:
+        first.obeys(Rule(what, after=after))
+        try:
+            commit(url, 1, written(url, 1, rows(5, 9)))
+        except (StoreError, CommitFailedError):
+            assert first.process.wait(60) == -9
+        second = Front(store, 0 if first.process.poll() is None else first.port)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", second.url)
+        for batch_id, (begin, end) in enumerate([(5, 9), (9, 12)], start=1):
+            commit(url, batch_id, written(url, batch_id, rows(begin, end)))
+
+        assert offsets_in(url) == list(range(12))
+        assert files_in(url) == named_files(url)
+    finally:
+        first.stop()
+        if second is not None:
+            second.stop()
