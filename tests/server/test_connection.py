@@ -190,7 +190,7 @@ def test_buffers_of_usual_frames_are_used_again() -> None:
     (kept,) = host.pool._kept
 
     assert 1_000_000 < len(kept) < 1_200_000
-    transport.feed(frame(9, bytes(5_000_000)))
+    transport.feed(frame(9, bytes(20_000_000)))
     assert host.pool._kept == [kept], "what is unusually large is given back to the system"
 
 

@@ -271,6 +271,21 @@ def test_a_worker_collects_no_garbage_of_libraries_and_talks_over_no_network(spa
     assert [path for path in sockets.iterdir() if path.suffix == ".sock"]
 
 
+@pytest.mark.spark
+def test_rows_pass_to_python_in_batches_that_a_cache_holds(spark: "SparkSession") -> None:
+    def told(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow
+
+        for batch in batches:
+            yield pyarrow.record_batch({"rows": [batch.num_rows], "size": [batch.nbytes]})
+
+    frame = spark.range(4_000, numPartitions=1).selectExpr("repeat('x', 1024) AS value")
+    found = frame.mapInArrow(told, "rows BIGINT, size BIGINT").collect()
+
+    assert sum(row.rows for row in found) == 4_000
+    assert max(row.size for row in found) < 1.1 * (1 << 20)
+
+
 def test_the_directory_of_sockets_goes_with_its_process_and_not_with_a_fork() -> None:
     """Without it no Python process could be asked for anything any more."""
     script = (

@@ -3,7 +3,7 @@
 One scratch buffer serves every connection: a read lands in it, whole frames are handled in the same callback, and what
 is left over (less than a small frame) waits in the connection as `bytes`. So a connection that is quiet costs no
 buffer. A frame larger than `SMALL_FRAME_BYTES` gets a buffer of its own, sized by its length, and its bytes come
-straight from the socket; buffers of usual sizes are kept for the next frame.
+straight from the socket. It is kept for the next frame: pages that are new cost as much again as what is done with the bytes.
 """
 
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
@@ -11,7 +11,7 @@ from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 SCRATCH_BYTES = 128 * 1024
 SMALL_FRAME_BYTES = 16 * 1024
 _KEPT_BUFFERS = 8
-_LARGEST_KEPT_BYTES = 2 * 1024 * 1024
+_KEPT_BYTES = 16 * 1024 * 1024  # of all together
 
 
 class BufferPool:
@@ -41,10 +41,11 @@ class BufferPool:
         return mmap(-1, _rounded(size_bytes), flags=MAP_PRIVATE | MAP_ANONYMOUS)
 
     def give_back(self, buffer: mmap) -> None:
-        if len(buffer) <= _LARGEST_KEPT_BYTES:
-            if len(self._kept) == _KEPT_BUFFERS:
-                self._kept.pop(0)
-            self._kept.append(buffer)
+        if len(buffer) > _KEPT_BYTES:
+            return
+        self._kept.append(buffer)
+        while len(self._kept) > _KEPT_BUFFERS or sum(map(len, self._kept)) > _KEPT_BYTES:
+            self._kept.pop(0)
 
 
 def _rounded(size_bytes: int) -> int:
