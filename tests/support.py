@@ -1,6 +1,7 @@
 """What several tests need: waiting on a condition with a deadline, and the golden data."""
 
 import ctypes
+import gc
 import gzip
 import json
 import os
@@ -9,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,6 +72,31 @@ def eventually(predicate: Callable[[], T], deadline_s: float = 30.0, what: str =
         if time.monotonic() > end:
             raise AssertionError(f"not within {deadline_s} s: {what or predicate}; last value {value!r}")
         time.sleep(0.005)  # the only wait in the tests: a poll under a deadline
+
+
+def descriptors() -> dict[int, str]:
+    """Those this process has open, and what they are of."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the one that listed them
+            found[int(name)] = os.readlink(f"/proc/self/fd/{name}")
+    return found
+
+
+def open_under(path: Path) -> list[str]:
+    """Files below `path` that this process has open, one a descriptor, relative to it."""
+    below = f"{path}/"
+    return sorted(of.removeprefix(below) for of in descriptors().values() if of.startswith(below))
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """What goes meanwhile went by its count of references, or was closed."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def try_all(values: Iterable[Any], test: Callable[..., None], name: Callable[[Any], str] = repr) -> None:

@@ -13,6 +13,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import EPOCH_DURING_DELETE, TopicPartition
 from odradek.protocol.messages import alter_partition as ap
 from tests.broker.world import World
+from tests.support import no_collector, open_under
 
 T0 = TopicPartition("t", 0)
 
@@ -103,6 +104,26 @@ def test_a_flush_that_fails_takes_the_directory_offline_and_everybody_is_told(du
     assert durable.produced(durable.produce(1, b"b"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
     row = durable.consume(1, 0).message.responses[0].partitions[0]
     assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_of_a_directory_that_failed_nothing_is_kept_open(tmp_path: Path) -> None:
+    """A person may unmount the disk and mend it, while the broker serves from the others. Those of the others stay."""
+    world = World(tmp_path, brokers=(1,), directories="2")
+    for index in (0, 1):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+        world.produce(1, b"a", index=index)
+    logs = world[1].logs
+    logs.claim(1)
+    failed = Path(str(logs.directory_of(T0)))
+    (other,) = {Path(path) for path in world[1].log_dirs} - {failed}
+    before = open_under(other)
+    with no_collector():
+        assert open_under(failed) == [".lock", "t-0/00000000000000000000.log"]
+        logs.directories[0].root.health.fail(DiskFault("fsync: Input/output error"))
+        world.settle()
+        assert open_under(failed) == []
+    assert open_under(other) == before == [".lock", "t-1/00000000000000000000.log"]
+    logs.release()
 
 
 def test_a_deletion_the_disk_did_not_take_is_no_deletion(

@@ -2,7 +2,7 @@
 
 import errno
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 from tests.log.logs import NOW, TOPIC_ID, TP, batch, contents, follow, produce
+from tests.support import no_collector, open_under
 
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 1), TopicPartition("with-dash", 2)
 OTHER_ID = TopicId(bytes(16 * [7]))
@@ -28,7 +29,7 @@ Start = Callable[..., LogManager]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Start:
+def start(tmp_path: Path) -> Iterator[Start]:
     """A broker's next life over directories named by number."""
     managers: list[LogManager] = []
 
@@ -47,7 +48,9 @@ def start(tmp_path: Path) -> Start:
         manager.report = manager.load(NOW)  # type: ignore[attr-defined]
         return manager
 
-    return start
+    yield start
+    for manager in managers:
+        manager.release()
 
 
 def report(manager: LogManager) -> Any:
@@ -74,6 +77,36 @@ def test_get_or_create_gives_the_log_that_is_there(start: Start) -> None:
     log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
     assert manager.get_or_create(A, TOPIC_ID, now_ms=NOW) is log is manager.get(A)
     assert manager.get(B) is None
+
+
+@pytest.mark.parametrize("end", [lambda manager: manager.close({}), LogManager.release])
+def test_a_stop_of_either_kind_keeps_no_descriptor(
+    start: Start, tmp_path: Path, end: Callable[[LogManager], None]
+) -> None:
+    """Of logs that are used, of one that has failed and of a copy on its way; a process may have other brokers to come."""
+    manager = start(1, 2)
+    for topic_partition in (A, B, C):
+        log = manager.get_or_create(topic_partition, TOPIC_ID, now_ms=NOW)
+        produce(log, batch())
+        log.roll(NOW)
+        contents(log)
+    (other,) = [d for d in manager.directories if d.path != manager.directory_of(A)]
+    manager.futures.create(A, other, NOW)
+    manager.logs[B].fail(StorageError("damaged"))
+    with no_collector():
+        assert len(open_under(tmp_path)) > 6
+        end(manager)
+        assert open_under(tmp_path) == []
+
+
+def test_a_log_that_is_deleted_keeps_no_descriptor(start: Start, tmp_path: Path) -> None:
+    """Or a disk would stay as full as it was until the collector comes by."""
+    manager = start()
+    for topic_partition in (A, B):
+        produce(manager.get_or_create(topic_partition, TOPIC_ID, now_ms=NOW), batch())
+    with no_collector():
+        manager.delete(A, NOW)
+        assert open_under(tmp_path) == ["1/.lock", "1/b-1/00000000000000000000.log"]
 
 
 def test_a_new_log_is_made_without_a_rename() -> None:

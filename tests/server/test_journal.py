@@ -12,6 +12,7 @@ from odradek.controller.effects import CreatePartitionState, Effects, StateChang
 from odradek.controller.events import Elected, Event, Tick
 from odradek.controller.journal import as_json
 from odradek.controller.journal_text import AT_ONCE
+from odradek.log.errors import DiskFault
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
@@ -22,6 +23,7 @@ from odradek.server.appended_file import AppendedFile
 from odradek.server.environment import Environment
 from odradek.server.journal import LARGE_STEPS_WAIT_S, MOST_WRITTEN_AT_ONCE, Journal
 from odradek.server.log_limits import LimitedLog
+from tests.support import open_under
 
 
 def journal_in(path: Path, loop: asyncio.AbstractEventLoop) -> Journal:
@@ -130,6 +132,24 @@ def test_a_line_in_pieces_is_not_torn_apart_by_a_new_file(tmp_path: Path) -> Non
         file.append(piece.encode(), goes_on=goes_on)
     assert (tmp_path / "a.jsonl.1").read_text() == "[1,2,3,4,5,6]\n"
     assert (tmp_path / "a.jsonl").read_text() == "[7]\n"
+
+
+def test_a_file_that_cannot_be_written_is_not_kept_open(tmp_path: Path) -> None:
+    """The disk it lies on could not be unmounted. When it can be written again it is; once it is closed it is not."""
+    log, directory = (
+        LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
+        OsDirectory.create(str(tmp_path)),
+    )
+    file = AppendedFile(directory, "a.jsonl", log)
+    file.append(b"one\n")
+    directory.health.fail(DiskFault("Input/output error"))
+    file.append(b"two\n")
+    assert open_under(tmp_path) == []
+    directory.health.failure = None
+    file.append(b"three\n")
+    file.close()
+    file.append(b"four\n")
+    assert (tmp_path / "a.jsonl").read_text() == "one\nthree\n" and open_under(tmp_path) == []
 
 
 @pytest.mark.parametrize("count", [1, MOST_WRITTEN_AT_ONCE + 1])

@@ -24,6 +24,7 @@ from odradek.server.gateway import Gateway
 from odradek.store.memory_session import MemorySession
 from odradek.testing.running_cluster import LocalCluster, running_cluster
 from tests.clients.support import number_in, value_of
+from tests.support import no_collector, open_under
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -276,6 +277,21 @@ def test_a_killed_broker_comes_back_in_the_same_process(tmp_path: Path) -> None:
         cluster.stop_in_order(2)
 
         assert read(cluster.bootstrap, 200) == list(range(200))
+
+
+def test_a_broker_that_ended_keeps_no_file_open(tmp_path: Path) -> None:
+    """As if its process had ended, in whichever way; descriptors of a process are few, and tests start many brokers."""
+
+    async def body(cluster: LocalCluster) -> None:
+        ended = [controller_of(cluster), next(b for b in cluster.ids if b != controller_of(cluster))]
+        homes = [tmp_path / f"broker-{number}" for number in ended]
+        with no_collector():
+            assert all(len(open_under(home)) >= 2 for home in homes)
+            await cluster.kill_broker(ended[0])
+            await cluster.stop_broker(ended[1])
+            assert [open_under(home) for home in homes] == [[], []]
+
+    in_loop(tmp_path, body)
 
 
 def test_the_port_of_a_broker_that_is_down_is_nobody_elses(tmp_path: Path) -> None:

@@ -80,5 +80,6 @@ class LogFlushes:
             here = [tp for tp in replicas.partitions if replicas.logs.directory_of(tp) == path]
             replicas.take_offline(here, fault)
             replicas.moves.directory_failed(path)
+            replicas.logs.let_go(path)
             self._effects.append(LogLine("error", f"log directory {path} is offline: {fault.message}"))
             self._effects.append(LogDirectoryFailed(path))

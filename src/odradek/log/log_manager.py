@@ -393,8 +393,7 @@ class LogManager:
         """
         failed: list[tuple[str, StorageError]] = []
         ambiguous = [duplicate for duplicates in self.ambiguous.values() for duplicate in duplicates]
-        unused = [duplicate.log for duplicate in ambiguous if not isinstance(duplicate.log, StorageError)]
-        for log in [*self.logs.values(), *unused, *self._future_logs()]:
+        for log in self._every_log():
             if log.failure is None:
                 try:
                     log.segments.purge()
@@ -420,11 +419,25 @@ class LogManager:
             raise failed[0][1]
 
     def release(self) -> None:
-        """Gives the locks back; for a stop that is not clean."""
+        """Gives locks and descriptors back; for a stop that is not clean. A process may have other brokers to come."""
         for directory in self.directories:
-            if directory.lock is not None:
+            self.let_go(directory.path)
+
+    def let_go(self, path: str) -> None:
+        """Of a directory that failed, or is used no more: its lock and all descriptors, so that it can be unmounted."""
+        for directory in self.directories:
+            if directory.path == path and directory.lock is not None:
                 directory.lock.release()
                 directory.lock = None
+        for log in self._every_log():
+            if log.directory.health.path == path:
+                log.segments.close_handles()
+
+    def _every_log(self) -> list[PartitionLog]:
+        """Those that are used, those that nobody knows whether to use, and those on their way to another directory."""
+        duplicates = [duplicate.log for found in self.ambiguous.values() for duplicate in found]
+        unused = [log for log in duplicates if not isinstance(log, StorageError)]
+        return [*self.logs.values(), *unused, *self._future_logs()]
 
     # ------------------------------------------------------------------------------------------------- directories
 

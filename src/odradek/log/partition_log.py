@@ -195,13 +195,14 @@ class PartitionLog(AppendableLog):
         return self.commit_flush(plan, now_ms)
 
     def close(self) -> None:
-        """A clean stop: everything on disk, index files cut to their entries, producers as of the end."""
+        """A clean stop: everything on disk, index files cut to their entries, producers as of the end, no descriptor kept."""
         if self.failure is None and self.directory.health.failure is None:
             for name in self.segments.active.write_indexes():
                 self.flushed.name_changed(name)
             self.take_snapshot(self.log_end_offset)
             self.flush()
         self.fail(StorageError(f"{self.topic_partition}: the log is closed"))
+        self.segments.close_handles()
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"

@@ -158,6 +158,12 @@ class Segments(Sequence[Segment]):
                 self._kept_open.close_handles()
             self._kept_open = segment
 
+    def close_handles(self) -> None:
+        """As of each segment; whoever still reads opens the file anew."""
+        for segment in self._all:
+            segment.close_handles()
+        self._kept_open = None
+
     def directory_renamed(self) -> None:
         for segment in self._all:
             segment.directory_renamed()

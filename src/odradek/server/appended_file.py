@@ -17,10 +17,18 @@ class AppendedFile:
         self._log = log
         self._largest_bytes = largest_bytes
         self._file: File | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Gives the descriptor back, for good: what is appended after it is left out."""
+        self._is_closed = True
+        self._file = None
 
     def append(self, data: bytes, *, goes_on: bool = False) -> None:
         """Not flushed. What cannot be written is said, not too often, and left out. `goes_on`: in the middle of a
         line, which is not to be torn apart by a new file."""
+        if self._is_closed:
+            return
         try:
             if self._file is None:
                 self._file = self._directory.open(self._name, create=True)
@@ -29,4 +37,5 @@ class AppendedFile:
                 self._file = self._directory.open(self._name, create=True)
             self._file.append(data)
         except OdradekError as error:
+            self._file = None  # or a disk that failed could not be unmounted
             self._log.warning(f"file {self._name}", f"{self._name} cannot be written: {error}")

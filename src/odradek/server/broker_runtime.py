@@ -421,6 +421,7 @@ class BrokerRuntime:
             await asyncio.wait({parts.life})
             parts.effects.cancel_questions()
             await parts.journal.finish()
+            parts.journal.close()
             await parts.disk.finish()
             await self._close_logs(parts)
         elif self._logs is not None:
@@ -511,6 +512,7 @@ class BrokerRuntime:
         if self.parts is not None:
             self.parts.gateway.abort()
             self.parts.life.cancel()
+            self.parts.journal.close()
             self.parts.effects.cancel_questions()
         if self._logs is not None:
             self._logs.release()

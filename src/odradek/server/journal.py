@@ -93,6 +93,10 @@ class Journal:
         if self._writing is not None:
             await asyncio.wait({self._writing})
 
+    def close(self) -> None:
+        """At once, whatever is not written yet; nothing is written behind it."""
+        self._file.close()
+
     async def _write_later(self) -> None:
         try:
             await asyncio.sleep(LARGE_STEPS_WAIT_S)

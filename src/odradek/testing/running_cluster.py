@@ -25,6 +25,14 @@ from odradek.store.memory_session import MemoryEnsemble, MemorySession
 T = TypeVar("T")
 
 
+class _Environment(Environment):
+    """Of a process that lives longer than its brokers: what they made is garbage when they end, so none of it may be
+    kept from the collector of cycles."""
+
+    def making_what_stays(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
 class LocalCluster:
     """Use `running_cluster`, or `start` and `stop` inside a loop of your own."""
 
@@ -43,6 +51,7 @@ class LocalCluster:
         self.runtimes: dict[int, BrokerRuntime] = {}
         self._ports: dict[int, int] = {}
         self._held: list[socket.socket] = []
+        self._environments: list[Environment] = []
 
     @property
     def bootstrap(self) -> str:
@@ -75,9 +84,9 @@ class LocalCluster:
         assert broker_id not in self.runtimes, f"broker {broker_id} runs already"
         if broker_id not in self._ports:
             self._ports[broker_id] = self._reserve_port()
-        runtime = BrokerRuntime(
-            self.settings_of(broker_id), Environment(asyncio.get_running_loop()), self.stores
-        )
+        environment = _Environment(asyncio.get_running_loop())
+        self._environments.append(environment)
+        runtime = BrokerRuntime(self.settings_of(broker_id), environment, self.stores)
         try:
             await runtime.start()
         except BaseException:
@@ -135,6 +144,8 @@ class LocalCluster:
         finally:
             while self._held:
                 self._held.pop().close()
+            while self._environments:
+                self._environments.pop().close()
 
 
 class RunningCluster:
