@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from odradek.testing.process_cluster import BrokerProcess
 from tests import forked_brokers
+from tests.open_descriptors import OpenDescriptors
 
 HERE = Path(__file__).parent
 
@@ -73,6 +75,8 @@ MEMORY = Path("/dev/shm")
 ENOUGH_BYTES = 8 << 30
 MEMINFO, MOST_MEMORY = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
 
+OPEN_DESCRIPTORS = OpenDescriptors() if Path("/proc/self/fd").exists() else None
+
 # A test that draws its examples anew each time fails by chance, in a run that has nothing to do with it; and one that
 # looks at how long drawing took fails where the machine was busy. `settings(...)` of a test adds to these.
 settings.register_profile(
@@ -109,6 +113,20 @@ def free_memory() -> int:
     limit = MOST_MEMORY.read_text().strip() if MOST_MEMORY.exists() else "max"
     free = int(found[1]) << 10 if found else 0
     return min(free, int(limit)) if limit.isdigit() else free
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if OPEN_DESCRIPTORS is not None:
+        OPEN_DESCRIPTORS.test_begins(item.path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    yield
+    if OPEN_DESCRIPTORS is not None:
+        getattr(item, "funcargs", {}).clear()  # what fixtures gave it; pytest lets go of that a moment later
+        OPEN_DESCRIPTORS.test_ended(is_last=nextitem is None or nextitem.path != item.path)
 
 
 @pytest.fixture

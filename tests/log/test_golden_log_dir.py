@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,17 +31,19 @@ def data(tmp_path: Path) -> Path:
     return Path(shutil.copytree(GOLDEN / "log-dir" / "data", tmp_path / "data"))
 
 
-def opened(data: Path, **settings: str) -> LogManager:
-    manager = LogManager([OsDirectory(str(data))], BrokerSettings(settings))
+@pytest.fixture
+def manager(data: Path) -> Iterator[LogManager]:
+    manager = LogManager([OsDirectory(str(data))], BrokerSettings({}))
     assert manager.claim(2) == "2UmHe1_VTmmT5W1KaoTYgw"
     report = manager.load(STOPPED_AT)
     assert report.clean_directories == [str(data)] and report.notes == [] and report.logs == 2
-    return manager
+    yield manager
+    manager.release()
 
 
 @pytest.fixture
-def log(data: Path) -> PartitionLog:
-    return opened(data).logs[T]
+def log(manager: LogManager) -> PartitionLog:
+    return manager.logs[T]
 
 
 def fields(line: str) -> dict[str, str]:
@@ -145,8 +148,7 @@ def test_the_largest_timestamp_is_the_last_markers(log: PartitionLog) -> None:
     assert log.offset_for_timestamp(1795264553522) is None
 
 
-def test_checkpoints_read_as_recorded(data: Path) -> None:
-    manager = opened(data)
+def test_checkpoints_read_as_recorded(manager: LogManager) -> None:
     assert manager.high_watermark_of(T) == 194
     assert manager.high_watermark_of(TopicPartition("__consumer_offsets", 0)) == 4
     assert manager.logs[TopicPartition("__consumer_offsets", 0)].log_end_offset == 4
@@ -172,9 +174,9 @@ def test_indexes_answer_as_a_scan(log: PartitionLog) -> None:
     assert_index_answers_as_a_scan(log)
 
 
-def test_a_clean_stop_writes_the_directory_back_as_it_was(data: Path) -> None:
+def test_a_clean_stop_writes_the_directory_back_as_it_was(data: Path, request: pytest.FixtureRequest) -> None:
     before = {path.relative_to(data): path.read_bytes() for path in data.rglob("*") if path.is_file()}
-    manager = opened(data)
+    manager = request.getfixturevalue("manager")
     manager.close({T: 194, TopicPartition("__consumer_offsets", 0): 4})
     after = {path.relative_to(data): path.read_bytes() for path in data.rglob("*") if path.is_file()}
     after.pop(Path(".lock"))
@@ -203,8 +205,7 @@ def test_unclean_recovery_of_the_same_files_finds_the_same_log(data: Path) -> No
     assert_index_answers_as_a_scan(log)
 
 
-def test_appending_goes_on_where_apache_stopped(data: Path) -> None:
-    log = opened(data).logs[T]
+def test_appending_goes_on_where_apache_stopped(log: PartitionLog) -> None:
     result = produce(log, new_batch(3), epoch=3)
     assert (result.base_offset, result.last_offset) == (194, 196)
     assert log.epochs.entries[-1] == EpochEntry(3, 194)

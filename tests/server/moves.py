@@ -43,6 +43,7 @@ class Moves:
             self.running.call(self._session.close())
         self.admin.close()
         self.client.close()
+        del self.elections  # it has no other end
 
     def create(self, topic: str, *replicas: int) -> TopicPartition:
         assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))

@@ -89,7 +89,7 @@ def test_a_session_that_slept_ends_itself_before_it_does_anything_else(file: Pat
         with pytest.raises(SessionExpired):
             while True:
                 await store.set("/e", b"after")
-        assert store.state is SessionState.EXPIRED
+        await until(lambda: store.state is SessionState.EXPIRED)
         fresh = await EmbeddedStore.open(file, LONG_MS)
         assert await fresh.exists("/e") is None, "it took its ephemerals with it"
         await fresh.close()
