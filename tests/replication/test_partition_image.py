@@ -17,16 +17,15 @@ def test_what_is_made_from_an_image_has_that_image_in_the_middle_of_an_alter_par
     image = led.partition.image()
     assert isinstance(image.state, PendingExpandIsr)
     assert [f.proposed_epoch for f in image.followers if f.broker == 3] == [7]
-    again = Partition(
-        T0,
-        TOPIC_ID,
+    again = Partition.of(
+        image,
         led.partition.log,
+        topic_partition=T0,
+        topic_id=TOPIC_ID,
         broker=led.partition.broker,
-        high_watermark=0,
         min_insync_replicas=1,
         replica_lag_time_max_ms=LAG_MS,
         live_brokers=led.live,
         outbox=led.outbox,
     )
-    again.take(image)
     assert again.image() == image

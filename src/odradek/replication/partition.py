@@ -142,15 +142,42 @@ class Partition(Replica):
             ),
         )
 
-    def take(self, image: PartitionImage) -> None:
-        """A new object, over a log that fits, goes on as the one that the image was made of."""
+    @classmethod
+    def of(
+        cls,
+        image: PartitionImage,
+        log: "PartitionLog",
+        *,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        broker: BrokerId,
+        min_insync_replicas: int | None,
+        replica_lag_time_max_ms: int,
+        live_brokers: Set[int],
+        outbox: Outbox,
+    ) -> "Partition":
+        """Goes on as the one that `image` was made of, over a log that fits."""
+        made = cls(
+            topic_partition,
+            topic_id,
+            log,
+            broker=broker,
+            high_watermark=image.high_watermark,
+            min_insync_replicas=min_insync_replicas,
+            replica_lag_time_max_ms=replica_lag_time_max_ms,
+            live_brokers=live_brokers,
+            outbox=outbox,
+        )
+        made._take(image)
+        return made
+
+    def _take(self, image: PartitionImage) -> None:
         self.assignment = image.assignment
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
         self.partition_epoch = image.partition_epoch
         self.is_leader = image.is_leader
         self.leader_epoch_start_offset = image.leader_epoch_start_offset
-        self.high_watermark = image.high_watermark
         for known in image.followers:
             follower = self.followers[known.broker] = FollowerState(known.broker)
             follower.broker_epoch = known.broker_epoch

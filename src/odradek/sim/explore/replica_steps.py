@@ -74,53 +74,47 @@ class Replicas:
     # -------------------------------------------------------------------------------------- value <-> object
 
     def partition(self, broker: int, value: ReplicaValue, outbox: Outbox | None = None) -> Partition:
-        log = TinyLog(value.log, value.epochs)
-        partition = Partition(
-            TP,
-            TOPIC_ID,
-            cast(Any, log),
-            broker=BrokerId(broker),
-            high_watermark=value.high_watermark,
-            min_insync_replicas=self.min_insync_replicas,
-            replica_lag_time_max_ms=LAG_MS,
-            live_brokers=self.live,
-            outbox=outbox if outbox is not None else Outbox(Purgatory()),
-        )
         isr = tuple(map(BrokerId, value.isr))
         moving = tuple(map(BrokerId, value.moving))
         state: IsrState = Committed(isr)
         if value.kind != COMMITTED:
             pending = PendingExpandIsr if value.kind == PENDING_EXPAND else PendingShrinkIsr
             state = pending(isr, moving)
-        partition.take(
-            PartitionImage(
-                self.assignment,
-                BrokerId(value.leader),
-                LeaderEpoch(value.leader_epoch),
-                PartitionEpoch(value.partition_epoch),
-                value.is_leader,
-                value.epoch_start,
-                value.high_watermark,
-                state,
-                tuple(
-                    FollowerImage(
-                        BrokerId(known.broker),
-                        BrokerEpoch(known.broker_epoch),
-                        known.log_end_offset,
-                        known.has_fetched,
-                        NOW_MS if known.has_fetched else NEVER_MS,
-                        # A member of the ISR was caught up a moment ago. That of others is too long ago to hold up
-                        # the mark.
-                        NOW_MS
-                        if known.broker in value.isr and known.broker not in value.moving
-                        else NEVER_MS,
-                        known.proposed_epoch,
-                    )
-                    for known in value.followers
-                ),
-            )
+        image = PartitionImage(
+            self.assignment,
+            BrokerId(value.leader),
+            LeaderEpoch(value.leader_epoch),
+            PartitionEpoch(value.partition_epoch),
+            value.is_leader,
+            value.epoch_start,
+            value.high_watermark,
+            state,
+            tuple(
+                FollowerImage(
+                    BrokerId(known.broker),
+                    BrokerEpoch(known.broker_epoch),
+                    known.log_end_offset,
+                    known.has_fetched,
+                    NOW_MS if known.has_fetched else NEVER_MS,
+                    # A member of the ISR was caught up a moment ago. That of others is too long ago to hold up
+                    # the mark.
+                    NOW_MS if known.broker in value.isr and known.broker not in value.moving else NEVER_MS,
+                    known.proposed_epoch,
+                )
+                for known in value.followers
+            ),
         )
-        return partition
+        return Partition.of(
+            image,
+            cast(Any, TinyLog(value.log, value.epochs)),
+            topic_partition=TP,
+            topic_id=TOPIC_ID,
+            broker=BrokerId(broker),
+            min_insync_replicas=self.min_insync_replicas,
+            replica_lag_time_max_ms=LAG_MS,
+            live_brokers=self.live,
+            outbox=outbox if outbox is not None else Outbox(Purgatory()),
+        )
 
     def value(self, partition: Partition, before: ReplicaValue) -> ReplicaValue:
         log = cast(TinyLog, partition.log)
