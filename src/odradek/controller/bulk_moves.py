@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from odradek.controller.effects import StateChange
 from odradek.controller.election import Election
-from odradek.controller.leadership import Brokers, departed, elected, is_enough
+from odradek.controller.leadership import Brokers, departed, elected, is_enough, returned
 from odradek.controller.partition_states import TRANSITIONS as PARTITION_MOVES
 from odradek.controller.partition_states import (
     LeaderSelector,
@@ -161,7 +161,8 @@ def plan_returns(plan: Plan, broker: BrokerId, partitions: Sequence[TopicPartiti
                 ("replica", source, ONLINE, reason, topic_partition, broker, None, None, None, ""),
             )
         )
-        if topic_partition in leaderships or topic_partition in drafts:
+        draft, stored = drafts.get(topic_partition), leaderships.get(topic_partition)
+        if returned(draft if draft is not None else None if stored is None else stored.leader_and_isr):
             told.setdefault(topic_partition, False)
             metadata[topic_partition] = None
 

@@ -19,6 +19,13 @@ def departed(current: LeaderAndIsr, broker: BrokerId) -> tuple[BrokerId, Brokers
     return leader, isr
 
 
+def returned(current: LeaderAndIsr | None) -> bool:
+    """Whether a replica that is back is sent LeaderAndIsr, and every broker UpdateMetadata: as soon as a leader was ever chosen,
+    if only to say that there is none now. Leader and ISR stay as they are: it joins the ISR by AlterPartition.
+    """
+    return current is not None
+
+
 def is_enough(isr: Brokers, *, replicas: Brokers, minimum: int) -> bool:
     """Whether an ISR commits records, so that nobody outside it is eligible to lead (`eligible`)."""
     return len(isr) >= minimum or len(isr) >= len(replicas)

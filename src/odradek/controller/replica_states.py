@@ -14,7 +14,7 @@ from any state to NonExistent.
 
 from typing import TYPE_CHECKING
 
-from odradek.controller.leadership import departed
+from odradek.controller.leadership import departed, returned
 from odradek.controller.states import ReplicaState
 from odradek.controller.transitions import IllegalTransition
 from odradek.model.ids import BrokerId, TopicPartition
@@ -77,7 +77,7 @@ class Return:
     def plan(plan: "Plan", move: ReplicaMove) -> bool:
         topic_partition, broker, source, target = move
         plan.mark_replica(topic_partition, broker, source, target)
-        if plan.leadership(topic_partition) is not None:
+        if returned(plan.leadership(topic_partition)):
             plan.notify_leader_and_isr(broker, topic_partition)
             plan.notify_metadata(topic_partition)
         return True

@@ -132,12 +132,12 @@ OF_REPLICAS: tuple[Mutant, ...] = (
                 "controller.replica_states:Return.plan",
                 (
                     "plan.mark_replica(topic_partition, broker, source, target)\n"
-                    "if plan.leadership(topic_partition) is not None:\n"
+                    "if returned(plan.leadership(topic_partition)):\n"
                     "    plan.notify_leader_and_isr(broker, topic_partition)\n"
                     "    plan.notify_metadata(topic_partition)"
                 ),
                 (
-                    "if plan.leadership(topic_partition) is not None:\n"
+                    "if returned(plan.leadership(topic_partition)):\n"
                     "    plan.mark_replica(topic_partition, broker, source, target)\n"
                     "    plan.notify_leader_and_isr(broker, topic_partition)\n"
                     "    plan.notify_metadata(topic_partition)"
