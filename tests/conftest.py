@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from odradek.testing.process_cluster import BrokerProcess
 from tests import forked_brokers
+from tests.marked_files import holds_none
 from tests.open_descriptors import OpenDescriptors
 
 HERE = Path(__file__).parent
@@ -133,6 +134,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def new_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers begin as users start them, each with a Python of its own."""
     monkeypatch.setattr(BrokerProcess, "_spawned", forked_brokers.new_python)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    return True if is_test and holds_none(collection_path, config.option.markexpr) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
