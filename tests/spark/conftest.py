@@ -11,6 +11,7 @@ from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.records.builder import NewRecord, build_batch
 from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.store_server import BUCKET, Front, Store, environment, front
 from tests.support import SHORT_LIVED_JAVA
 
 if TYPE_CHECKING:
@@ -84,3 +85,33 @@ def fill(
             for n, value in enumerate(values[start : start + batch], start=start)
         ]
         client.produce(TopicPartition(topic, partition), build_batch(records, codec=codec))
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    pytest.importorskip("moto", reason="serves S3's interface; pip install 'odradek[test]' brings it")
+    running = Store(tmp_path_factory.mktemp("store"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def one_front(store: Store) -> Iterator[Front]:
+    with front(store) as one:
+        yield one
+
+
+@pytest.fixture
+def before(one_front: Front, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
+    """The store's front, which the environment names."""
+    for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment(one_front.url).items():
+        monkeypatch.setenv(name, value)
+    yield one_front
+    one_front.obeys(None)
+
+
+@pytest.fixture
+def url(before: Front) -> str:
+    return f"s3://{BUCKET}/orders-{next(_numbers)}"

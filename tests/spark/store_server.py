@@ -239,11 +239,17 @@ def _handler(state: _State) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is gone."""
+
+
 def main() -> None:
     port, store_port = (int(text) for text in sys.argv[1:3])
     state = _State(store_port)
-    server = ThreadingHTTPServer(("127.0.0.1", port), _handler(state))
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", port), _handler(state))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     _say("listens")
     for line in sys.stdin:

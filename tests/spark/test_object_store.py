@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,45 +41,12 @@ from tests.spark.store_server import (
     Front,
     Rule,
     Store,
-    environment,
     free_port,
-    front,
 )
 from tests.spark.test_jobs_of_tables import BAD, GOOD
 from tests.spark.test_tables import ARROW, SCHEMA, Died, rows
 
 MakeTopic = Callable[..., str]
-_numbers = count()
-
-
-@pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    pytest.importorskip("moto", reason="serves S3's interface; pip install 'odradek[test]' brings it")
-    running = Store(tmp_path_factory.mktemp("store"))
-    yield running
-    running.stop()
-
-
-@pytest.fixture(scope="session")
-def one_front(store: Store) -> Iterator[Front]:
-    with front(store) as one:
-        yield one
-
-
-@pytest.fixture
-def before(one_front: Front, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
-    """The store's front, which the environment names."""
-    for name in ("AWS_PROFILE", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment(one_front.url).items():
-        monkeypatch.setenv(name, value)
-    yield one_front
-    one_front.obeys(None)
-
-
-@pytest.fixture
-def url(before: Front) -> str:
-    return f"s3://{BUCKET}/orders-{next(_numbers)}"
 
 
 def written(table: str, batch_id: int, *batches: pa.RecordBatch) -> Written:

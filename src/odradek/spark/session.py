@@ -11,11 +11,13 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, nullcontext, suppress
@@ -175,7 +177,7 @@ def local_session(
     sockets = _sockets() if is_local(master) else {}
     for key, value in (_of_master(master, cores) | sockets | (settings or {})).items():
         builder = builder.config(key, value)
-    with _said_into(log), chdir(starts_in) if starts_in is not None else nullcontext():
+    with _own_interrupt(), _said_into(log), chdir(starts_in) if starts_in is not None else nullcontext():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
@@ -197,6 +199,18 @@ def _of_master(master: str, cores: int | str) -> dict[str, str]:
     if not is_local(master) and cores != "*":
         found["spark.cores.max"] = str(cores)
     return found
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """PySpark puts a handler of its own for Ctrl-C in the place of whoever has one, who waits for the end of a batch, say."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        is_ours = callable(before) and before is not signal.default_int_handler
+        if is_ours and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

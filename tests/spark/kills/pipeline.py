@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from deltalake import DeltaTable
-
 from odradek.client.sync import SyncClient
 from odradek.spark import tables
+from odradek.spark.storage import storage_of
+from odradek.spark.table_rows import files_of
 from odradek.spark.verify import verify
 from tests.spark.conftest import fill
 from tests.support import SHORT_LIVED_JAVA
@@ -21,21 +21,23 @@ A_BATCH = 250
 
 
 class Pipeline:
-    def __init__(self, bootstrap: str, topic: str, directory: Path, records: int) -> None:
-        """`topic` has two partitions and no records yet."""
+    def __init__(
+        self, bootstrap: str, topic: str, directory: Path, records: int, table: str | None = None
+    ) -> None:
+        """`topic` has two partitions and no records yet; the table is in the directory, where no other place is named."""
         self.bootstrap = bootstrap
         self.records = records
         with SyncClient(bootstrap) as client:
             for partition in (0, 1):
                 fill(client, topic, partition, self._values(partition))
-        self.table = directory / "table"
+        self.table = table or str(directory / "table")
         self.checkpoint = directory / "checkpoint"
         self.directory = directory
         self.runs = 0
         self._command = [
             *(sys.executable, "-m", "odradek.spark.jobs.topic_to_table", "--memory", "512m"),
             *("--bootstrap", bootstrap, "--topic", topic, "--max-offsets-per-trigger", str(A_BATCH)),
-            *("--table", str(self.table), "--checkpoint", str(self.checkpoint)),
+            *("--table", self.table, "--checkpoint", str(self.checkpoint)),
         ]
 
     def begin(self, *more: str) -> subprocess.Popen[bytes]:
@@ -62,9 +64,8 @@ class Pipeline:
 
     @property
     def batches_in_table(self) -> list[int]:
-        if not DeltaTable.is_deltatable(str(self.table)):
-            return []
-        return [batch.batch_id for batch in tables.committed_batches(DeltaTable(self.table))]
+        table = tables.open_table(self.table)
+        return [] if table is None else [batch.batch_id for batch in tables.committed_batches(table)]
 
     @property
     def batches_in_checkpoint(self) -> list[int]:
@@ -73,8 +74,9 @@ class Pipeline:
 
     @property
     def unnamed_files(self) -> set[str]:
-        named = {uri.rsplit("/", 1)[-1] for uri in DeltaTable(self.table).file_uris()}
-        return {file.name for file in self.table.glob("*.parquet")} - named
+        table = tables.open_table(self.table)
+        named = set() if table is None else {placed.name for placed in files_of(table)}
+        return {name for name in storage_of(self.table).listed("", "part-")} - named
 
     def _values(self, partition: int) -> list[bytes]:
         return [b"%d-%05d" % (partition, n) for n in range(self.records // 2)]
@@ -98,8 +100,8 @@ class Pipeline:
         summary = json.loads((self.directory / f"out-{self.runs}").read_text())
         assert summary["records"] == self.records
         assert self.batches_in_table == list(range(self.records // A_BATCH))
-        rows = DeltaTable(self.table).to_pyarrow_table()
+        rows = tables.opened(self.table).to_pyarrow_table()
         assert sorted(rows.column("value").to_pylist()) == sorted(self._values(0) + self._values(1))
-        report = verify(str(self.table), self.bootstrap)
+        report = verify(self.table, self.bootstrap)
         assert report.is_equal and report.is_complete, report
         assert self.unnamed_files == set()

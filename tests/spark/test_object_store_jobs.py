@@ -1,0 +1,121 @@
+"""Whole jobs of Spark into an object store: as the documentation prints them, and killed; and where secrets are not."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from odradek.client.sync import SyncClient
+from odradek.model.ids import TopicPartition
+from odradek.spark import tables
+from odradek.spark.verify import verify
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+from tests.spark.kills.pipeline import A_BATCH, Pipeline
+from tests.spark.store_server import SECRET, Front, Store
+from tests.support import SHORT_LIVED_JAVA, eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+MakeTopic = Callable[..., str]
+PAGE = Path("docs/spark.md").read_text(encoding="utf-8")
+VALUES = [b'{"id":%d,"name":"n%d"}' % (n, n) for n in range(20)]
+
+
+def odradek(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "odradek", *arguments]
+
+
+def test_the_commands_run_as_they_are_printed(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path, url: str
+) -> None:
+    topic = make_topic()
+    fill(client, topic, 0, VALUES)
+    printed = re.findall(
+        r"^\$ odradek (.*)$", PAGE.split("## In an object store")[1].split("##")[0], re.MULTILINE
+    )
+    assert len(printed) == 2
+    said = []
+    for line in printed:
+        line = line.replace("s3://lake/orders", url).replace("--topic orders", f"--topic {topic}")
+        command = odradek(*shlex.split(line), "--bootstrap", cluster.bootstrap)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=_environment(), capture_output=True, text=True, timeout=300
+        )
+        said.append(done.stdout + done.stderr)
+        assert done.returncode == 0, said[-1]
+
+    assert "batch 0: 20 rows" in said[0]
+    assert f"{url} at version 0: 20 rows" in said[1]
+    assert (tmp_path / "orders-checkpoint.log").exists()
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert [file for file in files if SECRET.encode() in file.read_bytes()] == []
+    assert SECRET not in "".join(said)
+
+
+def test_no_row_is_lost_or_doubled_where_the_driver_is_killed(
+    cluster: ProcessCluster, make_topic: MakeTopic, tmp_path: Path, url: str
+) -> None:
+    pipeline = Pipeline(cluster.bootstrap, make_topic(partitions=2), tmp_path, 4 * A_BATCH, url)
+
+    pipeline.die((("after-write", 1), ("after-commit", 2)))
+    pipeline.end()
+
+
+def test_a_job_goes_on_where_the_server_of_the_store_was_killed_under_it(
+    cluster: ProcessCluster,
+    client: SyncClient,
+    make_topic: MakeTopic,
+    store: Store,
+    tmp_path: Path,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = make_topic()
+    fill(client, topic, 0, VALUES)
+    servers = [Front(store)]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", servers[0].url)
+    command = odradek(
+        *("spark", "tables", "--bootstrap", cluster.bootstrap, "--topic", topic, "--format", "json"),
+        *("--table", url, "--checkpoint", str(tmp_path / "checkpoint"), "--trigger", "200ms"),
+    )
+    with open(tmp_path / "out", "wb") as out:
+        job = subprocess.Popen(command, cwd=tmp_path, env=_environment(), stdout=out, stderr=out)
+    try:
+        for n in range(1, 4):
+            eventually(lambda n=n: _rows(url) == n * len(VALUES), 120)
+            servers[-1].process.kill()
+            servers[-1].process.wait(30)
+            fill(client, topic, 0, VALUES)
+            assert job.poll() is None, (tmp_path / "out").read_text()
+            servers.append(Front(store, servers[0].port))
+        eventually(lambda: _rows(url) == 4 * len(VALUES), 120)
+        job.send_signal(signal.SIGINT)
+        assert job.wait(120) == 0, (tmp_path / "out").read_text()
+
+        report = verify(url, cluster.bootstrap)
+        assert report.is_equal and report.is_complete, report
+        assert client.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 80}
+    finally:
+        job.kill()
+        job.wait(30)
+        for server in servers:
+            server.stop()
+
+
+def _rows(url: str) -> int:
+    table = tables.open_table(url)
+    return (
+        0
+        if table is None
+        else sum(batch.rows.count for batch in tables.committed_batches(table) if batch.rows)
+    )
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, **SHORT_LIVED_JAVA}
