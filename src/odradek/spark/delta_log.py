@@ -19,6 +19,7 @@ from deltalake.exceptions import CommitFailedError
 
 from odradek.spark.evolution import Change
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
+from odradek.spark.required import Path as RequiredPath
 
 Action = dict[str, Any]
 
@@ -57,8 +58,8 @@ def changed(table: DeltaTable, change: Change) -> Action:
     for field in schema["fields"]:
         if field["name"] in widened:
             field["type"] = _as_delta(widened[field["name"]])["type"]
-        if field["name"] in change.relaxed:
-            field["nullable"] = True
+    for path in change.relaxed:
+        _let_be_null(schema, path)
     for new in change.added:
         schema["fields"].append(_as_delta(new.with_nullable(True)))
     known = table.metadata()
@@ -123,6 +124,22 @@ def _tidy(directory: Path, app_id: str, batch_id: int) -> None:
     for file in directory.glob(f"{prefix}*"):
         if int(file.name[len(prefix) :][:10]) < batch_id:
             file.unlink(missing_ok=True)
+
+
+def _let_be_null(kind: Any, path: RequiredPath) -> None:
+    """Changes a type as Delta writes it: what is at the path may be null."""
+    name, *rest = path
+    if kind["type"] == "struct":
+        (field,) = (field for field in kind["fields"] if field["name"] == name)
+        holder, key, inner = field, "nullable", field["type"]
+    elif kind["type"] == "array":
+        holder, key, inner = kind, "containsNull", kind["elementType"]
+    else:
+        holder, key, inner = kind, "valueContainsNull", kind["valueType"]
+    if rest:
+        _let_be_null(inner, tuple(rest))
+    else:
+        holder[key] = True
 
 
 def _as_delta(field: pa.Field) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
     add     a column that the table does not have; the rows that are there have null in it
     widen   TINYINT, SMALLINT -> INT -> BIGINT; these but BIGINT -> DOUBLE; FLOAT -> DOUBLE; DECIMAL with more digits
-    relax   a column that was NOT NULL may be null
+    relax   a column that was NOT NULL may be null, and so may a field within one
 
 Whatever else would have to change is not done: the value is a dead letter, or the job stops, as with any that does not fit.
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from odradek.model.errors import ConfigurationError
 from odradek.spark.ddl import type_text
+from odradek.spark.required import Path, paths_of
 
 ADD, WIDEN, RELAX = KINDS = ("add", "widen", "relax")
 NONE = "none"
@@ -57,7 +58,7 @@ class Change(NamedTuple):
 
     added: tuple[pa.Field, ...] = ()
     widened: tuple[pa.Field, ...] = ()  # with their new types
-    relaxed: tuple[str, ...] = ()
+    relaxed: tuple[Path, ...] = ()  # columns and fields within them, as `odradek.spark.required` names them
 
     def __bool__(self) -> bool:
         return bool(self.added or self.widened or self.relaxed)
@@ -69,7 +70,7 @@ class Change(NamedTuple):
     def __str__(self) -> str:
         told = [f"adds {field.name} {type_text(field.type)}" for field in self.added]
         told += [f"makes {field.name} {type_text(field.type)}" for field in self.widened]
-        return "; ".join([*told, *(f"lets {name} be null" for name in self.relaxed)])
+        return "; ".join([*told, *(f"lets {'.'.join(path)} be null" for path in self.relaxed)])
 
 
 def wider(there: pa.DataType, found: pa.DataType) -> pa.DataType | None:
@@ -88,8 +89,8 @@ def wider(there: pa.DataType, found: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def change_of(there: pa.Schema, found: pa.Schema, nulls: Collection[str]) -> tuple[Change, list[pa.Field]]:
-    """What rows of `found`, with nulls in the columns `nulls`, ask of a table; and their columns that none of it makes fit."""
+def change_of(there: pa.Schema, found: pa.Schema, nulls: Collection[Path]) -> tuple[Change, list[pa.Field]]:
+    """What rows of `found`, with nulls at the paths `nulls`, ask of a table; and their columns that none of it makes fit."""
     added: list[pa.Field] = []
     widened: list[pa.Field] = []
     unfit: list[pa.Field] = []
@@ -104,9 +105,7 @@ def change_of(there: pa.Schema, found: pa.Schema, nulls: Collection[str]) -> tup
         elif not same(kind, own.type):
             widened.append(pa.field(field.name, kind, own.nullable))
     relaxed = [
-        field.name
-        for field in there
-        if not field.nullable and (field.name in nulls or field.name not in found.names)
+        path for path in paths_of(there) if path in nulls or (len(path) == 1 and path[0] not in found.names)
     ]
     return Change(tuple(added), tuple(widened), tuple(relaxed)), unfit
 

@@ -112,8 +112,8 @@ class Shape(NamedTuple):
         return self._replace(columns=nullable, required=paths_of(columns))
 
     def relaxed(self) -> "Shape":
-        """Where the table's columns may be made such that they can be null; fields within them cannot."""
-        return self._replace(required=tuple(path for path in self.required if len(path) > 1))
+        """Where the table's columns, and fields within them, may be made such that they can be null."""
+        return self._replace(required=())
 
     def check(self) -> "Shape":
         ours = [name for name in self.columns.names if self.has_meta and name in META]

@@ -42,6 +42,7 @@ from odradek.spark.partitioning import UNDIVIDED, Spec
 from odradek.spark.parts import Part, merged
 from odradek.spark.places import is_in_store
 from odradek.spark.recast import Recast, Recasts
+from odradek.spark.required import Path as RequiredPath
 from odradek.spark.required import paths_of
 from odradek.spark.storage import Storage, storage_of
 from odradek.spark.table_files import Layout, size_of
@@ -424,7 +425,6 @@ def _allowed_change(table: DeltaTable, there: pa.Schema, batch: _Batch, evolve: 
     """What becomes of the table's columns; WrongTable where that is not allowed, or nothing can make the rows fit."""
     uri = table.table_uri
     columns = {field.name for field in there}
-    _check_within(table, there, batch)
     change, unfit = change_of(there, batch.schema, _without_value(there, batch))
     divided = [
         batch.schema.field(field.name)
@@ -457,16 +457,18 @@ def _allowed_change(table: DeltaTable, there: pa.Schema, batch: _Batch, evolve: 
             f"{uri} has column {field.name} not at all; the rows have {type_text(field.type)}; --evolve add (option evolve) adds it"
         )
     if change.relaxed and not evolve.relaxes:
+        path = change.relaxed[0]
         raise WrongTable(
-            f"{uri} has column {change.relaxed[0]} as NOT NULL, and rows of batch {batch.batch_id} have none; "
-            f"--evolve relax (option evolve) lets it be null"
+            f"{uri} has {'column' if len(path) == 1 else 'field'} {'.'.join(path)} as NOT NULL, and rows of batch "
+            f"{batch.batch_id} have none; --evolve relax (option evolve) lets it be null"
         )
     return change
 
 
-def _without_value(there: pa.Schema, batch: _Batch) -> set[str]:
-    """The columns of which some rows have none."""
-    found = set()
+def _without_value(there: pa.Schema, batch: _Batch) -> set[RequiredPath]:
+    """The columns, and the fields within them that are NOT NULL, of which some rows have none."""
+    within = [path for path in paths_of(there) if len(path) > 1]
+    found: set[RequiredPath] = set()
     for file in batch.files:
         nulls, divided = file.nulls, dict(file.partition)
         for field in there:
@@ -475,20 +477,9 @@ def _without_value(there: pa.Schema, batch: _Batch) -> set[str]:
             else:
                 is_without = nulls.get(field.name, file.records) > 0
             if is_without:
-                found.add(field.name)
+                found.add((field.name,))
+        found |= {path for path in within if nulls.get(".".join(path))}
     return found
-
-
-def _check_within(table: DeltaTable, there: pa.Schema, batch: _Batch) -> None:
-    """WrongTable where a field within a column is null that may not be. `relax` is for columns."""
-    wanted = [".".join(path) for path in paths_of(there) if len(path) > 1]
-    counts = [file.nulls for file in batch.files] if wanted else []
-    for name in wanted:
-        if any(nulls.get(name) for nulls in counts):
-            raise WrongTable(
-                f"{table.table_uri} has field {name} as NOT NULL, and rows of batch {batch.batch_id} have none; give it a value "
-                f"(coalesce), or append to a table where it may be null"
-            )
 
 
 def _may_widen(there: pa.Schema, field: pa.Field) -> bool:
