@@ -136,6 +136,13 @@ def test_the_source_asks_for_what_a_batch_and_a_stream_refuse() -> None:
             getattr(source, build)(source.schema())
 
 
+def test_segments_are_read_where_that_can_be_proved_unless_it_is_switched_off() -> None:
+    assert parsed().connection.read_segments == "auto"
+    assert parsed(readSegments="False").connection.read_segments == "false"
+    with pytest.raises(ConfigurationError, match="readSegments='yes': expected auto or true or false"):
+        parsed(readSegments="yes")
+
+
 def test_a_delay_without_a_unit_is_in_milliseconds() -> None:
     assert parsed(maxTriggerDelay="1500").max_trigger_delay_s == 1.5
 

@@ -28,6 +28,11 @@ def no_pacing_within_a_host(connected: Socket) -> None:
     if _CONGESTION is None:
         return
     with suppress(OSError):  # not allowed here, or the peer has gone: it is sent as everything else
-        here, there = connected.getsockname(), connected.getpeername()
-        if isinstance(here, tuple) and here[0] == there[0]:
+        if is_within_a_host(connected):
             connected.setsockopt(socket.IPPROTO_TCP, _CONGESTION, UNPACED)
+
+
+def is_within_a_host(connected: Socket) -> bool:
+    """Whether the peer has the same IP address as this end. OSError where it has gone."""
+    here, there = connected.getsockname(), connected.getpeername()
+    return isinstance(here, tuple) and bool(here[0] == there[0])

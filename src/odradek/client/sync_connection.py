@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from odradek.client.local_peers import no_pacing_within_a_host
+from odradek.client.local_peers import is_within_a_host, no_pacing_within_a_host
 from odradek.client.produce_pieces import FileSlice, Piece
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
@@ -114,7 +114,9 @@ class SyncConnection:
         self._expected: deque[int] = deque()
         self._early: dict[int, memoryview] = {}
         self._socket = _connect(address, deadline)
+        self.is_within_a_host = False
         try:
+            self.is_within_a_host = is_within_a_host(self._socket)
             self._negotiate(deadline)
         except (ConnectionLost, ProtocolError) as error:
             self.close()

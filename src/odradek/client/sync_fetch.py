@@ -7,8 +7,12 @@ handed out, so the broker and the network work while the caller decodes.
 A range that is not there any more is an error, never a shorter answer: `OffsetsGone` when retention or
 DeleteRecords was faster, or the log ends below what was promised; `LogCut` when an unclean election cut the log
 below it, however far it has grown again; `TopicRecreated` when the name now means another topic.
+
+Where the leader's files can be read on this host, a range is read from them piece by piece; each is handed out once the leader has
+proved it by its last batch (`sync_segments`).
 """
 
+import logging
 import time
 from collections.abc import Iterator
 from struct import Struct
@@ -23,6 +27,7 @@ from odradek.client.sync_connection import (
     SyncConnection,
     Unreachable,
 )
+from odradek.client.sync_segments import Doubt, LogPlaces, Piece, SegmentReader
 from odradek.model.error_codes import RETRIABLE, ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_to_text
@@ -30,6 +35,8 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD, read_header
 
 FETCH_MAX_BYTES = 8 << 20
+# Of a range that may be read from files: one that is not larger costs a Fetch, as everywhere.
+FIRST_FETCH_BYTES = 1 << 20
 FETCH_MAX_WAIT_MS = 500
 # How long a range may make no progress: an election, a follower that has just taken over.
 PATIENCE_S = 30.0
@@ -40,6 +47,7 @@ _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
 NO_EPOCH = -1
 _LENGTH = Struct(">i")
+logger = logging.getLogger(__name__)
 
 
 class OffsetsGone(OdradekError):
@@ -74,11 +82,13 @@ class Fetched(NamedTuple):
     aborted: tuple[tuple[int, int], ...]  # (producer id, first offset), read_committed only
     high_watermark: int
     log_start_offset: int
+    is_in_place: bool = False  # read from the leader's files
 
 
 class _Ahead(NamedTuple):
     """A Fetch that was sent and not yet answered."""
 
+    leader: int
     connection: SyncConnection
     pending: PendingAnswer
     deadline: float
@@ -96,16 +106,20 @@ def read_range(
     max_bytes: int = FETCH_MAX_BYTES,
     patience_s: float = PATIENCE_S,
     into: FrameBuffer | None = None,
+    places: LogPlaces | None = None,
 ) -> Iterator[Fetched]:
     """Yields what covers [start, end), in order. With a `topic_id` other than zero it must be that topic.
 
-    Read `into` a buffer, the records of one are there until the next one is asked for.
+    Read `into` a buffer, the records of one are there until the next one is asked for. With `places` segment files are read in
+    place where that can be done.
 
     `leader_epoch` is that of the leader who said that the log reaches to `end`: under another leader it is asked
     whether it still does, for this log and not for records that took the place of those cut off.
     """
     seen = OffsetAndEpoch(end, leader_epoch)
-    reader = _RangeReader(client, partition, end, topic_id, seen, read_committed, max_bytes, patience_s, into)
+    reader = _RangeReader(
+        client, partition, end, topic_id, seen, read_committed, max_bytes, patience_s, into, places
+    )
     try:
         yield from reader.read(start)
     finally:
@@ -156,6 +170,7 @@ class _RangeReader:
         max_bytes: int,
         patience_s: float,
         into: FrameBuffer | None,
+        places: LogPlaces | None,
     ) -> None:
         self._client = client
         self._partition = partition
@@ -170,13 +185,22 @@ class _RangeReader:
         self._patience_s = patience_s
         self._into = into
         self._ahead: _Ahead | None = None
+        self._places = places  # None: fetched, or from some doubt on
+        self._segments: SegmentReader | None = None
+        self._leader = -1  # who answered last
 
     def read(self, position: int) -> Iterator[Fetched]:
         deadline = self._client.deadline(self._patience_s)
         pause = _FIRST_PAUSE_S
         while position < self._end:
+            if self._leader >= 0 and (fetched := self._in_place(position)):
+                position = self._has_read_to(fetched.next_offset)
+                deadline = self._client.deadline(self._patience_s)
+                yield fetched
+                continue
             try:
-                answer = self._answer(position)
+                asked = self._ahead or self._ask(position)
+                answer = self._answer(asked, self._into)
             except _HeldUp as held_up:
                 time.sleep(held_up.wait_s)
                 deadline += held_up.wait_s
@@ -186,6 +210,7 @@ class _RangeReader:
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
                 continue
+            self._leader = asked.leader
             records, next_offset = whole_batches(answer.records)
             if next_offset <= position:
                 readable = answer.last_stable_offset if self._read_committed else answer.high_watermark
@@ -199,12 +224,10 @@ class _RangeReader:
                         f"transaction, or a log that was cut by an unclean election or a restored disk"
                     )
                 continue
-            position = next_offset
+            position = self._has_read_to(next_offset)
             deadline = self._client.deadline(self._patience_s)
             pause = _FIRST_PAUSE_S
-            if not self._is_end_seen:
-                self._seen = OffsetAndEpoch(position, self._checked_epoch)
-            if position < self._end:
+            if position < self._end and self._places is None:
                 self._ask_ahead(position)
             aborted = tuple((a.producer_id, a.first_offset) for a in answer.aborted_transactions or ())
             yield Fetched(records, next_offset, aborted, answer.high_watermark, answer.log_start_offset)
@@ -214,11 +237,56 @@ class _RangeReader:
         if self._ahead is not None:
             self._ahead.connection.close()
             self._ahead = None
+        if self._segments is not None:
+            self._segments.close()
+            self._segments = None
 
-    def _answer(self, position: int) -> Any:
-        asked = self._ahead or self._ask(position)
+    def _has_read_to(self, position: int) -> int:
+        if not self._is_end_seen:
+            self._seen = OffsetAndEpoch(position, self._checked_epoch)
+        return position
+
+    def _in_place(self, position: int) -> Fetched | None:
+        """The next piece of the leader's files, proved by it; None, for the rest of the range, where there is any doubt."""
+        if self._places is None:
+            return None
+        try:
+            if self._segments is None:
+                topic_id = self._client.known_topic_id(self._partition.topic)
+                directory = self._places.directory_of(self._leader, self._partition, topic_id)
+                self._segments = SegmentReader(directory, position, self._end)
+            size = min(self._max_bytes, FETCH_MAX_BYTES)
+            memory = memoryview(bytearray(size)) if self._into is None else self._into.take(size)
+            return self._proved(position, self._segments.read(self._end, memory))
+        except (Doubt, OSError, ConnectionLost, Unreachable, ProtocolError, _HeldUp) as doubt:
+            logger.debug("%s: fetched from offset %d on: %s", self._partition, position, doubt)
+            self._places = None
+            return None
+
+    def _proved(self, position: int, piece: Piece) -> Fetched:
+        if piece.has_transactions and self._read_committed:
+            raise Doubt("which of its transactions were aborted the leader says of what it sends")
+        asked = self._ask(piece.last_offset, max_bytes=1)  # a batch is sent whole
+        answer = self._answer(asked, None)
+        if asked.leader != self._leader:
+            raise Doubt(f"broker {asked.leader} leads now; the files are those of {self._leader}")
+        sent, _ = whole_batches(answer.records)
+        if bytes(sent[: len(piece.last)]) != bytes(piece.last):
+            raise Doubt(f"the leader has another batch at offset {piece.last_offset}")
+        if answer.log_start_offset > position:
+            raise Doubt(f"the log begins at {answer.log_start_offset} now")
+        return Fetched(
+            piece.records,
+            piece.next_offset,
+            (),
+            answer.high_watermark,
+            answer.log_start_offset,
+            is_in_place=True,
+        )
+
+    def _answer(self, asked: _Ahead, into: FrameBuffer | None) -> Any:
         self._ahead = None
-        answer = asked.connection.receive(asked.pending, asked.deadline, self._into)
+        answer = asked.connection.receive(asked.pending, asked.deadline, into)
         self._check(answer.error_code)
         for topic in answer.responses:
             for found in topic.partitions:
@@ -229,13 +297,17 @@ class _RangeReader:
             raise _HeldUp(answer.throttle_time_ms / 1000)
         raise ConnectionLost(f"{asked.connection.address}: a Fetch answer without {self._partition}")
 
-    def _ask(self, position: int) -> _Ahead:
+    def _ask(self, position: int, max_bytes: int = 0) -> _Ahead:
         client, partition = self._client, self._partition
         leader, view = self._leader_of_same_topic()
         topic_id = client.known_topic_id(partition.topic)
         self._check_not_cut(view.leader_epoch)
         deadline = client.deadline()
         connection = client.connection_to(leader, deadline)
+        if self._places is not None and not self._places.may_be_beside(connection):
+            self._places = None
+        if not max_bytes:
+            max_bytes = self._max_bytes if self._places is None else min(self._max_bytes, FIRST_FETCH_BYTES)
         # By id the broker itself refuses a topic that was created again; one without ids is asked by name.
         version = connection.version_for(
             FetchRequest, _LAST_VERSION_BY_NAME if topic_id == NO_TOPIC_ID else None
@@ -244,16 +316,16 @@ class _RangeReader:
             partition=partition.partition,
             current_leader_epoch=view.leader_epoch,
             fetch_offset=position,
-            partition_max_bytes=self._max_bytes,
+            partition_max_bytes=max_bytes,
         )
         request = FetchRequest(
             max_wait_ms=FETCH_MAX_WAIT_MS,
             min_bytes=1,
-            max_bytes=self._max_bytes,
+            max_bytes=max_bytes,
             isolation_level=int(self._read_committed),
             topics=[FetchTopic(topic=partition.topic, topic_id=topic_id, partitions=[wanted])],
         )
-        return _Ahead(connection, connection.send(request, version, deadline), deadline)
+        return _Ahead(leader, connection, connection.send(request, version, deadline), deadline)
 
     def _ask_ahead(self, position: int) -> None:
         """If this fails, the next turn asks again and deals with it."""

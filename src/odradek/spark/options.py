@@ -20,6 +20,7 @@ from odradek.spark.offsets import Offsets
 
 EARLIEST = "earliest"
 LATEST = "latest"
+AUTO, TRUE, FALSE = "auto", "true", "false"
 _SYMBOLIC = {EARLIEST: offsets.EARLIEST, LATEST: offsets.LATEST}
 # topic -> partition -> offset or timestamp
 PerPartition = dict[str, dict[int, int]]
@@ -59,6 +60,7 @@ _USED = (
     "columns",
     "minRecordsPerTask",
     "maxRecordBytes",
+    "readSegments",
 )
 # Known to Spark's connector, without a meaning here: there is no consumer group and no consumer to keep.
 _ACCEPTED = (
@@ -88,6 +90,7 @@ class ConnectionOptions(NamedTuple):
     read_committed: bool = False
     fail_on_data_loss: bool = True
     max_record_bytes: int = 16 << 20
+    read_segments: str = AUTO
 
 
 class SourceOptions(NamedTuple):
@@ -129,6 +132,7 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         ),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         max_record_bytes=options.positive("maxRecordBytes") or 16 << 20,
+        read_segments=options.one_of("readSegments", (AUTO, TRUE, FALSE)),
     )
     parse_addresses(connection.bootstrap)
     most, least = options.positive("maxOffsetsPerTrigger"), options.positive("minOffsetsPerTrigger")
@@ -282,10 +286,14 @@ class OptionReader:
         return self.choice(name, {"true": True, "false": False}, str(default).lower())
 
     def choice(self, name: str, choices: Mapping[str, bool], default: str) -> bool:
-        value = (self.text(name) or default).lower()
+        return choices[self.one_of(name, tuple(choices), default)]
+
+    def one_of(self, name: str, choices: Sequence[str], default: str = "") -> str:
+        """Without a default the first of them is it."""
+        value = (self.text(name) or default or choices[0]).lower()
         if value not in choices:
             raise ConfigurationError(f"{name}={value!r}: expected {' or '.join(choices)}")
-        return choices[value]
+        return value
 
     def duration_s(self, name: str, default: float) -> float:
         value = self.text(name)

@@ -11,14 +11,16 @@ import pyarrow as pa
 from odradek.client.sync import SyncClient
 from odradek.client.sync_connection import FrameBuffer
 from odradek.client.sync_fetch import LogCut, OffsetsGone, TopicRecreated, read_range
+from odradek.client.sync_segments import LogPlaces
 from odradek.spark.data_loss import lose
 from odradek.spark.decode import decode
-from odradek.spark.options import ConnectionOptions
+from odradek.spark.options import FALSE, TRUE, ConnectionOptions
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.slices import Limits
 
 # By process too: a forked worker must not share its parent's sockets.
 _clients: dict[tuple[int, ConnectionOptions], SyncClient] = {}
+_places: dict[tuple[int, ConnectionOptions], LogPlaces] = {}
 # What Fetches are read into, kept between tasks like the clients. A range that is read takes one out.
 _buffers: list[FrameBuffer] = []
 
@@ -30,6 +32,15 @@ def client_for(options: ConnectionOptions) -> SyncClient:
             options.bootstrap, client_id=options.client_id, request_timeout_s=options.request_timeout_s
         )
     return _clients[key]
+
+
+def _places_for(options: ConnectionOptions, client: SyncClient) -> LogPlaces | None:
+    if options.read_segments == FALSE:
+        return None
+    key = (os.getpid(), options)
+    if key not in _places:
+        _places[key] = LogPlaces(client, anywhere=options.read_segments == TRUE)
+    return _places[key]
 
 
 def read_ranges(
@@ -70,6 +81,7 @@ def _read_one(
                 read_committed=options.read_committed,
                 max_bytes=options.fetch_max_bytes,
                 into=buffer,
+                places=_places_for(options, client),
             ):
                 for read_to, batch in decode(
                     fetched.records,
