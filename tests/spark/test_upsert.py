@@ -14,6 +14,8 @@ from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import tables, upsert
 from odradek.spark.dead_letters import dead_letters
+from odradek.spark.evolution import Evolve
+from odradek.spark.growth import columns_of
 from odradek.spark.jobs.tables import TablesJob, followed, planned
 from odradek.spark.kill_switch import OFF, STEPS
 from odradek.spark.options import parse
@@ -270,3 +272,130 @@ def test_a_job_upserts(spark: "SparkSession", job: TablesJob) -> None:
     assert [batch.rows for batch in batches] == [5, 5]
     assert Upserts(job).rows() == LAST
     assert verify(job.table, job.bootstrap).is_equal
+
+
+GROWING: list[list[tuple[bytes | None, bytes | None]]] = [
+    [(b"a", b'{"id":1}'), (b"b", b'{"id":2}')],
+    [(b"a", b'{"id":3,"name":"ink"}'), (b"c", b'{"id":4}'), (b"d", b'{"id":5,"at":{"street":"x"}}')],
+    [(b"b", None), (b"d", b'{"id":6,"name":7}'), (b"e", b'{"id":8,"name":"pen"}')],
+]
+GROWN = {
+    b"a": (3, "ink", None),
+    b"c": (4, None, None),
+    b"d": (5, None, {"street": "x"}),  # what came later is a letter: its name is no text
+    b"e": (8, "pen", None),
+}
+
+
+@pytest.fixture
+def growing(
+    cluster: ProcessCluster, make_topic: MakeTopic, client: SyncClient, tmp_path: Path
+) -> "GrowingUpserts":
+    topic = make_topic()
+    for batch in GROWING:
+        produce(client, topic, *batch)
+    job = TablesJob(
+        cluster.bootstrap,
+        (topic,),
+        str(tmp_path / "table"),
+        format="json",
+        schema="id BIGINT",
+        upsert_by="key",
+        evolve="add",
+        is_once=True,
+    )
+    return GrowingUpserts(job)
+
+
+class GrowingUpserts(Upserts):
+    def options(self, switch: Any = OFF) -> TableOptions:
+        evolve, there = Evolve.of(self.job.evolve), columns_of(self.job.table)
+        return super().options(switch)._replace(evolve=evolve, there=there)
+
+    def run_batch(self, batch_id: int, switch: Any = OFF) -> None:
+        first = sum(len(batch) for batch in GROWING[:batch_id])
+        last = first + len(GROWING[batch_id])
+        self.run(batch_id, [(first, last - 1), (last - 1, last)], switch)
+
+    def found(self) -> dict[bytes, Any]:
+        rows = DeltaTable(self.job.table).to_pyarrow_table().to_pylist()
+        assert len({row["__key"] for row in rows}) == len(rows), "a key is there once"
+        return {row["__key"]: (row["id"], row["name"], row["at"]) for row in rows}
+
+
+@pytest.mark.parametrize("step", ["", *STEPS])
+def test_columns_are_added_by_the_merge_that_has_the_rows_wherever_the_driver_dies(
+    growing: GrowingUpserts, step: str
+) -> None:
+    class Switch:
+        @staticmethod
+        def at(at: str, batch: int) -> None:
+            if (at, batch) == (step, 1):
+                raise Died
+
+        when_gone = staticmethod(lambda at, batch, holder: Switch.at(at, batch))
+
+    growing.run_batch(0)
+    if step:
+        with pytest.raises(Died):
+            growing.run_batch(1, Switch())
+        is_there = step in ("after-commit", "before-checkpoint")
+        names = {field.name for field in DeltaTable(growing.job.table).schema().fields}
+        assert ({"name", "at"} <= names) is is_there, "columns and rows, or neither"
+    for batch_id in (1, 2):
+        growing.run_batch(batch_id)
+
+    table = DeltaTable(growing.job.table)
+    assert growing.found() == GROWN
+    assert upsert.DELETED not in {field.name for field in table.schema().fields}
+    (changed,) = (note["schema"] for note in tables.notes(table) if "schema" in note)
+    assert set(changed.split("; ")) == {"adds name STRING", "adds at STRUCT<street: STRING>"}
+    assert [(x.offset, x.stage) for x in dead_letters(growing.job.table)] == [(6, "value")]
+    assert verify(growing.job.table, growing.job.bootstrap).is_equal
+    assert left_behind(growing.job.table) == []
+    assert [*(Path(growing.job.table) / "_odradek" / "columns").glob("*")] == []
+
+
+def test_of_two_drivers_that_add_the_same_columns_one_merges(
+    growing: GrowingUpserts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing.run_batch(0)
+    merge = upsert._merge
+    others = []
+
+    def late(*given: Any) -> None:
+        if not others:
+            others.append(1)
+            growing.run_batch(1)
+        merge(*given)
+
+    monkeypatch.setattr(upsert, "_merge", late)
+    growing.run_batch(1)
+    growing.run_batch(2)
+
+    assert growing.found() == GROWN
+    history = [note for note in DeltaTable(growing.job.table).history() if tables.METADATA in note]
+    assert sorted(note[tables.METADATA]["batchId"] for note in history) == [0, 1, 2]
+
+
+def test_what_merge_cannot_change_is_refused(growing: GrowingUpserts) -> None:
+    for evolve in ("widen", "add,relax"):
+        with pytest.raises(
+            ConfigurationError, match=f"--evolve {evolve}: with --upsert-by columns can be added"
+        ):
+            growing.job._replace(evolve=evolve).check()
+    growing.run_batch(0)
+    growing.job = growing.job._replace(evolve="none")
+    growing.run_batch(1)
+    assert {field.name for field in DeltaTable(growing.job.table).schema().fields} & {"name", "at"} == set()
+
+
+@pytest.mark.spark
+def test_a_job_upserts_into_columns_that_grow(spark: "SparkSession", growing: GrowingUpserts) -> None:
+    plan = planned(growing.job._replace(max_offsets_per_trigger=3))
+    assert dict(plan.lines())["evolves"] == "add: in the same commit as the rows that ask for it"
+    batches = [b for b in followed(plan.start(spark), plan, lambda: False, spark) if b is not None]
+
+    assert [batch.rows for batch in batches] == [3, 3, 1]
+    assert growing.found() == GROWN
+    assert verify(growing.job.table, growing.job.bootstrap).is_equal

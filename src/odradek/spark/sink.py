@@ -140,7 +140,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark import growth, tables
-        from odradek.spark.evolution import Evolve
+        from odradek.spark.evolution import FIXED, Evolve
         from odradek.spark.shape import LETTERS
         from odradek.spark.writing import together
 
@@ -176,7 +176,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             if self.options.upserts:
                 from odradek.spark import upsert
 
-                upsert.merge(self.options.table, **who, **what)
+                upsert.merge(self.options.table, **who, **what, evolve=self.options.evolve)
             else:
                 tables.commit(
                     self.options.table,
@@ -187,6 +187,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     spec=self.options.layout.spec,
                     query_id=whole.query_id,
                 )
+            if self.options.evolve != FIXED:
                 growth.forget(self.options.table, self.options.app_id, batchId)
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)

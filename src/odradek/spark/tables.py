@@ -629,13 +629,13 @@ def check_appendable(table: DeltaTable) -> None:
             )
 
 
-def check_fits(table: DeltaTable, schema: pa.Schema) -> None:
-    """Of rows that are merged, not appended."""
+def change_for(table: DeltaTable, schema: pa.Schema, evolve: Evolve) -> Change:
+    """What becomes of the columns for rows that are merged, not appended; WrongTable where they cannot be."""
     check_appendable(table)
     _check_divided(table, UNDIVIDED)
     there = arrow_schema(table)
     batch = _Batch(path_of(table.table_uri), "", 0, (), schema, UNDIVIDED, Recasts("", "", 0))
-    _allowed_change(table, there, batch, FIXED)
+    return _allowed_change(table, there, batch, evolve)
 
 
 def _check_divided(table: DeltaTable, spec: Spec) -> None:

@@ -22,9 +22,10 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from odradek.spark import batch_notes, tables
+from odradek.spark.evolution import FIXED, Evolve
 from odradek.spark.formats.decoded import KEY
 from odradek.spark.object_store import answers, storage_options
-from odradek.spark.parquet import OWN_DIRECTORY, TableFile, batch_of
+from odradek.spark.parquet import OWN_DIRECTORY, FileWriter, TableFile, batch_of, file_name
 from odradek.spark.parts import Part, merged
 from odradek.spark.parts import to_json as parts_to_json
 from odradek.spark.places import below
@@ -38,6 +39,39 @@ _NO_KEY = "no key, and the table has one row a key"
 
 def changes_directory(table: str) -> str:
     return below(table, OWN_DIRECTORY, "changes")
+
+
+class ChangeFiles:
+    """The changes that a task has found: a file for each set of columns, of which there may be more and more."""
+
+    def __init__(self, table: str, app_id: str, batch_id: int) -> None:
+        self._directory = changes_directory(table)
+        self._who = app_id, batch_id
+        self._writer: FileWriter | None = None
+        self._done: list[TableFile] = []
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        if self._writer is not None and self._writer.schema != rows.schema:
+            self._end(self._writer)
+            self._writer = None
+        if self._writer is None:
+            self._writer = FileWriter(self._directory, file_name(*self._who), rows.schema)
+        self._writer.write(rows)
+
+    def close(self) -> list[TableFile]:
+        if self._writer is not None:
+            self._end(self._writer)
+        return self._done
+
+    def discard(self) -> None:
+        if self._writer is not None:
+            self._writer.discard()
+        storage_of(self._directory).delete(file.name for file in self._done)
+
+    def _end(self, writer: FileWriter) -> None:
+        file = writer.close()
+        if file is not None:
+            self._done.append(file)
 
 
 def with_keys(records: pa.RecordBatch, on_null: str) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -92,10 +126,12 @@ def merge(
     parts: Iterable[Part],
     schema: pa.Schema,
     note: Mapping[str, Any],
+    evolve: Evolve = FIXED,
 ) -> bool:
     """Merges the changes in one commit, unless the batch is in the table already; True if it was merged now.
 
-    `schema` is that of the table. What the driver holds is the changes of one batch.
+    `schema` is that of the table, with the columns that the batch adds where `evolve` allows it: MERGE adds them in the same
+    commit. What the driver holds is the changes of one batch.
     """
     found = merged(parts)
     noted = {
@@ -106,9 +142,6 @@ def merge(
         "records": sum(file.records for file in files),
         UPSERTS: True,
     }
-    properties = CommitProperties(
-        custom_metadata={tables.METADATA: noted}, app_transactions=[Transaction(app_id, batch_id)]
-    )
     changes: pa.Table | None = None
     last: Exception | None = None
     for _ in range(tables.ATTEMPTS):
@@ -119,11 +152,17 @@ def merge(
         if tables.has_batch(table, path, app_id, batch_id, found):
             forget(path, app_id, batch_id)
             return False
-        tables.check_fits(table, schema)
+        change = tables.change_for(table, schema, evolve)
+        if change:
+            noted["schema"] = str(change)
+        properties = CommitProperties(
+            custom_metadata={tables.METADATA: noted}, app_transactions=[Transaction(app_id, batch_id)]
+        )
         if changes is None:
             changes = last_changes(path, files, schema)
         try:
-            _merge(table, changes, properties)
+            with answers(path):
+                _merge(table, changes, properties, bool(change))
             if _version(path, app_id) < batch_id:
                 # Nothing had to be changed, and Delta has left the commit out; the batch is to be known all the same.
                 table = tables.opened(path)
@@ -157,7 +196,7 @@ def _version(path: str, app_id: str) -> int:
     return -1 if version is None else int(version)
 
 
-def _merge(table: DeltaTable, changes: pa.Table, properties: CommitProperties) -> None:
+def _merge(table: DeltaTable, changes: pa.Table, properties: CommitProperties, has_new_columns: bool) -> None:
     if not changes.num_rows:
         return
     key = key_of(changes.schema)
@@ -167,6 +206,7 @@ def _merge(table: DeltaTable, changes: pa.Table, properties: CommitProperties) -
             f"t.`{key}` = s.`{key}`",
             source_alias="s",
             target_alias="t",
+            merge_schema=has_new_columns,
             commit_properties=properties,
         )
         .when_matched_delete(f"s.`{DELETED}`")
@@ -183,13 +223,24 @@ def key_of(schema: pa.Schema) -> str:
 def last_changes(path: str, files: Sequence[TableFile], schema: pa.Schema) -> pa.Table:
     """Of each key the change with the greatest offset."""
     wanted = marked_schema(schema)
-    pieces = [_changes_in(path, file).select(wanted.names).cast(wanted) for file in files]
+    pieces = [_with_columns(_changes_in(path, file), wanted) for file in files]
     whole = pa.concat_tables(pieces) if pieces else wanted.empty_table()
     prefix = "__" if "__key" in schema.names else ""
     whole = whole.sort_by([(f"{prefix}offset", "ascending"), (f"{prefix}partition", "ascending")])
     numbered = pa.table({"key": whole.column(key_of(schema)), "row": np.arange(whole.num_rows)})
     last = numbered.group_by("key").aggregate([("row", "max")]).column("row_max")
     return whole.take(last)
+
+
+def _with_columns(changes: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Null in those that were added after the file was begun, or by another task."""
+    columns = [
+        changes.column(field.name).cast(field.type)
+        if field.name in changes.column_names
+        else pa.nulls(changes.num_rows, field.type)
+        for field in wanted
+    ]
+    return pa.table(columns, schema=wanted)
 
 
 def _changes_in(path: str, file: TableFile) -> pa.Table:

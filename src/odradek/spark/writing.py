@@ -22,14 +22,14 @@ from odradek.spark.growth import Growth
 from odradek.spark.kill_switch import KillSwitch
 from odradek.spark.micro_batch import current_query_id
 from odradek.spark.options import ConnectionOptions
-from odradek.spark.parquet import OWN_DIRECTORY, FileWriter, TableFile, file_name, parts_of
+from odradek.spark.parquet import OWN_DIRECTORY, TableFile, parts_of
 from odradek.spark.parts import Part, merged
 from odradek.spark.places import below
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.shape import Shape, newest_ms
 from odradek.spark.table_files import Layout, TableFiles
-from odradek.spark.upsert import changes_directory, marked, marked_schema, with_keys
+from odradek.spark.upsert import ChangeFiles, marked, with_keys
 
 
 class TableOptions(NamedTuple):
@@ -190,9 +190,7 @@ def _write_shaped(
     """The parts are of the records, so that the topic can be compared; the fingerprint of rows is of what became of them."""
     spec = options.layout.spec
     letters = TableFiles(options.letters, options.app_id, batch_id, Layout())
-    growth = None
-    if options.evolve != FIXED:
-        growth = Growth(options.table, options.app_id, batch_id, shape, options.evolve, spec, options.there)
+    growth = _growth(options, batch_id)
     found, refused = EMPTY, 0
 
     def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
@@ -216,6 +214,20 @@ def _write_shaped(
     return Written(schema, written.files, written.parts, found, files, refused=refused)
 
 
+def _growth(options: TableOptions, batch_id: int) -> Growth | None:
+    if options.evolve == FIXED or options.shape is None:
+        return None
+    return Growth(
+        options.table,
+        options.app_id,
+        batch_id,
+        options.shape,
+        options.evolve,
+        options.layout.spec,
+        options.there,
+    )
+
+
 def _write_changes(
     batches: Iterable[tuple[pa.RecordBatch, list[Part]]],
     schema: StructType,
@@ -224,10 +236,8 @@ def _write_changes(
 ) -> Written:
     """A row a record that has a key; which of them is the last of its key the driver finds out."""
     letters = TableFiles(options.letters, options.app_id, batch_id, Layout())
-    shape = options.shape
-    of_table = to_arrow_schema(schema, timezone="UTC") if shape is None else shape.schema
-    name = file_name(options.app_id, batch_id)
-    writer = FileWriter(changes_directory(options.table), name, marked_schema(of_table))
+    changes = ChangeFiles(options.table, options.app_id, batch_id)
+    shape, growth = options.shape, _growth(options, batch_id)
     parts: list[Part] = []
     refused = 0
     options.kill_switch.at("before-write", batch_id)
@@ -238,21 +248,24 @@ def _write_changes(
             refused += records.num_rows - keyed.num_rows
             rows = keyed
             if shape is not None:
-                done = shape.applied(keyed)
+                done = shape.applied(keyed, growth)
                 letters.write(done.letters)
                 refused += done.refused
                 rows = done.rows
-            writer.write(marked(rows, keyed))
+            changes.write(marked(rows, keyed))
             parts.extend(found)
-        file, of_letters = writer.close(), letters.close()
+        files, of_letters = changes.close(), letters.close()
     except BaseException:
-        writer.discard()
+        changes.discard()
         letters.discard()
         raise
     options.kill_switch.at("after-write", batch_id)
+    of_table = to_arrow_schema(schema, timezone="UTC")
+    if shape is not None:
+        of_table = shape.schema if growth is None else shape.schema_of(growth.columns)
     return Written(
         from_arrow_schema(of_table),
-        [] if file is None else [file],
+        files,
         merged(parts),
         letters=of_letters,
         refused=refused,

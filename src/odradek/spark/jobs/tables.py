@@ -163,8 +163,12 @@ class TablesJob(NamedTuple):
             )
         if evolves:
             check_evolves(self.table, "--evolve")
+        if self.upsert_by and (Evolve.of(self.evolve).widens or Evolve.of(self.evolve).relaxes):
+            raise ConfigurationError(
+                f"--evolve {self.evolve}: with --upsert-by columns can be added and nothing else: Delta's MERGE changes no type "
+                f"and no NOT NULL in the commit that has the rows; --evolve add"
+            )
         for option, value in (
-            ("--evolve", evolves),
             ("--partition-by", self.partition_by),
             ("--target-file-size", self.target_file_size),
             ("--sort-by", self.sort_by),
@@ -478,7 +482,7 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
         table["shape"] = plan.shape.to_text()
         dead_letters.keep_shape(job.table, plan.shape)
     if job.upsert_by:
-        table["upserts"] = actions_of(job.on_error)[KEY]
+        table |= {"upserts": actions_of(job.on_error)[KEY], "evolve": job.evolve}
     else:
         table |= {
             "partitionBy": job.partition_by,
