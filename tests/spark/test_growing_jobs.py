@@ -206,7 +206,7 @@ def test_a_table_of_others_is_appended_to_by_name_and_what_it_wants_of_rows_is_k
     [
         ({"evolve": "grow"}, "--evolve grow: there are add, widen, relax"),
         ({"evolve": "add", "format": "raw", "schema": ""}, "--evolve is for values with fields"),
-        ({"evolve": "add", "upsert_by": "key"}, "--evolve is for tables that are appended to"),
+        ({"evolve": "widen", "upsert_by": "key"}, "with --upsert-by columns can be added and nothing else"),
         (
             {"evolve": "none", "upsert_by": "key", "sort_by": "id"},
             "--sort-by is for tables that are appended to",
