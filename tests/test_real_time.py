@@ -13,9 +13,14 @@ WAITS = re.compile(
     r"|\bsubprocess\b|mark\.(?:process|spark)\b|\b(?:ProcessCluster|RunningCluster|running_cluster)\b"
     r"|\bdef test_\w+\([^)]*\b(?:shell|shared|start_cluster|zookeeper|spark|tools)\b"
 )
-# Names of theirs mean something else; or a clock is only named.
+# Names of theirs mean something else; or a clock is only named; or the time-outs are those of a simulated loop.
 NOT_THESE = frozenset(
-    {"tests/broker/test_loggers.py", "tests/demo/test_collector.py", "tests/test_real_time.py"}
+    {
+        "tests/broker/test_loggers.py",
+        "tests/demo/test_collector.py",
+        "tests/sim/test_loop_and_network.py",
+        "tests/test_real_time.py",
+    }
 )
 
 

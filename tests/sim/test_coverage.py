@@ -89,12 +89,12 @@ def test_every_reason_is_of_a_function_that_is_there() -> None:
 
 
 def test_what_has_a_reason_is_not_entered() -> None:
-    """In a few seeds, among them a group's and a compacted topic's; all 64 are watched by `make sim`."""
+    """In a few seeds, among them a group's and a compacted topic's; 128 are watched by `make sim`."""
     found = {shown(key) for key in entered(reached_by(1, 5, 6, 10, 39))}
     assert sorted(name for name in found if reason(*name) is not None) == []
 
 
-def test_a_function_that_none_of_64_seeds_enters_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_that_none_of_128_seeds_enters_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of these five seeds alone; what only others enter has none, and is named."""
     seen = reached_by(1, 5, 6, 10, 39)
     named = without_reason(seen)
@@ -103,7 +103,7 @@ def test_a_function_that_none_of_64_seeds_enters_needs_a_reason(monkeypatch: pyt
     parts = [(run(draw(5)), 1.0, seen)] * sweep.MOST_WATCHED
     monkeypatch.setattr(sweep, "_run_all", lambda *arguments, **options: iter(parts))
     said: list[str] = []
-    code = sweep.sweep(range(64), jobs=1, count_faults=False, say=said.append, coverage=True)
+    code = sweep.sweep(range(128), jobs=1, count_faults=False, say=said.append, coverage=True)
     assert code == sweep.UNREACHED
     assert set(named) <= set(said)
 

@@ -110,7 +110,7 @@ def test_a_controller_dies_with_what_it_had_decided_undone() -> None:
     died = []
     for amount in (0.0, 0.2, 0.4):
         chosen = Fault(1.0, "kill_controller_between_steps", 0.0, amount, 1.0)
-        outcome = run(plan_with(chosen, Fault(2.0, "kill_leader", 0.9, 0.0, 3.0)))
+        outcome = run(plan_with(chosen, Fault(2.0, "kill_leader", 0.5, 0.0, 3.0)))
         assert outcome.code == OK, describe(outcome)
         died += notes(outcome, " dies at ")
 
@@ -122,7 +122,7 @@ def test_control_requests_of_a_former_term_arrive_in_a_later_one() -> None:
     late = Fault(1.0, "late_control_requests", 0.5, 0.8, 3.0)
     outcome = run(
         plan_with(
-            late, Fault(2.0, "kill_leader", 0.9, 0.0, 1.0), Fault(3.8, "kill_controller", 0.0, 0.0, 1.0)
+            late, Fault(2.0, "kill_leader", 0.5, 0.0, 1.0), Fault(3.8, "kill_controller", 0.0, 0.0, 1.0)
         )
     )
 
@@ -193,7 +193,7 @@ def test_a_process_killed_in_the_middle_of_a_callback_writes_nothing_more() -> N
 
     outcome = run(
         plan_with(
-            Fault(1.0, "kill_controller_between_steps", 0.0, 0.0, 1.0), Fault(1.5, "kill_leader", 0.9, 0, 1.0)
+            Fault(1.0, "kill_controller_between_steps", 0.0, 0.0, 1.0), Fault(1.5, "kill_leader", 0.5, 0, 1.0)
         ),
         prepare=prepare,
     )
@@ -239,6 +239,25 @@ def test_brokers_with_each_others_disks_refuse_to_start_and_have_lost_nothing_af
 
 def notes_of(world: World, text: str) -> list[str]:
     return [note for _, note in world.notes if text in note]
+
+
+def test_a_broker_without_descriptors_hosts_its_replica_once_it_has_some_again() -> None:
+    """A partition comes to it meanwhile: its log cannot be made, and is wanted until it can."""
+    wanted: set[bool] = set()
+
+    def observe(world: World) -> None:
+        for broker in world.brokers.values():
+            if broker.is_serving and broker.runtime is not None:
+                wanted.add(bool(broker.runtime.broker.replicas.unmade))
+
+    faults_of_all = [Fault(1.0 + n / 100, "descriptors_run_out", 0.3 * n, 0.5, 3.0) for n in range(4)]
+    outcome = run(
+        plan_with(*faults_of_all, Fault(2.0, "add_partition", 0.1, 0.5, 0.0)),
+        observe=observe,
+    )
+
+    assert outcome.code == OK, describe(outcome)
+    assert wanted == {False, True}
 
 
 def test_a_disk_that_is_full_takes_a_part_of_the_last_write() -> None:

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from odradek.sim.loop import Host, SimLoop, SimulationEnded, current_host
-from odradek.sim.network import Network
+from odradek.sim.client import MOST_RETRY_S, RETRY_S, Pauses
+from odradek.sim.loop import Host, Moment, SimLoop, SimulationEnded, current_host
+from odradek.sim.network import FIRST_SYN_AGAIN_S, LAST_SYN_AGAIN_S, SEND_BUFFER_BYTES, Network
 
 
 class Echo(asyncio.Protocol):
@@ -101,6 +102,80 @@ def test_time_passes_only_when_nothing_is_ready() -> None:
     loop.run_until_complete(story())
 
     assert seen == [3600.0, 3600.0]
+
+
+def test_to_wait_for_a_moment_is_one_event() -> None:
+    loop = SimLoop(0)
+
+    async def story() -> list[float]:
+        seen = []
+        for seconds in (1.0, 2.0, 4.0):
+            await Moment(loop, loop.time() + seconds)
+            seen.append(loop.time())
+        return seen
+
+    assert loop.run_until_complete(story()) == [1.0, 3.0, 7.0]
+    assert loop.events == 4, "the first step of the task, and one for each moment"
+
+
+def test_who_waits_for_a_moment_can_be_cancelled_and_can_lose_patience() -> None:
+    loop = SimLoop(0)
+
+    async def wait() -> None:
+        await Moment(loop, 100.0)
+
+    async def story() -> tuple[float, float]:
+        waiting = loop.create_task(wait())
+        await Moment(loop, 1.0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        cancelled_at = loop.time()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2.0):
+                await wait()
+        return cancelled_at, loop.time()
+
+    assert loop.run_until_complete(story()) == (1.0, 3.0)
+
+
+def test_a_moment_of_a_paused_host_comes_when_it_goes_on_and_a_cancelled_one_never() -> None:
+    loop = SimLoop(0)
+    host, seen = Host("b1", 1), list[tuple[str, float]]()
+
+    async def wait(name: str) -> None:
+        try:
+            await Moment(loop, 1.0)
+        finally:
+            seen.append((name, loop.time()))
+
+    tasks = [loop.create_task(wait(name), context=loop.context_of(host)) for name in ("stays", "goes")]
+    loop.run_until(0.5)
+    host.pause(until=5.0)
+    loop.run_until(2.0)
+    tasks[1].cancel()
+    loop.run_until(6.0)
+
+    assert sorted(seen) == [("goes", 5.0), ("stays", 5.0)]
+    assert [task.cancelled() for task in tasks] == [False, True]
+
+
+def test_attempts_in_vain_come_at_longer_and_longer_intervals() -> None:
+    loop = SimLoop(0)
+    pauses = Pauses()
+
+    async def story() -> list[float]:
+        took = []
+        for attempt in range(8):
+            if attempt == 6:
+                pauses.succeeded()
+            before = loop.time()
+            await pauses.pause()
+            took.append(round(loop.time() - before, 6))
+        return took
+
+    doubled = [RETRY_S, 2 * RETRY_S, MOST_RETRY_S, MOST_RETRY_S, MOST_RETRY_S, MOST_RETRY_S]
+    assert loop.run_until_complete(story()) == [*doubled, RETRY_S, 2 * RETRY_S]
 
 
 def test_ready_callbacks_run_in_an_order_the_seed_chooses() -> None:
@@ -333,6 +408,43 @@ def test_a_peer_that_does_not_read_stops_the_writer() -> None:
 
     assert not client.is_paused
     assert client.transport.get_write_buffer_size() == 0
+
+
+def test_what_the_kernel_takes_at_once_stops_no_writer_and_what_is_more_does() -> None:
+    world = World(8)
+    world.serve()
+    client = world.connect()
+    client.transport.write(bytes(SEND_BUFFER_BYTES))
+    assert not client.is_paused
+    assert client.transport.get_write_buffer_size() == 0
+    client.transport.set_write_buffer_limits(high=0)
+    client.transport.write(b"x")
+    assert client.is_paused
+    assert client.transport.get_write_buffer_size() == 1
+    world.loop.run_until(1.0)
+
+    assert not client.is_paused
+    world.network.send_buffer_bytes = 0
+    client.transport.write(b"x")
+    assert client.is_paused
+    assert client.transport.get_write_buffer_size() == 1
+
+
+def test_a_connection_over_a_cut_link_is_tried_less_and_less_often_and_soon_made_once_it_is_healed() -> None:
+    world = World(8)
+    world.serve()
+    world.network.cut("client", "server")
+    before = world.loop.events
+    made = world.loop.create_task(
+        world.loop.create_connection(Collect, "server", 9092), context=world.loop.context_of(world.client)
+    )
+    world.loop.run_until(60.0)
+    assert not made.done()
+    assert world.loop.events - before < 60.0 / LAST_SYN_AGAIN_S + 10
+    world.network.heal("client", "server")
+    world.loop.run_until(60.0 + LAST_SYN_AGAIN_S + FIRST_SYN_AGAIN_S)
+
+    assert made.done()
 
 
 def test_closing_sends_what_was_written_first() -> None:

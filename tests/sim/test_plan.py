@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.sim.plan import QUIET_SHARE, Fault, draw, with_a_quiet_quarter
+from odradek.sim.plan import PACE, QUIET_SHARE, Fault, at_pace, draw, with_a_quiet_quarter
 
 
 def longest_quiet_s(faults: tuple[Fault, ...], duration_s: float) -> float:
@@ -36,6 +36,27 @@ def test_no_fault_is_left_out_for_it() -> None:
     assert len(placed) == len(faults)
     assert all(0 <= fault.at_s < 12.0 and 0 <= fault.lasts_s <= 3.0 for fault in placed)
     assert list(placed) == sorted(placed)
+
+
+def test_a_plan_is_played_in_half_of_its_time_with_all_of_its_faults() -> None:
+    faults = [Fault(4.0, "pause", 0.5, 0.25, 3.0), Fault(9.0, "bounce", 0.0, 0.0)]
+
+    assert PACE == 0.5
+    assert at_pace(faults) == (Fault(2.0, "pause", 0.5, 0.25, 1.5), Fault(4.5, "bounce", 0.0, 0.0))
+    assert all(2.0 <= draw(seed).duration_s <= 8.0 for seed in range(100))
+    assert all(f.at_s <= draw(seed).duration_s for seed in range(100) for f in draw(seed).faults)
+
+
+def test_lags_waits_and_sessions_are_within_the_time_of_a_seed() -> None:
+    for seed in range(200):
+        settings = draw(seed).settings
+        lag_ms, wait_ms = (int(settings[f"replica.{name}.max.ms"]) for name in ("lag.time", "fetch.wait"))
+        assert 1_000 <= lag_ms <= 5_000 and wait_ms <= lag_ms / 2
+        assert int(settings["zookeeper.session.timeout.ms"]) < 8_000
+
+
+def test_one_seed_of_four_has_sockets_without_send_buffers() -> None:
+    assert sum(not draw(seed).has_send_buffers for seed in range(100)) == 25
 
 
 def test_a_plan_is_drawn_from_its_seed_alone() -> None:

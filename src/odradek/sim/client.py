@@ -23,7 +23,8 @@ from odradek.protocol.messages import (
 )
 from odradek.sim.loop import Host, SimLoop
 
-RETRY_S = 0.1
+# retry.backoff.ms, and retry.backoff.max.ms: each attempt in vain doubles the pause (KIP-580).
+RETRY_S, MOST_RETRY_S = 0.1, 0.4
 # Clients and the store have the same clock; brokers' clocks may jump.
 EPOCH_MS = 1_767_225_600_000
 REQUEST_TIMEOUT_MS = 5_000
@@ -31,10 +32,28 @@ REQUEST_TIMEOUT_MS = 5_000
 UNKNOWN = None
 
 Address = tuple[str, int]
+# All clients of a process have one, as a broker's connections do: what is in it is read in the turn in which it came.
+_POOL = BufferPool()
 
 
 class RequestFailed(Exception):
     """No answer came; whether the request was carried out is not known."""
+
+
+class Pauses:
+    """Between attempts at one thing, longer and longer until one succeeds."""
+
+    __slots__ = ("_next_s",)
+
+    def __init__(self) -> None:
+        self._next_s = RETRY_S
+
+    async def pause(self) -> None:
+        pause_s, self._next_s = self._next_s, min(2 * self._next_s, MOST_RETRY_S)
+        await asyncio.sleep(pause_s)
+
+    def succeeded(self) -> None:
+        self._next_s = RETRY_S
 
 
 class SimClient:
@@ -53,7 +72,7 @@ class SimClient:
         self.host = host
         self._bootstrap = bootstrap
         self._links: dict[Address, BrokerLink] = {}
-        self._pool = BufferPool()
+        self._pool = _POOL
         self._next_bootstrap = 0
         self.brokers: dict[int, Address] = {}
         self.controller: int = -1
@@ -100,6 +119,7 @@ class SimClient:
             topics=None if topics is None else [metadata.MetadataRequestTopic(name=t) for t in topics],
             allow_auto_topic_creation=False,
         )
+        pauses = Pauses()
         while True:
             addresses = list(self.brokers.values()) or self._bootstrap
             self._next_bootstrap += 1
@@ -107,7 +127,7 @@ class SimClient:
                 answer = await self.ask(addresses[self._next_bootstrap % len(addresses)], request)
             except RequestFailed:
                 self.brokers = {}
-                await asyncio.sleep(RETRY_S)
+                await pauses.pause()
                 continue
             self.brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
             self.controller = answer.controller_id
@@ -148,20 +168,22 @@ class SimClient:
         self, partition: TopicPartition, until: float = math.inf
     ) -> tuple[Address | None, int]:
         """None once the loop's time is past `until`."""
+        pauses = Pauses()
         while True:
             leader, epoch = self.leaders.get(partition, (-1, -1))
             address = self.brokers.get(leader)
             if address is not None or self.loop.time() >= until:
                 return address, epoch
-            await asyncio.sleep(RETRY_S)
+            await pauses.pause()
             await self.refresh([partition.topic])
 
     async def ask_controller(self, message: Any) -> Any:
+        pauses = Pauses()
         while True:
             address = self.brokers.get(self.controller)
             if address is not None:
                 return await self.ask(address, message)
-            await asyncio.sleep(RETRY_S)
+            await pauses.pause()
             await self.refresh([])
 
     # --- administration
@@ -194,13 +216,13 @@ class SimClient:
             ],
             timeout_ms=3_000,
         )
-        attempts = 0
+        attempts, pauses = 0, Pauses()
         while True:
             attempts += 1
             try:
                 answer = await self.ask_controller(request)
             except RequestFailed:
-                await asyncio.sleep(RETRY_S)
+                await pauses.pause()
                 await self.refresh([])
                 continue
             error = ErrorCode(answer.topics[0].error_code)
@@ -214,7 +236,7 @@ class SimClient:
                 ErrorCode.INVALID_REPLICATION_FACTOR,
             ):
                 return error
-            await asyncio.sleep(RETRY_S)
+            await pauses.pause()
             await self.refresh([])
 
     async def add_partitions(self, name: str, count: int) -> ErrorCode | None:

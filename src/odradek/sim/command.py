@@ -156,7 +156,7 @@ FOR_MANY = ("jobs", "count_faults", "coverage", "again")
 @click.option(
     "--coverage",
     is_flag=True,
-    help="With --seeds: statements that the first 64 reach in the rooms that decide, and functions never entered.",
+    help="With --seeds: statements that the first 128 reach in the rooms that decide, and functions never entered.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --seed: what came of it as one JSON object.")
 @click.pass_context

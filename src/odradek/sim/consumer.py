@@ -1,6 +1,5 @@
 """A well-behaved consumer of one partition. What it polled stands in a `History`."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ from odradek.records.batch import iter_whole_batches
 from odradek.records.errors import CorruptBatch
 from odradek.records.reader import Record, decode_batch
 from odradek.sim.checkers.history import History, Polled, Value
-from odradek.sim.client import RETRY_S, Address, RequestFailed, SimClient
+from odradek.sim.client import Address, Pauses, RequestFailed, SimClient
 
 EARLIEST = -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -49,6 +48,7 @@ class SimConsumer:
         self.history = history
         self.offset = offset
         self.high_watermark = self.last_stable_offset = -1
+        self._pauses = Pauses()
 
     async def poll(self, *, max_wait_ms: int = 500) -> int:
         """One fetch; how many records came, or -1 when nothing could be learnt."""
@@ -84,11 +84,11 @@ class SimConsumer:
         try:
             answer = await self.client.ask(address, request)
         except RequestFailed:
-            await asyncio.sleep(RETRY_S)
+            await self._pauses.pause()
             await self.client.refresh([self.partition.topic])
             return -1
         if answer.error_code or not answer.responses:
-            await asyncio.sleep(RETRY_S)
+            await self._pauses.pause()
             return -1
         part = answer.responses[0].partitions[0]
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._may_start_over:
@@ -97,11 +97,12 @@ class SimConsumer:
         if part.error_code:
             await self._refused()
             return -1
+        self._pauses.succeeded()
         self.high_watermark, self.last_stable_offset = part.high_watermark, part.last_stable_offset
         try:
             records, epochs, next_offset = self._records(part.records, part.aborted_transactions or [])
         except CorruptBatch:  # as other clients do: what does not fit its checksum is nothing
-            await asyncio.sleep(RETRY_S)
+            await self._pauses.pause()
             return -1
         self.offset = next_offset  # also behind a batch that compaction has emptied
         if records:
@@ -117,7 +118,7 @@ class SimConsumer:
         return address, epoch
 
     async def _refused(self) -> None:
-        await asyncio.sleep(RETRY_S)
+        await self._pauses.pause()
         await self.client.refresh([self.partition.topic])
 
     def _start_over(self, offset: int) -> None:
@@ -143,12 +144,12 @@ class SimConsumer:
         try:
             answer = await self.client.ask(address, request)
         except RequestFailed:
-            await asyncio.sleep(RETRY_S)
+            await self._pauses.pause()
             return
         part = answer.topics[0].partitions[0]
         if part.error_code == ErrorCode.NONE:
             self._start_over(part.offset)
-        await asyncio.sleep(RETRY_S)
+        await self._pauses.pause()
 
     @property
     def is_at_the_end(self) -> bool:

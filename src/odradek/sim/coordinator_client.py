@@ -1,11 +1,10 @@
 """Who asks the coordinator of one group or transactional id, wherever that is."""
 
-import asyncio
 from typing import Any
 
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import find_coordinator
-from odradek.sim.client import RETRY_S, Address, RequestFailed, SimClient
+from odradek.sim.client import Address, Pauses, RequestFailed, SimClient
 
 OF_GROUPS, OF_TRANSACTIONS = 0, 1
 
@@ -39,6 +38,7 @@ class CoordinatorClient:
 
     async def found(self) -> Address:
         request = find_coordinator.FindCoordinatorRequest(key_type=self._kind, coordinator_keys=[self._name])
+        pauses = Pauses()
         while self._coordinator is None:
             await self._client.refresh([])
             for address in list(self._client.brokers.values()):
@@ -50,5 +50,5 @@ class CoordinatorClient:
                     self._coordinator = row.host, row.port
                     break
             else:
-                await asyncio.sleep(RETRY_S)
+                await pauses.pause()
         return self._coordinator

@@ -32,7 +32,7 @@ ENDS_A_LIFE = frozenset(
         "kill_controller_between_steps", "pause_controller_between_steps", "power_cut_unflushed", "torn_tail",
         "index_bit_flipped", "index_misdirected", "index_torn", "directory_offline", "batch_bit_flipped_cold",
         "batch_bit_flipped_hot", "disks_swapped", "file_operation_fails",
-        "segment_missing", "kill_coordinator", "disk_fails_while_cleaning",
+        "segment_missing", "descriptors_run_out", "kill_coordinator", "disk_fails_while_cleaning",
         "kill_transaction_coordinator", "slow_coordinator_load",
     }
 )  # fmt: skip

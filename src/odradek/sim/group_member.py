@@ -21,7 +21,7 @@ from odradek.protocol.messages import (
     sync_group,
 )
 from odradek.sim.checkers.groups import Committed, Fetched, GroupHistory, HandedOut, Joined, Term
-from odradek.sim.client import RETRY_S, Address, RequestFailed, SimClient
+from odradek.sim.client import RETRY_S, Address, Pauses, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, CoordinatorClient
 
 GROUP = "readers"
@@ -99,13 +99,14 @@ class GroupMember:
         self._last: tuple[int, TopicPartition, int] | None = (
             None  # acknowledged: generation, partition, offset
         )
+        self._pauses = Pauses()
 
     async def live(self) -> None:
         while not self._is_over():
             try:
                 await self._take_part()
             except _Anew:
-                await asyncio.sleep(RETRY_S)
+                await self._pauses.pause()
             except _Replaced:
                 return
         if self._instance is None:  # the others go when their session ends
@@ -145,6 +146,7 @@ class GroupMember:
             if positions is None:
                 await self._beat()
                 await asyncio.sleep(RETRY_S)
+        self._pauses.succeeded()
         for partition, offset in positions.items():
             self._history.events.append(Fetched(partition, offset, asked_s, self._group.now_s))
         while not self._is_over():

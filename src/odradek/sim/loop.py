@@ -162,10 +162,53 @@ class Handle:
         return asyncio.get_running_loop()
 
 
-def wake(future: "asyncio.Future[None]") -> None:
-    """For timers: whoever waited may have been cancelled."""
-    if not future.done():
-        future.set_result(None)
+class Moment:
+    """To be awaited: as a future that a timer sets, but that the task goes on in the timer's own turn. So a wait is one event."""
+
+    __slots__ = (
+        "_asyncio_future_blocking",
+        "_callback",
+        "_context",
+        "_handle",
+        "_is_cancelled",
+        "_loop",
+        "_when",
+    )
+
+    def __init__(self, loop: "SimLoop", when: float) -> None:
+        self._asyncio_future_blocking = False
+        self._loop = loop
+        self._when = when
+        self._handle: Handle | None = None
+        self._is_cancelled = False
+
+    def __await__(self) -> "Generator[Moment, None, None]":
+        self._asyncio_future_blocking = True
+        yield self
+
+    # --- what a task asks of a future
+
+    def get_loop(self) -> "SimLoop":
+        return self._loop
+
+    def add_done_callback(self, callback: "Callable[[Moment], object]", *, context: Context) -> None:
+        assert self._handle is None, "one task waits for it"
+        self._callback, self._context = callback, context
+        self._handle = self._loop.call_at(self._when, callback, self, context=context)
+
+    def result(self) -> None:
+        """Asked when the task goes on."""
+        if self._is_cancelled:
+            raise asyncio.CancelledError
+
+    def cancel(self, msg: object = None) -> bool:
+        """False: it has been cancelled before. A task that goes on waits for it no more, and does not ask."""
+        if self._is_cancelled or self._handle is None:
+            return False
+        self._is_cancelled = True
+        self._handle.cancel()
+        self._loop.call_soon(self._callback, self, context=self._context)
+        return True
 
 
 class SimulationEnded(Exception):
@@ -278,11 +321,11 @@ class SimLoop(asyncio.AbstractEventLoop):
                 if not handle._cancelled:
                     ready.append(handle)
             return True
-        index = int(self.random.random() * len(ready))
-        handle = ready[index]
-        last = ready.pop()
-        if last is not handle:
-            ready[index] = last
+        handle = ready.pop()
+        if ready:
+            index = int(self.random.random() * (len(ready) + 1))
+            if index < len(ready):
+                handle, ready[index] = ready[index], handle
         host = handle.host
         if handle._cancelled or not host.is_alive:
             return True
@@ -291,17 +334,29 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self.call_at(host.paused_until, self.go_on, host)
             host.postponed.append(handle)
             return True
+        self._turn(host, handle._context, handle._callback, handle._args)
+        return True
+
+    def at_once(self, host: Host, callback: Callable[[], object]) -> None:
+        """A turn of `host` right behind what brought it about, where it can take one; else when it can."""
+        if host is NOBODY or host.paused_until > self._now:
+            self.call_as(host, callback)
+        elif host.is_alive:
+            self._turn(host, self.context_of(host), callback, ())
+
+    def _turn(
+        self, host: Host, context: Context, callback: Callable[..., object], args: tuple[Any, ...]
+    ) -> None:
         self.events += 1
-        callback = handle._callback
         key = getattr(callback, "__code__", None) or type(callback)
         name = self._names.get(key) or self._name(key)
         mixed = self.trace_hash * 1000003 ^ int(self._now * 1e6) ^ host.number << 40 ^ name
         self.trace_hash = mixed & _MASK
         try:
-            if self.meter is None:
-                handle._context.run(callback, *handle._args)
+            if self.meter is None or host is NOBODY:
+                context.run(callback, *args)
             else:
-                turn = partial(handle._context.run, callback, *handle._args)
+                turn = partial(context.run, callback, *args)
                 self.meter.run(host.name, turn, is_turn=not host.is_of_threads)
         except (SystemExit, KeyboardInterrupt):
             raise
@@ -311,13 +366,11 @@ class SimLoop(asyncio.AbstractEventLoop):
                     {
                         "message": f"exception in a callback of {host}",
                         "exception": error,
-                        "handle": handle,
                         "host": host,
                     }
                 )
         if self.after_event is not None:
             self.after_event(host)
-        return True
 
     def _name(self, key: Any) -> int:
         """Of a function's code, or of the type of a callback that has none: the same in every process."""

@@ -11,10 +11,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from odradek.sim.loop import NOBODY, Host, SimLoop, wake
+from odradek.sim.loop import NOBODY, Host, Moment, SimLoop
 
 DEFAULT_HIGH_WATER_BYTES = 64 * 1024
 SOCKET_BUFFER_BYTES = 256 * 1024  # what a receiver that does not read still takes in
+# What the sender's kernel takes at once, so that nothing is held back in its process. Small, so that larger answers are.
+SEND_BUFFER_BYTES = 4 * 1024
+# Whose link is healed is heard before anybody asks whether all is quiescent.
+FIRST_SYN_AGAIN_S, LAST_SYN_AGAIN_S = 0.05, 0.4
 
 
 class Link:
@@ -106,7 +110,7 @@ class SimTransport(asyncio.Transport):
         # Outgoing: what has been written and has not arrived in the peer's socket buffer.
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
-        self._in_flight: deque[bytes] = deque()
+        self._in_flight: deque[tuple[float, bytes]] = deque()  # when it arrives, and what
         self._in_flight_bytes = 0
         self._next_arrival = 0.0
         self._is_writing_paused = False
@@ -153,7 +157,7 @@ class SimTransport(asyncio.Transport):
         return self._low, self._high
 
     def get_write_buffer_size(self) -> int:
-        return self._unsent_bytes
+        return max(0, self._unsent_bytes - self.network.send_buffer_bytes)
 
     def can_write_eof(self) -> bool:
         return True
@@ -171,7 +175,7 @@ class SimTransport(asyncio.Transport):
         self._unsent.append(data)
         self._unsent_bytes += len(data)
         self._pump()
-        if self._unsent_bytes > self._high and not self._is_writing_paused:
+        if self._unsent_bytes > self._high + self.network.send_buffer_bytes and not self._is_writing_paused:
             self._is_writing_paused = True
             self.protocol.pause_writing()
 
@@ -225,7 +229,7 @@ class SimTransport(asyncio.Transport):
                 delay += len(piece) / link.bytes_per_second
             arrival = max(self._next_arrival, loop.time() + delay)
             self._next_arrival = arrival
-            self._in_flight.append(piece)
+            self._in_flight.append((arrival, piece))
             loop.call_at(arrival, self._arrive, context=self.network.world_context())
         if self._eof_sent and not self._unsent:
             arrival = max(self._next_arrival, loop.time() + link.latency_s)
@@ -233,18 +237,27 @@ class SimTransport(asyncio.Transport):
             self._eof_sent = False
             if self._is_closing:
                 loop.call_as(self.host, self._lost, None)
-            self._in_flight.append(b"")
+            self._in_flight.append((arrival, b""))
             loop.call_at(arrival, self._arrive, context=self.network.world_context())
 
     def _arrive(self) -> None:
-        """The next piece reaches the peer's socket buffer. Runs as the world: a dead sender's bytes still arrive.
+        """What is due reaches the peer's socket buffer, and is read if nobody stands still there. Runs as the world: a dead
+        sender's bytes still arrive.
 
-        Which piece is next says the queue, not the timer: timers of one instant run in any order.
+        Which pieces are due says the queue, not the timer: timers of one instant run in any order, and the first takes all.
         """
-        piece = self._in_flight.popleft()
-        peer = self.peer
-        if peer is None or peer._is_lost:
-            return
+        in_flight, now, peer = self._in_flight, self.network.loop.time(), self.peer
+        has_come = False
+        while in_flight and in_flight[0][0] <= now:
+            _, piece = in_flight.popleft()
+            if peer is not None and not peer._is_lost:
+                self._arrived(peer, piece)
+                has_come = True
+        if peer is not None and has_come and peer._is_made and not peer._read_scheduled:
+            peer._read_scheduled = True
+            self.network.loop.at_once(peer.host, peer._read)
+
+    def _arrived(self, peer: "SimTransport", piece: bytes) -> None:
         if not piece:
             peer._eof_received = True
         else:
@@ -253,10 +266,11 @@ class SimTransport(asyncio.Transport):
             peer._received.append(piece)
             peer._received_bytes += len(piece)
             self.network.loop.note_bytes(piece)
-            if self._is_writing_paused and self._unsent_bytes <= self._low and self.host.is_alive:
+            low = self._low + self.network.send_buffer_bytes
+            may_go_on = self._is_writing_paused and self._unsent_bytes <= low
+            if may_go_on and self.host.is_alive:
                 self._is_writing_paused = False
                 self.network.loop.call_as(self.host, self._resume_writing)
-        peer._schedule_read()
 
     def _resume_writing(self) -> None:
         if not self._is_lost and not self._is_writing_paused:
@@ -331,6 +345,7 @@ class Network:
         self.transports: _OrderedSet = _OrderedSet()
         self.stalled: _OrderedSet = _OrderedSet()
         self.given_up: _OrderedSet = _OrderedSet()  # by one end, and what it had written waits for the other
+        self.send_buffer_bytes = SEND_BUFFER_BYTES
         self.split_probability = 0.1  # how often a read gives only part of what has arrived
         # Whoever listens on the wire: (transport, what was written).
         self.taps: list[Callable[[SimTransport, bytes], None]] = []
@@ -406,10 +421,11 @@ class Network:
         target_name = str(address)
         there, back = self.link(host.name, target_name), self.link(target_name, host.name)
         await _sleep(loop, there.latency_s + loop.random.random() * there.jitter_s)
+        again_s = FIRST_SYN_AGAIN_S
         while there.is_cut or back.is_cut:
-            await _sleep(
-                loop, 0.05
-            )  # SYN is sent again until somebody answers; the caller has its own deadline
+            # SYN is sent again until somebody answers, after twice as long each time; the caller has its own deadline.
+            await _sleep(loop, again_s)
+            again_s = min(2 * again_s, LAST_SYN_AGAIN_S)
         server = self.listeners.get((target_name, int(port)))
         if server is None or not server.host.is_alive:
             raise ConnectionRefusedError(111, f"connection refused: {target_name}:{port}")
@@ -497,6 +513,4 @@ class _OrderedSet(dict[SimTransport, None]):
 
 
 async def _sleep(loop: SimLoop, delay: float) -> None:
-    future = loop.create_future()
-    loop.call_later(delay, wake, future)
-    await future
+    await Moment(loop, loop.time() + delay)

@@ -57,6 +57,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "no log of a world refuses a marker for good": (
         "broker/transaction_markers.py TransactionMarkers._complain",
     ),
+    "InitProducerId has to wait for producer ids until its time is up: no controller answers a broker meanwhile": (
+        "broker/producer_ids.py ProducerIds.forget",
+    ),
     "a marker that is not committed for half a minute": (
         "broker/marker_writes.py OffsetsMarkerWait._go_on_waiting",
     ),
@@ -71,7 +74,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/log_state.py LogState.mark_producers",
     ),
     "for tests": ("replication/waiting.py AckQueue.__len__",),
-    "an election from outside the ISR has to take records from a follower": ("log/truncated_tails.py *",),
     "no world throttles replication": (
         "replication/throttle.py ReplicationThrottle.holds_back",
         "replication/follower.py FollowerFetcher._hold_back",
@@ -257,9 +259,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a cut has to be undone by a power cut, in a segment that is not the last": (
         "log/recovery.py _Opening._end_of_batches_below",
     ),
-    "a power cut has to take the end of a segment and leave the next one, above the recovery point: seeds 942 and 1966": (
-        "log/recovery.py _Opening._is_behind_a_wide_gap",
-    ),
     "DeleteRecords has to be remembered, and a power cut to take all records up to there": (
         "log/recovery.py _Opening._start_anew",
     ),
@@ -268,12 +267,8 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "a bit has to turn in the length or the magic of a batch that is read before the walk over all logs comes by": (
         "log/segment.py Segment.corrupt",
-        "log/compaction/cleaning.py Cleaning._uncleanable",
     ),
     "no administrator of a world takes compaction from a topic": ("log/segment.py Segment.has_gaps",),
-    "a follower of an empty log has to be told of later offsets than it asked for": (
-        "log/appending.py AppendableLog._is_empty",
-    ),
     "a broker has to obey a later controller while the one before has not lost its session": (
         "server/controller_term.py ControllerTerm._broker_disowned",
     ),
@@ -295,7 +290,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/quotas.py TokenBucket.wait_ms",
         "broker/quotas.py TokenBucket.is_in_debt",
         "broker/handlers/fetch.py FetchWait._held_up",
-        "broker/handlers/describe_client_quotas.py _matches",
     ),
 }
 

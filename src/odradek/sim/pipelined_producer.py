@@ -14,7 +14,7 @@ from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import build_batch
 from odradek.sim.checkers.history import Outcome
-from odradek.sim.client import RETRY_S, RequestFailed
+from odradek.sim.client import Pauses, RequestFailed
 from odradek.sim.producer import SimProducer, produce_request
 
 MOST_IN_FLIGHT = 5
@@ -56,6 +56,7 @@ class PipelinedProducer(SimProducer):
         self._being_emptied: set[TopicPartition] = set()
         self._epochs: dict[TopicPartition, int] = {}
         self._count = 0
+        self._has_room = asyncio.Event()  # perhaps: some queue is shorter
 
     @property
     def is_busy(self) -> bool:
@@ -71,7 +72,8 @@ class PipelinedProducer(SimProducer):
             loop.create_task(self._empty(partition, queue))
         self._note_in_flight()
         while len(queue) > MOST_IN_FLIGHT:
-            await asyncio.sleep(RETRY_S / 10)
+            self._has_room.clear()
+            await self._has_room.wait()
 
     def abandon(self) -> None:
         for partition, queue in self._queues.items():
@@ -79,6 +81,7 @@ class PipelinedProducer(SimProducer):
                 if batch.epoch >= 0:
                     self._settled(partition, batch)
             queue.clear()
+        self._has_room.set()
         self.in_flight = None
 
     # --- one partition
@@ -91,6 +94,7 @@ class PipelinedProducer(SimProducer):
             self._note_in_flight()
 
     async def _send_all(self, partition: TopicPartition, queue: deque[_Batch]) -> None:
+        pauses = Pauses()
         while queue:
             until = queue[0].until
             address, _ = await self.client.leader_of(partition, until)
@@ -116,8 +120,10 @@ class PipelinedProducer(SimProducer):
                     first_failure.outcome is not None
                 ):  # its sequence is spent, and nothing behind it can follow
                     self._restart(partition, queue)
-                await asyncio.sleep(RETRY_S)
+                await pauses.pause()
                 await self.client.refresh([partition.topic])
+            else:
+                pauses.succeeded()
 
     def _place(self, partition: TopicPartition, batch: _Batch) -> None:
         if batch.epoch < 0:
@@ -168,11 +174,13 @@ class PipelinedProducer(SimProducer):
             batch.until = self.client.loop.time() + GIVE_UP_S
         self._epochs[partition] = self._epochs.get(partition, self._epoch) + 1
         self._sequences[partition] = 0
+        self._has_room.set()
 
     def _pop_settled(self, partition: TopicPartition, queue: deque[_Batch]) -> None:
         """In the order of their sequences, whatever the order of their answers."""
         while queue and queue[0].outcome is not None:
             self._settled(partition, queue.popleft())
+            self._has_room.set()
 
     def _settled(self, partition: TopicPartition, batch: _Batch) -> None:
         self._note(partition, batch.named, batch.values, batch.outcome or "unknown", batch.offsets)

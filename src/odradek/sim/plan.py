@@ -89,6 +89,7 @@ RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "late_client_bytes": ("F10", 3, 0.2, 12.0),
     "file_operation_fails": ("F19", 3, 0.5, 6.0),
     "segment_missing": ("F19", 2, 0.5, 6.0),
+    "descriptors_run_out": ("F19", 2, 0.5, 6.0),
     "index_torn": ("F21", 1, 0.5, 5.0),
     "loop_hangs": ("F5", 3, 0.3, 14.0),
     "deaf_clients": ("F31", 1, 0.5, 8.0),
@@ -167,6 +168,10 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COMPACTED = "states"  # beside these
 LEDGER_OWNERS = 3  # processes that have a transactional id (`ledger_workload`)
 QUIET_SHARE = 0.25  # of the time of every seed
+# What is drawn below is played in this share of its time, faults, the session of a broker and its lag time alike: what happens
+# between two faults shows nothing new, and takes most of the events.
+PACE = 0.5
+SESSION_MS, LAG_MS = 3_000, 5_000
 # May lose acknowledged records, with everybody's consent: few seeds, so that most can demand everything.
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
 # Records below the log start are gone because somebody asked for it.
@@ -259,6 +264,11 @@ class Plan:
         """The steps of each turn are counted, which takes several times as long: one seed of fifty."""
         return self.seed % 50 == 0
 
+    @property
+    def has_send_buffers(self) -> bool:
+        """In one seed of four a broker's kernel takes nothing before the peer has: its answers are held back in its process."""
+        return self.seed % 4 != 1
+
     def not_quiet(self, at_s: float) -> float:
         """When that is not in the time that is free of faults: `at_s`, or the end of that time."""
         begin = end = until = 0.0
@@ -336,6 +346,7 @@ def draw(seed: int) -> Plan:
     ledger = _ledger(seed) if has_transactions else {}
     if states or ledger:
         faults += _by_themselves(CLEANER_KINDS, seed, duration_s, 0.5)
+    settings.setdefault("zookeeper.session.timeout.ms", str(SESSION_MS))
     partitions, producers = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 3))
     is_idempotent = acks == -1 and rng.random() < 0.9
     return Plan(
@@ -349,10 +360,10 @@ def draw(seed: int) -> Plan:
         is_idempotent=is_idempotent,
         records_per_batch=rng.choice((1, 1, 3)),
         pause_between_sends_s=rng.choice((0.05, 0.2, 0.5)),
-        duration_s=duration_s,
+        duration_s=duration_s * PACE,
         flushes=flushes,
         store_notices_death=rng.random() < 0.5,
-        faults=with_a_quiet_quarter(seed, duration_s, [*faults, *further, *actions]),
+        faults=at_pace(with_a_quiet_quarter(seed, duration_s, [*faults, *further, *actions])),
         settings=settings,
         reads_from_replicas=random.Random(f"readers-{seed}").random() < 0.3,
         states=states,
@@ -492,14 +503,21 @@ def with_a_quiet_quarter(seed: int, duration_s: float, faults: list[Fault]) -> t
     return tuple(moved)
 
 
+def at_pace(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    return tuple(f._replace(at_s=f.at_s * PACE, lasts_s=f.lasts_s * PACE) for f in faults)
+
+
 def _impatience(seed: int) -> dict[str, str]:
-    """In half of the seeds a follower that lags leaves the ISR after a second or three. With the ten of the others that
-    needs a fault that outlasts most runs. One seed of ten has a leader remember one fetch session, so that followers
-    take it from each other."""
+    """In half of the seeds a follower that lags leaves the ISR after a second or three, in the others after five; with the usual
+    thirty that needs a fault that outlasts every run. One seed of ten has a leader remember one fetch session, so that followers
+    take it from each other. What a follower waits for news at most is drawn too, up to half of the time after which it lags."""
     rng = random.Random(f"impatience-{seed}")
-    settings = {}
-    if rng.random() < 0.5:
-        settings["replica.lag.time.max.ms"] = str(rng.choice((1_000, 1_500, 3_000)))
+    lag_ms = rng.choice((1_000, 1_500, 3_000)) if rng.random() < 0.5 else LAG_MS
+    wait_ms = random.Random(f"fetch-wait-{seed}").choice((500, 1_000, 2_000))
+    settings = {
+        "replica.lag.time.max.ms": str(lag_ms),
+        "replica.fetch.wait.max.ms": str(min(wait_ms, lag_ms // 2)),
+    }
     if rng.random() < 0.1:
         settings["max.incremental.fetch.session.cache.slots"] = "1"
     return settings

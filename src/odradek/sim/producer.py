@@ -13,10 +13,18 @@ from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import init_producer_id, produce
 from odradek.records.builder import NewRecord, build_batch
 from odradek.sim.checkers.history import History, Outcome, Sent
-from odradek.sim.client import EPOCH_MS, RETRY_S, Address, RequestFailed, SimClient
+from odradek.sim.client import EPOCH_MS, Address, Pauses, RequestFailed, SimClient
 
 # Which topic of that name it is now, as the history calls it; None: being deleted, so nobody can say.
 Named = Callable[[TopicPartition], TopicPartition | None]
+
+
+# What was refused so may have been appended, and may be on the followers.
+MAY_BE_THERE = (
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
 
 
 def by_its_name(partition: TopicPartition) -> TopicPartition | None:
@@ -81,6 +89,7 @@ class SimProducer:
         if not self.is_idempotent:
             return
         request = init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        pauses = Pauses()
         while True:
             addresses = list(self.client.brokers.values())
             for address in addresses:
@@ -92,7 +101,7 @@ class SimProducer:
                     self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
                     self._sequences.clear()
                     return
-            await asyncio.sleep(RETRY_S)
+            await pauses.pause()
             await self.client.refresh([])
 
     async def send(self, partition: TopicPartition, values: list[bytes], *, give_up_s: float = 120.0) -> Sent:
@@ -107,6 +116,7 @@ class SimProducer:
             codec=self._codec,
         )
         end = loop.time() + give_up_s
+        pauses = Pauses()
         named = self._sent_to = self._named(partition)
         self.in_flight = partition, values
         is_in_doubt = False
@@ -124,7 +134,7 @@ class SimProducer:
                 answer = await self.client.ask(address, request)
             except RequestFailed:
                 is_in_doubt = True
-                await asyncio.sleep(RETRY_S)
+                await pauses.pause()
                 await self.client.refresh([partition.topic])
                 if not self.is_idempotent:
                     break  # sending it again could write it twice
@@ -136,7 +146,7 @@ class SimProducer:
                 base = part.base_offset
                 offsets = tuple(range(base, base + len(values))) if base >= 0 else ()
                 break
-            if error in (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT):
+            if error in MAY_BE_THERE:
                 is_in_doubt = True
                 if not self.is_idempotent:
                     break
@@ -150,7 +160,7 @@ class SimProducer:
                 if not self.is_idempotent:
                     await self.client.refresh([partition.topic])
                     break
-            await asyncio.sleep(RETRY_S)
+            await pauses.pause()
             if error in INVALID_METADATA:
                 await self.client.refresh([partition.topic])
         self.in_flight = None

@@ -2,6 +2,7 @@
 
 import errno
 
+from odradek.log.memory_files import MemoryDisk
 from odradek.sim.disk_faults import has_all_directories
 from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
@@ -113,6 +114,25 @@ def fails_once(
         f"{operation} number {int(rest * FURTHEST) + 1} of {disk.path}{f' on {name}' if name else ''} fails: {errno.errorcode[error]}"
     )
 
+    _works_again_later(world, fault, broker, disk)
+    return True
+
+
+def descriptors_run_out(world: World, fault: Fault) -> bool:
+    """Nothing more can be opened by a broker for a while; what it has open goes on working."""
+    broker = pick(world, fault)
+    if broker is None:
+        return False
+    for disk in broker.disks:
+        disk.inject("open", errno.EMFILE)
+        disk.inject("names", errno.EMFILE)
+        _works_again_later(world, fault, broker, disk)
+    return True
+
+
+def _works_again_later(world: World, fault: Fault, broker: SimBroker, disk: MemoryDisk) -> None:
+    """Where the broker has taken a directory offline meanwhile, or given a log up, somebody starts it again."""
+
     def mended() -> None:
         disk.heal()
         if broker.is_serving and has_all_directories(broker) and not _has_given_up_the_last_copy(broker):
@@ -125,7 +145,6 @@ def fails_once(
         broker.start()
 
     later(world, fault.lasts_s, mended)
-    return True
 
 
 def _has_given_up_the_last_copy(broker: SimBroker) -> bool:
@@ -149,4 +168,6 @@ def _is_asking(transport: SimTransport) -> bool:
     return bool(transport.get_extra_info("sockname")[1] != PORT)
 
 
-TABLE = table_of(late_bytes, late_client_bytes, file_operation_fails, segment_missing, loop_hangs)
+TABLE = table_of(
+    late_bytes, late_client_bytes, file_operation_fails, segment_missing, descriptors_run_out, loop_hangs
+)

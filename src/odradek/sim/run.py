@@ -152,6 +152,8 @@ def run(
         store_notices_death=plan.store_notices_death,
         disks_per_broker=plan.disks_per_broker,
     )
+    if not plan.has_send_buffers:
+        world.network.send_buffer_bytes = 0
     if prepare is not None:
         prepare(world, outcome.history)
     mistakes = Mistakes(world)

@@ -9,7 +9,7 @@ and its client must think itself gone *before* the store does.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from odradek.sim.loop import NOBODY, Host, SimLoop, current_host, wake
+from odradek.sim.loop import NOBODY, Host, Moment, SimLoop, current_host
 from odradek.sim.lost_watches import Armed, arm_again, armed
 from odradek.store import loop_beat
 from odradek.store.api import (
@@ -288,10 +288,8 @@ class SimStore:
         return self.loop.context_of(NOBODY)
 
     async def delay(self, longer_s: float = 0.0) -> None:
-        future = self.loop.create_future()
         seconds = self.latency_s + self.loop.random.random() * self.jitter_s + longer_s
-        self.loop.call_later(seconds, wake, future)
-        await future
+        await Moment(self.loop, self.loop.time() + seconds)
 
     # --- the gate (`store.memory_session.Gate`)
 

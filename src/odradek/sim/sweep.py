@@ -23,13 +23,15 @@ from odradek.sim.run import run as run_plan
 
 Say = Callable[[str], None]
 UNREACHED = 1
-MOST_WATCHED = 64
+MOST_WATCHED = 128
 # Of those that run again one of so many does to its end, the others for this share of their looks: traces that differ once
 # differ from there on.
 WHOLE_AGAIN, SHARE_AGAIN = 10, 1 / 3
 TO_THE_END = sys.maxsize  # looks
 WARMS_UP = (
     8,
+    9,
+    15,
     39,
 )  # with groups, transactions and a compacted topic: the others find what these have imported and compiled
 # In a process of the pool: seeds of which the reached statements are told, and the marks meanwhile.
@@ -50,7 +52,7 @@ def sweep(
 ) -> int:
     """Runs all; the exit code is that of the first that failed. The last line is the sum of the lines of all.
 
-    `again`: so many of them run once more and must come to the same, a tenth of them to the end, the others for a third of their looks. `hashes`: a file to be written, a line for every seed. `coverage`: of the first `MOST_WATCHED`. A function that none of 64
+    `again`: so many of them run once more and must come to the same, a tenth of them to the end, the others for a third of their looks. `hashes`: a file to be written, a line for every seed. `coverage`: of the first `MOST_WATCHED`. A function that none of 128
     enters and that has no reason (`not_entered`) is a failure, and so is one that has a reason and is entered.
     """
     begun, cpu = time.perf_counter(), 0.0

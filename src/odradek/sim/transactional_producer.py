@@ -29,7 +29,7 @@ from odradek.protocol.messages.txn_offset_commit import (
 from odradek.records.builder import NewRecord, build_batch
 from odradek.sim.checkers.history import Value
 from odradek.sim.checkers.transactions import Fate
-from odradek.sim.client import EPOCH_MS, RETRY_S, RequestFailed, SimClient
+from odradek.sim.client import EPOCH_MS, Pauses, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, OF_TRANSACTIONS, CoordinatorClient
 from odradek.sim.producer import produce_request
 
@@ -146,6 +146,7 @@ class TransactionalProducer:
             is_transactional=True,
         )
         request = produce_request(partition, batch, -1, self._name)
+        pauses = Pauses()
         while True:
             address, _ = await self._client.leader_of(partition)
             assert address is not None, "without an end there is one"
@@ -162,7 +163,7 @@ class TransactionalProducer:
             if error not in AGAIN:
                 return self._judge(error)
             self._not_heard()
-            await asyncio.sleep(RETRY_S)
+            await pauses.pause()
             if error in INVALID_METADATA:
                 await self._client.refresh([partition.topic])
 
@@ -226,6 +227,7 @@ class TransactionalProducer:
         self, coordinator: CoordinatorClient, request: Any, version: int, code_of: Callable[[Any], int]
     ) -> Any:
         """The first answer that asking again would not change."""
+        pauses = Pauses()
         while True:
             try:
                 answer = await coordinator.ask(request, version)
@@ -238,7 +240,7 @@ class TransactionalProducer:
                 if code in MAY_STAND:
                     self._not_heard()
                     coordinator.moved()
-            await asyncio.sleep(RETRY_S)
+            await pauses.pause()
 
     def _judge(self, code: int) -> None:
         if code in FENCED:

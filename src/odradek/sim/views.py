@@ -218,6 +218,7 @@ class Views:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._seen: dict[tuple[bool, bool], Seen] = defaultdict(Seen)
+        self._last: tuple[tuple[int, int, bool], ClusterView] | None = None
         self._decoded = Decoded()
         self._logs = {broker_id: BrokerLogs(broker) for broker_id, broker in world.brokers.items()}
         self._zxid = -1
@@ -231,6 +232,7 @@ class Views:
         self._compacted: set[str] = set()
 
     def forget(self, broker_id: BrokerId) -> None:
+        self._last = None
         self._logs[broker_id].forget()
 
     def incarnation_in_isr(self, broker_id: BrokerId, partition: TopicPartition) -> int | None:
@@ -242,6 +244,16 @@ class Views:
         """Brokers that do not run are left out: their disks are judged when they are back. `with_knowledge`: what brokers and
         the controller know of each other, and what is left of deletions, of which nothing is asked before all is quiescent.
         """
+        world = self._world
+        if not with_batches or with_knowledge:
+            return self._view(with_batches, with_knowledge)
+        # A controller may take several steps in one turn, in which no broker does anything.
+        at = world.loop.events, world.store.ensemble.tree.zxid, world.is_healed
+        if self._last is None or self._last[0] != at:
+            self._last = at, self._view(with_batches, with_knowledge)
+        return self._last[1]
+
+    def _view(self, with_batches: bool, with_knowledge: bool) -> ClusterView:
         world = self._world
         self._read_store()
         stored = self._stored

@@ -33,6 +33,7 @@ STATE_PRODUCERS = 2  # of the same keys
 MEMBERS = 3
 SHARERS = 3  # of a group of KIP-848
 WHOLE_LOG = 1 << 20  # bytes
+BETWEEN_BURSTS_S = 0.2  # a seed with 300 batches a second takes as long as ten others, and shows no more
 BY_REPLICA = "replica-"  # names of consumers that read from any copy
 
 
@@ -83,7 +84,8 @@ class ProducerProcess(ClientProcess):
             self._is_sending = False
             batches += 1
             if batches % plan.in_flight == 0:  # who has several in flight sends them together
-                await asyncio.sleep(max(plan.pause_between_sends_s, self.least_pause_s))
+                least_s = self.least_pause_s if plan.in_flight == 1 else BETWEEN_BURSTS_S
+                await asyncio.sleep(max(plan.pause_between_sends_s, least_s))
 
     def _next(self, count: int) -> tuple[TopicPartition, list[bytes]]:
         """The next batch, of so many values."""

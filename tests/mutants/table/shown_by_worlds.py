@@ -62,6 +62,8 @@ SHOWN_BY_WORLDS = (
             ),
         ),
         "aborted-read",
+        TRANSACTIONS,
+        1,
     ),
     WorldMutant(
         "offsets_of_an_open_transaction",
@@ -155,7 +157,7 @@ SHOWN_BY_WORLDS = (
                 "max(group.generation, 1)",
             ),
         ),
-        "share-twice",
+        "generation-twice",
         GROUP,
         2,
     ),
