@@ -15,7 +15,7 @@ ROWS_OF = {"commit_that_is_refused": 17_000}
 MOST_CALLS = {
     "join_of_a_group": 14,
     "sync_of_its_leader": 32,
-    "leave_of_all": 25,
+    "leave_of_all": 12,
     "describe_of_a_group": 1,
     "list_of_groups": 1,
     "commit_of_many": 17,

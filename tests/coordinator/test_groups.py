@@ -2,13 +2,16 @@
 
 import pytest
 
+from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.group_states import TRANSITIONS, GroupState, IllegalGroupTransition
 from odradek.coordinator.later import Later
+from odradek.coordinator.member import Client, Member
 from odradek.coordinator.partitioning import partition_of, utf16_units
 from odradek.coordinator.settings import MINUTE_MS, MOST_PENDING_IDS, NEW_MEMBER_JOIN_TIMEOUT_MS
 from odradek.coordinator.subscription import subscribed_topics
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -164,6 +167,71 @@ def test_who_leaves_takes_the_leadership_along_only_if_it_led() -> None:
     assert bench.group.leader == first
     bench.leave(first)
     assert bench.group.leader == third
+
+
+def test_members_that_leave_together_are_one_rebalance_of_the_others() -> None:
+    """As in 4.x. One by one, the others could have joined a generation in between whose assignment is void at once."""
+    bench = Bench()
+    first, second, third, fourth = bench.stable(4)
+    generation = bench.group.generation
+    rejoined = {one: bench.join(one) for one in (first, third, fourth)}
+    assert bench.state() == "PreparingRebalance"
+
+    left = bench.answers.pop(bench.leave(first, second, "nobody", first, third))
+
+    assert [one.error_code for one in left.members] == [0, 0, 25, 25, 0]
+    told = {one: bench.answers.pop(call) for one, call in rejoined.items()}
+    assert [told[one].error_code for one in (first, third)] == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
+    assert (told[fourth].error_code, told[fourth].generation_id) == (0, generation + 1)
+    assert told[fourth].leader == fourth and list(bench.group.members) == [fourth]
+    assert bench.group.common_protocols() == {"range"}
+
+
+def test_an_instance_that_leaves_twice_in_one_request_is_known_once() -> None:
+    bench = Bench()
+    call = bench.join(instance="i")
+    member = bench.answers.pop(call).member_id
+    bench.answers.pop(bench.sync(member, 1, {}))
+    leavers = [("", "i"), ("", "i"), (member, "i"), ("another", "i"), (member, None)]
+    request = LeaveGroupRequest(
+        group_id=GROUP, members=[MemberIdentity(member_id=one, group_instance_id=two) for one, two in leavers]
+    )
+
+    left = bench.call(request, 5)
+
+    assert [one.error_code for one in left.members] == [0, 25, 25, 25, 25]
+    assert bench.state() == "Empty" and not bench.group.static_members
+
+
+def test_a_group_from_which_many_go_at_once_is_as_if_they_went_one_by_one() -> None:
+    for gone in ([0], [3, 1], list(range(19)), list(range(20)), [5, 19, 2, 7, 11, 13, 4, 17, 0, 8, 9]):
+        groups = []
+        for removed_by in ("remove", "remove_all"):
+            group = ClassicGroup(GROUP, 0)
+            for at in range(20):
+                member = member_of(f"m{at}", f"i{at}" if at % 3 else None, ("a", "b") if at % 2 else ("b",))
+                group.add(member, "consumer")
+                group.unsynced.add(member.member_id)
+            ids = [f"m{at}" for at in gone]
+            removed = (
+                group.remove_all(ids) if removed_by == "remove_all" else [group.remove(one) for one in ids]
+            )
+            assert [one.member_id for one in removed] == ids
+            groups.append(
+                (list(group.members), group.offered, group.static_members, group.leader, group.unsynced)
+            )
+        assert groups[0] == groups[1]
+
+
+def member_of(member_id: str, instance_id: str | None, protocols: tuple[str, ...]) -> Member:
+    return Member(
+        member_id=member_id,
+        instance_id=instance_id,
+        client=Client("c", "/"),
+        rebalance_timeout_ms=1,
+        session_timeout_ms=1,
+        protocols=tuple((name, b"") for name in protocols),
+    )
 
 
 LIES = [

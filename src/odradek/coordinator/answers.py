@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.later import Later, made
-from odradek.coordinator.member import Member
+from odradek.coordinator.member import Member, metadata_of
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from odradek.protocol.messages.sync_group import SyncGroupResponse
@@ -57,7 +57,8 @@ def joined(
     """Of the present generation. Only its leader is told the members, with the metadata of the chosen protocol."""
     generation = generation_of(group)
     members: Iterable[Member] = group.members.values() if with_members else ()
-    rows = [(one.member_id, one.instance_id, one.metadata_of(group.protocol)) for one in members]
+    protocol = group.protocol
+    rows = [(one.member_id, one.instance_id, one.protocols) for one in members]
 
     def make() -> JoinGroupResponse:
         response = generation.told_to(member_id)
@@ -65,8 +66,10 @@ def joined(
             response.leader = leader
         response.skip_assignment = skip_assignment
         response.members = [
-            JoinGroupResponseMember(member_id=one, group_instance_id=instance, metadata=metadata)
-            for one, instance, metadata in rows
+            JoinGroupResponseMember(
+                member_id=one, group_instance_id=instance, metadata=metadata_of(protocols, protocol)
+            )
+            for one, instance, protocols in rows
         ]
         return response
 

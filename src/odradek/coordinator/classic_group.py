@@ -4,7 +4,7 @@ What its last record says is stored (`stored.py`) and can be taken up again (`ad
 lives in memory, is lost with the coordinator, and is nothing a client was promised.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from odradek.coordinator.group_states import GroupState, check_transition
 from odradek.coordinator.member import Member, Parked, Protocols, member_from
@@ -184,6 +184,27 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
         self.unsynced.discard(member_id)
         return member
+
+    def remove_all(self, gone: Collection[str]) -> list[Member]:
+        """As `remove` of each. Of many it looks at those that stay once, not again and again."""
+        if len(gone) <= len(self.members) // 16:
+            return [self.remove(member_id) for member_id in gone]
+        removed = [self.members.pop(member_id) for member_id in gone]
+        self.members, self._gaps = dict(self.members), 0
+        if len(self.members) < len(removed):
+            self.offered = {}
+            for member in self.members.values():
+                _count(self.offered, member.protocols, 1)
+        else:
+            for member in removed:
+                _count(self.offered, member.protocols, -1)
+        for member in removed:
+            if member.instance_id is not None:
+                del self.static_members[member.instance_id]
+        if self.leader not in self.members:
+            self.leader = next(iter(self.members), None)
+        self.unsynced.difference_update(gone)
+        return removed
 
     def rename(self, old_id: str, new_id: str) -> tuple[Parked | None, Parked | None]:
         """A static member came back under another id; gives what its former life had parked."""

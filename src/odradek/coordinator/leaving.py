@@ -5,7 +5,7 @@ from odradek.coordinator.classic_members import leave_consumer_group
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.later import made
-from odradek.coordinator.rebalance import Emptied, remove_member, try_complete
+from odradek.coordinator.rebalance import Emptied, remove_members, try_complete
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
@@ -25,12 +25,10 @@ def leave_group(shard: Shard, asked: Asked, request: LeaveGroupRequest, now_ms: 
     leavers: list[tuple[str, str | None]] = [(request.member_id, None)]
     if asked.version >= FIRST_WITH_MEMBERS:
         leavers = [(one.member_id, one.group_instance_id) for one in request.members]
+    errors = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
     emptied: Emptied | None = None
-    errors = []
-    for member_id, instance_id in leavers:
-        error, last = _leave(shard, group, member_id, instance_id, now_ms)
-        emptied = last or emptied
-        errors.append(error)
+    if group is not None:
+        errors, emptied = _leave(shard, group, leavers, now_ms)
 
     def make() -> LeaveGroupResponse:
         if asked.version < FIRST_WITH_MEMBERS:
@@ -50,16 +48,31 @@ def leave_group(shard: Shard, asked: Asked, request: LeaveGroupRequest, now_ms: 
 
 
 def _leave(
-    shard: Shard, group: ClassicGroup | None, member_id: str, instance_id: str | None, now_ms: int
-) -> tuple[ErrorCode, Emptied | None]:
-    if group is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID, None
-    if not member_id and instance_id is not None:  # an administrator names the instance alone
-        member_id = group.static_members.get(instance_id, "")
-    if member_id in group.pending_ids and instance_id is None:
-        shard.forget_id(group, member_id)
-        return ErrorCode.NONE, try_complete(shard, group, now_ms)
-    error = group.why_no_member(member_id, instance_id)
-    if error:
-        return error, None
-    return ErrorCode.NONE, remove_member(shard, group, member_id, now_ms)
+    shard: Shard, group: ClassicGroup, leavers: list[tuple[str, str | None]], now_ms: int
+) -> tuple[list[ErrorCode], Emptied | None]:
+    """All of them together: the others join again once, when the last has left."""
+    errors: list[ErrorCode] = []
+    gone: dict[str, None] = {}
+    was_pending = False
+    for member_id, instance_id in leavers:
+        if instance_id is None and member_id in group.pending_ids:
+            shard.forget_id(group, member_id)
+            was_pending = True
+            errors.append(ErrorCode.NONE)
+            continue
+        leaver = member_id
+        if instance_id is not None:
+            known = group.static_members.get(instance_id, "")
+            if known in gone:
+                errors.append(ErrorCode.UNKNOWN_MEMBER_ID)
+                continue
+            leaver = member_id or known  # an administrator names the instance alone
+        error = group.why_no_member(leaver, instance_id)
+        if leaver in gone:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        if not error:
+            gone[leaver] = None
+        errors.append(error)
+    if gone:
+        return errors, remove_members(shard, group, gone, now_ms)
+    return errors, try_complete(shard, group, now_ms) if was_pending else None

@@ -66,10 +66,7 @@ class Member:
         return self.join is not None or self.sync is not None
 
     def metadata_of(self, protocol: str | None) -> bytes:
-        for name, metadata in self.protocols:
-            if name == protocol:
-                return metadata
-        return b""
+        return metadata_of(self.protocols, protocol)
 
     def offers(self, protocol: str) -> bool:
         return any(name == protocol for name, _ in self.protocols)
@@ -85,6 +82,13 @@ class Member:
             self.metadata_of(protocol),
             assignment,
         )
+
+
+def metadata_of(protocols: Protocols, protocol: str | None) -> bytes:
+    for name, metadata in protocols:
+        if name == protocol:
+            return metadata
+    return b""
 
 
 def member_from(stored: StoredMember, protocol: str | None) -> Member:

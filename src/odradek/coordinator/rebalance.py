@@ -6,6 +6,7 @@ join_is_due    the deadline passed: it begins without those who did not come
 sync_is_due    a member that never asked for its assignment is removed
 """
 
+from collections.abc import Collection
 from functools import partial
 
 from odradek.coordinator.answers import generation_of, join_refused, joined, sync_refused
@@ -15,7 +16,7 @@ from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Member, Parked
 from odradek.coordinator.records import GroupKey, GroupRecord
-from odradek.coordinator.shard import Shard
+from odradek.coordinator.shard import Shard, parked_of
 from odradek.coordinator.timers import Kind
 from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass, field
@@ -118,15 +119,17 @@ def _begin_generation(shard: Shard, group: ClassicGroup, now_ms: int) -> Emptied
     generation = generation_of(group)
     # A static member that is still away is left out: its session decides.
     here = [member for member in group.members.values() if member.join is not None]
+    told_to, leader = generation.told_to, group.leader
     for member in here:
-        assert member.join is not None
-        answer: Response | Later | Make = partial(generation.told_to, member.member_id)
-        if group.is_leader(member.member_id):
-            answer = joined(group, member.member_id, with_members=True)
-        shard.answer(member.join.call, answer)
+        member_id, join = member.member_id, member.join
+        assert join is not None
+        answer: Response | Later | Make = partial(told_to, member_id)
+        if member_id == leader:
+            answer = joined(group, member_id, with_members=True)
+        shard.answer(join.call, answer)
         member.join = None
         member.is_new = False
-        group.unsynced.add(member.member_id)
+    group.unsynced.update(member.member_id for member in here)
     shard.renew_sessions(group, here, now_ms)
     group.sync_ends_at_ms = now_ms + max(group.rebalance_timeout_ms, 0)
     shard.timers.arm(group.sync_ends_at_ms, Kind.SYNC, group.group_id)
@@ -161,13 +164,19 @@ def park_join(shard: Shard, member: Member, parked: Parked) -> None:
 
 
 def remove_member(shard: Shard, group: ClassicGroup, member_id: str, now_ms: int) -> Emptied | None:
-    """It left, or its session ended. What it had parked is answered; the others join again."""
-    member = group.remove(member_id)
-    if member.join is not None:
-        shard.answer(member.join.call, join_refused(member.join.version, ErrorCode.UNKNOWN_MEMBER_ID))
-    if member.sync is not None:
-        shard.answer(member.sync.call, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
-    member.join = member.sync = None
+    return remove_members(shard, group, (member_id,), now_ms)
+
+
+def remove_members(
+    shard: Shard, group: ClassicGroup, member_ids: Collection[str], now_ms: int
+) -> Emptied | None:
+    """They left, or their session ended. What they had parked is answered; the others join again, once."""
+    for member in group.remove_all(member_ids):
+        join, sync = parked_of(member)
+        if join is not None:
+            shard.answer(join.call, join_refused(join.version, ErrorCode.UNKNOWN_MEMBER_ID))
+        if sync is not None:
+            shard.answer(sync.call, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
     if group.state in (GroupState.COMPLETING, GroupState.STABLE):
         return prepare(shard, group, now_ms)
     return try_complete(shard, group, now_ms)
