@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from odradek.testing.process_cluster import BrokerProcess
 from tests import forked_brokers
 from tests.marked_files import holds_none
-from tests.open_descriptors import OpenDescriptors
+from tests.open_descriptors import MOST_LEFT, MOST_LEFT_OF_SPARK, OpenDescriptors
 
 HERE = Path(__file__).parent
 
@@ -127,7 +127,10 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     yield
     if OPEN_DESCRIPTORS is not None:
         getattr(item, "funcargs", {}).clear()  # what fixtures gave it; pytest lets go of that a moment later
-        OPEN_DESCRIPTORS.test_ended(is_last=nextitem is None or nextitem.path != item.path)
+        OPEN_DESCRIPTORS.test_ended()
+        if nextitem is None or nextitem.path != item.path:
+            is_of_spark = item.get_closest_marker("spark") is not None
+            OPEN_DESCRIPTORS.file_ended(MOST_LEFT_OF_SPARK if is_of_spark else MOST_LEFT)
 
 
 @pytest.fixture

@@ -26,28 +26,28 @@ class InACircle(Held):
 
 
 def test_a_file_of_tests_that_leaves_descriptors_open_is_red_and_says_which(tmp_path: Path) -> None:
-    guard = OpenDescriptors(most_left=2)
+    guard = OpenDescriptors()
     guard.test_begins(Path("test_a.py"))
     held = [Held(tmp_path / f"{n}.log") for n in range(3)]
-    guard.test_ended(is_last=False)
+    guard.test_ended()
     guard.test_begins(Path("test_a.py"))
     with pytest.raises(
         pytest.fail.Exception, match=r"^3 descriptors are left open: .*0\.log, .*1\.log, .*2\.log$"
     ):
-        guard.test_ended(is_last=True)
+        guard.file_ended(2)
     guard.test_begins(Path("test_b.py"))
-    guard.test_ended(is_last=True)  # none of its doing
+    guard.file_ended(2)  # none of its doing
     assert held
 
 
 def test_what_goes_round_in_circles_is_closed_once_it_is_many(tmp_path: Path) -> None:
     with no_collector():
-        guard = OpenDescriptors(most_garbage=5, most_left=2)
+        guard = OpenDescriptors(most_garbage=5)
         guard.test_begins(Path("test_a.py"))
         for held in (4, 0, 4):
             for n in range(4):
                 InACircle(tmp_path / f"{n}.log")
-            guard.test_ended(is_last=False)
+            guard.test_ended()
             assert len(open_under(tmp_path)) == held
-        guard.test_ended(is_last=True)
+        guard.file_ended(2)
         assert open_under(tmp_path) == []
