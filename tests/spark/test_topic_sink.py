@@ -1,7 +1,7 @@
 """Topics that take each batch once: kills at every step of the protocol, two drivers, a coordinator that loses patience."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -282,6 +282,55 @@ def test_many_batches_of_a_partition_keep_their_order(
     assert numbers == sorted(numbers) and len(numbers) > 6
 
 
+def test_a_file_of_a_task_goes_when_its_batches_are_acknowledged(
+    sink: Sink, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a broker appends next takes the pages. Those whose answer was lost are sent once more, and read for that."""
+    from odradek.spark import topic_writing
+
+    monkeypatch.setattr(topic_writing, "SLICE_BYTES", 10)
+    monkeypatch.setattr(sync_transaction, "REQUEST_BYTES", 1)
+    lost = lose_answers(monkeypatch, ProduceResponse, 3)
+    receive = SyncConnection.receive
+    left: list[int] = []
+    steps: dict[str, int] = {}
+
+    def files() -> int:
+        return len(list(staged_directory(sink.options).glob("*")))
+
+    def counts(self: SyncConnection, *asked: Any) -> Any:
+        left.append(files())
+        return receive(self, *asked)
+
+    monkeypatch.setattr(SyncConnection, "receive", counts)
+    sink.at(lambda step, _: steps.setdefault(step, files()) and None).run(tasks=2)
+
+    assert lost and read(client, sink) == whole(0, 0, 0)
+    assert steps["after-begin"] > 10 and steps["after-send"] == 0
+    assert len(set(left)) > 5, "not all at once"
+
+
+def test_files_of_a_large_task_are_few_and_those_of_one_that_fails_go(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odradek.spark import topic_writing
+
+    monkeypatch.setattr(topic_writing, "SLICE_BYTES", 1_000)
+    schema = pa.schema([("value", pa.binary())])
+    rows = [pa.RecordBatch.from_pylist([{"value": bytes(1_000)}], schema=schema)] * 400
+    staged = stage(rows, sink.options, batch_id=0)
+    assert max(staged.sizes) < staged.size_bytes / 6 and len(staged.sizes) < 40
+    discard(sink.options, [staged])
+
+    def breaks() -> Iterator[pa.RecordBatch]:
+        yield from rows
+        raise Died
+
+    with pytest.raises(Died):
+        stage(breaks(), sink.options, batch_id=0)
+    assert list(staged_directory(sink.options).iterdir()) == []
+
+
 def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:
     sink.run()
     elsewhere = sink.options._replace(progress_topic=f"progress-of-{sink.options.topic}")
@@ -314,7 +363,7 @@ def test_a_file_that_was_damaged_on_its_way_is_refused(sink: Sink, client: SyncC
     brief = sink.options.connection._replace(request_timeout_s=1.0)
     sink = sink._replace(options=sink.options._replace(connection=brief))
     staged = sink.stage(0, 0, 1)
-    path = staged_directory(sink.options) / staged[0].name
+    (path,) = staged_directory(sink.options).iterdir()
     data = bytearray(path.read_bytes())
     data[-20] ^= 1
     path.write_bytes(data)
@@ -339,7 +388,7 @@ def test_a_file_that_is_not_as_its_task_left_it_is_not_sent(
 ) -> None:
     """Which partition a batch is for stands beside it, where no checksum holds."""
     staged = sink.stage(0, 0, 1)
-    path = staged_directory(sink.options) / staged[0].name
+    (path,) = staged_directory(sink.options).iterdir()
     path.write_bytes(damage(path.read_bytes()))
 
     with pytest.raises(DamagedFile, match=sentence):

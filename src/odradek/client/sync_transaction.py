@@ -61,6 +61,7 @@ class BatchInFile(NamedTuple):
 
     header: bytes
     records: FileSlice
+    acknowledged: Callable[[], None]  # called once, when it is never read again
 
 
 Batch = Buffer | BatchInFile
@@ -346,6 +347,9 @@ class _Sending:
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             if number == way.acknowledged:
                 way.acknowledged += 1
+                batch = way.batches[number]
+                if isinstance(batch, BatchInFile):
+                    batch.acknowledged()
             if number == 0 and row.base_offset >= 0:
                 way.first_offset = row.base_offset
             self._give_up = self._client.deadline()

@@ -1,19 +1,22 @@
-"""What a task of the sink into topics does: rows become record batches in a file that nobody knows of yet.
+"""What a task of the sink into topics does: rows become record batches in files that nobody knows of yet.
 
-    DIRECTORY/staged/PREFIX-BATCH-UUID
+    DIRECTORY/staged/PREFIX-BATCH-UUID-NUMBER
 
 holds, for each batch, the number of its place and the batch; the message to the driver tells which places these are.
+
+A task writes several files, so that each can go when its batches are acknowledged: the pages it had take what the broker appends next,
+and a transaction needs no more than a part of its size beside the log. It is never sent again: what is aborted tasks write anew.
 """
 
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, Self
 
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
@@ -32,6 +35,8 @@ from odradek.spark.subscription import existing_topic
 from odradek.spark.topic_options import TopicOptions
 
 SLICE_BYTES = 16 << 20
+# A file has a slice at least, and an eighth of what its task has written: the driver opens all of them.
+_SHARE = 8
 _PLACE = Struct(">I")
 
 
@@ -51,13 +56,63 @@ class StagedPlace(NamedTuple):
 
 
 class Staged(WriterCommitMessage):
-    """What a task tells the driver: a file and what is in it, never the rows."""
+    """What a task tells the driver: its files and what is in them, never the rows."""
 
-    def __init__(self, name: str, size_bytes: int, places: Iterable[StagedPlace], run_id: str = "") -> None:
+    def __init__(
+        self, name: str, sizes: Iterable[int], places: Iterable[StagedPlace], run_id: str = ""
+    ) -> None:
         self.name = name
-        self.size_bytes = size_bytes
-        self.places = tuple(places)  # by their numbers in the file
+        self.sizes = tuple(sizes)  # in bytes, of each file
+        self.places = tuple(places)  # by their numbers in the files
         self.run_id = run_id  # of the query
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def files(self) -> list[str]:
+        return [_name_of(self.name, number) for number in range(len(self.sizes))]
+
+
+class _Files:
+    """What a task writes, in files that are removed where it fails."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._directory, self._name = directory, name
+        self.sizes: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for number in range(len(self.sizes)):
+                (self._directory / _name_of(self._name, number)).unlink(missing_ok=True)
+
+    @contextmanager
+    def slice(self) -> Iterator[BinaryIO]:
+        """Where a slice goes: into a new file, unless the last one is below its share."""
+        if not self.sizes or self.sizes[-1] >= sum(self.sizes) // _SHARE:
+            self.sizes.append(0)
+        with open(self._directory / _name_of(self._name, len(self.sizes) - 1), "ab") as file:
+            yield file
+            self.sizes[-1] = file.tell()
+
+
+class _Sent:
+    """A file of a task while its batches are being sent; it goes with the last of them."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file, self._path = file, path
+        self.batches = 0
+
+    def acknowledged(self) -> None:
+        self.batches -= 1
+        if not self.batches:
+            self._file.close()
+            with suppress(OSError):  # whoever forgets the batch tries again, and says why not
+                self._path.unlink(missing_ok=True)
 
 
 def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id: int) -> Staged:
@@ -72,22 +127,22 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
         return counts[topic]
 
     name = f"{_prefix(options.app_id)}-{batch_id:010d}-{uuid.uuid4().hex}"
-    path = staged_directory(options) / name
-    path.parent.mkdir(parents=True, exist_ok=True)
+    directory = staged_directory(options)
+    directory.mkdir(parents=True, exist_ok=True)
     numbers: dict[TopicPartition, int] = {}
     proofs: dict[TopicPartition, Fingerprint] = {}
     keyless_from = int(uuid.uuid4())
-    try:
-        with open(path, "wb") as file:
-            for rows in slices_of(iter(batches), SLICE_BYTES):
-                found = encoded(
-                    records_of(rows, options.topic),
-                    Places(options.topic, partitions),
-                    codec=options.codec,
-                    now_ms=int(time.time() * 1000),
-                    keyless_from=keyless_from % (1 << 31),
-                )
-                keyless_from += 1
+    with _Files(directory, name) as files:
+        for rows in slices_of(iter(batches), SLICE_BYTES):
+            found = encoded(
+                records_of(rows, options.topic),
+                Places(options.topic, partitions),
+                codec=options.codec,
+                now_ms=int(time.time() * 1000),
+                keyless_from=keyless_from % (1 << 31),
+            )
+            keyless_from += 1
+            with files.slice() as file:
                 for batches, of_them in found:
                     for batch in batches:
                         number = numbers.setdefault(batch.partition, len(numbers))
@@ -95,21 +150,33 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
                         file.write(batch.body)
                     for where, proof in of_them:
                         proofs[where] = proofs.get(where, EMPTY) + proof
-            size = file.tell()
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
     options.kill_switch.at("after-write", batch_id)
-    return Staged(name, size, [StagedPlace(where, proofs[where]) for where in numbers], current_run_id())
+    return Staged(
+        name, files.sizes, [StagedPlace(where, proofs[where]) for where in numbers], current_run_id()
+    )
 
 
 def staged_batches(
     options: TopicOptions, staged: Staged, files: ExitStack
 ) -> Iterator[tuple[TopicPartition, BatchInFile]]:
-    """The batches of a task, as they lie in its file, which is open as long as `files`. Of records nothing is read."""
-    if not staged.places:
-        return
-    path = staged_directory(options) / staged.name
+    """The batches of a task, as they lie in its files, which are open as long as `files` or until they are acknowledged. Of
+    records nothing is read."""
+    records = [0] * len(staged.places)
+    for name, size in zip(staged.files, staged.sizes, strict=True):
+        yield from _batches_of(staged_directory(options) / name, size, staged.places, records, files)
+    # Where a batch goes no checksum holds.
+    for place, count in zip(staged.places, records, strict=True):
+        if count != place.proof.count:
+            raise DamagedFile(
+                f"{staged_directory(options) / staged.name}-* has {count} records for {place.partition}, and its task wrote "
+                f"{place.proof.count}"
+            )
+
+
+def _batches_of(
+    path: Path, wrote_bytes: int, places: Sequence[StagedPlace], records: list[int], files: ExitStack
+) -> Iterator[tuple[TopicPartition, BatchInFile]]:
+    """Of one file. `records` counts those of each place."""
     try:
         file = files.enter_context(path.open("rb", buffering=0))
     except FileNotFoundError:
@@ -118,27 +185,22 @@ def staged_batches(
             f"driver share"
         ) from None
     size = os.fstat(file.fileno()).st_size
-    if size != staged.size_bytes:
-        raise DamagedFile(f"{path} has {size} bytes, and its task wrote {staged.size_bytes}")
-    records = [0] * len(staged.places)
+    if size != wrote_bytes:
+        raise DamagedFile(f"{path} has {size} bytes, and its task wrote {wrote_bytes}")
+    sent = _Sent(file, path)
     position = 0
     while position < size:
         head = os.pread(file.fileno(), _PLACE.size + BATCH_OVERHEAD, position)
         number, header = int.from_bytes(head[: _PLACE.size]), head[_PLACE.size :]
         batch = read_header(header)
-        if number >= len(staged.places):
-            raise DamagedFile(f"{path}, byte {position}: a batch for place {number} of {len(staged.places)}")
+        if number >= len(places):
+            raise DamagedFile(f"{path}, byte {position}: a batch for place {number} of {len(places)}")
         records[number] += batch.record_count
         position += len(head)
         in_file = FileSlice(file, position, batch.size_bytes - BATCH_OVERHEAD)
-        yield staged.places[number].partition, BatchInFile(header, in_file)
+        sent.batches += 1
+        yield places[number].partition, BatchInFile(header, in_file, sent.acknowledged)
         position += in_file.size_bytes
-    # Where a batch goes no checksum holds.
-    for place, count in zip(staged.places, records, strict=True):
-        if count != place.proof.count:
-            raise DamagedFile(
-                f"{path} has {count} records for {place.partition}, and its task wrote {place.proof.count}"
-            )
 
 
 def forget(options: TopicOptions, batch_id: int) -> None:
@@ -150,7 +212,12 @@ def forget(options: TopicOptions, batch_id: int) -> None:
 
 def discard(options: TopicOptions, staged: Iterable[Staged]) -> None:
     for one in staged:
-        (staged_directory(options) / one.name).unlink(missing_ok=True)
+        for name in one.files:
+            (staged_directory(options) / name).unlink(missing_ok=True)
+
+
+def _name_of(task: str, number: int) -> str:
+    return f"{task}-{number}"
 
 
 def staged_directory(options: TopicOptions) -> Path:
