@@ -446,6 +446,35 @@ def test_a_directory_of_which_not_every_log_is_known_is_offline_though_the_disk_
     assert again.logs[A].log_end_offset == 5
 
 
+@pytest.mark.parametrize("name", ["partition.metadata", ".log"])
+def test_a_log_that_could_not_be_made_is_made_where_it_was_begun(name: str) -> None:
+    """Else two directories have one of its name: of one topic, and the broker refuses a directory at its next start."""
+    disks = [MemoryDisk("/0"), MemoryDisk("/1")]
+    manager = LogManager([disk.root for disk in disks], BrokerSettings({}))
+    disks[0].inject("open", errno.EMFILE, name=name, times=1)
+    with pytest.raises(StorageError):
+        manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    manager.get_or_create(B, TOPIC_ID, now_ms=NOW)
+    assert manager.directory_of(B) == "/0"  # so the other one has fewer
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    manager.close({})
+    again = LogManager([disk.restart() for disk in disks], BrokerSettings({}))
+    again.load(NOW)
+    assert again.offline_directories == {} and again.ambiguous == {}
+    assert {p: log.log_end_offset for p, log in again.logs.items()} == {A: 5, B: 0}
+
+
+def test_a_log_that_could_not_be_made_is_made_elsewhere_when_that_directory_goes_offline() -> None:
+    disks = [MemoryDisk("/0"), MemoryDisk("/1")]
+    manager = LogManager([disk.root for disk in disks], BrokerSettings({}))
+    disks[0].inject("open", errno.EMFILE, times=1)
+    with pytest.raises(StorageError):
+        manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    manager.directories[0].root.health.fail(StorageError("it is on fire"))
+    manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    assert manager.directory_of(A) == "/1"
+
+
 def test_a_directory_that_cannot_be_read_at_start_is_offline_and_the_others_load(
     start: Start, tmp_path: Path
 ) -> None:

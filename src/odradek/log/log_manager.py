@@ -62,6 +62,8 @@ class LogManager:
             self._hosted.ambiguous,
         )
         self._homes = self._hosted.homes
+        # Of logs that could not be made, for want of a descriptor, say: where something of them may lie.
+        self._begun: dict[TopicPartition, LogDirectory] = {}
         self.futures = FutureLogs(self)  # copies of some of these, on their way into other directories
         self.left_out: dict[str, StorageError] = dict(left_out or {})
         self.on_directory_failure: Callable[[str, StorageError], None] | None = None
@@ -180,9 +182,14 @@ class LogManager:
                 # fetched anew goes at once where this one was to go.
                 directory = self.futures.logs[topic_partition].directory
                 self.futures.drop(topic_partition, now_ms, STRAY_SUFFIX)
+            begun = self._begun.get(topic_partition)
+            if begun is not None and begun.is_online:
+                directory = begun  # else the next start would find two of that name
             config = self.config_of(topic_partition.topic)
             directory.forget_former(topic_partition)
+            self._begun[topic_partition] = directory
             log = create_log(directory.root, topic_partition, topic_id, config, now_ms=now_ms)
+            del self._begun[topic_partition]
             self.adopt(topic_partition, directory, log)
         elif topic_id != NO_TOPIC_ID:
             log.assign_topic_id(topic_id)
