@@ -33,7 +33,7 @@ PAUSED = "it waits until there is another rule"
 KILLED_BEFORE = "the server is killed"
 KILLED_AFTER = "it is done, and the server is killed"
 # Which requests.
-EVERY, COMMITS, UPLOADS = "every", "commits", "uploads"
+EVERY, COMMITS, UPLOADS, DATA = "every", "commits", "uploads", "uploads of a table's files"
 
 
 class Rule(NamedTuple):
@@ -45,7 +45,9 @@ class Rule(NamedTuple):
     def is_of(self, method: str, path: str) -> bool:
         if self.which == COMMITS:
             return method == "PUT" and "/_delta_log/" in path
-        return self.which == EVERY or (method == "PUT" and "partNumber" in path)
+        is_upload = method == "PUT" and "partNumber" in path
+        is_data = ".parquet" in path and "/_" not in path
+        return self.which == EVERY or (is_upload and (self.which == UPLOADS or is_data))
 
 
 def free_port() -> int:

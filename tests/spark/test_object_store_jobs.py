@@ -18,7 +18,7 @@ from odradek.spark.verify import verify
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 from tests.spark.kills.pipeline import A_BATCH, Pipeline
-from tests.spark.store_server import SECRET, Front, Store
+from tests.spark.store_server import DATA, SECRET, Front, Rule, Store
 from tests.support import SHORT_LIVED_JAVA, eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -44,9 +44,7 @@ def test_the_commands_run_as_they_are_printed(
     for line in printed:
         line = line.replace("s3://lake/orders", url).replace("--topic orders", f"--topic {topic}")
         command = odradek(*shlex.split(line), "--bootstrap", cluster.bootstrap)
-        done = subprocess.run(
-            command, cwd=tmp_path, env=_environment(), capture_output=True, text=True, timeout=300
-        )
+        done = _run(command, tmp_path)
         said.append(done.stdout + done.stderr)
         assert done.returncode == 0, said[-1]
 
@@ -119,3 +117,36 @@ def _rows(url: str) -> int:
 
 def _environment() -> dict[str, str]:
     return {**os.environ, **SHORT_LIVED_JAVA}
+
+
+def test_a_store_that_refuses_a_task_is_told_in_one_sentence_and_the_same_line_goes_on(
+    cluster: ProcessCluster,
+    client: SyncClient,
+    make_topic: MakeTopic,
+    before: Front,
+    tmp_path: Path,
+    url: str,
+) -> None:
+    topic = make_topic()
+    fill(client, topic, 0, VALUES)
+    command = odradek(
+        *("spark", "tables", "--bootstrap", cluster.bootstrap, "--topic", topic, "--format", "json"),
+        *("--table", url, "--checkpoint", str(tmp_path / "checkpoint"), "--once"),
+    )
+    before.obeys(Rule(403, DATA))
+    refused = _run(command, tmp_path)
+    before.obeys(None)
+    goes_on = _run(command, tmp_path)
+
+    said = [line for line in refused.stderr.splitlines() if "refuses" in line]
+    assert refused.returncode == 1 and len(said) == 1, refused.stderr
+    assert f"{url}: the store at {before.url} refuses the credentials of this process (403" in said[0]
+    assert "Traceback" not in refused.stderr and SECRET not in refused.stderr
+    assert goes_on.returncode == 0, goes_on.stderr
+    assert verify(url, cluster.bootstrap).is_complete
+
+
+def _run(command: list[str], directory: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command, cwd=directory, env=_environment(), capture_output=True, text=True, timeout=300
+    )
