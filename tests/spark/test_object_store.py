@@ -1,6 +1,6 @@
 """Tables in an object store, over HTTP: all that holds in a directory, and what a store may do that a directory cannot."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,12 +8,16 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import TopicPartition
+from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import store_probe, tables
 from odradek.spark.dead_letters import dead_letters, kept_shape
+from odradek.spark.evolution import Evolve
+from odradek.spark.growth import columns_of
 from odradek.spark.jobs.tables import TablesJob, planned
 from odradek.spark.object_store import StoreError, storage_options
 from odradek.spark.options import parse
@@ -350,14 +354,23 @@ def job(
     )
 
 
-def run(job: TablesJob, batch_id: int = 0) -> None:
-    """What Spark does with a job of one batch."""
+def run(
+    job: TablesJob, batch_id: int = 0, ranges: Sequence[tuple[int, int, int]] = ((0, 0, 5), (1, 0, 3))
+) -> None:
+    """What Spark does with a batch of a job, a task for each (partition, first offset, end)."""
     shape = planned(job).shape
     source = parse(job.source_options())
-    options = TableOptions(job.table, job.name, shape=shape, upserts="dlq" if job.upsert_by else "")
+    options = TableOptions(
+        job.table,
+        job.name,
+        shape=shape,
+        upserts="dlq" if job.upsert_by else "",
+        evolve=Evolve.of(job.evolve),
+        there=columns_of(job.table),
+    )
     done = []
-    for partition, end in ((0, 5), (1, 3)):
-        wanted = OffsetRange(job.topics[0], partition, 0, end)
+    for partition, begin, end in ranges:
+        wanted = OffsetRange(job.topics[0], partition, begin, end)
         task = write_ranges([wanted], source.connection, schema_of(source), options, batch_id=batch_id)
         done.append(Written.from_text(task.to_text()))
     DeltaWriter(options, StructType()).commit(done, batch_id)
@@ -398,6 +411,65 @@ def test_one_row_a_key_in_a_store(job: TablesJob) -> None:
     assert storage_of(job.table).listed("_odradek/changes") == []
 
 
+GROWN = [
+    *({"id": n, "name": f"n{n}", "price": None, "at": None} for n in range(6)),
+    {"id": 6, "name": None, "price": 1, "at": None},
+    {"id": 7, "name": None, "price": None, "at": {"street": "x"}},
+]
+
+
+@pytest.mark.parametrize("upsert_by", ["", "key"])
+def test_columns_are_added_in_a_store(job: TablesJob, client: SyncClient, upsert_by: str) -> None:
+    """By two tasks, of which each has found another column, and both have found the same."""
+    topic = job.topics[0]
+    for partition, values in enumerate(
+        ([b'{"id":6,"price":1}'], [b'{"id":7,"at":{"street":"x"}}', b'{"id":8,"price":"much"}'])
+    ):
+        batch = [NewRecord(b"p%d-%d" % (partition, n), value, 1) for n, value in enumerate(values)]
+        client.produce(TopicPartition(topic, partition), build_batch(batch))
+    job = job._replace(evolve="add", upsert_by=upsert_by, max_dead_letters="")
+    apart = "in the same commit as the rows" if upsert_by else "in a commit just before that of the rows"
+    assert dict(planned(job).lines())["evolves"] == f"add: {apart} that ask for it"
+    run(job)
+
+    with ThreadPoolExecutor(2) as drivers:
+        list(drivers.map(lambda _: run(job, 1, [(0, 5, 6), (1, 3, 5)]), range(2)))
+
+    table = tables.opened(job.table)
+    found = sorted(table.to_pyarrow_table().to_pylist(), key=lambda row: row["id"])
+    expected = [row for row in GROWN if not upsert_by or row["id"] >= 2]  # k0 and k1 come again
+    assert [{name: row[name] for name in GROWN[0]} for row in found] == expected
+    assert [(x.partition, x.offset) for x in dead_letters(job.table)] == [(0, 4), (1, 2), (1, 4)]
+    assert verify(job.table, job.bootstrap).is_equal
+    assert storage_of(job.table).listed("_odradek/columns") == []
+    history = [entry["operation"] for entry in table.history()]
+    assert ("ADD COLUMN" in history) is not bool(upsert_by)
+
+
+def test_a_driver_that_dies_between_columns_and_rows_adds_the_rows_when_the_batch_comes_again(
+    url: str,
+) -> None:
+    commit(url, 0, written(url, 0, rows(0, 5)))
+    wider = rows(5, 9).append_column("more", pa.array([1, 2, 3, 4], pa.int64()))
+    schema = StructType([*SCHEMA.fields, StructField("more", LongType())])
+
+    def again() -> bool:
+        options = TableOptions(url, "app", rows_are_records=True)
+        message = write_rows(iter([wider]), schema, options, batch_id=1)
+        what = {"files": message.files, "parts": message.parts, "schema": wider.schema}
+        return tables.commit(url, app_id="app", batch_id=1, **what, evolve=Evolve.of("add"))  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "ATTEMPTS", 1)  # the first has added the columns
+        with pytest.raises(CommitFailedError, match="has adds more BIGINT now; the rows come next"):
+            again()
+    assert offsets_in(url) == list(range(5))
+
+    assert again()
+    assert offsets_in(url) == list(range(9))
+    assert files_in(url) == named_files(url)
+
+
 def test_what_will_happen_is_told_with_the_store_and_without_secrets(job: TablesJob, before: Front) -> None:
     told = dict(planned(job).lines())
 
@@ -416,7 +488,7 @@ def test_what_will_happen_is_told_with_the_store_and_without_secrets(job: Tables
         ({"table": "gs://lake/x"}, r"expected a directory or s3://BUCKET/PREFIX$"),
         ({"table": "s3://lake"}, r"a bucket and a place in it"),
         ({"table": "s3://key:pass@lake/x"}, r"without any of"),
-        ({"evolve": "add"}, r"--evolve: the columns of s3://.* cannot change with its rows"),
+        ({"evolve": "add,widen"}, r"--evolve add,widen: to s3://.* columns can be added and nothing else"),
     ],
 )
 def test_what_cannot_be_in_a_store_is_refused(job: TablesJob, changed: dict[str, str], sentence: str) -> None:
@@ -433,8 +505,8 @@ def test_the_sinks_say_where_they_can_write(url: str) -> None:
     ) as refused:
         DeltaSink(secret).streamWriter(SCHEMA, False)
     assert SECRET not in str(refused.value)
-    with pytest.raises(ConfigurationError, match="the option evolve: the columns"):
-        DeltaSink({"table": url, "appId": "a", "evolve": "add"}).streamWriter(SCHEMA, False)
+    with pytest.raises(ConfigurationError, match="the option evolve=widen: to s3:"):
+        DeltaSink({"table": url, "appId": "a", "evolve": "widen"}).streamWriter(SCHEMA, False)
 
 
 # The store's server is killed.

@@ -45,6 +45,11 @@ class Evolve(NamedTuple):
             )
         return cls(*(kind in kinds for kind in KINDS))
 
+    @property
+    def changes_more(self) -> bool:
+        """Than that columns are added."""
+        return self.widens or self.relaxes
+
     def __str__(self) -> str:
         return ",".join(kind for kind, is_on in zip(KINDS, self, strict=True) if is_on) or NONE
 

@@ -2,19 +2,15 @@
 
 All tasks of a batch have to give a new column one type. Whoever finds it first decides that, for all:
 
-    TABLE/_odradek/columns/PREFIX-BATCH/NAME      made once, by a hard link; NAME is a hash of the column's and of its type so far
+    TABLE/_odradek/columns/PREFIX-BATCH/NAME      made once (`Storage.settle`); NAME is a hash of the column's and of its type so far
 
 Whose value does not fit what was decided has a dead letter, as with any column. The commit of the batch makes the columns
 (`odradek.spark.tables`), and takes the decisions away: the next batch finds them in the table.
 """
 
 import json
-import os
-import shutil
-import uuid
 from collections.abc import Mapping
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +24,9 @@ from odradek.spark.parquet import OWN_DIRECTORY, application_prefix
 from odradek.spark.partitioning import Spec
 from odradek.spark.required import field_as_nullable
 from odradek.spark.shape import META, Shape
+from odradek.spark.storage import storage_of
+
+_DECISIONS = f"{OWN_DIRECTORY}/columns"
 
 
 class Growth:
@@ -42,7 +41,8 @@ class Growth:
         there: pa.Schema | None,
     ) -> None:
         """`there` are the columns of the table (`columns_of`), None where there is no table yet."""
-        self._decisions = _directory(table) / f"{application_prefix(app_id)}{batch_id:010d}"
+        self._storage = storage_of(table)
+        self._decisions = f"{_DECISIONS}/{application_prefix(app_id)}{batch_id:010d}"
         self._evolve = evolve
         self._spec = spec
         # Names that no field of a value may have for a column.
@@ -90,17 +90,8 @@ class Growth:
 
     def _decided(self, field: pa.Field, so_far: str) -> pa.Field:
         name = blake2b(f"{field.name.lower()}\0{so_far}".encode(), digest_size=16).hexdigest()
-        decision = self._decisions / name
-        self._decisions.mkdir(parents=True, exist_ok=True)
-        offered = self._decisions / f"{name}-{uuid.uuid4().hex}"
-        offered.write_text(json.dumps(from_arrow_schema(pa.schema([field])).jsonValue()), encoding="utf-8")
-        try:
-            os.link(offered, decision)
-        except FileExistsError:  # somebody else was first
-            pass
-        finally:
-            offered.unlink()
-        value: Any = json.loads(decision.read_text(encoding="utf-8"))
+        offered = json.dumps(from_arrow_schema(pa.schema([field])).jsonValue())
+        value: Any = json.loads(self._storage.settle(f"{self._decisions}/{name}", offered.encode()))
         return to_arrow_schema(StructType.fromJson(value), timezone="UTC").field(0)
 
 
@@ -113,14 +104,15 @@ def columns_of(table: str) -> pa.Schema | None:
 
 def forget(table: str, app_id: str, batch_id: int) -> None:
     """What was decided for batches up to this one, which are committed."""
-    prefix = application_prefix(app_id)
-    for directory in _directory(table).glob(f"{prefix}*"):
-        if int(directory.name[len(prefix) :]) <= batch_id:
-            shutil.rmtree(directory, ignore_errors=True)  # two may be at it
-
-
-def _directory(table: str) -> Path:
-    return Path(table) / OWN_DIRECTORY / "columns"
+    storage, prefix = storage_of(table), application_prefix(app_id)
+    done: dict[str, list[str]] = {}
+    for file in storage.listed(_DECISIONS, prefix):
+        batch = file.removeprefix(f"{_DECISIONS}/").split("/")[0]
+        if int(batch.removeprefix(prefix)) <= batch_id:
+            done.setdefault(f"{_DECISIONS}/{batch}", []).append(file)
+    for directory, files in done.items():
+        storage.delete(files)
+        storage.tidy(directory)
 
 
 def _cleaned(kind: pa.DataType, depth: int = 0) -> pa.DataType | None:

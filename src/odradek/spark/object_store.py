@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pf
 import pyarrow.parquet as pq
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
 from odradek.model.errors import ConfigurationError, OdradekError
@@ -52,6 +53,14 @@ class ObjectStore:
             stream.close()
 
     replace = write  # an object is there whole, or as it was before
+
+    def settle(self, name: str, data: bytes) -> bytes:
+        place = f"{self._url}/{name}"
+        if is_first(place, data.decode()):
+            return data
+        with answers(self._url):
+            table = DeltaTable(place, storage_options=storage_options(place))
+            return (table.metadata().description or "").encode()
 
     def read(self, name: str) -> bytes:
         with answers(self._url), self._files.open_input_file(name) as file:
@@ -141,6 +150,30 @@ def storage_options(path: str) -> dict[str, str] | None:
     return options
 
 
+def is_first(place: str, text: str) -> bool:
+    """Whether this call has created what now is there: by the conditional PUT of a commit, so it is a table, without rows, whose
+    description is the text."""
+    with answers(place):
+        try:
+            DeltaTable.create(
+                place,
+                Schema.from_arrow(pa.schema([("nothing", pa.int64())])),
+                description=text,
+                storage_options=storage_options(place),
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        except (CommitFailedError, DeltaError) as error:
+            if _is_conflict(error):
+                return False
+            raise
+    return True
+
+
+def _is_conflict(error: Exception) -> bool:
+    text = str(error)
+    return "already exists" in text or re.search(r"Failed to commit transaction: \d+$", text) is not None
+
+
 @contextmanager
 def answers(table: str) -> Iterator[None]:
     """What a store refuses, or does not answer to, is a StoreError. Of a directory all stays as it is."""
@@ -155,14 +188,16 @@ def answers(table: str) -> Iterator[None]:
             raise
         sentence = _sentence(table, str(error))
     except (OSError, DeltaError) as error:
-        if isinstance(error, DeltaError) and not _is_of_store(str(error)):
+        if isinstance(error, DeltaError) and not is_of_store(error):
             raise
         sentence = _sentence(table, str(error))
     if sentence:
         raise StoreError(sentence) from None
 
 
-def _is_of_store(text: str) -> bool:
+def is_of_store(error: Exception) -> bool:
+    """Whether the store did not do what delta-rs asked for; else Delta's own rules forbid it."""
+    text = str(error)
     return "Generic S3 error" in text or "Error performing" in text or "credential" in text.lower()
 
 

@@ -43,11 +43,11 @@ def check_table(path: str, option: str) -> None:
 
 
 def check_evolves(path: str, option: str) -> None:
-    """ConfigurationError where the columns of a table cannot change."""
+    """ConfigurationError where columns cannot become wider, nor null what was NOT NULL."""
     if is_in_store(path):
         raise ConfigurationError(
-            f"{option}: the columns of {path} cannot change with its rows: such a commit is a link in a directory, which an "
-            f"object store has not; leave it out, or let another tool change the columns while the job stands still"
+            f"{option}: to {path} columns can be added and nothing else: files and columns that change together are one commit "
+            f"by a hard link, which an object store has not; expected add"
         )
 
 

@@ -404,7 +404,7 @@ def _check_options(
 
 
 def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "TableOptions":
-    from odradek.spark.evolution import FIXED, Evolve
+    from odradek.spark.evolution import Evolve
     from odradek.spark.kill_switch import KillSwitch
     from odradek.spark.shape import Shape
     from odradek.spark.tables import layout_of
@@ -442,8 +442,8 @@ def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "Table
         options.get("sortby", ""),
     )
     evolve = Evolve.of(options.get("evolve", ""))
-    if evolve != FIXED:
-        check_evolves(options["table"], "the option evolve")
+    if evolve.changes_more:
+        check_evolves(options["table"], f"the option evolve={evolve}")
     return TableOptions(
         options["table"],
         options["appid"] if is_named else uuid.uuid4().hex,

@@ -24,6 +24,9 @@ class Storage(Protocol):
     def replace(self, name: str, data: bytes) -> None:
         """A file that readers see whole: as it was before, or as it is now."""
 
+    def settle(self, name: str, data: bytes) -> bytes:
+        """What the first of all has given who settle the same name; it is text in UTF-8."""
+
     def read(self, name: str) -> bytes:
         """FileNotFoundError where there is none."""
 
@@ -69,6 +72,19 @@ class Directory:
         new = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
         new.write_bytes(data)
         os.replace(new, file)
+
+    def settle(self, name: str, data: bytes) -> bytes:
+        file = self._root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        offered = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
+        offered.write_bytes(data)
+        try:
+            os.link(offered, file)
+        except FileExistsError:  # somebody else was first
+            pass
+        finally:
+            offered.unlink()
+        return file.read_bytes()
 
     def read(self, name: str) -> bytes:
         return (self._root / name).read_bytes()

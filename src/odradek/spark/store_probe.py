@@ -4,16 +4,11 @@ Two writers create one small object in the same moment, the way commits are made
 second sees what is there, and does not ask for it.
 """
 
-import re
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError
-
-from odradek.spark.object_store import ObjectStore, StoreError, answers, place, storage_options
+from odradek.spark.object_store import ObjectStore, StoreError, is_first, place
 from odradek.spark.parquet import OWN_DIRECTORY
 from odradek.spark.places import is_in_store
 
@@ -48,23 +43,7 @@ def _raced(table: str, name: str) -> int:
 
     def made() -> bool:
         begin.wait()
-        try:
-            DeltaTable.create(
-                f"{table}/{name}",
-                Schema.from_arrow(pa.schema([("probe", pa.int64())])),
-                storage_options=storage_options(table),
-                commit_properties=CommitProperties(max_commit_retries=0),
-            )
-        except (CommitFailedError, DeltaError) as error:
-            if _is_conflict(error):
-                return False
-            raise
-        return True
+        return is_first(f"{table}/{name}", "")
 
-    with answers(table), ThreadPoolExecutor(2) as writers:
+    with ThreadPoolExecutor(2) as writers:
         return sum(one.result() for one in [writers.submit(made) for _ in range(2)])
-
-
-def _is_conflict(error: Exception) -> bool:
-    text = str(error)
-    return "already exists" in text or re.search(r"Failed to commit transaction: \d+$", text) is not None

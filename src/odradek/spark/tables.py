@@ -22,11 +22,11 @@ import json
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
@@ -36,7 +36,7 @@ from odradek.spark import parts as parts_of_batch
 from odradek.spark.ddl import type_text
 from odradek.spark.evolution import FIXED, Change, Evolve, change_of, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint
-from odradek.spark.object_store import answers, storage_options
+from odradek.spark.object_store import answers, is_of_store, storage_options
 from odradek.spark.parquet import TableFile
 from odradek.spark.partitioning import UNDIVIDED, Spec
 from odradek.spark.parts import Part, merged
@@ -384,6 +384,8 @@ def _add(
             commit_properties=_properties(batch, note),
         )
         return {file.name for file in files}, note
+    if is_in_store(batch.path):
+        _add_columns(table, change)
     rewritten, total = _widened(table, batch, change, after)
     if total != EMPTY:
         note = note | {RECAST: _sum_of(note.get(RECAST), total)}
@@ -404,6 +406,18 @@ def _add(
         metadata={METADATA: note},
     )
     return {file.name for file in files} | {one.file.name for _, one in rewritten}, note
+
+
+def _add_columns(table: DeltaTable, change: Change) -> NoReturn:
+    """In a store columns have a commit of their own, just before that of the rows: of files and columns at once delta-rs makes
+    none. Who has made it looks again, like anybody who meets another's commit."""
+    try:
+        table.alter.add_columns([Field.from_arrow(field.with_nullable(True)) for field in change.added])
+    except DeltaError as error:
+        if is_of_store(error):
+            raise
+        raise CommitFailedError(f"{table.table_uri} got columns from another writer ({error})") from None
+    raise CommitFailedError(f"{table.table_uri} has {change} now; the rows come next")
 
 
 def _actions(files: Iterable[TableFile]) -> list[Any]:

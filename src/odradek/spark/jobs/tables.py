@@ -161,9 +161,9 @@ class TablesJob(NamedTuple):
             raise ConfigurationError(
                 f"--evolve is for values with fields, which --format {self.format} has not"
             )
-        if evolves:
-            check_evolves(self.table, "--evolve")
-        if self.upsert_by and (Evolve.of(self.evolve).widens or Evolve.of(self.evolve).relaxes):
+        if Evolve.of(self.evolve).changes_more:
+            check_evolves(self.table, f"--evolve {self.evolve}")
+        if self.upsert_by and Evolve.of(self.evolve).changes_more:
             raise ConfigurationError(
                 f"--evolve {self.evolve}: with --upsert-by columns can be added and nothing else: Delta's MERGE changes no type "
                 f"and no NOT NULL in the commit that has the rows; --evolve add"
@@ -273,7 +273,11 @@ class Plan(NamedTuple):
         if told:
             yield "files", ", ".join(told)
         if Evolve.of(job.evolve) != FIXED:
-            yield "evolves", f"{Evolve.of(job.evolve)}: in the same commit as the rows that ask for it"
+            is_apart = is_in_store(job.table) and not job.upsert_by
+            where = (
+                "in a commit just before that of the rows" if is_apart else "in the same commit as the rows"
+            )
+            yield "evolves", f"{Evolve.of(job.evolve)}: {where} that ask for it"
         if job.upsert_by:
             yield "upserts", "one row a key, of its last record; a null value deletes it"
         yield "fused", "yes: no SQL stands in between, so the tasks that fetch also write the files"
