@@ -149,7 +149,7 @@ class Environment:
 
     def __init__(self) -> None:
         self.clock = self
-        self.gave_way = 0
+        self.stepped_aside = 0
 
     def now_ms(self) -> int:
         return NOW
@@ -160,16 +160,16 @@ class Environment:
     async def run_blocking(self, function: Callable[..., Any], *arguments: object) -> Any:
         return function(*arguments)
 
-    def give_way(self) -> None:
-        self.gave_way += 1
+    def step_aside(self) -> None:
+        self.stepped_aside += 1
 
 
-def test_the_processor_is_given_to_others_after_every_batch() -> None:
+def test_others_come_first_after_every_batch() -> None:
     environment = Environment()
     steps = iter([400_000, 400_000, 400_000, 100])
     assert _slice(steps, environment) == 1_200_000  # type: ignore[arg-type]
-    assert environment.gave_way == 3
-    assert _slice(steps, environment) is None and environment.gave_way == 4  # type: ignore[arg-type]
+    assert environment.stepped_aside == 3
+    assert _slice(steps, environment) is None and environment.stepped_aside == 4  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("step", ["candidates", "most_dirty"])
@@ -204,4 +204,4 @@ def test_a_disk_that_fails_where_the_next_log_is_looked_for_is_said_and_the_clea
 
     assert said == ["read of a segment: Input/output error"]
     assert asyncio.run(cleaning.round()), "the disk is well again"
-    assert environment.gave_way >= 4 * 30, "in the midst of batches, too"
+    assert environment.stepped_aside >= 4 * 30, "in the midst of batches, too"

@@ -45,7 +45,7 @@ class LogCleaning:
             lambda: list(logs.logs.values()),
             logs.cleaned_to,
             environment.random_bytes(16),
-            environment.give_way,
+            environment.step_aside,
         )
 
     @property
@@ -148,11 +148,11 @@ class LogCleaning:
 def _slice(steps: Iterator[int], environment: Environment) -> int | None:
     """How many bytes were read, `cleaner_slice_bytes` and the rest of a batch; None: that was all.
 
-    Between two batches, as in the midst of one, others get the processor: a client whose broker's loop shares one with this
-    thread would wait for as long as the kernel lets a busy thread run (4 ms at 250 Hz)."""
+    Between two batches, as in the midst of one, others come first: whoever waits for this processor, as long as the kernel lets a
+    busy thread run (4 ms at 250 Hz), and the loop, which waits for the interpreter."""
     read, most_bytes = 0, environment.cleaner_slice_bytes
     for count in steps:
-        environment.give_way()
+        environment.step_aside()
         read += count
         if read >= most_bytes:
             return read

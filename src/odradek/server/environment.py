@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from odradek.broker.control_queue import AT_ONCE
 from odradek.server import collector
+from odradek.server.stepping_aside import SteppingAside, Turns
 
 T = TypeVar("T")
 
@@ -63,6 +64,9 @@ class Environment:
         self.large_step = 100
         # Read by compaction before it asks whether the broker is stopping, and whether it is ahead of its rate.
         self.cleaner_slice_bytes = 4 << 20
+        self.turns = Turns()
+        # Between two pieces of a compaction, by its thread.
+        self.step_aside: Callable[[], None] = SteppingAside(self.turns, os.sched_yield)
         self._executor: Any = None
         self._stepper: Any = None
 

@@ -134,6 +134,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a wire, a clock or threads that only a process has: the world passes its own": (
         "server/environment.py Environment.*",
         "server/collector.py resting",
+        "server/stepping_aside.py SteppingAside.*",
         "server/descriptors.py take_all",
         "server/descriptors.py _enlarge_table",
         "server/descriptors.py keep_spare",

@@ -17,6 +17,7 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Clock, Environment
+from odradek.server.stepping_aside import Turns
 from odradek.sim.checkers.groups import Term
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import ClusterView
@@ -67,6 +68,8 @@ class SimEnvironment(Environment):
         self.large_step = sys.maxsize  # a step of the controller takes no time here
         self.cleaner_slice_bytes = 2_000  # a few segments
         self.slice_ns = 0  # each partition of a LeaderAndIsr in a turn of its own
+        self.turns = Turns()
+        self.step_aside = self.give_way
 
     def random_bytes(self, count: int) -> bytes:
         return self._world.loop.random.randbytes(count)
@@ -77,7 +80,8 @@ class SimEnvironment(Environment):
     def run_blocking(self, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         return self.loop.run_blocking(self._broker.blocking_takes_s, function, *args)
 
-    def give_way(self) -> None:
+    @staticmethod
+    def give_way() -> None:
         """Nobody else runs on this processor."""
 
     def making_what_stays(self) -> AbstractContextManager[None]:
