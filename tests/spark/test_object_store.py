@@ -487,13 +487,15 @@ def test_what_will_happen_is_told_with_the_store_and_without_secrets(job: Tables
         ({"table": "s3a://lake/x"}, r"expected a directory or s3://BUCKET/PREFIX; it is spelled s3:// here"),
         ({"table": "gs://lake/x"}, r"expected a directory or s3://BUCKET/PREFIX$"),
         ({"table": "s3://lake"}, r"a bucket and a place in it"),
-        ({"table": "s3://key:pass@lake/x"}, r"without any of"),
+        ({"table": "s3://lake/x?y"}, r"without any of"),
+        ({"table": f"s3://key:{SECRET}@lake/x"}, r"^--table: a URL of a table has no @: credentials are in"),
         ({"evolve": "add,widen"}, r"--evolve add,widen: to s3://.* columns can be added and nothing else"),
     ],
 )
 def test_what_cannot_be_in_a_store_is_refused(job: TablesJob, changed: dict[str, str], sentence: str) -> None:
-    with pytest.raises(ConfigurationError, match=sentence):
+    with pytest.raises(ConfigurationError, match=sentence) as refused:
         job._replace(**changed).check()  # type: ignore[arg-type]
+    assert SECRET not in str(refused.value)
 
 
 def test_the_sinks_say_where_they_can_write(url: str) -> None:

@@ -225,10 +225,10 @@ def _sentence(table: str, text: str) -> str:
             f"they need to read, write, list and delete below {table}"
         )
     if status:
-        return (
-            f"{table}: the store at {place()} answers {status[1]}{f' {told}' if told else ''}, after it was tried again for up to "
-            f"{_TRIED_AGAIN * _timeout_s():g} s; the same line goes on once it is well"
-        )
+        answer = f"{table}: the store at {place()} answers {status[1]}{f' {told}' if told else ''}"
+        if not (status[1].startswith("5") or status[1] == "429"):
+            return answer
+        return f"{answer}, after it was tried again for up to {_TRIED_AGAIN * _timeout_s():g} s; the same line goes on once it is well"
     why = _without_secrets(_last_line(text))
     if re.search(
         r"tcp connect error|dns error|connection (refused|reset)|closed before", text, re.IGNORECASE

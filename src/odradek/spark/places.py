@@ -1,7 +1,9 @@
 """Where a table is, as its user names it.
 
-./orders, /data/orders    a directory, which driver and tasks share
-s3://BUCKET/orders        S3, or what has its interface
+    ./orders, /data/orders    a directory, which driver and tasks share
+    s3://BUCKET/orders        S3, or what has its interface
+
+What is neither is refused before anybody is asked.
 """
 
 import os
@@ -30,6 +32,10 @@ def check_table(path: str, option: str) -> None:
     scheme, is_url, rest = path.partition("://")
     if not is_url:
         return
+    if "@" in rest:  # with a password before it, perhaps
+        raise ConfigurationError(
+            f"{option}: a URL of a table has no @: credentials are in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)"
+        )
     if scheme != "s3":
         hint = "; it is spelled s3:// here" if scheme in ("s3a", "s3n") else ""
         raise ConfigurationError(f"{option} {path}: expected a directory or s3://BUCKET/PREFIX{hint}")
@@ -38,8 +44,8 @@ def check_table(path: str, option: str) -> None:
         raise ConfigurationError(
             f"{option} {path}: expected s3://BUCKET/PREFIX, a bucket and a place in it for the table"
         )
-    if any(sign in rest for sign in "?#%@"):
-        raise ConfigurationError(f"{option} {path}: expected a bucket and a prefix without any of ? # % @")
+    if any(sign in rest for sign in "?#%"):
+        raise ConfigurationError(f"{option} {path}: expected a bucket and a prefix without any of ? # %")
 
 
 def check_evolves(path: str, option: str) -> None:

@@ -40,7 +40,7 @@ from odradek.spark.object_store import answers, is_of_store, storage_options
 from odradek.spark.parquet import TableFile
 from odradek.spark.partitioning import UNDIVIDED, Spec
 from odradek.spark.parts import Part, merged
-from odradek.spark.places import is_in_store
+from odradek.spark.places import check_table, is_in_store
 from odradek.spark.recast import Recast, Recasts
 from odradek.spark.required import Path as RequiredPath
 from odradek.spark.required import paths_of
@@ -79,6 +79,7 @@ class CommittedBatch(NamedTuple):
 
 def open_table(path: str) -> DeltaTable | None:
     """The table, or None if there is none yet; WrongTable where its protocol is newer than anybody here can read."""
+    check_table(path, "--table")
     try:
         return opened(path)
     except TableNotFoundError:
@@ -183,8 +184,12 @@ def has_batch(
 
 
 def _check_nothing_lost(table: DeltaTable, path: str, app_id: str, batch_id: int, done: int) -> None:
-    """What is kept of a batch is kept after its commit: a table without it has lost the commit."""
-    if batch_id - 1 > done and batch_notes.find(path, id_of(table), app_id, batch_id - 1) is not None:
+    """What is kept of a batch is kept after its commit: a table without it has lost the commit. In a directory a link loses none."""
+    if (
+        is_in_store(path)
+        and batch_id - 1 > done
+        and batch_notes.find(path, id_of(table), app_id, batch_id - 1) is not None
+    ):
         raise WrongTable(
             f"{path} had batch {batch_id - 1} of application {app_id!r} and is at batch {done}: commits are lost, as where a store "
             f"lets one take the place of another, or the table was put back; `odradek spark verify` says which rows; begin a new "
