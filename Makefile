@@ -38,9 +38,10 @@ demo: $(VENV)/.demo
 up-zookeeper: $(VENV)/.zookeeper
 	$(BIN)/odradek up --zookeeper 3 $(UP)
 
-# Tests of processes wait for more of their time than they work: five workers on two processors.
+# Tests wait: those of clients, quotas and clocks for a fifth of the time, those of processes for more than they work. So there are
+# three and five workers for two processors.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not process and not spark" $(TEST)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not process and not spark" $(TEST)
 	$(BIN)/python -m tests.spark.class_archive
 	$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder -m "process or spark" $(TEST)
 

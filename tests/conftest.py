@@ -1,6 +1,8 @@
 """Markers every room may use, the same examples in every run, and how brokers start."""
 
+import contextlib
 import gc
+import importlib
 import os
 import re
 import shutil
@@ -138,6 +140,20 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def new_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers begin as users start them, each with a Python of its own."""
     monkeypatch.setattr(BrokerProcess, "_spawned", forked_brokers.new_python)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Each of several workers imports other files first. For every file pytest makes asserts that explain themselves; where it
+    has not yet, in a new checkout, that is two thirds of all collecting, and here one worker finds what another has made.
+    """
+    config = session.config
+    worker = getattr(config, "workerinput", None)
+    if worker is not None and config.args_source is not pytest.Config.ArgsSource.ARGS:
+        files = [file for file in HERE.rglob("test_*.py") if not holds_none(file, config.option.markexpr)]
+        for file in sorted(files)[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+            name = ".".join(file.relative_to(HERE.parent).with_suffix("").parts)
+            with contextlib.suppress(Exception, pytest.skip.Exception):  # who collects it tells of it
+                importlib.import_module(name)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
