@@ -20,7 +20,10 @@ def dlq() -> None:
 
 @click.command()
 @click.option(
-    "--table", required=True, type=click.Path(), help="Directory of the Delta table, not of its dead letters."
+    "--table",
+    required=True,
+    type=click.Path(),
+    help="The Delta table, not its dead letters: a directory or s3://BUCKET/PREFIX.",
 )
 @click.option(
     "--count", "-n", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="At most so many."
@@ -53,7 +56,9 @@ def _id(schema_id: int | None) -> str:
 
 
 @click.command()
-@click.option("--table", required=True, type=click.Path(), help="Directory of the Delta table.")
+@click.option(
+    "--table", required=True, type=click.Path(), help="Directory of the Delta table, or s3://BUCKET/PREFIX."
+)
 @click.option("--format", "form", default="", help="How values are read now; else as the job reads them.")
 @click.option("--registry", default="", metavar="URL", help="Where the schemas are now.")
 @click.option("--schema-file", default="", type=click.Path(), help="Instead: a schema that fits the letters.")

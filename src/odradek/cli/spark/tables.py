@@ -23,7 +23,7 @@ from odradek.cli.spark.session import session_options
     "--table",
     required=True,
     type=click.Path(),
-    help="Directory of the Delta table; created if it does not exist.",
+    help="Directory of the Delta table, or s3://BUCKET/PREFIX; created if it does not exist.",
 )
 @click.option(
     "--format",
@@ -70,7 +70,12 @@ from odradek.cli.spark.session import session_options
     type=click.Path(),
     help="Checkpoint of a query of Spark's own connector; a new job begins at its position.",
 )
-@click.option("--checkpoint", default="", type=click.Path(), help="Its directory; else below the table.")
+@click.option(
+    "--checkpoint",
+    default="",
+    type=click.Path(),
+    help="Its directory; else below the table. Needed for a table in a store.",
+)
 @session_options
 @explain_option
 @bootstrap_option

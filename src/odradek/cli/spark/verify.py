@@ -7,7 +7,7 @@ from odradek.model.counted import counted
 
 
 @click.command()
-@click.option("--table", type=click.Path(), help="Directory of the Delta table.")
+@click.option("--table", type=click.Path(), help="Directory of the Delta table, or s3://BUCKET/PREFIX.")
 @click.option(
     "--directory",
     type=click.Path(),
