@@ -109,7 +109,6 @@ class BrokerLogs:
         return reader.keys
 
     def _read(self, partition: TopicPartition, log: Any, kind: type[LogReader]) -> LogReader:
-        self._forget_what_was_cut()
         reader = self._readers.get(partition)
         if reader is None or not reader.is_of(log) or type(reader) is not kind:
             reader = self._readers[partition] = kind(log)
@@ -122,7 +121,8 @@ class BrokerLogs:
         """Somebody changed the disk behind everybody's back."""
         self._readers.clear()
 
-    def _forget_what_was_cut(self) -> None:
+    def forget_what_was_cut(self) -> None:
+        """Before anything is read for a look."""
         for disk in self._broker.disks:
             seen = self._seen_steps.get(disk.path, 0)
             if len(disk.trace) > seen:
@@ -272,14 +272,17 @@ class Views:
                 continue
             broker_id = broker.broker_id
             logs = self._logs[broker_id] if with_batches else None
+            if logs is not None:
+                logs.forget_what_was_cut()
+            is_told, exempt, topic_ids = world.topics.is_told, world.exempt, self._topic_ids
             for partition, replica in runtime.broker.replicas.partitions.items():
                 if (
                     partition in replicas
                     and replica.log.failure
                     is None  # its directory is offline, and the broker will see in a moment
-                    and replica.topic_id == self._topic_ids[partition.topic]
-                    and (broker_id, partition) not in world.exempt
-                    and world.topics.is_told(partition, broker_id, stored.get(partition))
+                    and replica.topic_id == topic_ids[partition.topic]
+                    and (not exempt or (broker_id, partition) not in exempt)
+                    and is_told(partition, broker_id, stored.get(partition))
                 ):
                     is_compacted = partition.topic in self._compacted
                     view = seen.replica(broker_id, replica, partition, logs, is_compacted=is_compacted)
