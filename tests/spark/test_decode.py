@@ -18,6 +18,7 @@ from odradek.spark import slices as slices_module
 from odradek.spark.decode import DEFAULT_LIMITS, CorruptRange, RecordTooLarge, decode
 from odradek.spark.opened import opened
 from odradek.spark.slices import Limits
+from tests.spark.both_ways import both_ways  # noqa: F401
 from tests.support import golden_lines
 
 PARTITION = TopicPartition("orders", 3)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from odradek.spark import fingerprint
 from odradek.spark.fingerprint import EMPTY, Fingerprint, hash_of_record, of_arrow, of_records
+from tests.spark.both_ways import both_ways  # noqa: F401
 
 field = st.none() | st.binary(max_size=40) | st.binary(min_size=41, max_size=300)
 rows = st.lists(st.tuples(field, field), max_size=40)

@@ -18,6 +18,7 @@ from odradek.spark.record_positions import (
     starts_in_lockstep,
     starts_one_by_one,
 )
+from tests.spark.both_ways import both_ways  # noqa: F401
 
 Batches = tuple[Bytes, Positions, Positions, Positions]
 

@@ -29,6 +29,7 @@ from odradek.records.control import ABORT, control_type
 from odradek.records.errors import CorruptBatch
 from odradek.records.reader import decode_batch
 from odradek.spark.batch_headers import Headers, check_crcs, headers_of
+from odradek.spark.compiled import kernels
 from odradek.spark.opened import TooLarge
 from odradek.spark.record_positions import Bytes, Positions, varints
 from odradek.spark.slices import Limits, Slice, slices
@@ -150,8 +151,30 @@ def _is_abort(records: memoryview | bytes, position: int) -> bool:
     return bool(marker) and control_type(marker[0]) == ABORT
 
 
-def _parse(piece: Slice) -> _Parsed:
-    data, starts, record_ends, headers, counts = piece
+class _Fields(NamedTuple):
+    """What stands in each record, where it stands."""
+
+    timestamp_delta: Positions
+    offset_delta: Positions
+    key: Positions
+    key_length: Positions
+    value: Positions
+    value_length: Positions
+    headers: Positions
+    header_count: Positions
+
+
+def _fields(piece: Slice) -> _Fields:
+    compiled = kernels()
+    if compiled is not None:
+        found = np.empty((len(_Fields._fields), len(piece.starts)), dtype=np.int64)
+        if compiled.record_fields(piece.data, piece.starts, piece.ends, found):
+            return _Fields(*found)
+    return _fields_by_columns(piece)
+
+
+def _fields_by_columns(piece: Slice) -> _Fields:
+    data, starts, record_ends, _, _ = piece
     length, at = varints(data, starts)
     if bool((at + length != record_ends).any()):
         raise CorruptBatch("a record of another length than it claims")
@@ -166,28 +189,34 @@ def _parse(piece: Slice) -> _Parsed:
         raise CorruptBatch("a record with an impossible number of headers")
     if bool((at[header_count == 0] != record_ends[header_count == 0]).any()):
         raise CorruptBatch("a record is longer than its fields")
+    return _Fields(timestamp_delta, offset_delta, key, key_length, value, value_length, at, header_count)
+
+
+def _parse(piece: Slice) -> _Parsed:
+    fields = _fields(piece)
+    headers, counts = piece.headers, piece.counts
 
     def of_batch(column: Positions) -> Positions:
         return np.repeat(column, counts)
 
     append_time = (headers.attributes & LOG_APPEND_TIME != 0).astype(np.int64)
-    timestamp_ms = timestamp_delta + of_batch(headers.base_timestamp)
+    timestamp_ms = fields.timestamp_delta + of_batch(headers.base_timestamp)
     if append_time.any():
         # KIP-32: with LogAppendTime the batch's max timestamp is the timestamp of all its records.
         timestamp_ms = np.where(of_batch(append_time) == 1, of_batch(headers.max_timestamp), timestamp_ms)
     return _Parsed(
-        data=data,
-        offset=offset_delta + of_batch(headers.base_offset),
+        data=piece.data,
+        offset=fields.offset_delta + of_batch(headers.base_offset),
         timestamp_ms=timestamp_ms,
         timestamp_type=of_batch(append_time),
         leader_epoch=of_batch(headers.leader_epoch),
-        key=key,
-        key_length=key_length,
-        value=value,
-        value_length=value_length,
-        headers=at,
-        header_count=header_count,
-        end=record_ends,
+        key=fields.key,
+        key_length=fields.key_length,
+        value=fields.value,
+        value_length=fields.value_length,
+        headers=fields.headers,
+        header_count=fields.header_count,
+        end=piece.ends,
     )
 
 

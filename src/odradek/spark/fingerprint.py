@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odradek.spark.compiled import kernels
 from odradek.spark.word_matrix import as_text, short_and_long, word_matrix
 
 Words = npt.NDArray[np.uint64]
@@ -170,7 +171,12 @@ def _field(column: pa.Array, field: int) -> tuple[Words, Words]:
     low = (length + 1).view(np.uint64) * np.uint64(_GAMMA)
     high = low + seeds[1]
     low += seeds[0]
-    if borders[-1] > borders[0]:
+    compiled = kernels()
+    longest = -(-int(length.max(initial=0)) // 8)  # in words
+    if compiled is not None and 0 < longest <= _MOST_WORDS:
+        data = np.frombuffer(column.buffers()[2], np.uint8)
+        compiled.hashed_words(data, borders, length, _lanes_of(field, longest), low, high)
+    elif longest:
         texts = as_text(column)
         if column.null_count:
             texts = pc.fill_null(texts, "")
@@ -219,6 +225,16 @@ def _multipliers_of(lane: int, field: int, first: int, count: int) -> Words:
     if first:
         return _multipliers(lane, field, first, count)
     return _first_multipliers(lane, field, 1 << (count - 1).bit_length())[:count]
+
+
+def _lanes_of(field: int, count: int) -> Words:
+    """The multipliers of `count` words or more, a row for each lane."""
+    return _both_lanes(field, 1 << (count - 1).bit_length())
+
+
+@lru_cache(maxsize=64)
+def _both_lanes(field: int, count: int) -> Words:
+    return np.stack([_multipliers(lane, field, 0, count) for lane in (0, 1)])
 
 
 @lru_cache(maxsize=64)

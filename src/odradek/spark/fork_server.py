@@ -33,6 +33,8 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
+from odradek.spark import compiled
+
 LENGTH = Struct(">I")
 EXIT_CODE = Struct(">i")
 TAKEN, REFUSED = b"\1", b"\0"
@@ -278,6 +280,7 @@ def main() -> None:
         for module in _PRELOADED:
             with contextlib.suppress(ImportError):  # whoever needs it says so
                 importlib.import_module(module)
+        compiled.load()
         if not _may_be_forked():
             return
         gc.freeze()  # what the collector does not touch stays shared
