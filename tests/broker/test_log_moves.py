@@ -19,9 +19,11 @@ from tests.broker.log_directories import (
     lines,
     second,
     steps,
+    under_way,
     where,
 )
 from tests.broker.world import T0, World, told
+from tests.support import no_collector, open_under
 
 
 @pytest.fixture
@@ -323,6 +325,17 @@ def test_a_replica_that_is_not_here_yet_is_made_there(tmp_path: Path) -> None:
         world.lead(2, isr=(2,), replicas=(2, 1), index=index)
         assert world[1].logs.directory_of(key) == wanted
     assert world[1].logs.futures.preferred == {}
+
+
+def test_a_copy_on_its_way_into_a_directory_that_failed_is_not_kept_open(world: World) -> None:
+    """As of its other logs, nothing is: the disk can be unmounted."""
+    under_way(world)
+    failed = Path(second(world))
+    with no_collector():
+        assert len(open_under(failed)) == 1
+        world[1].logs.directories[1].root.health.fail(DiskFault("gone"))
+        world.settle()
+        assert open_under(failed) == []
 
 
 def test_a_replica_on_a_failed_disk_goes_nowhere(world: World) -> None:

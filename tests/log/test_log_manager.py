@@ -490,6 +490,20 @@ def test_a_directory_that_cannot_be_read_at_start_is_offline_and_the_others_load
     assert list(survivor.logs) == [homes[good.path]] and list(survivor.offline_directories) == [bad.path]
 
 
+def test_of_a_directory_that_fails_while_it_is_loaded_nothing_is_kept_open(
+    start: Start, tmp_path: Path
+) -> None:
+    """A person may unmount the disk and mend it, while the broker serves from the others."""
+    start(1, 2).close({})
+    (tmp_path / "1" / "recovery-point-offset-checkpoint").unlink()
+    (tmp_path / "1" / "recovery-point-offset-checkpoint").mkdir()
+    with no_collector():
+        manager = start(1, 2)
+        assert list(manager.offline_directories) == [str(tmp_path / "1")]
+        assert open_under(tmp_path / "1") == []
+        assert ".lock" in open_under(tmp_path / "2")
+
+
 def test_a_log_that_cannot_be_recovered_is_refused_alone(start: Start, tmp_path: Path) -> None:
     manager = start()
     for key in (A, B):

@@ -110,6 +110,8 @@ class LogManager:
             if was_clean:
                 clean.append(directory.path)
         self.futures.load(now_ms, notes)
+        for path in self.offline_directories:
+            self.let_go(path)
         return LoadReport(len(self.logs), clean, notes)
 
     def open_log(
