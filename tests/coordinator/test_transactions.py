@@ -443,6 +443,19 @@ def test_an_end_that_fails_with_the_beginning_behind_it_is_told_and_both_may_be_
     assert bench.coordinator.room.stored.by_id[ID].partitions == {TopicPartition("t", 1)}
 
 
+def test_a_beginning_that_leaves_no_room_for_an_end_beside_it_is_an_append_of_its_own() -> None:
+    """Each fits into a batch of the transactions' topic; both would not, and neither would be written."""
+    bench = prepared(max_append_bytes=30)
+    bench.held = True
+    call = bench.add(1_000, 0, 0, 1, 2, 3)
+    bench.written(bench.markers[0])
+
+    assert [len(append.records) for append in bench.waiting] == [1]
+    bench.held = False
+    bench.commit()
+    assert bench.error(call) == 0 and bench.state is Stored.ONGOING
+
+
 def test_who_is_fenced_by_the_end_does_not_begin_with_it() -> None:
     bench = Bench(transaction_version=2)
     bench.init()

@@ -248,10 +248,11 @@ class Room:
         return None
 
     def _begun_with(self, transactional_id: str, ended: StoredTransaction, now_ms: int) -> Begun | None:
-        """Of those that wait the first, which waits no more then. The others wait for its record, too."""
+        """Of those that wait the first, which waits no more then. The others wait for its record, too. One with very many
+        partitions goes by itself: were the batch too large, the end could not be written either."""
         first = self.waiting.first(transactional_id)
         begun = None if first is None else first.begins(self, ended, now_ms)
-        if begun is None or size_bytes_of(begun.value.partitions) > self.settings.max_append_bytes:
+        if begun is None or 2 * size_bytes_of(begun.value.partitions) > self.settings.max_append_bytes:
             return None
         self.waiting.take_first(transactional_id)
         return begun
