@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,8 +153,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         files = [file for file in HERE.rglob("test_*.py") if not holds_none(file, config.option.markexpr)]
         for file in sorted(files)[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
             name = ".".join(file.relative_to(HERE.parent).with_suffix("").parts)
-            with contextlib.suppress(Exception, pytest.skip.Exception):  # who collects it tells of it
-                importlib.import_module(name)
+            with warnings.catch_warnings(), contextlib.suppress(Exception, pytest.skip.Exception):
+                warnings.simplefilter("ignore")
+                importlib.import_module(name)  # where it fails, collecting it says so
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

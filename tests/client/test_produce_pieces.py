@@ -3,6 +3,8 @@
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,18 +66,21 @@ def test_pieces_one_behind_the_other_are_the_encoded_request(
 
 
 @pytest.fixture
-def ends(monkeypatch: pytest.MonkeyPatch) -> tuple[SyncConnection, socket.socket]:
+def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SyncConnection, socket.socket]]:
     """A connection that has asked nobody for versions, and the other end of its socket."""
     ours, theirs = socket.socketpair()
     monkeypatch.setattr("odradek.client.sync_connection._connect", lambda address, deadline: ours)
     monkeypatch.setattr(SyncConnection, "_negotiate", lambda self, deadline: None)
     from odradek.client.sync_connection import Address
 
-    return SyncConnection(Address("here", 1), client_id="me", deadline=time.monotonic() + 10), theirs
+    with ours, theirs:
+        yield SyncConnection(Address("here", 1), client_id="me", deadline=time.monotonic() + 10), theirs
 
 
-def pieces_of(path: Path, size: int) -> list[Piece]:
-    return [b"before", FileSlice(path.open("rb", buffering=0), 3, size), b"after"]
+@contextmanager
+def pieces_of(path: Path, size: int) -> Iterator[list[Piece]]:
+    with path.open("rb", buffering=0) as file:
+        yield [b"before", FileSlice(file, 3, size), b"after"]
 
 
 def test_a_slice_of_a_file_is_sent_between_the_bytes_around_it(
@@ -92,9 +97,8 @@ def test_a_slice_of_a_file_is_sent_between_the_bytes_around_it(
 
     reader = threading.Thread(target=receive)
     reader.start()
-    connection.send_pieces(
-        ProduceRequest, 11, pieces_of(tmp_path / "file", len(content)), time.monotonic() + 30
-    )
+    with pieces_of(tmp_path / "file", len(content)) as pieces:
+        connection.send_pieces(ProduceRequest, 11, pieces, time.monotonic() + 30)
     connection.close()
     reader.join(30)
 
@@ -108,8 +112,11 @@ def test_a_file_that_has_become_shorter_ends_the_connection_and_is_named(
     connection, _ = ends
     (tmp_path / "file").write_bytes(b"abcdef")
 
-    with pytest.raises(CutFile, match="file ends 7 bytes too early"):
-        connection.send_pieces(ProduceRequest, 11, pieces_of(tmp_path / "file", 10), time.monotonic() + 10)
+    with (
+        pieces_of(tmp_path / "file", 10) as pieces,
+        pytest.raises(CutFile, match="file ends 7 bytes too early"),
+    ):
+        connection.send_pieces(ProduceRequest, 11, pieces, time.monotonic() + 10)
     assert not connection.is_open
 
 
@@ -119,8 +126,9 @@ def test_a_file_that_nobody_takes_is_given_up_in_time(
     connection, _ = ends
     (tmp_path / "file").write_bytes(bytes(16 << 20))
 
-    with pytest.raises(ConnectionLost, match="no answer in time while sending Produce"):
-        connection.send_pieces(
-            ProduceRequest, 11, pieces_of(tmp_path / "file", 16 << 20), time.monotonic() + 0.05
-        )
+    with (
+        pieces_of(tmp_path / "file", 16 << 20) as pieces,
+        pytest.raises(ConnectionLost, match="no answer in time while sending Produce"),
+    ):
+        connection.send_pieces(ProduceRequest, 11, pieces, time.monotonic() + 0.05)
     assert not connection.is_open
