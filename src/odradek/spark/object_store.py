@@ -10,9 +10,10 @@ that knows nothing of the condition would let one commit take the place of anoth
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.fs as pf
@@ -25,6 +26,8 @@ from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark.formats.registry import shown_url
 from odradek.spark.places import is_in_store
 
+P = ParamSpec("P")
+T = TypeVar("T")
 TIMEOUT_VARIABLE = "ODRADEK_STORE_TIMEOUT"
 TIMEOUT_S = 30.0
 # Of what a request may take: as long it is tried again where the store does not answer, or answers 5xx.
@@ -193,6 +196,19 @@ def answers(table: str) -> Iterator[None]:
         sentence = _sentence(table, str(error))
     if sentence:
         raise StoreError(sentence) from None
+
+
+def answering(asks: Callable[P, T]) -> Callable[P, T]:
+    """What asks a table, which comes first, by its name or opened: with errors of a store as `answers` has them. Whatever
+    delta-rs is asked of a table it may read from the store."""
+
+    @wraps(asks)
+    def asked(*args: P.args, **more: P.kwargs) -> T:
+        table = args[0]
+        with answers(table if isinstance(table, str) else cast(DeltaTable, table).table_uri.rstrip("/")):
+            return asks(*args, **more)
+
+    return asked
 
 
 def is_of_store(error: Exception) -> bool:

@@ -136,7 +136,7 @@ class _Pack:
         self._schema = shape.schema
         opened = tables.open_table(table)
         assert opened is not None, "looked at before"
-        version = opened.transaction_version(REPLAY_APP)
+        version = tables.last_batch(opened, REPLAY_APP)
         self._batch_id = 0 if version is None else version + 1
         self._layout = tables.layout_of(table, "", "", "")
         self._files = TableFiles(table, REPLAY_APP, self._batch_id, self._layout)

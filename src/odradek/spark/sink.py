@@ -200,7 +200,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             return
         path, app_id = self.options.table, self.options.app_id
         table = tables.open_table(path)
-        if table is None or table.transaction_version(app_id) is None:
+        if table is None or tables.last_batch(table, app_id) is None:
             raise tables.WrongCheckpoint(
                 f"{path} has no batch of application {app_id!r}, and this checkpoint is at batch {batch_id}: it belongs to "
                 f"another table or another job, or the table was re-created; begin with a checkpoint of its own (--checkpoint)"

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from odradek.spark.object_store import answers
+from odradek.spark.object_store import answering, answers
 from odradek.spark.partitioning import texts_of
 from odradek.spark.places import is_in_store
 from odradek.spark.storage import storage_of
@@ -29,6 +29,7 @@ def path_of(uri: str) -> str:
     return unquote(urlparse(uri).path) if "://" in uri else uri
 
 
+@answering
 def files_of(table: DeltaTable) -> list[PlacedFile]:
     """Those of the version that is open, in the order of their names."""
     columns = table.metadata().partition_columns

@@ -36,7 +36,7 @@ from odradek.spark import parts as parts_of_batch
 from odradek.spark.ddl import type_text
 from odradek.spark.evolution import FIXED, Change, Evolve, change_of, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint
-from odradek.spark.object_store import answers, is_of_store, storage_options
+from odradek.spark.object_store import answering, answers, is_of_store, storage_options
 from odradek.spark.parquet import TableFile
 from odradek.spark.partitioning import UNDIVIDED, Spec
 from odradek.spark.parts import Part, merged
@@ -92,12 +92,19 @@ def open_table(path: str) -> DeltaTable | None:
         ) from None
 
 
+@answering
+def last_batch(table: DeltaTable, app_id: str) -> int | None:
+    """Of an application; None where the table has none of it."""
+    return table.transaction_version(app_id)
+
+
+@answering
 def opened(path: str) -> DeltaTable:
     """As it is now; TableNotFoundError where there is none."""
-    with answers(path):
-        return DeltaTable(path, storage_options=storage_options(path))
+    return DeltaTable(path, storage_options=storage_options(path))
 
 
+@answering
 def commit(
     path: str,
     *,
@@ -138,7 +145,7 @@ def commit(
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             return False
         try:
-            with answers(path):
+            with answers(path):  # here already: what a store refuses is not tried again
                 named, noted = _add(table, batch, noted, evolve)
         except DeltaError as error:
             if not (isinstance(error, CommitFailedError) or (table is None and open_table(path))):
@@ -164,11 +171,12 @@ class _Batch(NamedTuple):
     recasts: Recasts
 
 
+@answering
 def has_batch(
     table: DeltaTable, path: str, app_id: str, batch_id: int, parts: tuple[Part, ...], query_id: str = ""
 ) -> bool:
     """Whether the table has it; WrongCheckpoint if what it has is another one."""
-    done = table.transaction_version(app_id)
+    done = last_batch(table, app_id)
     if done is None:
         _check_nothing_lost(table, path, app_id, batch_id, -1)
         return False
@@ -208,6 +216,7 @@ def _check_same_query(table: DeltaTable, path: str, app_id: str, done: int, quer
         )
 
 
+@answering
 def abort(
     path: str, *, app_id: str, batch_id: int, files: Sequence[TableFile], comes_again: bool = True
 ) -> bool:
@@ -217,7 +226,7 @@ def abort(
     `comes_again` nobody else finds what tasks have left that were killed, so it goes, too.
     """
     table = open_table(path)
-    done = None if table is None else table.transaction_version(app_id)
+    done = None if table is None else last_batch(table, app_id)
     if done is not None and done >= batch_id:
         return False
     left = [] if comes_again else [name for _, name in in_work.listed(path, app_id, batch_id)]
@@ -237,6 +246,7 @@ def committed_batches(table: DeltaTable, app_id: str | None = None) -> list[Comm
     return [_committed(note) for note in notes(table, app_id)]
 
 
+@answering
 def notes(table: DeltaTable, app_id: str | None = None) -> list[dict[str, Any]]:
     """The commits' notes as they are, in the same order."""
     kept = batch_notes.every(path_of(table.table_uri), id_of(table), app_id)
@@ -261,6 +271,7 @@ def _committed(note: Mapping[str, Any]) -> CommittedBatch:
     )
 
 
+@answering
 def noted(path: str, app_id: str, batch_id: int) -> dict[str, Any] | None:
     """What the commit of a batch noted; None if the table does not have it."""
     table = open_table(path)
@@ -296,6 +307,7 @@ def _remember(table: DeltaTable, path: str, app_id: str, batch_id: int) -> None:
             batch_notes.keep(path, table_id, note)
 
 
+@answering
 def remember_all(path: str, app_id: str) -> None:
     """Keeps the notes of an application whose batches do not come again: its process died between commit and note."""
     table = open_table(path)
@@ -307,6 +319,7 @@ def remember_all(path: str, app_id: str) -> None:
             batch_notes.keep(path, table_id, note)
 
 
+@answering
 def delete_orphans(
     path: str, *, app_id: str, batch_id: int, just_named: Collection[str] | None = None
 ) -> list[str]:
@@ -586,6 +599,7 @@ def row_schema(table: DeltaTable) -> pa.Schema:
     return spec_of(table).of_rows(arrow_schema(table))
 
 
+@answering
 def has_deleted_rows(table: DeltaTable) -> bool:
     """Whether files have rows that the table has not: deletion vectors name them."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):

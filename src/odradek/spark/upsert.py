@@ -24,7 +24,7 @@ from deltalake.exceptions import CommitFailedError
 from odradek.spark import batch_notes, tables
 from odradek.spark.evolution import FIXED, Evolve
 from odradek.spark.formats.decoded import KEY
-from odradek.spark.object_store import answers, storage_options
+from odradek.spark.object_store import answering, answers, storage_options
 from odradek.spark.parquet import OWN_DIRECTORY, FileWriter, TableFile, batch_of, file_name
 from odradek.spark.parts import Part, merged
 from odradek.spark.parts import to_json as parts_to_json
@@ -117,6 +117,7 @@ def marked_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([*schema, pa.field(DELETED, pa.bool_())])
 
 
+@answering
 def merge(
     path: str,
     *,
@@ -192,7 +193,7 @@ def _create(path: str, schema: pa.Schema) -> None:
 
 
 def _version(path: str, app_id: str) -> int:
-    version = tables.opened(path).transaction_version(app_id)
+    version = tables.last_batch(tables.opened(path), app_id)
     return -1 if version is None else int(version)
 
 

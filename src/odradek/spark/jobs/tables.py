@@ -344,7 +344,7 @@ def _check_upserts(plan: Plan, table: DeltaTable | None) -> None:
         raise ConfigurationError(
             "--upsert-by key needs keys of one value: leave --key-format out to have their bytes"
         )
-    done = None if table is None else table.transaction_version(job.name)
+    done = None if table is None else tables.last_batch(table, job.name)
     note = None if done is None else tables.noted(job.table, job.name, done)
     if note is not None and note.get(UPSERTS, False) != bool(job.upsert_by):
         was = "with" if not job.upsert_by else "without"
