@@ -1,8 +1,15 @@
 """One blocking connection: what the other side did while nobody looked."""
 
 import select
+import socket
+import struct
+import time
 
+import pytest
+
+from odradek.client import sync_connection
 from odradek.client.sync import ANY, SyncClient
+from odradek.client.sync_connection import Address, Starting, SyncConnection
 from odradek.protocol import headers
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -34,3 +41,25 @@ def test_a_connection_that_was_closed_while_it_was_idle_is_not_used_again() -> N
         asked = [type(request) for request in broker.requests]
         assert asked == [ApiVersionsRequest, MetadataRequest] * 2
         assert not first.is_open
+
+
+def test_a_connection_that_is_reset_before_anything_is_asked_is_one_of_a_broker_that_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its end has no address any more, which is asked for (ENOTCONN)."""
+    connect = sync_connection._connect
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def connected(address: Address, deadline: float) -> socket.socket:
+            made = connect(address, deadline)
+            there, _ = listener.accept()
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            there.close()
+            assert select.select([made], [], [], 60)[0], "it was reset"
+            return made
+
+        monkeypatch.setattr(sync_connection, "_connect", connected)
+        with pytest.raises(Starting, match="closes connections before it answers"):
+            SyncConnection(
+                Address("127.0.0.1", listener.getsockname()[1]), client_id="c", deadline=time.monotonic() + 60
+            )

@@ -135,6 +135,18 @@ def copy(client: SyncClient, tmp_path: Path) -> Path:
     return Path(found)
 
 
+@pytest.mark.parametrize("missing", ["preadv", "O_NONBLOCK"])
+def test_a_system_that_cannot_read_so_fetches(
+    client: SyncClient, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.delattr(os, missing)
+
+    found = list(read(client, ORDERS, RECORDS, LogPlaces(client, anywhere=True)))
+
+    assert in_place(found) == 0
+    assert offsets(found) == list(range(RECORDS))
+
+
 def test_segments_are_read_in_place_to_the_end_of_the_range(client: SyncClient) -> None:
     fetched = list(read(client, ORDERS, RECORDS - 5, None))
     found = list(read(client, ORDERS, RECORDS - 5, LogPlaces(client)))

@@ -49,6 +49,7 @@ from tests.spark.store_server import (
 )
 from tests.spark.test_jobs_of_tables import BAD, GOOD
 from tests.spark.test_tables import ARROW, SCHEMA, Died, rows
+from tests.support import eventually
 
 MakeTopic = Callable[..., str]
 
@@ -149,6 +150,38 @@ def test_a_commit_that_landed_and_nobody_heard_of_is_there_once(url: str, before
         assert not commit(url, 1, written(url, 1, rows(5, 9)))  # Spark gives the batch again
 
     assert offsets_in(url) == list(range(9))
+    assert files_in(url) == named_files(url)
+
+
+def test_what_a_store_makes_of_a_commit_after_it_was_given_up_is_whole(
+    url: str, before: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The PUT of the version is with the store, which does not answer in time; Spark aborts the batch, and gives it again."""
+    writer = DeltaWriter(TableOptions(url, "app", rows_are_records=True), SCHEMA)
+    writer.commit([written(url, 0, rows(0, 5))], 0)
+    late = written(url, 1, rows(5, 9))
+    before.obeys(Rule(PAUSED, COMMITS, times=1))
+    with monkeypatch.context() as patience, pytest.raises(StoreError, match="does not answer"):
+        patience.setenv("ODRADEK_STORE_TIMEOUT", "2")
+        writer.commit([late], 1)
+    before.wait_until_paused()
+
+    writer.abort([late], 1)
+    before.obeys(None)
+    assert eventually(lambda: tables.opened(url).version() == 1)
+    writer.commit([written(url, 1, rows(5, 9))], 1)
+    writer.commit([written(url, 2, rows(9, 12))], 2)
+
+    assert offsets_in(url) == list(range(12))
+    assert files_in(url) == named_files(url)
+
+
+def test_a_batch_whose_task_failed_was_not_committed_and_its_files_go(url: str) -> None:
+    writer = DeltaWriter(TableOptions(url, "app", rows_are_records=True), SCHEMA)
+    writer.commit([written(url, 0, rows(0, 5))], 0)
+
+    writer.abort([written(url, 1, rows(5, 9)), None], 1)
+
     assert files_in(url) == named_files(url)
 
 

@@ -1,6 +1,8 @@
 """Topics that take each batch once: kills at every step of the protocol, two drivers, a coordinator that loses patience."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -401,3 +403,12 @@ def test_every_codec_is_read_back(codec: str, sink: Sink, client: SyncClient) ->
     Sink(sink.options._replace(codec=codec), [1, 2]).run()
 
     assert read(client, sink) == whole(0)
+
+
+def test_what_writes_topics_does_without_deltalake() -> None:
+    code = (
+        "import sys; sys.modules['deltalake'] = None\n"
+        "from odradek.spark import topic_commit, topic_sink, topic_writing, verify_topic"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from odradek.client.local_peers import is_within_a_host, no_pacing_within_a_host
@@ -116,7 +117,8 @@ class SyncConnection:
         self._socket = _connect(address, deadline)
         self.is_within_a_host = False
         try:
-            self.is_within_a_host = is_within_a_host(self._socket)
+            with suppress(OSError):  # it has gone already: the first request says so
+                self.is_within_a_host = is_within_a_host(self._socket)
             self._negotiate(deadline)
         except (ConnectionLost, ProtocolError) as error:
             self.close()

@@ -59,7 +59,7 @@ class LogPlaces:
         self._found: dict[tuple[int, TopicPartition], tuple[float, Path | None]] = {}
 
     def may_be_beside(self, connection: SyncConnection) -> bool:
-        return self._anywhere or connection.is_within_a_host
+        return _can_be_read() and (self._anywhere or connection.is_within_a_host)
 
     def directory_of(self, broker: int, partition: TopicPartition, topic_id: bytes) -> Path:
         """Where this broker's log of the partition lies; Doubt, OSError, or what the client raises."""
@@ -225,6 +225,11 @@ class SegmentReader:
             os.close(index)
 
 
+def _can_be_read() -> bool:
+    """Windows has neither of these."""
+    return hasattr(os, "preadv") and hasattr(os, "O_NONBLOCK")
+
+
 def _opened(path: Path) -> int:
     # A name that is no file (a pipe, say) must not be waited for; reading at a position then fails.
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -248,6 +253,6 @@ def _base_of(name: str) -> int | None:
     number, dot, suffix = name.partition(".")
     return (
         int(number)
-        if (dot, suffix) == (".", "log") and len(number) == _NAME_DIGITS and number.isdigit()
+        if (dot, suffix) == (".", "log") and len(number) == _NAME_DIGITS and number.isdecimal()
         else None
     )

@@ -175,4 +175,10 @@ class _Pack:
         if self._written is None:
             self._files.discard()
         else:  # a commit that raised may have landed; the table knows
-            tables.abort(self._table, app_id=REPLAY_APP, batch_id=self._batch_id, files=self._written)
+            tables.abort(
+                self._table,
+                app_id=REPLAY_APP,
+                batch_id=self._batch_id,
+                files=self._written,
+                was_tried=True,
+            )

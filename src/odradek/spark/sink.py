@@ -232,6 +232,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                 batch_id=batchId,
                 files=files,
                 comes_again=self.options.is_named,
+                was_tried=None not in messages,  # not where a task has failed
             )
 
 

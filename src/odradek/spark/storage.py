@@ -13,7 +13,6 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odradek.spark.object_store import ObjectStore
 from odradek.spark.places import is_in_store
 
 
@@ -48,6 +47,9 @@ class Storage(Protocol):
 
 def storage_of(table: str) -> Storage:
     if is_in_store(table):
+        # Of delta-rs, which those who write topics and directories do without.
+        from odradek.spark.object_store import ObjectStore
+
         return ObjectStore(table)
     return Directory(table)
 

@@ -218,13 +218,24 @@ def _check_same_query(table: DeltaTable, path: str, app_id: str, done: int, quer
 
 @answering
 def abort(
-    path: str, *, app_id: str, batch_id: int, files: Sequence[TableFile], comes_again: bool = True
+    path: str,
+    *,
+    app_id: str,
+    batch_id: int,
+    files: Sequence[TableFile],
+    comes_again: bool = True,
+    was_tried: bool = False,
 ) -> bool:
     """Deletes the files of a batch that failed; True if they were deleted.
 
     Spark calls this after a `commit` that raised, even when the commit landed. The table knows better. Of a batch that never
     `comes_again` nobody else finds what tasks have left that were killed, so it goes, too.
+
+    In an object store a commit that `was_tried` may land at any time from now on: nobody knows when the store acts on a PUT
+    whose answer did not come. Its files stay until the batch is in the table, with these files or others.
     """
+    if was_tried and is_in_store(path):
+        return False
     table = open_table(path)
     done = None if table is None else last_batch(table, app_id)
     if done is not None and done >= batch_id:
