@@ -275,6 +275,11 @@ def test_a_store_that_does_not_answer_is_named_with_its_time_out(
 
     with pytest.raises(StoreError, match=r"does not answer within 0\.3 s \(ODRADEK_STORE_TIMEOUT\)"):
         tables.open_table(url)
+    before.obeys(Rule(SILENT, UPLOADS))
+    with pytest.raises(
+        StoreError, match=r"does not answer within 0\.3 s \(ODRADEK_STORE_TIMEOUT\); the same line"
+    ):
+        written(url, 0, rows(0, 5))
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,11 @@ def _sentence(table: str, text: str) -> str:
             f"{table}: the store at {place()} does not answer within {_timeout_s():g} s ({TIMEOUT_VARIABLE}); the same line goes "
             f"on once it does"
         )
+    if "error sending request" in text or "HTTP error" in text:  # of an upload delta-rs tells no more
+        return (
+            f"{table}: the store at {place()} cannot be reached, or does not answer within {_timeout_s():g} s ({TIMEOUT_VARIABLE}); "
+            f"the same line goes on once it does"
+        )
     return f"{table}: {why}"
 
 
