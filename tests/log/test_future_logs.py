@@ -218,6 +218,24 @@ def test_a_deleted_log_takes_its_copy_along(world: Directories) -> None:
     assert all(name.endswith("-delete") for at in (0, 1) for name in world.names(at))
 
 
+@pytest.mark.parametrize(
+    ("operation", "name"), [("open", "partition.metadata"), ("open", ".log"), ("replace", DIRECTORY_MOVES)]
+)
+def test_a_copy_that_could_not_be_begun_is_not_on_its_way(operation: str, name: str) -> None:
+    """Whoever asked for it was told so: it does not go on by itself, neither now nor behind a restart."""
+    world = Directories()
+    produce(world.log, batch())
+    world.disks[1].inject(operation, errno.EMFILE, name=name, times=1)
+    with pytest.raises(StorageError):
+        world.move_to("/b")
+    assert world.manager.futures.logs == {}
+    assert [left.endswith("-delete") for left in world.names(1)] == [True]
+    world.manager.close({})
+    world.start()
+    assert world.path == "/a" and world.manager.futures.logs == {}
+    assert world.move_to("/b").directory.path == "/b"
+
+
 def test_a_name_that_a_suffix_would_make_too_long_is_told() -> None:
     assert is_too_long(TopicPartition("x" * 214, 0)) and not is_too_long(TopicPartition("x" * 213, 0))
 

@@ -71,24 +71,31 @@ class FutureLogs:
     # ------------------------------------------------------------------------------------------ made and found
 
     def create(self, topic_partition: TopicPartition, directory: LogDirectory, now_ms: int) -> FutureLog:
-        """Empty, and to be filled with what the log in use holds."""
+        """Empty, and to be filled with what the log in use holds. StorageError: it could not be begun, for want of a descriptor,
+        say, and what there is of it goes: else it would be filled behind the next start, unasked."""
         manager = self._manager
         current = manager.logs[topic_partition]
         assert topic_partition not in self.logs, f"{topic_partition} is on its way already"
         assert manager.home_of(current) is not directory, f"{topic_partition} is in {directory.path}"
         name = unique_name(directory.root, topic_partition, FUTURE_SUFFIX, now_ms)
         directory.forget_former(topic_partition)
-        log = create_log(
-            directory.root,
-            topic_partition,
-            current.topic_id,
-            current.config,
-            now_ms=now_ms,
-            log_start_offset=current.log_start_offset,
-            name=name,
-        )
-        future = self._keep(topic_partition, directory, name, log)
-        self._number(future, current)
+        try:
+            log = create_log(
+                directory.root,
+                topic_partition,
+                current.topic_id,
+                current.config,
+                now_ms=now_ms,
+                log_start_offset=current.log_start_offset,
+                name=name,
+            )
+            future = self._keep(topic_partition, directory, name, log)
+            self._number(future, current)
+        except StorageError:
+            begun = self.logs.pop(topic_partition, None)
+            left = None if begun is None else begun.log
+            self._remove(topic_partition, directory, name, left, DELETE_SUFFIX, now_ms)
+            raise
         return future
 
     def _keep(
