@@ -1,6 +1,7 @@
 """What numba compiles gives what numpy gives, refuses what numpy refuses, and is loaded where it pays."""
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -101,3 +102,24 @@ def test_a_new_process_does_not_compile() -> None:
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[0, 0, 0]\n"
     )
+
+
+@pytest.mark.parametrize(
+    "error", [pickle.UnpicklingError("pickle data was truncated"), OSError(28, "No space")]
+)
+def test_a_cache_that_is_torn_or_a_full_disk_costs_no_records(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    class Torn:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            if name == "odradek.spark.kernels":
+                raise error
+
+    monkeypatch.delitem(sys.modules, "odradek.spark.kernels")
+    monkeypatch.delattr("odradek.spark.kernels")
+    monkeypatch.setattr(sys, "meta_path", [Torn(), *sys.meta_path])
+    monkeypatch.setattr(compiled, "_kernels", None)
+
+    compiled.load()
+
+    assert compiled.kernels() is None

@@ -511,6 +511,19 @@ def test_a_driver_that_dies_between_columns_and_rows_adds_the_rows_when_the_batc
     assert files_in(url) == named_files(url)
 
 
+def test_columns_are_added_whatever_they_and_the_table_are_called(url: str) -> None:
+    """Their names stand in messages of Delta, which are no refusals of the store."""
+    url = f"{url}-credentials"
+    commit(url, 0, written(url, 0, rows(0, 5)))
+    wider = rows(5, 9).append_column("credential_id", pa.array([1, 2, 3, 4], pa.int64()))
+    schema = StructType([*SCHEMA.fields, StructField("credential_id", LongType())])
+    message = write_rows(iter([wider]), schema, TableOptions(url, "app", rows_are_records=True), batch_id=1)
+    what = {"files": message.files, "parts": message.parts, "schema": wider.schema}
+
+    assert tables.commit(url, app_id="app", batch_id=1, **what, evolve=Evolve.of("add"))  # type: ignore[arg-type]
+    assert offsets_in(url) == list(range(9))
+
+
 def test_what_will_happen_is_told_with_the_store_and_without_secrets(job: TablesJob, before: Front) -> None:
     told = dict(planned(job).lines())
 

@@ -20,8 +20,10 @@ def load() -> None:
     _left = 0
     try:
         from odradek.spark import kernels
-    except (ImportError, RuntimeError) as error:  # RuntimeError: it finds no place for what it compiles
-        logger.debug("nothing is compiled: %s", error)
+    except Exception as error:
+        # It is not there, finds no place for what it compiles, or a full disk or a crash has left half of that in its cache (numba
+        # does not sync what it writes, and does not look at what it reads). Each of these raises something else.
+        logger.debug("nothing is compiled: %r", error)
         return
     _kernels = kernels
 

@@ -36,6 +36,13 @@ _RETRIES = 10
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
 
 
+# As those say it who look for them; a table or a column may be called `credentials`.
+_NO_CREDENTIALS = re.compile(
+    r"(load|fetch|find|found|get|obtain|provid|read|retriev)\w* (\w+ ){0,3}credential|\bno credential|\bcredentials? provider|Credentials(NotLoaded|Error)",
+    re.IGNORECASE,
+)
+
+
 class StoreError(OdradekError):
     """The object store does not do what it was asked for; the message says where and what would help."""
 
@@ -214,7 +221,7 @@ def answering(asks: Callable[P, T]) -> Callable[P, T]:
 def is_of_store(error: Exception) -> bool:
     """Whether the store did not do what delta-rs asked for; else Delta's own rules forbid it."""
     text = str(error)
-    return "Generic S3 error" in text or "Error performing" in text or "credential" in text.lower()
+    return "Generic S3 error" in text or "Error performing" in text or bool(_NO_CREDENTIALS.search(text))
 
 
 def _sentence(table: str, text: str) -> str:
@@ -225,7 +232,7 @@ def _sentence(table: str, text: str) -> str:
     bucket = table.removeprefix("s3://").split("/")[0]
     if told == "NoSuchBucket":
         return f"{table}: there is no bucket {bucket} at {place()}; create it, or name another"
-    if "redential" in text and not status:
+    if _NO_CREDENTIALS.search(text) and not status:
         return (
             f"{table}: no credentials for {place()} were found; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or a profile or "
             f"role) have to be in the environment of the driver and of each executor"
