@@ -355,9 +355,23 @@ def test_a_store_that_passes_over_conditions_is_refused(url: str, before: Front)
     assert storage_of(url).listed("_odradek") == []
 
 
-def test_a_store_that_keeps_conditions_is_taken_and_nothing_is_left_in_it(url: str) -> None:
-    store_probe.check(url)
+@pytest.mark.parametrize("end", ["", "/"])
+def test_a_store_that_keeps_conditions_is_taken_and_nothing_is_left_in_it(url: str, end: str) -> None:
+    store_probe.check(url + end)
     assert storage_of(url).listed("_odradek") == []
+    assert [name for name in storage_of(f"s3://{BUCKET}").listed("") if "probe" in name] == []
+
+
+def test_a_slash_at_the_end_of_a_tables_name_changes_nothing(url: str) -> None:
+    commit(url, 0, written(url, 0, rows(0, 5)))
+    named = f"{url}/"
+
+    commit(named, 1, written(named, 1, rows(5, 9)))
+    storage_of(named).settle("_odradek/columns/one", b"first")
+
+    assert not commit(url, 1, written(url, 1, rows(5, 9)))
+    assert storage_of(url).settle("_odradek/columns/one", b"second") == b"first"
+    assert offsets_in(url) == list(range(9))
 
 
 def test_a_commit_that_a_store_has_lost_stops_the_job(url: str) -> None:

@@ -281,6 +281,17 @@ directory = "./quiet"
             jobs_of(file)
 
 
+def test_two_jobs_of_a_file_have_tables_of_their_own_in_a_store(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.toml"
+    job = '[[tables]]\ntopic = "orders"\ncheckpoint = "./%s"\ntable = "s3://lake/orders%s"\n'
+    file.write_text('bootstrap = "localhost:9092"\n' + job % ("a", "") + job % ("b", "-2"))
+    assert len(jobs_of(file)) == 2
+
+    file.write_text('bootstrap = "localhost:9092"\n' + job % ("a", "") + job % ("b", "/"))
+    with pytest.raises(ConfigurationError, match="that of another job of this file"):
+        jobs_of(file)
+
+
 JSON = [b'{"id":%d}' % n for n in range(8)]
 BAD = [b"no json", b'{"id":"seven"}']
 

@@ -17,7 +17,7 @@ from odradek.model.errors import ConfigurationError
 from odradek.model.settings import nearest
 from odradek.spark.jobs.tables import TablesJob
 from odradek.spark.jobs.transform import TransformJob
-from odradek.spark.places import is_in_store
+from odradek.spark.places import absolute, is_in_store
 
 
 class _Key(NamedTuple):
@@ -124,7 +124,7 @@ def jobs_of(file: Path) -> list[TablesJob | TransformJob]:
             place = _Place(file, text, kind, number)
             read.append(_job(place, {**found, **own}, own))
             key = _KINDS[kind].target
-            target = own[key] if is_in_store(own[key]) else str(Path(own[key]).resolve())
+            target = absolute(own[key]) if is_in_store(own[key]) else str(Path(own[key]).resolve())
             if target in written:
                 raise _wrong(place, key, f"{key} {target} is that of another job of this file")
             written.add(target)

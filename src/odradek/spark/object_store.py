@@ -24,7 +24,7 @@ from deltalake.fs import DeltaStorageHandler
 
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark.formats.registry import shown_url
-from odradek.spark.places import is_in_store
+from odradek.spark.places import below, is_in_store
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class ObjectStore:
     """Files below a prefix. Errors are StoreErrors, but FileNotFoundError where a file is not there."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self._url = url = url.rstrip("/")
         handler = DeltaStorageHandler(url, storage_options(url))
         self._raw: Any = handler._handler  # pyarrow's own streams give it buffers, and it takes bytes
         self._files = pf.PyFileSystem(handler)
@@ -65,7 +65,7 @@ class ObjectStore:
     replace = write  # an object is there whole, or as it was before
 
     def settle(self, name: str, data: bytes) -> bytes:
-        place = f"{self._url}/{name}"
+        place = below(self._url, name)
         if is_first(place, data.decode()):
             return data
         with answers(self._url):

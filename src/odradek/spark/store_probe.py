@@ -10,7 +10,7 @@ from threading import Barrier
 
 from odradek.spark.object_store import ObjectStore, StoreError, is_first, place
 from odradek.spark.parquet import OWN_DIRECTORY
-from odradek.spark.places import is_in_store
+from odradek.spark.places import below, is_in_store
 
 _RACES = 3
 
@@ -43,7 +43,7 @@ def _raced(table: str, name: str) -> int:
 
     def made() -> bool:
         begin.wait()
-        return is_first(f"{table}/{name}", "")
+        return is_first(below(table, name), "")
 
     with ThreadPoolExecutor(2) as writers:
         return sum(one.result() for one in [writers.submit(made) for _ in range(2)])
