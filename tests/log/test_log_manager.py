@@ -464,6 +464,22 @@ def test_a_log_that_could_not_be_made_is_made_where_it_was_begun(name: str) -> N
     assert {p: log.log_end_offset for p, log in again.logs.items()} == {A: 5, B: 0}
 
 
+def test_a_log_that_could_not_be_made_is_made_where_it_was_asked_to_be_since() -> None:
+    disks = [MemoryDisk("/0"), MemoryDisk("/1")]
+    manager = LogManager([disk.root for disk in disks], BrokerSettings({}))
+    disks[0].inject("open", errno.EMFILE, name=".log", times=1)
+    with pytest.raises(StorageError):
+        manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    manager.futures.preferred[A] = "/1"
+    produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    assert manager.directory_of(A) == "/1"
+    manager.close({})
+    again = LogManager([disk.restart() for disk in disks], BrokerSettings({}))
+    again.load(NOW)
+    assert again.offline_directories == {} and again.ambiguous == {}
+    assert again.directory_of(A) == "/1" and again.logs[A].log_end_offset == 5
+
+
 def test_a_log_that_could_not_be_made_is_made_elsewhere_when_that_directory_goes_offline() -> None:
     disks = [MemoryDisk("/0"), MemoryDisk("/1")]
     manager = LogManager([disk.root for disk in disks], BrokerSettings({}))

@@ -178,6 +178,7 @@ class LogManager:
             if home is not None:
                 # It may be in sync and ahead of everybody: an empty one in its place would lose what it holds.
                 raise DirectoryOffline(f"{topic_partition} is in log directory {home.path}, which is offline")
+            wanted = self.futures.preferred.get(topic_partition)
             directory = self._directory_for_new_log(topic_partition)
             if topic_partition in self.futures.logs:
                 # A copy of a log that is gone with its disk. It may be the last one, so a person decides; what is
@@ -185,8 +186,13 @@ class LogManager:
                 directory = self.futures.logs[topic_partition].directory
                 self.futures.drop(topic_partition, now_ms, STRAY_SUFFIX)
             begun = self._begun.get(topic_partition)
-            if begun is not None and begun.is_online:
-                directory = begun  # else the next start would find two of that name
+            if begun is not None and begun.is_online and begun is not directory:
+                # Else the next start would find two of that name.
+                if directory.path == wanted:
+                    self._begun[topic_partition] = directory
+                    self._take_away_begun(topic_partition, begun, now_ms)
+                else:
+                    directory = begun
             config = self.config_of(topic_partition.topic)
             directory.forget_former(topic_partition)
             self._begun[topic_partition] = directory
@@ -196,6 +202,12 @@ class LogManager:
         elif topic_id != NO_TOPIC_ID:
             log.assign_topic_id(topic_id)
         return log
+
+    def _take_away_begun(self, topic_partition: TopicPartition, begun: LogDirectory, now_ms: int) -> None:
+        """What there is of a log that could not be made, and that somebody wants in another directory since."""
+        never_made = DuplicateLog(begun, NO_TOPIC_ID, StorageError(f"{topic_partition}: it was never made"))
+        self.retire(topic_partition, never_made, DELETE_SUFFIX, now_ms)
+        begun.root.sync()
 
     def resolve_topic_id(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> list[str]:
         """The controller means this topic by that name: logs of others are strays. A line for each set aside.

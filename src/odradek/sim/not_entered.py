@@ -74,6 +74,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/log_state.py LogState.mark_producers",
     ),
     "for tests": ("replication/waiting.py AckQueue.__len__",),
+    "a replica has to be asked into another directory between two attempts to make its log": (
+        "log/log_manager.py LogManager._take_away_begun",
+    ),
     "no world throttles replication": (
         "replication/throttle.py ReplicationThrottle.holds_back",
         "replication/follower.py FollowerFetcher._hold_back",
