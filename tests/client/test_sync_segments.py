@@ -1,10 +1,12 @@
 """Segments read in place: what comes of it is what the leader would have sent, whatever lies in the files."""
 
+import itertools
 import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -133,6 +135,23 @@ def copy(client: SyncClient, tmp_path: Path) -> Path:
     found = shutil.copytree(directory_of(client, ORDERS), tmp_path / "orders-0")
     assert len(list(found.glob("*.log"))) > 3
     return Path(found)
+
+
+def test_an_index_that_is_cut_while_it_is_searched_is_none(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apache's brokers make an index of its full size, and cut it when they close the segment."""
+    first = sorted(copy.glob("*.log"))[0]
+    second = next(itertools.islice(iter_batches(first.read_bytes()), 1, None))[1].base_offset
+    first.with_suffix(".index").write_bytes(b"")
+    monkeypatch.setattr(os, "fstat", lambda _: SimpleNamespace(st_size=10 << 20))
+
+    reader = SegmentReader(copy, second, RECORDS)
+
+    try:
+        assert reader.read(RECORDS, memoryview(bytearray(PIECE_BYTES))).records
+    finally:
+        reader.close()
 
 
 @pytest.mark.parametrize("missing", ["preadv", "O_NONBLOCK"])

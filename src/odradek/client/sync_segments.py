@@ -213,6 +213,8 @@ class SegmentReader:
             while low < high:
                 middle = (low + high) // 2
                 entry = os.pread(index, _INDEX_ENTRY.size, middle * _INDEX_ENTRY.size)
+                if len(entry) < _INDEX_ENTRY.size:
+                    return beginning  # cut meanwhile, as where its segment has just been closed
                 relative, at = _INDEX_ENTRY.unpack(entry)
                 if relative <= 0 or at <= 0:
                     return beginning  # made in advance and not written yet (Apache), or damaged
