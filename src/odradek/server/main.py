@@ -30,10 +30,9 @@ logger = logging.getLogger("odradek.server")
 
 # In the first log directory: the session with ZooKeeper, to be ended by whoever is started after us.
 LAST_SESSION_FILE = "zookeeper-session.json"
-# Objects of a broker live long or die in the callback that made them; looking for cycles finds nothing. So it shall look at few
-# at once: 5,000 young objects take a millisecond, the 25,000 of five such looks some four. All of them, 0.1 s for each 200,000, are
-# looked at after 250 million.
-GC_THRESHOLDS = (5_000, 5, 10_000)
+# Objects of a broker live long or die in the callback that made them; looking for cycles finds nothing. Looking at fewer at once
+# (5,000, 5) halves the turn in which 10,000 members leave a group, and costs more than it spares where a thousand partitions are made.
+GC_THRESHOLDS = (50_000, 50, 100)
 # A thread that runs Python (a controller's large step, compaction, a load) keeps the interpreter for so long, and the loop
 # gives it away at every system call: with the 5 ms of the default a request takes 6 ms beside a busy thread, with 0.5 ms
 # about 1 ms, with this one 0.2. Two busy threads get as much done as with the default.
