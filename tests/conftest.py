@@ -45,6 +45,8 @@ LONGEST_FILES = (
     "mutants/museum/test_museum_counting.py",
     # Those of processes and Spark.
     "spark/test_random_kills.py",
+    "spark/test_object_store.py",
+    "spark/test_object_store_jobs.py",
     "spark/test_later_driver_kills.py",
     "spark/test_driver_kills.py",
     "demo/test_run.py",

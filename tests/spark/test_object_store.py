@@ -52,6 +52,7 @@ from tests.spark.test_tables import ARROW, SCHEMA, Died, rows
 from tests.support import eventually
 
 MakeTopic = Callable[..., str]
+pytestmark = pytest.mark.process
 
 
 def written(table: str, batch_id: int, *batches: pa.RecordBatch) -> Written:

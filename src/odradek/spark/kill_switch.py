@@ -65,11 +65,14 @@ class KillSwitch(NamedTuple):
 
 
 def _kill(pids: tuple[int, ...]) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    # All are stopped before the first is killed: one that sees another's end would end in its own way, and say so.
+    others = [pid for pid in pids if pid != os.getpid()]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in others:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
     os.kill(os.getpid(), signal.SIGKILL)
 
 
