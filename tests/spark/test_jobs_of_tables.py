@@ -37,20 +37,24 @@ GOOD = [b'{"id":%d,"name":"n%d"}' % (n, n) for n in range(6)]
 BAD = [b"no json", b'{"id":"seven"}']
 
 
-@pytest.fixture
-def job(cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path) -> TablesJob:
-    """Of a topic of two partitions, with six values that fit, and two that do not."""
-    topic = make_topic(partitions=2)
+def job_of(cluster: ProcessCluster, client: SyncClient, topic: str, table: str, **more: str) -> TablesJob:
+    """Of a topic of two partitions, which gets six values that fit and two that do not."""
     fill(client, topic, 0, [*GOOD[:4], BAD[0]])
     fill(client, topic, 1, [*GOOD[4:], BAD[1]])
     return TablesJob(
         cluster.bootstrap,
         (topic,),
-        str(tmp_path / "table"),
+        table,
         format="json",
         schema="id BIGINT, name STRING",
         is_once=True,
+        **more,
     )
+
+
+@pytest.fixture
+def job(cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path) -> TablesJob:
+    return job_of(cluster, client, make_topic(partitions=2), str(tmp_path / "table"))
 
 
 def task(

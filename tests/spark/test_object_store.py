@@ -29,7 +29,6 @@ from odradek.spark.storage import storage_of
 from odradek.spark.verify import verify
 from odradek.spark.writing import TableOptions, Written, write_ranges, write_rows
 from odradek.testing.process_cluster import ProcessCluster
-from tests.spark.conftest import fill
 from tests.spark.store_server import (
     BLIND,
     BUCKET,
@@ -47,7 +46,7 @@ from tests.spark.store_server import (
     Store,
     free_port,
 )
-from tests.spark.test_jobs_of_tables import BAD, GOOD
+from tests.spark.test_jobs_of_tables import job_of
 from tests.spark.test_tables import ARROW, SCHEMA, Died, rows
 from tests.support import eventually
 
@@ -395,19 +394,8 @@ def test_a_commit_that_a_store_has_lost_stops_the_job(url: str) -> None:
 def job(
     cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path, url: str
 ) -> TablesJob:
-    """Of a topic of two partitions, with six values that fit, and two that do not."""
-    topic = make_topic(partitions=2)
-    fill(client, topic, 0, [*GOOD[:4], BAD[0]])
-    fill(client, topic, 1, [*GOOD[4:], BAD[1]])
-    return TablesJob(
-        cluster.bootstrap,
-        (topic,),
-        url,
-        format="json",
-        schema="id BIGINT, name STRING",
-        checkpoint=str(tmp_path / "checkpoint"),
-        is_once=True,
-    )
+    checkpoint = str(tmp_path / "checkpoint")
+    return job_of(cluster, client, make_topic(partitions=2), url, checkpoint=checkpoint)
 
 
 def run(

@@ -1,6 +1,6 @@
 """A table with the last row of each key: merged once however often a batch comes again, tombstones, records without a key."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,20 +75,34 @@ class Upserts:
         return {row["__key"]: row["id"] for row in found}
 
 
-@pytest.fixture
-def job(cluster: ProcessCluster, make_topic: MakeTopic, client: SyncClient, tmp_path: Path) -> TablesJob:
-    topic = make_topic()
-    for batch in BATCHES:
+Batch = Sequence[tuple[bytes | None, bytes | None]]
+
+
+def job_of(
+    cluster: ProcessCluster,
+    client: SyncClient,
+    topic: str,
+    table: Path,
+    batches: Iterable[Batch],
+    **more: str,
+) -> TablesJob:
+    for batch in batches:
         produce(client, topic, *batch)
     return TablesJob(
         cluster.bootstrap,
         (topic,),
-        str(tmp_path / "table"),
+        str(table),
         format="json",
         schema="id BIGINT",
         upsert_by="key",
         is_once=True,
+        **more,
     )
+
+
+@pytest.fixture
+def job(cluster: ProcessCluster, make_topic: MakeTopic, client: SyncClient, tmp_path: Path) -> TablesJob:
+    return job_of(cluster, client, make_topic(), tmp_path / "table", BATCHES)
 
 
 def produce(client: SyncClient, topic: str, *records: tuple[bytes | None, bytes | None]) -> None:
@@ -291,19 +305,7 @@ GROWN = {
 def growing(
     cluster: ProcessCluster, make_topic: MakeTopic, client: SyncClient, tmp_path: Path
 ) -> "GrowingUpserts":
-    topic = make_topic()
-    for batch in GROWING:
-        produce(client, topic, *batch)
-    job = TablesJob(
-        cluster.bootstrap,
-        (topic,),
-        str(tmp_path / "table"),
-        format="json",
-        schema="id BIGINT",
-        upsert_by="key",
-        evolve="add",
-        is_once=True,
-    )
+    job = job_of(cluster, client, make_topic(), tmp_path / "table", GROWING, evolve="add")
     return GrowingUpserts(job)
 
 
