@@ -107,6 +107,37 @@ broker or cluster, 5 disk, 6 store, 7 broker id.
 """
 
 
+def _takes(option: click.Option) -> list[str]:
+    """What stands behind the name of an option; nothing behind a flag. (click's own words change with its versions.)"""
+    if option.is_flag or option.count:
+        return []
+    kind = option.type
+    if option.metavar:
+        return [option.metavar]
+    if isinstance(kind, click.Choice):
+        return ["|".join(map(str, kind.choices))]
+    words = kind.name.removesuffix(" range").upper()
+    if isinstance(kind, click.IntRange | click.FloatRange):
+        if kind.min is not None and kind.max is not None:
+            return [f"{words} {kind.min} to {kind.max}"]
+        if kind.min is not None:
+            return [f"{words} {'>' if kind.min_open else '>='} {kind.min}"]
+    return [words]
+
+
+def _meaning(option: click.Option) -> str:
+    """Its help, and whether it is required, may be repeated, or has a default."""
+    words = [option.help or ""]
+    if option.required:
+        words.append("Required.")
+    if option.multiple and "epeat" not in words[0]:
+        words.append("Repeatable.")
+    if option.show_default:
+        default = option.show_default if isinstance(option.show_default, str) else option.default
+        words.append(f"Default: `{default}`.")
+    return " ".join(words)
+
+
 def commands() -> str:
     page = HEAD + COMMANDS
 
@@ -129,9 +160,8 @@ def commands() -> str:
                 and not parameter.hidden
                 and "--help" not in parameter.opts
             ):
-                rows.append(
-                    [f"`{', '.join([*parameter.opts, *parameter.secondary_opts])}`", parameter.help or ""]
-                )
+                names = ", ".join([*parameter.opts, *parameter.secondary_opts])
+                rows.append([f"`{' '.join([names, *_takes(parameter)])}`", _meaning(parameter)])
         if rows:
             page += _table(["", "what it means"], rows)
 
