@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -77,10 +78,17 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SyncConnection, sock
         yield SyncConnection(Address("here", 1), client_id="me", deadline=time.monotonic() + 10), theirs
 
 
+class Opened(NamedTuple):
+    file: BinaryIO
+
+    def opened(self) -> BinaryIO:
+        return self.file
+
+
 @contextmanager
 def pieces_of(path: Path, size: int) -> Iterator[list[Piece]]:
     with path.open("rb", buffering=0) as file:
-        yield [b"before", FileSlice(file, 3, size), b"after"]
+        yield [b"before", FileSlice(Opened(file), 3, size), b"after"]
 
 
 def test_a_slice_of_a_file_is_sent_between_the_bytes_around_it(

@@ -333,6 +333,50 @@ def test_files_of_a_large_task_are_few_and_those_of_one_that_fails_go(
     assert list(staged_directory(sink.options).iterdir()) == []
 
 
+IN_MANY_FILES = """
+import resource
+import sys
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+
+import pyarrow as pa
+
+from odradek.spark import topic_writing
+from odradek.spark.options import ConnectionOptions
+from odradek.spark.topic_commit import commit
+from odradek.spark.topic_options import TopicOptions
+
+bootstrap, topic, directory = sys.argv[1:]
+topic_writing.SLICE_BYTES = 10
+topic_writing._SHARE = 1 << 30  # a file a slice
+options = TopicOptions(ConnectionOptions(bootstrap), topic, f"app-{topic}", directory)
+schema = pa.schema([("value", pa.binary())])
+rows = [pa.RecordBatch.from_pylist([{"value": b"0-0-%d" % number}], schema=schema) for number in range(300)]
+staged = topic_writing.stage(rows, options, batch_id=0)
+assert len(staged.sizes) > 200, staged.sizes
+commit(options, [staged], 0)
+"""
+
+
+def test_tasks_may_leave_more_files_than_a_process_may_have_open(
+    sink: Sink, client: SyncClient, cluster: ProcessCluster
+) -> None:
+    """In a process of its own, which may have 128 open."""
+    command = [
+        sys.executable,
+        "-c",
+        IN_MANY_FILES,
+        cluster.bootstrap,
+        sink.options.topic or "",
+        sink.options.directory,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert read(client, sink) == [(0, 0, number) for number in range(300)]
+    assert list(staged_directory(sink.options).iterdir()) == []
+
+
 def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:
     sink.run()
     elsewhere = sink.options._replace(progress_topic=f"progress-of-{sink.options.topic}")

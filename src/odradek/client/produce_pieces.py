@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.produce import ProduceRequest
@@ -15,10 +15,15 @@ _ACKS_AND_TIMEOUT = Struct(">hi")
 _INT16, _INT32 = Struct(">h"), Struct(">i")
 
 
+class Openable(Protocol):
+    def opened(self) -> BinaryIO:
+        """The file, there until another one is opened. An OdradekError says why it cannot be."""
+
+
 class FileSlice(NamedTuple):
     """Bytes that lie in a file, and go from there to the socket."""
 
-    file: BinaryIO
+    file: Openable
     offset: int
     size_bytes: int
 

@@ -207,9 +207,10 @@ class SyncConnection:
             for number, piece in enumerate(pieces, 1):
                 self._set_timeout(deadline)
                 if isinstance(piece, FileSlice):
-                    sent = self._socket.sendfile(piece.file, piece.offset, piece.size_bytes)
+                    file = piece.file.opened()
+                    sent = self._socket.sendfile(file, piece.offset, piece.size_bytes)
                     if sent != piece.size_bytes:
-                        raise CutFile(f"{piece.file.name} ends {piece.size_bytes - sent} bytes too early")
+                        raise CutFile(f"{file.name} ends {piece.size_bytes - sent} bytes too early")
                 else:
                     self._socket.sendall(piece, _MORE if number < len(pieces) else 0)
         except OSError as error:

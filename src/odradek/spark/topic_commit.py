@@ -15,7 +15,7 @@ nothing has to be remembered of how rows were dealt out to tasks, and a batch th
 """
 
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 from odradek.client.sync import SyncClient
 from odradek.client.sync_transaction import BatchInFile, Transaction
@@ -23,6 +23,7 @@ from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicId, TopicPartition, topic_id_to_text
 from odradek.spark import batch_notes, topic_progress
 from odradek.spark.fingerprint import EMPTY, Fingerprint
+from odradek.spark.open_files import OpenFiles
 from odradek.spark.topic_options import TopicOptions
 from odradek.spark.topic_progress import Note
 from odradek.spark.topic_writing import Staged, forget, staged_batches
@@ -91,7 +92,7 @@ def _sent(
 ) -> Note:
     batches: dict[TopicPartition, list[BatchInFile]] = {}
     proofs: dict[TopicPartition, Fingerprint] = {}
-    with ExitStack() as files:
+    with OpenFiles() as files:
         for one in staged:
             for partition, batch in staged_batches(options, one, files):
                 batches.setdefault(partition, []).append(batch)

@@ -12,7 +12,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
@@ -30,12 +30,13 @@ from odradek.spark.encode import Places, encoded, records_of, slices_of
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.freed_memory import keep_freed_memory
 from odradek.spark.micro_batch import current_run_id
+from odradek.spark.open_files import OpenFiles
 from odradek.spark.reading import client_for
 from odradek.spark.subscription import existing_topic
 from odradek.spark.topic_options import TopicOptions
 
 SLICE_BYTES = 16 << 20
-# A file has a slice at least, and an eighth of what its task has written: the driver opens all of them.
+# A file has a slice at least, and an eighth of what its task has written, so that a task has few.
 _SHARE = 8
 _PLACE = Struct(">I")
 
@@ -103,14 +104,25 @@ class _Files:
 class _Sent:
     """A file of a task while its batches are being sent; it goes with the last of them."""
 
-    def __init__(self, file: BinaryIO, path: Path) -> None:
-        self._file, self._path = file, path
+    def __init__(self, path: Path, files: OpenFiles) -> None:
+        self._path, self._files = path, files
         self.batches = 0
+
+    def opened(self) -> BinaryIO:
+        try:
+            return self._files.opened(self._path)
+        except FileNotFoundError:
+            raise NotShared(
+                f"{self._path} is not there, which a task has just written: the option directory has to name one that executors "
+                f"and driver share"
+            ) from None
+        except OSError as error:
+            raise DamagedFile(f"{self._path} cannot be read: {error.strerror}") from error
 
     def acknowledged(self) -> None:
         self.batches -= 1
         if not self.batches:
-            self._file.close()
+            self._files.close(self._path)
             with suppress(OSError):  # whoever forgets the batch tries again, and says why not
                 self._path.unlink(missing_ok=True)
 
@@ -157,10 +169,9 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
 
 
 def staged_batches(
-    options: TopicOptions, staged: Staged, files: ExitStack
+    options: TopicOptions, staged: Staged, files: OpenFiles
 ) -> Iterator[tuple[TopicPartition, BatchInFile]]:
-    """The batches of a task, as they lie in its files, which are open as long as `files` or until they are acknowledged. Of
-    records nothing is read."""
+    """The batches of a task, as they lie in its files. Of records nothing is read."""
     records = [0] * len(staged.places)
     for name, size in zip(staged.files, staged.sizes, strict=True):
         yield from _batches_of(staged_directory(options) / name, size, staged.places, records, files)
@@ -174,20 +185,14 @@ def staged_batches(
 
 
 def _batches_of(
-    path: Path, wrote_bytes: int, places: Sequence[StagedPlace], records: list[int], files: ExitStack
+    path: Path, wrote_bytes: int, places: Sequence[StagedPlace], records: list[int], files: OpenFiles
 ) -> Iterator[tuple[TopicPartition, BatchInFile]]:
     """Of one file. `records` counts those of each place."""
-    try:
-        file = files.enter_context(path.open("rb", buffering=0))
-    except FileNotFoundError:
-        raise NotShared(
-            f"{path} is not there, which a task has just written: the option directory has to name one that executors and "
-            f"driver share"
-        ) from None
+    sent = _Sent(path, files)
+    file = sent.opened()
     size = os.fstat(file.fileno()).st_size
     if size != wrote_bytes:
         raise DamagedFile(f"{path} has {size} bytes, and its task wrote {wrote_bytes}")
-    sent = _Sent(file, path)
     position = 0
     while position < size:
         head = os.pread(file.fileno(), _PLACE.size + BATCH_OVERHEAD, position)
@@ -197,7 +202,7 @@ def _batches_of(
             raise DamagedFile(f"{path}, byte {position}: a batch for place {number} of {len(places)}")
         records[number] += batch.record_count
         position += len(head)
-        in_file = FileSlice(file, position, batch.size_bytes - BATCH_OVERHEAD)
+        in_file = FileSlice(sent, position, batch.size_bytes - BATCH_OVERHEAD)
         sent.batches += 1
         yield places[number].partition, BatchInFile(header, in_file, sent.acknowledged)
         position += in_file.size_bytes
