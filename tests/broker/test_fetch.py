@@ -165,6 +165,23 @@ def test_read_committed_stops_at_the_first_open_transaction(world: World) -> Non
     assert [(a.producer_id, a.first_offset) for a in row.aborted_transactions] == [(9, 1)]
 
 
+def test_read_committed_names_the_aborts_of_what_it_is_sent_and_not_all_that_follow(world: World) -> None:
+    from odradek.records.control import build_end_marker
+
+    partition = world[1].partition()
+    for number in range(20):
+        of = {"producer_id": 100 + number, "producer_epoch": 0}
+        data = batch(b"x" * 6_000, base_sequence=0, is_transactional=True, **of)
+        abort = build_end_marker(**of, is_commit=False, coordinator_epoch=0, timestamp=5)
+        for each in (data, abort):
+            partition.append(memoryview(bytearray(each)), acks=1, now_ms=world.now_ms, from_coordinator=True)
+    row = rows(world.consume(1, 10, isolation_level=1, max_bytes=10_000))[T_0]
+    named = [(a.producer_id, a.first_offset) for a in row.aborted_transactions]
+    assert named[0] == (105, 10) and 2 <= len(named) <= 4
+    row = rows(world.consume(1, 0, isolation_level=1))[T_0]
+    assert [a.producer_id for a in row.aborted_transactions] == list(range(100, 120))
+
+
 # -------------------------------------------------------------------------------------------------------- long polls
 
 

@@ -13,7 +13,7 @@ search by reading, so that cold segments cost no memory.
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from struct import Struct
 from sys import byteorder
 from typing import NamedTuple
@@ -67,6 +67,11 @@ class OffsetIndex:
         """The last entry at or below the offset: (relative offset, position); (-1, 0) if there is none."""
         at = bisect_right(self._offsets, relative_offset)
         return (self._offsets[at - 1], self._positions[at - 1]) if at else (-1, 0)
+
+    def ceiling(self, position: int) -> tuple[int, int]:
+        """The first entry at or behind the position: (relative offset, position); (-1, 0) if there is none."""
+        at = bisect_left(self._positions, position)
+        return (self._offsets[at], self._positions[at]) if at < len(self._positions) else (-1, 0)
 
     def last(self) -> tuple[int, int]:
         return (self._offsets[-1], self._positions[-1]) if self._offsets else (-1, 0)
@@ -189,6 +194,21 @@ def floor_in_file(
             low = middle + 1
         else:
             high = middle
+    return found
+
+
+def ceiling_in_file(index: File, position: int) -> tuple[int, int]:
+    """As `OffsetIndex.ceiling`, of an index in a file."""
+    size = OFFSET_ENTRY.size
+    low, high = 0, index.size_bytes // size
+    found = (-1, 0)
+    while low < high:
+        middle = (low + high) // 2
+        entry = OFFSET_ENTRY.unpack(index.read_at(middle * size, size))
+        if entry[1] < position:
+            low = middle + 1
+        else:
+            found, high = entry, middle
     return found
 
 

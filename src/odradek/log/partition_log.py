@@ -150,6 +150,18 @@ class PartitionLog(AppendableLog):
         except StorageError as error:
             raise self.broken(error) from None
 
+    def aborted_in(self, read: reading.LogRead, offset: int) -> list[AbortedTransaction]:
+        """Those with records in what was read from `offset` on, and perhaps some that begin soon behind it."""
+        last = read.last
+        if last is None:
+            return []
+        piece = read.slices[-1]
+        try:
+            end = last.offset_behind(piece.position + piece.size_bytes, self.log_end_offset)
+            return lookups.aborted_transactions(self.segments, offset, end)
+        except StorageError as error:
+            raise self.broken(error) from None
+
     def offset_for_timestamp(self, timestamp: int) -> lookups.FoundOffset | None:
         """The first record with this timestamp or a later one."""
         return lookups.offset_for_timestamp(self, timestamp)

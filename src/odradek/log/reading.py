@@ -4,13 +4,17 @@ from typing import NamedTuple
 
 from odradek.log.errors import CorruptLog
 from odradek.log.files import File, FileSlice
+from odradek.log.segment import Segment
 from odradek.log.segments import Segments
 from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD
 
 
 class LogRead(NamedTuple):
+    """`last`: the segment in which the last slice lies."""
+
     slices: list[FileSlice]
     size_bytes: int
+    last: Segment | None = None
 
 
 NOTHING = LogRead([], 0)
@@ -42,7 +46,7 @@ def read(
     size = end - position
     if size > max_bytes:
         size = _limited(file, position, size, max_bytes, min_one_batch)
-    return LogRead([FileSlice(file, position, size)], size) if size > 0 else NOTHING
+    return LogRead([FileSlice(file, position, size)], size, active) if size > 0 else NOTHING
 
 
 def _read_from_older(
@@ -57,6 +61,7 @@ def _read_from_older(
     """From the segment that holds `offset` on, until enough is found."""
     slices: list[FileSlice] = []
     total = 0
+    last = None
     for segment in segments.since(offset):
         offset = max(offset, segment.base_offset)
         if offset >= upper or (total >= max_bytes and (slices or not min_one_batch)):
@@ -80,7 +85,8 @@ def _read_from_older(
         if size > 0:
             slices.append(FileSlice(file, position, size))
             total += size
-    return LogRead(slices, total) if slices else NOTHING
+            last = segment
+    return LogRead(slices, total, last) if slices else NOTHING
 
 
 def _limited(file: File, position: int, size: int, max_bytes: int, min_one_batch: bool) -> int:

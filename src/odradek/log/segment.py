@@ -18,6 +18,7 @@ from odradek.log.indexes import (
     AbortedTransaction,
     OffsetIndex,
     TimeIndex,
+    ceiling_in_file,
     floor_in_file,
     floor_offset_in_file,
     last_in_file,
@@ -303,6 +304,16 @@ class Segment:
             and base + delta <= last_offset
             and position + length + LOG_OVERHEAD <= self.file.size_bytes
         )
+
+    def offset_behind(self, position: int, log_end_offset: int) -> int:
+        """An offset that no batch which begins before `position` reaches: of the next batch that the index knows, or the end."""
+        if self.offset_index is not None:
+            relative, at = self.offset_index.ceiling(position)
+        else:
+            relative, at = ceiling_in_file(self._open_index(), position)
+        if relative >= 0 and self._batch_stands_at(at, self.base_offset + relative):
+            return self.base_offset + relative + 1
+        return self.end(log_end_offset)
 
     def end_of_batches_before(self, position: int, offset: int) -> int:
         """The offset behind the last batch before `position`, where the first batch that reaches up to `offset` begins or the

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from odradek.broker.client_throttles import ClientLimits
     from odradek.broker.core import Broker
     from odradek.broker.request import ConnectionInfo, Request
+    from odradek.log.reading import LogRead
 
 # How long the news of a higher high watermark, or log start, may wait for records to travel with.
 HIGH_WATERMARK_WAIT_MS = 4
@@ -341,6 +342,7 @@ class FetchWait(ParkedFetch):
                 raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE)
         records: Any = b""
         size = 0
+        found: LogRead | None = None
         if diverging is not None:
             is_urgent = wanted.has_more = True
             # Its reader cuts its log and takes nothing else from this answer, the high watermark included: to be
@@ -362,7 +364,8 @@ class FetchWait(ParkedFetch):
                 size = found.size_bytes
         aborted: list[tuple[int, int]] | None = None
         if self.body.isolation_level == READ_COMMITTED and session.replica_id < 0:
-            found_aborted = log.aborted_transactions(offset, upper_bound) if size else []
+            # Of what is sent now: up to the last stable offset there may be a hundred thousand of them.
+            found_aborted = log.aborted_in(found, offset) if found is not None and size else []
             aborted = [(entry.producer_id, entry.first_offset) for entry in found_aborted]
         if not size:
             records = b""

@@ -1,0 +1,104 @@
+"""Which aborted transactions a reader is told of: all that reach into what it is sent, and not all that follow in the log."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.log.indexes import AbortedTransaction, OffsetIndex
+from odradek.log.partition_log import PartitionLog
+from odradek.records.batch import iter_whole_batches
+from tests.log.logs import EVERYTHING, Disk, config, idempotent, marker, produce
+
+MANY = 400
+FEW = 20
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path, config(index_interval_bytes=500))
+
+
+def filled(disk: Disk) -> PartitionLog:
+    """Transactions of three producers; two of three are aborted, and one of them is open for long."""
+    log = disk.create()
+    sequences = {8: 0, 9: 0}
+    produce(log, idempotent(0, is_transactional=True, producer_id=7))
+    for number in range(MANY):
+        producer_id = 8 + number % 2
+        for _ in range(2):
+            produce(log, idempotent(sequences[producer_id], is_transactional=True, producer_id=producer_id))
+            sequences[producer_id] += 1
+        ends = marker(commit=number % 3 == 0, producer_id=producer_id)
+        produce(log, ends, from_coordinator=True)
+        if number == MANY // 2:
+            produce(log, marker(commit=False, producer_id=7), from_coordinator=True)
+    return log
+
+
+def every_read(log: PartitionLog, all_of_them: list[AbortedTransaction]) -> int:
+    """How many it was told of at most."""
+    most = 0
+    for offset in range(log.log_start_offset, log.log_end_offset, 37):
+        for max_bytes in (1, 3_000, 20_000, 1 << 30):
+            read = log.read(offset, max_bytes=max_bytes, upper_bound_offset=EVERYTHING, min_one_batch=True)
+            told = log.aborted_in(read, offset)
+            data = memoryview(b"".join(part.read() for part in read.slices))
+            last = max(header.last_offset for _, header in iter_whole_batches(data))
+            wanted = [one for one in all_of_them if one.last_offset >= offset and one.first_offset <= last]
+            assert [one for one in told if one in wanted] == wanted
+            assert all(one.last_offset >= offset for one in told)
+            if max_bytes <= 3_000:
+                most = max(most, len(told))
+    return most
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 20_000], ids=["one segment", "several"])
+def test_a_reader_is_told_of_the_aborts_in_what_it_is_sent(tmp_path: Path, segment_bytes: int) -> None:
+    disk = Disk(tmp_path, config(index_interval_bytes=500, segment_bytes=segment_bytes))
+    log = filled(disk)
+    all_of_them = log.aborted_transactions(0, EVERYTHING)
+    assert len(all_of_them) > MANY // 2
+    assert every_read(log, all_of_them) < FEW
+    log.close()
+    assert every_read(disk.open(clean=True).log, all_of_them) < FEW
+
+
+def test_an_index_that_lies_leaves_no_abort_out(disk: Disk) -> None:
+    log = filled(disk)
+    index = log.segments.active.offset_index
+    assert index is not None
+    lie = OffsetIndex()
+    for at in range(100):
+        lie.append(at + 1, (at + 1) * 7)
+    log.segments.active.offset_index = lie
+    read = log.read(0, max_bytes=500, upper_bound_offset=EVERYTHING)
+    assert log.aborted_in(read, 0) == log.aborted_transactions(0, EVERYTHING)
+
+
+class Counted(list[AbortedTransaction]):
+    looked_at = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        Counted.looked_at += 1
+        return super().__getitem__(at)
+
+    def __iter__(self) -> Iterator[AbortedTransaction]:
+        return map(self.__getitem__, range(len(self)))
+
+
+def test_aborts_before_the_reader_are_not_walked_over(disk: Disk) -> None:
+    log = filled(disk)
+    offset = log.log_end_offset - 3
+    expected = log.aborted_transactions(offset, EVERYTHING)
+    active = log.segments.active
+    active.take_transactions(Counted(active.transactions))
+    assert log.aborted_transactions(offset, EVERYTHING) == expected
+    assert Counted.looked_at < FEW
+
+
+def test_nothing_read_is_nothing_aborted(disk: Disk) -> None:
+    log = filled(disk)
+    read = log.read(log.log_end_offset, max_bytes=10, upper_bound_offset=EVERYTHING)
+    assert log.aborted_in(read, log.log_end_offset) == []
