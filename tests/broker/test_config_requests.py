@@ -1,6 +1,7 @@
 """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: what is read, checked, written and refused."""
 
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -9,6 +10,7 @@ from odradek.broker.config_description import (
     DYNAMIC_DEFAULT_BROKER,
     DYNAMIC_TOPIC,
 )
+from odradek.broker.handlers import describe_configs as describing
 from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BROKER_SETTINGS, ONLY_WHEN_SET, TOPIC_SETTINGS
 from odradek.protocol.messages import alter_configs as am
@@ -296,3 +298,42 @@ def test_the_same_key_or_resource_twice_is_refused(world: World, store: Store) -
     assert [(r.error_code, r.error_message) for r in pending.message.responses] == [
         (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     ] * 2
+
+
+def test_lists_of_thousands_are_not_compared_item_by_item(world: World, store: Store) -> None:
+    name = "leader.replication.throttled.replicas"
+    some = ",".join(f"{number}:1" for number in range(4_500))
+    others = ",".join(f"{number}:2" for number in range(4_500))
+    store.nodes["topics", "t"] = ({name: some}, 0)
+    began = process_time()
+    assert change(world, store, (name, APPEND, others)) == (ErrorCode.NONE, None)
+    both = store.nodes["topics", "t"][0][name]
+    assert change(world, store, (name, SUBTRACT, some)) == (ErrorCode.NONE, None)
+    assert process_time() - began < 0.3, "all with all takes a second"
+    assert (both, store.nodes["topics", "t"][0][name]) == (f"{some},{others}", others)
+
+
+def test_settings_of_many_topics_are_made_into_an_answer_by_a_thread(world: World, store: Store) -> None:
+    many = describing.MOST_AT_ONCE + 1
+    for number in range(many):
+        world.lead(1, isr=(1,), replicas=(1,), topic=f"t{number}", topic_id=bytes([number]) * 16, is_new=True)
+    rows = [
+        dm.DescribeConfigsResource(
+            resource_type=TOPIC, resource_name=f"t{number}", configuration_keys=["segment.bytes"]
+        )
+        for number in range(many)
+    ]
+    world[1].broker.take_effects()
+    pending = world.send(1, dm.DescribeConfigsRequest(resources=rows), 4)
+    (asked,) = [e for e in world[1].broker.take_effects() if isinstance(e, fx.StoreRequest)]
+    assert isinstance(asked.question, fx.ReadConfigs)
+    found = {entity: fx.StoredConfig({"segment.bytes": "77777"}, 0) for entity in asked.question.entities}
+    world[1].broker.answered(asked.request_id, fx.ConfigsRead(found), world.now_ms)
+
+    (aside,) = [e for e in world[1].broker.take_effects() if isinstance(e, fx.RunAside)]
+    assert not pending.is_answered
+    world[1].broker.answered(aside.request_id, aside.work.run(), world.now_ms)
+
+    assert [(one.resource_name, [c.value for c in one.configs]) for one in pending.message.results] == [
+        (f"t{number}", ["77777"]) for number in range(many)
+    ]

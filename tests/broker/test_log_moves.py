@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from odradek.broker import effects as fx
-from odradek.broker.log_moves import LAST_BYTES, data_of
+from odradek.broker.handlers.alter_replica_log_dirs import AT_ONCE
+from odradek.broker.log_moves import LAST_BYTES, LogMoves, data_of
 from odradek.log.errors import DiskFault
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import alter_replica_log_dirs as arl
 from tests.broker.log_directories import (
     a_world,
     ask,
@@ -44,6 +46,57 @@ def test_a_replica_moves_and_nobody_notices(world: World, version: int) -> None:
     assert described(world) == {first(world): [], second(world): [("t-0", 0, False)]}
     assert world.produced(world.produce(1, b"after")) == (ErrorCode.NONE, 5)
     assert world.consume(1, 0).message.responses[0].partitions[0].high_watermark == 6
+
+
+def test_many_replicas_are_begun_with_a_few_in_a_turn(tmp_path: Path) -> None:
+    """Each has a directory and files made for it."""
+    many = 4 * AT_ONCE + 1
+    world = World(tmp_path, brokers=(1,), directories="2")
+    for index in range(many):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+    there = {index: world[1].logs.directory_of(TopicPartition("t", index)) for index in range(many)}
+    to = [index for index in range(many) if there[index] == first(world)]
+    world.copies = False
+    topic = arl.AlterReplicaLogDirTopic(name="t", partitions=[*to, many])
+    directory = arl.AlterReplicaLogDir(path=second(world), topics=[topic])
+    pending = world.send(1, arl.AlterReplicaLogDirsRequest(dirs=[directory]), 2)
+    broker, futures = world[1].broker, world[1].logs.futures.logs
+
+    assert len(to) > 2 * AT_ONCE and len(futures) == AT_ONCE and not pending.is_answered
+    while broker.go_on(world.now_ms):
+        assert not pending.is_answered
+    (answered,) = pending.message.results
+    codes = [(row.partition_index, row.error_code) for row in answered.partitions]
+    assert codes == [*((index, 0) for index in to), (many, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert list(futures) == [TopicPartition("t", index) for index in to]
+    world.copies = True
+    for effect in steps(world):
+        do(world, effect)
+    world.settle()
+    world.advance(10)
+    assert {world[1].logs.directory_of(TopicPartition("t", index)) for index in to} == {second(world)}
+
+
+def test_who_waits_for_its_turn_to_move_is_not_looked_at_for_each_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, brokers=(1,), directories="2")
+    for index in range(20):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+    world.copies = False
+    looked: list[int] = []
+    go_on = LogMoves.go_on
+
+    def counted(moves: LogMoves, now_ms: int) -> None:
+        looked.append(now_ms)
+        go_on(moves, now_ms)
+
+    monkeypatch.setattr(LogMoves, "go_on", counted)
+    moves = world[1].broker.replicas.moves
+    for index in range(20):
+        moves.ask(TopicPartition("t", index), second(world), world.now_ms)
+
+    assert 0 < len(looked) <= 2 and moves.due_ms == world.now_ms
 
 
 def test_a_copy_on_its_way_is_shown_with_what_it_lacks(world: World) -> None:

@@ -27,15 +27,16 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = ConsumerGroupDescribeRequest.decode(version, request.body, budget=request.budget)
     if not broker.settings.offers_consumer_groups:
         return Reply([refuse(asked, version, ErrorCode.UNSUPPORTED_VERSION).encode(version)])
+    wanted = dict.fromkeys(asked.group_ids)  # each once, as in DescribeGroups
     parts = {
         index: ConsumerGroupDescribeRequest(
             group_ids=names, include_authorized_operations=asked.include_authorized_operations
         )
-        for index, names in by_partition(broker.groups, dict.fromkeys(asked.group_ids)).items()
+        for index, names in by_partition(broker.groups, wanted).items()
     }
 
     def merge(answers: list[Any]) -> ConsumerGroupDescribeResponse:
         found = {group.group_id: group for answer in answers for group in answer.groups}
-        return ConsumerGroupDescribeResponse(groups=[found[name] for name in asked.group_ids])
+        return ConsumerGroupDescribeResponse(groups=[found[name] for name in wanted])
 
     return ask_each(broker.groups, request, parts, merge, now_ms)

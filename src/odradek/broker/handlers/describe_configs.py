@@ -2,7 +2,7 @@
 
 Every setting of a topic or of this broker: value, source, synonyms, type, words; or those named. The resource broker
 "" is the dynamic default of all brokers. Overrides are read from the store, so any broker may be asked about any
-topic. The resource BROKER_LOGGER is the levels of this process's loggers (KIP-412).
+topic. The resource BROKER_LOGGER is the levels of this process's loggers (KIP-412). Each resource is told once.
 
 v1 sources and synonyms (KIP-226).
 v2 the response leaves before the client is throttled (KIP-219).
@@ -10,10 +10,11 @@ v3 type and documentation (KIP-569).
 v4 flexible.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker import loggers
-from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.answers import Answer, CloseConnection, Park, Reply
 from odradek.broker.config_description import (
     DYNAMIC_BROKER_LOGGER,
     TYPES,
@@ -36,6 +37,7 @@ from odradek.broker.config_resources import (
 from odradek.broker.effects import ConfigsRead, ReadConfigs, StoredConfig, StoreFailed, StoreResult
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.model.settings import BrokerSettings
 from odradek.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -50,6 +52,15 @@ if TYPE_CHECKING:
     from odradek.broker.request import Request
 
 NOTHING_STORED = StoredConfig({}, -1)
+# Resources that are told in the turn in which the store has answered: a millisecond. A thread makes longer answers.
+MOST_AT_ONCE = 10
+
+
+class Described(NamedTuple):
+    make: Callable[[], bytes]
+
+    def run(self) -> bytes:
+        return self.make()
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -63,9 +74,14 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, levels: loggers.Levels) -> Answer:
     refused: dict[int, ProtocolError] = {}
     entities: dict[tuple[str, str], None] = {}
+    named: set[tuple[int, str]] = set()
     for place, resource in enumerate(asked.resources):
         try:
             _check(broker, resource.resource_type, resource.resource_name)
+            if (resource.resource_type, resource.resource_name) in named:
+                # A row of a few bytes asks for some two hundred settings with their words, and there may be thousands.
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            named.add((resource.resource_type, resource.resource_name))
         except ProtocolError as refusal:
             refused[place] = refusal
             continue
@@ -74,9 +90,11 @@ def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, level
         if resource.resource_type == BROKER:
             entities["brokers", DEFAULT_NAME] = None
 
+    layers, of_file = broker.layers, broker.dynamic.static
+
     def encode(configs: ConfigsRead) -> bytes:
         results = []
-        topics = TopicDescriptions(broker.layers)
+        topics = TopicDescriptions(layers)
         for place, resource in enumerate(asked.resources):
             refusal = refused.get(place)
             if refusal is not None:
@@ -84,16 +102,25 @@ def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, level
             elif resource.resource_type == BROKER_LOGGER:
                 results.append(_loggers(resource, levels))
             else:
-                results.append(_described(broker, topics, asked, resource, configs))
+                results.append(_described(of_file, topics, asked, resource, configs))
         return DescribeConfigsResponse(results=results).encode(version)
 
     if not entities:
         return Reply([encode(ConfigsRead({}))])
     park = Park()
 
+    def made(data: bytes | None, later_ms: int) -> None:
+        park.answer(
+            lambda: CloseConnection("its answer could not be made") if data is None else Reply([data])
+        )
+
     def answered(result: StoreResult, later_ms: int) -> None:
         if isinstance(result, ConfigsRead):
-            park.answer(lambda: Reply([encode(result)]))
+            if len(asked.resources) <= MOST_AT_ONCE:
+                park.answer(lambda: Reply([encode(result)]))
+                return
+            work = Described(lambda: encode(result))
+            broker.aside.ask(broker.aside.lookups, lambda: None if park.abandoned else work, made, later_ms)
             return
         reason = result.reason if isinstance(result, StoreFailed) else "the store answered something else"
         for place, resource in enumerate(asked.resources):
@@ -118,7 +145,7 @@ def _check(broker: "Broker", resource_type: int, name: str) -> None:
 
 
 def _described(
-    broker: "Broker",
+    of_file: BrokerSettings,
     topics: TopicDescriptions,
     asked: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
@@ -134,7 +161,7 @@ def _described(
     if resource.resource_type == TOPIC:
         entries = topics.of(stored, names)
     elif resource.resource_name:
-        entries = broker_entries(BrokerLayers(broker.dynamic.static, stored, dynamic_default), names)
+        entries = broker_entries(BrokerLayers(of_file, stored, dynamic_default), names)
     else:
         entries = cluster_default_entries(dynamic_default, names)
     return DescribeConfigsResult(

@@ -90,10 +90,14 @@ def _slices(
 ) -> Iterator[Rows]:
     """MOST_AT_ONCE producers each; the last one has fewer. Whoever is forgotten meanwhile is left out."""
     some: list[tuple[list[ProducerState], Seen]] = []
+    described: set[tuple[str, int]] = set()  # each once: fifty thousand producers may be in any of them
     for topic in asked.topics:
         partitions: list[PartitionResponse] = []
         response.topics.append(TopicResponse(name=topic.name, partitions=partitions))
         for index in topic.partition_indexes:
+            if (topic.name, index) in described:
+                continue
+            described.add((topic.name, index))
             row = PartitionResponse(partition_index=index, active_producers=[])
             partitions.append(row)
             try:

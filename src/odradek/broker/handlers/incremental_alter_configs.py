@@ -112,8 +112,11 @@ def _apply(broker: "Broker", resource_type: int, config: AlterableConfig, overri
         present = ",".join(getattr(broker.settings, setting.attribute) or ())
     items = [item.strip() for item in present.split(",") if item.strip()]
     given = [item.strip() for item in value.split(",") if item.strip()]
+    # Thousands of items each: see which are there without comparing all with all.
     if operation == APPEND:
-        items += [item for item in given if item not in items]
+        present_items = set(items)
+        items += [item for item in given if item not in present_items]
     else:
-        items = [item for item in items if item not in given]
+        taken = set(given)
+        items = [item for item in items if item not in taken]
     overrides[name] = ",".join(items)

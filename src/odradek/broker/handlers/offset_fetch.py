@@ -9,7 +9,7 @@ v4 the response leaves before the client is throttled (KIP-219).
 v5 leader epochs (KIP-320).
 v6 flexible.
 v7 may ask for offsets that no open transaction is about to change (KIP-447).
-v8 several groups (KIP-709).
+v8 several groups, each once (KIP-709).
 v9 member id and epoch (KIP-848).
 """
 
@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
 from odradek.broker.coordinator_calls import ask_each, ask_one, by_partition
-from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -31,16 +37,21 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = OffsetFetchRequest.decode(version, request.body, budget=request.budget)
     if version < FIRST_WITH_GROUPS:
         return ask_one(broker.groups, request, asked, asked.group_id, now_ms)
-    places = by_partition(broker.groups, dict.fromkeys(group.group_id for group in asked.groups))
+    wanted: dict[str, OffsetFetchRequestGroup] = {}
+    again: list[OffsetFetchResponseGroup] = []
+    for group in asked.groups:
+        if wanted.setdefault(group.group_id, group) is not group:
+            # A row may ask for all that a group has, a million offsets, and a request has room for thousands of rows.
+            refused = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.INVALID_REQUEST)
+            again.append(refused)
     parts = {
         index: OffsetFetchRequest(
-            groups=[group for group in asked.groups if group.group_id in set(names)],
-            require_stable=asked.require_stable,
+            groups=[wanted[name] for name in names], require_stable=asked.require_stable
         )
-        for index, names in places.items()
+        for index, names in by_partition(broker.groups, wanted).items()
     }
 
     def merge(answers: list[Any]) -> OffsetFetchResponse:
-        return OffsetFetchResponse(groups=[group for answer in answers for group in answer.groups])
+        return OffsetFetchResponse(groups=[*(group for answer in answers for group in answer.groups), *again])
 
     return ask_each(broker.groups, request, parts, merge, now_ms)
