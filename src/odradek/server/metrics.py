@@ -2,7 +2,7 @@
 
 
 class Metrics:
-    """One per broker. Names are those of the metrics they become, without prefix (docs/metrics.md)."""
+    """One per broker."""
 
     __slots__ = (
         "bytes_in",
