@@ -61,6 +61,7 @@ _USED = (
     "minRecordsPerTask",
     "maxRecordBytes",
     "readSegments",
+    "pushFilters",
 )
 # Known to Spark's connector, without a meaning here: there is no consumer group and no consumer to keep.
 _ACCEPTED = (
@@ -113,6 +114,7 @@ class SourceOptions(NamedTuple):
     min_records_per_task: int = 25_000
     include_headers: bool = False
     columns: tuple[str, ...] | None = None
+    push_filters: bool = False
 
 
 def parse(given: Mapping[str, str]) -> SourceOptions:
@@ -160,6 +162,7 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         min_records_per_task=options.positive("minRecordsPerTask") or 25_000,
         include_headers=options.flag("includeHeaders", False),
         columns=_columns(options),
+        push_filters=options.flag("pushFilters", False),
     )
 
 
@@ -177,6 +180,8 @@ def check_stream(options: SourceOptions) -> None:
             "a stream has no end: endingOffsets, endingOffsetsByTimestamp and endingTimestamp are for batch reads; "
             "trigger(availableNow=True) stops at what is there when it starts"
         )
+    if options.push_filters:
+        raise ConfigurationError("pushFilters=true: Spark hands the conditions of a batch read alone over")
 
 
 def _refuse_places(option: str, wanted: str | dict[str, Any] | None, refused: str, why: str) -> None:

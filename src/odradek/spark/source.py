@@ -7,7 +7,7 @@ Imported by Spark in every planning process, so numpy, pyarrow and the client ar
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    Filter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -106,7 +107,7 @@ class OdradekSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = parse(self.options)
         check_batch(options)
-        return BatchReader(options, checked(schema))
+        return (FilteredReader if options.push_filters else BatchReader)(options, checked(schema))
 
     @in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -171,9 +172,37 @@ class BatchReader(_Executor, DataSourceReader):
             start = subscription.start(default="earliest")
             end, latest = subscription.ends()
             begin = subscription.standing(start, latest, what="was to begin at")
-            return tasks_between(self._options, begin, end, subscription)
+            return tasks_between(self._options, *self._narrowed(begin, end, subscription), subscription)
         finally:
             subscription.close()
+
+    def _narrowed(
+        self, begin: "Mapping[TopicPartition, Place]", end: "Offsets", subscription: "Subscription"
+    ) -> "tuple[Mapping[TopicPartition, Place], Offsets]":
+        return begin, end
+
+
+class FilteredReader(BatchReader):
+    """Reads less where the conditions of the query say so.
+
+    A class of its own: Spark refuses a reader with `pushFilters` in a session in which spark.sql.python.filterPushdown.enabled is
+    not set, which is the default.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._conditions: list[Filter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._conditions = filters
+        return filters  # which Spark applies all the same
+
+    def _narrowed(
+        self, begin: "Mapping[TopicPartition, Place]", end: "Offsets", subscription: "Subscription"
+    ) -> "tuple[Mapping[TopicPartition, Place], Offsets]":
+        from odradek.spark.pushed_filters import wanted_by
+
+        return subscription.narrowed(begin, end, wanted_by(self._conditions))
 
 
 class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNow):

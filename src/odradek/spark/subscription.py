@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from odradek.client.sync import EARLIEST, LATEST, OffsetAndEpoch, SyncClient, TopicView
 from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
@@ -22,6 +23,9 @@ from odradek.spark import data_loss
 from odradek.spark import options as names
 from odradek.spark.offsets import Offsets, Place
 from odradek.spark.options import PerPartition, SourceOptions
+
+if TYPE_CHECKING:
+    from odradek.spark.pushed_filters import Wanted
 
 NOTHING = Offsets({}, {})
 NOWHERE = Place(0)
@@ -264,6 +268,23 @@ class Subscription:
             ends = self.client.end_offsets(beyond)
             beyond = [p for p in beyond if ends[p] < places[p].offset]
         return beyond
+
+    def narrowed(
+        self, begin: Mapping[TopicPartition, Place], end: Offsets, wanted: "Wanted"
+    ) -> tuple[Mapping[TopicPartition, Place], Offsets]:
+        """Where a read begins and ends that leaves out what is not wanted."""
+        ends = {p: place for p, place in end.places.items() if wanted.has(p)}
+        firsts = {p: begin.get(p, BEGINNING) for p in ends}
+        if wanted.since_ms > 0:
+            for partition, late in self._places(dict.fromkeys(ends, wanted.since_ms)).items():
+                firsts[partition] = max(firsts[partition], late if late.offset >= 0 else ends[partition])
+        return (
+            {p: place._replace(offset=max(place.offset, wanted.first)) for p, place in firsts.items()},
+            Offsets(
+                end.topic_ids,
+                {p: place._replace(offset=min(place.offset, wanted.last + 1)) for p, place in ends.items()},
+            ),
+        )
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self.client.begin_offsets(partitions)
