@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from odradek.cli.up import check_directory
 from odradek.client.sync import SyncClient
 from odradek.server import exit_codes
 from tests.support import eventually
@@ -198,6 +199,26 @@ def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path):
     assert answer.stderr == (
         f"odradek: --dir {directory}: Not a directory; name a directory that you may write\n"
     )
+
+
+def test_a_directory_with_other_files_is_left_as_it_is(tmp_path):
+    """Its logs and its store among somebody's files would be hard to tell from them."""
+    (tmp_path / "thesis.txt").write_text("years")
+    answer = subprocess.run(
+        [*UP, "--port", "0", "--dir", str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr == (
+        f"odradek: --dir {tmp_path}: there are other files and no cluster; name an empty directory, or a new one\n"
+    )
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("name", ["broker-1", "odradek-store.sqlite", "zookeeper", "lost+found"])
+def test_a_directory_of_a_cluster_may_hold_other_files_too(name, tmp_path):
+    (tmp_path / name).mkdir()
+    (tmp_path / "notes.txt").write_text("")
+    check_directory(tmp_path)
 
 
 def test_zookeeper_without_what_it_needs_is_one_sentence_before_anything_starts(tmp_path):

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 USUAL_PORT = 9092
 LAST_PORT = 65_535
 POLL_S = 0.1
+# What a directory may hold already: a cluster of before, or what mkfs makes.
+OF_A_CLUSTER = ("broker-*", "odradek-store.sqlite", "zookeeper", "lost+found")
 
 
 class Stop(BaseException):
@@ -215,7 +218,8 @@ def stop_all(cluster: "ProcessCluster") -> None:
 
 
 def check_directory(directory: Path) -> None:
-    """Before anything is written: a second cluster would put its ports over those of one that runs there."""
+    """Before anything is written. A second cluster would put its ports over those of one that runs there; among files
+    of somebody else it would be hard to remove."""
     from odradek.log.errors import DirectoryInUse
     from odradek.log.files import OsDirectory
 
@@ -223,6 +227,11 @@ def check_directory(directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         fail(f"--dir {directory}: {error.strerror}; name a directory that you may write")
+    names = [entry.name for entry in directory.iterdir()]
+    if names and not any(fnmatch(name, of_ours) for name in names for of_ours in OF_A_CLUSTER):
+        fail(
+            f"--dir {directory}: there are other files and no cluster; name an empty directory, or a new one"
+        )
     try:
         for data in sorted(directory.glob("broker-*/data")):
             OsDirectory(str(data)).lock().release()
