@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -231,6 +232,16 @@ def test_a_wrong_option_is_exit_code_2_without_a_trace(capsys):
     assert code == 2
     assert err.startswith("odradek: ") and "--nonsense" in err
     assert out == "" and "Traceback" not in err
+
+
+def test_a_wrong_option_of_sim_is_one_sentence_too():
+    """It runs in another process, for the sake of its hashes."""
+    unset = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    answer = subprocess.run(
+        [sys.executable, "-m", "odradek", "sim", "--seed", "x"], capture_output=True, text=True, env=unset
+    )
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == "odradek: Invalid value for '--seed': 'x' is not a valid integer.\n"
 
 
 def test_no_cluster_is_one_sentence_that_names_the_address(capsys):

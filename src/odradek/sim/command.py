@@ -33,7 +33,8 @@ class _Reproducible(click.Command):
         asks_only = ctx.resilient_parsing or not args or "--help" in args or "-h" in args
         if os.environ.get("PYTHONHASHSEED", "random") == "random" and not asks_only:
             os.environ["PYTHONHASHSEED"] = "0"
-            os.execv(sys.executable, [sys.executable, "-m", "odradek.sim", *args])
+            name = ["odradek.sim"] if ctx.parent is None else ["odradek", "sim"]
+            os.execv(sys.executable, [sys.executable, "-m", *name, *args])
         return super().parse_args(ctx, args)
 
 
