@@ -69,6 +69,7 @@ LONGEST_FILES = (
     "spark/test_jobs_of_tables.py",
     "spark/test_functions.py",
     "demo/test_page_in_a_browser.py",
+    "pictures/test_pages_in_a_browser.py",
     "conformance/test_zookeeper_cluster.py",
     "nightly/test_nightly.py",
     "cli/test_up.py",

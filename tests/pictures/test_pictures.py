@@ -9,13 +9,14 @@ from odradek.advisor.reassignment_steps import STEPS
 from odradek.advisor.timeline import Moment, Outage
 from odradek.cli.reassign.rows import Row
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.pictures import markup
+from odradek.pictures import colours, markup
 from odradek.pictures.document import page, paragraph, table
 from odradek.pictures.drawing import Drawing
 from odradek.pictures.markup import escaped
 from odradek.pictures.scales import Scale
 from odradek.pictures.steps import status_svg
 from odradek.pictures.timeline import timeline_page, timeline_svg
+from tests.browser import LEAST_CONTRAST, contrast
 
 NASTY = "<script>alert('x')</script> & \"quoted\" \x00\x1b ]]> \ud800"
 WHERE = TopicPartition("t<&>", 0)
@@ -91,6 +92,12 @@ def test_the_steps_of_a_reassignment_are_twelve_boxes_of_three_kinds() -> None:
     tips = [e.text or "" for e in parsed.iter() if e.tag.endswith("title")]
     kinds = [tip.split(", ")[1].split(":")[0] for tip in tips if tip.startswith("step ")]
     assert kinds == ["done"] * 3 + ["now"] + ["to come"] * 8 + ["done"] * 12 + ["to come"] * 12
+
+
+@pytest.mark.parametrize("state", colours.STEPS)
+def test_the_number_of_a_step_stands_out_from_its_box(state: str) -> None:
+    ground, ink = ([float(int(colour[i : i + 2], 16)) for i in (1, 3, 5)] for colour in colours.STEPS[state])
+    assert contrast({"words": state, "ground": ground, "colour": ink}) >= LEAST_CONTRAST
 
 
 def test_a_scale_goes_either_way_and_may_begin_below_nought() -> None:

@@ -7,7 +7,7 @@ INK, PALE, PAPER = "#1f2933", "#e4e7eb", "#ffffff"
 LEADS, IN_SYNC, BEHIND, AWAY = "#1d6fa5", "#8cc7e8", "#dbe9f2", "#b0b8c1"
 NOBODY_LEADS, MOVES = "#d64545", "#e0a526"
 # A step of a reassignment: its ground, and what is written on it.
-STEPS = {"done": ("#2f8f5b", PAPER), "now": (MOVES, INK), "to come": (PALE, INK)}
+STEPS = {"done": ("#277a4d", PAPER), "now": (MOVES, INK), "to come": (PALE, INK)}
 # What a broker believes of itself, in the time line of a simulated run.
 ROLES = {"leads": "#1f6f5c", "in sync": "#8fc7b0", "out of sync": "#e8d8a0", "no leader": "#d9a0a0"}
 CONTROLLER, DOES_NOT_RUN, PAUSED, FAULT = "#c9b6e4", "#777", "#77777788", "#e39a5c"

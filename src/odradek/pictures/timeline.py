@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odradek.pictures.colours import AWAY, BEHIND, IN_SYNC, INK, LEADS, MOVES, NOBODY_LEADS
-from odradek.pictures.document import heading, page, paragraph, table
+from odradek.pictures.document import heading, page, paragraph, scrolling, table
 from odradek.pictures.drawing import Drawing
 from odradek.pictures.figures import clock, shown_seconds
 from odradek.pictures.scales import Scale
@@ -101,7 +101,7 @@ def timeline_page(
     dark: "Sequence[Outage]",
     moves: "Sequence[Reassigned]",
 ) -> str:
-    parts = [picture]
+    parts = [scrolling(picture, "time line")]
     for outage in dark:
         lasted = (
             "and still is"
@@ -111,7 +111,7 @@ def timeline_page(
         parts.append(paragraph(f"Offline from {clock(outage.since_ms)} {lasted}: {outage.why}"))
     for move in moves:
         parts.append(heading(f"Reassignment {list(move.origin)} to {list(move.target)}"))
-        parts.append(draw_moved(move))
+        parts.append(scrolling(draw_moved(move), "its steps"))
         parts.append(steps_table(move))
     parts.append(heading("Every change"))
     parts.append(

@@ -6,23 +6,22 @@ Drawn from the actions of `trace`, so what the picture shows can be looked up th
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from odradek.pictures import colours, markup
-from odradek.pictures.colours import ROLES
+from odradek.model.counted import counted
+from odradek.pictures import colours, document, markup
+from odradek.pictures.colours import PAPER, ROLES
+from odradek.pictures.document import heading, paragraph, scrolling, table
 from odradek.pictures.markup import element, escaped
 from odradek.pictures.scales import Scale
 from odradek.sim.plan import Plan
 from odradek.sim.run import OK, Outcome
 
-LEFT, RIGHT, ROW, GAP = 150, 20, 15, 10
-STYLE = """
-body{font:14px/1.5 system-ui,sans-serif;margin:2rem;color:#222;background:#fff}
-h1{font-size:1.2rem;margin:0 0 .3rem}p{margin:.2rem 0;max-width:70rem}
-.wide{overflow-x:auto;border:1px solid #ddd;margin:1rem 0}
-svg text{font:11px system-ui,sans-serif;fill:#333}svg .small{font-size:9px;fill:#666}
-.key span{display:inline-block;width:1.2em;height:.8em;margin:0 .3em 0 1em;border:1px solid #999}
-table{border-collapse:collapse;font-size:12px}td{padding:.1rem .6rem;border-bottom:1px solid #eee}
-.bad{color:#a00000;font-weight:600}
-"""
+LEFT, RIGHT, ROW, GAP = 150, 40, 15, 10
+STYLE = (
+    "svg text{font:11px system-ui,sans-serif;fill:#222}svg .small{font-size:10px}"
+    f".key span{{display:inline-block;margin:0 1rem .3rem 0}}.key i{{display:inline-block;width:1.2em;height:.8em;"
+    f"margin-right:.3em;border:1px solid {colours.AWAY}}}"
+    ".bad{font-weight:600}"
+)
 
 
 class Bar(NamedTuple):
@@ -38,23 +37,33 @@ def page(plan: Plan, outcome: Outcome, actions: list[dict[str, Any]]) -> str:
     end = max([outcome.simulated_s, *(a["at_s"] for a in actions)], default=1.0)
     # What comes after the healing is mostly waiting, and is drawn all the same: whoever is late shows there.
     drawing = _Drawing(plan, outcome, actions, end)
-    word = f'<p class="bad">first broken: {escaped(outcome.reason)}</p>' if outcome.code != OK else ""
-    key = "".join(f'<span style="background:{c}"></span>{escaped(n)}' for n, c in ROLES.items())
-    rows = "".join(
-        f"<tr><td>{at:.3f} s</td><td>{escaped(text)}</td></tr>" for at, text in outcome.notes[-400:]
+    key = "".join(
+        element("span", {}, element("i", {"style": f"background:{colour}"}, " ") + escaped(words))
+        for words, colour in (
+            *ROLES.items(),
+            ("does not run", colours.DOES_NOT_RUN),
+            ("controller", colours.CONTROLLER),
+        )
     )
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8>"
-        f"<title>seed {plan.seed}</title><style>{STYLE}</style>"
-        f"<h1>seed {plan.seed}</h1><p>{escaped(outcome.line)}</p>{word}"
-        f"<p>{plan.brokers} brokers, {plan.partitions} partitions, replication factor {plan.replication_factor}, "
-        f"min.insync.replicas {plan.min_insync_replicas}, acks {plan.acks}"
-        f"{', flushed before acknowledged' if plan.flushes else ''}. Point at anything to read what it is.</p>"
-        f'<p class="key">{key}<span style="background:{colours.DOES_NOT_RUN}"></span>does not run'
-        f'<span style="background:{colours.CONTROLLER}"></span>controller</p>'
-        f'<div class="wide">{drawing.svg()}</div>'
-        f"<h1>what the world was told</h1><table>{rows}</table></html>\n"
-    )
+    parts = [
+        paragraph(outcome.line),
+        *(
+            [element("p", {"class_": "bad"}, escaped(f"first broken: {outcome.reason}"))]
+            if outcome.code != OK
+            else []
+        ),
+        paragraph(
+            f"{counted(plan.brokers, 'broker')}, {counted(plan.partitions, 'partition')}, replication factor "
+            f"{plan.replication_factor}, "
+            f"min.insync.replicas {plan.min_insync_replicas}, acks {plan.acks}"
+            f"{', flushed before acknowledged' if plan.flushes else ''}. Point at anything to read what it is."
+        ),
+        element("p", {"class_": "key"}, key),
+        scrolling(drawing.svg(), "brokers, faults and acknowledgements over time"),
+        heading("Every action on the world"),
+        table(("time", "action"), [(f"{at:.3f} s", text) for at, text in outcome.notes[-400:]]),
+    ]
+    return document.page(f"Seed {plan.seed}", parts, STYLE)
 
 
 class _Drawing:
@@ -82,8 +91,13 @@ class _Drawing:
         if self.outcome.code != OK:
             marks += self._mark(self.end, height, self.outcome.reason)
         size = {"width": self.width + LEFT + RIGHT, "height": height}
-        body = f"{grid}{''.join(self.parts)}{marks}"
-        return element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size}, body)
+        ground = element("rect", {**size, "fill": PAPER})
+        about = {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "role": "img",
+            "aria_label": f"the run of seed {self.plan.seed}",
+        }
+        return element("svg", {**about, **size}, f"{ground}{grid}{''.join(self.parts)}{marks}")
 
     def _grid(self, height: int) -> Iterator[str]:
         step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if self.end / s <= 60)
@@ -109,7 +123,7 @@ class _Drawing:
         title = f"{bar.what} {bar.start:.3f} to {bar.end:.3f} s {bar.about}"
         self.parts.append(markup.rectangle(left, y, max(right - left, 1.5), height, title, fill=colour))
         if text and right - left > 7 * len(text):
-            ink = "fill:#fff" if colour == ROLES["leads"] else "fill:#444"
+            ink = f"fill:{colours.readable_on(colour)}"
             self._small(left + 2, y + height - 2.5, text, style=ink)
 
     def _small(self, x: float, y: float, text: str, **more: object) -> None:
