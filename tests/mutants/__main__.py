@@ -1,4 +1,7 @@
-"""`python -m tests.mutants`: draws, tries out, goes on where an earlier run stopped, and prints the table."""
+"""`python -m tests.mutants`: draws, tries out, goes on where an earlier run stopped, and prints the table.
+
+Ctrl-C ends what runs, keeps the verdicts, and prints the table so far.
+"""
 
 import json
 import os
@@ -15,7 +18,7 @@ from tests.mutants.drawing import ROOMS, drawn
 from tests.mutants.explained import explained
 from tests.mutants.judge import Judge, seeds_of
 from tests.mutants.patching import PACKAGE
-from tests.mutants.reach import ROOT, Seeds, SimulatorFails, learn_seeds, learn_tests
+from tests.mutants.reach import ROOT, Seeds, SimulatorFails, TestsFail, learn_seeds, learn_tests
 from tests.mutants.sites import Change, Site
 from tests.mutants.trial import copied, red_test, with_change
 
@@ -89,19 +92,27 @@ def mutants(
         return
     results.parent.mkdir(parents=True, exist_ok=True)
     verdicts = read(results)
-    with results.open("a", encoding="utf-8") as file:
-        keep = Keeper(file, verdicts)
-        if "tests" in by:
-            survived = {name for name, verdict in verdicts.items() if verdict.get("test", "") is None}
-            left = [
-                s for s in sites if "test" not in verdicts.get(s.name, {}) or (again and s.name in survived)
-            ]
-            _by_tests(left, tests.split(","), results.with_suffix(".reached"), workers, budget, keep)
-        if "simulator" in by:
-            left = [site for site in sites if "seed" not in verdicts.get(site.name, {})]
-            _by_simulator(left, seeds, quiet_after, keep)
+    is_whole = False
+    try:
+        with results.open("a", encoding="utf-8") as file:
+            keep = Keeper(file, verdicts)
+            if "tests" in by:
+                survived = {name for name, verdict in verdicts.items() if verdict.get("test", "") is None}
+                left = [
+                    s
+                    for s in sites
+                    if "test" not in verdicts.get(s.name, {}) or (again and s.name in survived)
+                ]
+                _by_tests(left, tests.split(","), results.with_suffix(".reached"), workers, budget, keep)
+            if "simulator" in by:
+                left = [site for site in sites if "seed" not in verdicts.get(site.name, {})]
+                _by_simulator(left, seeds, quiet_after, keep)
+        is_whole = True
+    except KeyboardInterrupt:
+        click.echo("stopped; the table so far:", err=True)
     for row in table(sites, verdicts, explained()):
         click.echo(row)
+    sys.exit(0 if is_whole else 1)
 
 
 def _rooms(names: str) -> list[str]:
@@ -142,7 +153,10 @@ def _by_tests(
 ) -> None:
     if not sites:
         return
-    reach = learn_tests(folder, tests, workers)
+    try:
+        reach = learn_tests(folder, tests, workers)
+    except TestsFail as failure:
+        raise click.ClickException(f"{failure}; mend that first") from failure
     unpatched: list[Site] = []
     judge = Judge(
         sites,
@@ -162,6 +176,8 @@ def _by_tests(
         str(ROOT),
     ]
     code = pytest.main([*options, "-m", "not process and not spark", *tests], plugins=[judge])
+    if code == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
     if code:
         raise click.ClickException(f"the tests could not be collected: {code!r}")
     for site in unpatched:

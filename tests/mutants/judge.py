@@ -38,11 +38,13 @@ def in_child(work: Callable[[Tell], None], silence_s: float = SILENCE_S) -> Told
     if child == 0:
         _be_a_child(work, writing)
     os.close(writing)
-    with os.fdopen(reading, "rb", buffering=0) as pipe:
-        data, is_hanging = _all_of(pipe, silence_s)
-    with contextlib.suppress(ProcessLookupError):  # it, and whatever a test had started
-        os.killpg(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
+    try:
+        with os.fdopen(reading, "rb", buffering=0) as pipe:
+            data, is_hanging = _all_of(pipe, silence_s)
+    finally:  # also at Ctrl-C, which reaches no child: each is a group of its own
+        with contextlib.suppress(ProcessLookupError):  # it, and whatever a test had started
+            os.killpg(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
     lines = [json.loads(line) for line in data.split(b"\n")[:-1]]
     return Told([line for line in lines if line], not is_hanging and {} in lines and status is not None)
 

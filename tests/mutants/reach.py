@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -67,10 +68,18 @@ class TestReach(NamedTuple):
         return sum(1 for each in functions if each.startswith(f"{path}:")) / len(functions)
 
 
+class TestsFail(Exception):
+    """Without any mutation."""
+
+    __test__ = False  # what pytest would take for tests
+
+
 def learn_tests(folder: Path, tests: Sequence[str], workers: int) -> TestReach:
-    """Runs `tests` once, unless `folder` holds what an earlier run left."""
-    if not list(folder.glob("*.jsonl")):
-        folder.mkdir(parents=True, exist_ok=True)
+    """Runs `tests` once, unless `folder` holds what an earlier run left: one that came to its end."""
+    if not folder.exists():
+        learning = folder.with_name(f"{folder.name}-now")
+        shutil.rmtree(learning, ignore_errors=True)
+        learning.mkdir(parents=True)
         command = [
             sys.executable,
             "-m",
@@ -82,8 +91,10 @@ def learn_tests(folder: Path, tests: Sequence[str], workers: int) -> TestReach:
             "no:cacheprovider",
         ]
         command += ["-n", str(workers), "--dist", "loadfile", "-m", "not process and not spark", *tests]
-        environment = {**os.environ, "ODRADEK_REACHED": str(folder)}
-        subprocess.run(command, cwd=ROOT, env=environment, check=True)
+        environment = {**os.environ, "ODRADEK_REACHED": str(learning)}
+        if code := subprocess.run(command, cwd=ROOT, env=environment).returncode:
+            raise TestsFail(f"the tests end with {code}")
+        learning.rename(folder)
     return TestReach.read(sorted(folder.glob("*.jsonl")))
 
 

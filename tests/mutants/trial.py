@@ -77,6 +77,10 @@ def _run(source: Path, arguments: list[str], timeout_s: float) -> tuple[int | No
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
         return None, output
+    except KeyboardInterrupt:  # which does not reach a session of its own
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
 
 
 def _limit_memory() -> None:
