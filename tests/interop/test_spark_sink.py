@@ -1,4 +1,4 @@
-"""The sink of Spark into topics, whose brokers are Apache's: each batch once, wherever the driver dies."""
+"""Spark's source and sink of topics, whose brokers are Apache's: committed records alone, and each batch once, wherever the driver dies."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +11,7 @@ from odradek.spark.options import ConnectionOptions
 from odradek.spark.topic_options import TopicOptions
 from tests.interop.cluster import MixedCluster
 from tests.spark.test_topic_sink import Sink, dies_and_goes_on
+from tests.spark.test_transactional_topics import Writers, committed_records_alone
 from tests.spark.test_transform_kills import kill_again_and_again
 
 SETTINGS = {
@@ -52,3 +53,8 @@ def test_no_record_is_lost_or_doubled_whenever_the_job_is_killed(
     create_topic(cluster, "orders", partitions=2)
     create_topic(cluster, "loud", partitions=3)
     kill_again_and_again(cluster.running, client, "orders", "loud", tmp_path)
+
+
+def test_a_reader_of_committed_records_sees_them_alone(cluster: MixedCluster, client: SyncClient) -> None:
+    create_topic(cluster, "settled", partitions=1)
+    committed_records_alone(cluster.running, Writers(client, "settled"))

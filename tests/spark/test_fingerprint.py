@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.spark import fingerprint
-from odradek.spark.fingerprint import EMPTY, Fingerprint, hash_of_record, of_arrow, of_records
+from odradek.spark.fingerprint import EMPTY, Fingerprint, hash_of_record, of_arrow, of_records, of_rows
 from tests.spark.both_ways import both_ways  # noqa: F401
 
 field = st.none() | st.binary(max_size=40) | st.binary(min_size=41, max_size=300)
@@ -135,3 +135,19 @@ def test_a_fingerprint_survives_being_written_down() -> None:
 
     assert Fingerprint.from_hex(found.count, found.hex) == found
     assert len(EMPTY.hex) == 32
+
+
+def test_moments_beyond_what_python_can_tell_are_hashed_within_values_too() -> None:
+    """Of each row by itself: what stands beside it changes nothing."""
+    seen = [0, -62_135_596_800_000_001, 253_402_300_800_000_000, 253_402_300_800_000_001, None]
+    at = pa.array(seen, pa.timestamp("us", "UTC"))
+    days = pa.array([0, -800_000, 2_932_897, 2_932_898, None], pa.int32()).cast(pa.date32())
+    lists = pa.ListArray.from_arrays(pa.array(range(6), pa.int32()), at)
+    maps = pa.MapArray.from_arrays(pa.array(range(6), pa.int32()), pa.array(["k"] * 5), at)
+    structs = pa.StructArray.from_arrays([at, days, lists], ["at", "day", "deep"])
+
+    for column in (lists, maps, structs, pa.StructArray.from_arrays([days], ["day"])):
+        rows = pa.RecordBatch.from_arrays([column], ["v"])
+        each = [of_rows(rows.slice(n, 1)) for n in range(5)]
+        assert sum(each, EMPTY) == of_rows(rows)
+        assert len({one.total for one in each}) == 5, column.type

@@ -7,7 +7,7 @@ from odradek.client.sync_fetch import whole_batches
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.records.batch import LOG_APPEND_TIME, read_header
+from odradek.records.batch import DELETE_HORIZON, LOG_APPEND_TIME, read_header
 
 _LAST_VERSION_BY_NAME = 12
 
@@ -15,7 +15,8 @@ _LAST_VERSION_BY_NAME = 12
 def timestamps_at(client: SyncClient, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """The timestamp, in milliseconds, of the batch that holds the offset; its first record's, where records have their own.
 
-    A question a partition, each answered with one batch: for a few of them. Those of which nothing is learnt are left out.
+    A question a partition, each answered with one batch: for a few of them. Those of which nothing is learnt are left out, and
+    so are records without a timestamp (-1) or with one before 1970.
     """
     found = {}
     for partition, offset in sorted(offsets.items()):
@@ -41,6 +42,9 @@ def timestamps_at(client: SyncClient, offsets: Mapping[TopicPartition, int]) -> 
                 batches, _ = whole_batches(of_partition.records)
                 if len(batches):
                     header = read_header(batches, 0)
-                    is_append = header.attributes & LOG_APPEND_TIME
-                    found[partition] = header.max_timestamp if is_append else header.base_timestamp
+                    # A batch with a delete horizon has that in the place of its first record's timestamp.
+                    is_first = not header.attributes & (LOG_APPEND_TIME | DELETE_HORIZON)
+                    timestamp = header.base_timestamp if is_first else header.max_timestamp
+                    if timestamp >= 0:
+                        found[partition] = timestamp
     return found

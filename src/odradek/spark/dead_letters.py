@@ -22,6 +22,7 @@ from odradek.spark.writing import dead_letters_of
 REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
 _SHAPE = f"{OWN_DIRECTORY}/shape.json"
 REPLAY_APP = "odradek dlq replay"
+_SHOWN = [name for name in LETTERS.names if name != "timestamp"]
 _BATCH = 256  # letters read at once: each may have megabytes
 
 # A letter: topic, partition, offset, and timestamp in microseconds, because a topic may be made again.
@@ -64,7 +65,8 @@ def dead_letters(table: str) -> list[DeadLetter]:
     found = []
     for letters in batches(table):
         who = identities(letters)
-        for one, row in zip(who, letters.to_pylist(), strict=True):
+        # Without the timestamp: Python knows no moment after the year 9999.
+        for one, row in zip(who, letters.select(_SHOWN).to_pylist(), strict=True):
             place = (row["topic"], row["partition"], row["offset"])
             why = (row["error"], row["key"], row["value"], row["stage"], row["schemaId"])
             found.append(DeadLetter(*place, *why, one in done))

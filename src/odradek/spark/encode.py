@@ -36,6 +36,7 @@ from odradek.records.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    NO_TIMESTAMP,
     TRANSACTIONAL,
 )
 from odradek.records.checksum import crc32c
@@ -220,9 +221,11 @@ def _timestamps(rows: pa.Table, now_ms: int) -> Ints:
     micros = column.cast(pa.timestamp("us", column.type.tz))
     found = pc.fill_null(micros.cast(pa.int64()), now_ms * 1000).to_numpy(zero_copy_only=False)
     timestamps: Ints = found // 1000
-    if len(timestamps) and timestamps.min() < 0:
+    # -1 is what a record without a timestamp is read with, and is written as it was.
+    if len(timestamps) and timestamps.min() < NO_TIMESTAMP:
         raise BadRow(
-            f"a row has a timestamp before 1970 ({int(timestamps.min())} ms), which no record may have"
+            f"a row has a timestamp before 1970 ({int(timestamps.min())} ms), which no record may have; "
+            f"null becomes the time of writing"
         )
     return timestamps
 

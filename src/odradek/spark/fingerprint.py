@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -138,12 +139,43 @@ def _texts(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(pa.string())
     if pa.types.is_nested(kind):
-        values = [None if v is None else json.dumps(v, default=str) for v in column.to_pylist()]
+        values = [None if v is None else json.dumps(v, default=str) for v in _values(column)]
         return pa.array(values, pa.string())
     is_text = (
         pa.types.is_large_binary(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
     )
     return column.cast(pa.binary() if is_text else pa.string())
+
+
+def _values(column: pa.Array) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except OverflowError:
+        numbers = column.cast(_in_numbers(column.type))
+        values = [_value(column[n], numbers[n]) for n in range(len(column))]
+    return values
+
+
+def _value(value: pa.Scalar, in_numbers: pa.Scalar) -> Any:
+    """With numbers for its moments where one of them is beyond what Python can tell, the years 1 to 9999."""
+    try:
+        return value.as_py()
+    except OverflowError:
+        return in_numbers.as_py()
+
+
+def _in_numbers(kind: pa.DataType) -> pa.DataType:
+    """The type with whole numbers for moments and days, also within it."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_numbers(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_in_numbers(kind.key_type), _in_numbers(kind.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        of = kind.value_field.with_type(_in_numbers(kind.value_type))
+        return pa.large_list(of) if pa.types.is_large_list(kind) else pa.list_(of)
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    return pa.int32() if pa.types.is_date32(kind) else kind
 
 
 def hashes(key: pa.Array, value: pa.Array) -> tuple[Words, Words]:
