@@ -257,6 +257,66 @@ def test_a_bootstrap_address_without_a_port_is_said_so(capsys):
     assert "host:port" in err
 
 
+def test_an_address_that_is_a_url_is_said_so(capsys):
+    code, _, err = run(capsys, "cluster", "health", "-b", "http://127.0.0.1:9092")
+    assert (code, err) == (
+        2,
+        "odradek: bootstrap address 'http://127.0.0.1:9092': expected host:port, as in localhost:9092\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["reassign", "plan"], "no goal is given: say --drain, --add, --replication-factor or --rebalance"),
+        (["reassign", "plan", "--drain", "x"], "--drain x: expected broker ids"),
+        (["reassign", "plan", "--rebalance", "--add", "1;2"], "--add 1;2: expected broker ids"),
+        (["shutdown-impact", "--broker", "x"], "--broker x: expected broker ids"),
+        (["group", "list", "--state", "Nonsense"], "--state Nonsense: there are Empty, "),
+        (["txn", "list", "--state", "Nonsense"], "--state Nonsense: there are Empty, "),
+        (
+            ["group", "seek", "g", "-t", "a", "--to-timestamp", "yesterday"],
+            "expected 1h (ago), 2026-01-31T12:00",
+        ),
+        (
+            ["topic", "create", "x", "--assign", "1,2:3,3"],
+            "--assign 1,2:3,3: broker 3 stands twice in one partition",
+        ),
+    ],
+)
+def test_a_wrong_question_is_refused_before_any_broker_is_asked(capsys, arguments, words):
+    code, out, err = run(capsys, *arguments, "-b", "127.0.0.1:1")
+    assert (code, out) == (2, "")
+    assert words in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("room", ["store", "wire"])
+def test_a_group_of_commands_is_a_group_of_verbs(capsys, room):
+    assert "Verbs:" in run(capsys, room, "--help")[1]
+    assert run(capsys, room, "gett")[0] == 2
+    near = {"store": "exprt", "wire": "decod"}[room]
+    guess = {"store": "export", "wire": "decode"}[room]
+    assert run(capsys, room, near)[2] == f"odradek: no verb {near}; did you mean {guess}?\n"
+
+
+def test_the_states_that_are_asked_for_are_those_there_are():
+    from odradek.cli.groups.list import STATES as of_groups
+    from odradek.cli.transactions.list import STATES as of_transactions
+    from odradek.coordinator.consumer_group import ConsumerGroupState
+    from odradek.coordinator.group_states import GroupState
+    from odradek.coordinator.transaction_states import TransactionState
+
+    assert {state.value for kind in (GroupState, ConsumerGroupState) for state in kind} == set(of_groups)
+    assert {state.title for state in TransactionState} == set(of_transactions)
+
+
+def test_a_report_that_cannot_be_written_is_said_before_the_demo_runs(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    report = tmp_path / "file" / "report.html"
+    code, out, err = run(capsys, "demo", "--dir", str(tmp_path / "demo"), "--report", str(report))
+    assert (code, out, err) == (1, "", f"odradek: {report.parent}: File exists\n")
+
+
 def test_a_mistake_of_ours_is_a_sentence_and_a_trace_only_on_request(capsys, monkeypatch):
     def broken(*_args, **_options):
         raise ZeroDivisionError("half a record")

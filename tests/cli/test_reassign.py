@@ -174,7 +174,7 @@ def test_a_throttle_is_not_taken_from_under_a_move_that_runs(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["plan"], 1, "no goal is given"),
+        (["plan"], 2, "no goal is given"),
         (["plan", "--drain", "9"], 1, "there is no broker 9"),
         (["plan", "--drain", "x"], 2, "as in --drain 3"),
         (["plan", "-r", "5"], 1, "expected 1 to 4"),

@@ -62,11 +62,15 @@ def test_a_transaction_that_no_coordinator_knows_is_found_and_ended() -> None:
                 max_version=11,  # from 12 on the leader adds the partition to the transaction
             )
             find = ("txn", "find-hanging", "--older-than-ms", 0)
+            for missing in ((*find, "--topic", "order"), ("txn", "abort", "order", 0, "--producer", 77)):
+                code, _, err = shell(*missing)
+                assert (code, err) == (1, "odradek: there is no topic order; did you mean orders?\n")
             (row,) = shell.json(*find)
             assert (row["partition"], row["producer_id"], row["start_offset"]) == ("orders-0", 77, 0)
             assert shell(*find)[0] == 1
 
-            assert "would abort" in shell.ok("txn", "abort", "orders", 0, "--producer", 77)
+            code, said, _ = shell("txn", "abort", "orders", 0, "--producer", 77)
+            assert (code, said.split()[:2]) == (1, ["would", "abort"])  # nothing was done, as of every --yes
             assert shell(*find)[0] == 1
             assert shell.ok("txn", "abort", "orders", 0, "--producer", 77, "--yes").startswith("aborted")
 

@@ -511,3 +511,9 @@ def test_a_whole_job_of_avro_and_its_letters_fed_again(
     assert replay(job.table).rows == 1
     assert [row["__offset"] for row in rows(job)] == [0, 1, 2, 5]
     assert verify(job.table, job.bootstrap).is_equal
+
+
+def test_a_table_that_is_a_file_is_refused_before_anything_runs(job: TablesJob) -> None:
+    Path(job.table).write_text("no directory")
+    with pytest.raises(ConfigurationError, match=r"table: a file; a Delta table is a directory"):
+        planned(job)

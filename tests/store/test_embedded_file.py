@@ -137,6 +137,15 @@ def test_a_file_that_others_can_read(file: Path) -> None:
     assert f"chmod 600 {file}" in sentence
 
 
+def test_a_file_of_somebody_else_is_not_to_be_made_unreadable(tmp_path: Path) -> None:
+    """`--store /etc/passwd` with the advice `chmod 600 /etc/passwd` would lock everybody out."""
+    other = tmp_path / "passwd"
+    other.write_text("root:x:0:0:root:/root:/bin/bash\n")
+    other.chmod(0o644)
+    sentence = _refusal(other, StoreUnavailable)
+    assert sentence == f"{other} is no store: SQLite's files begin otherwise. Name the store's own file"
+
+
 def test_a_file_whose_place_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("a file, no directory")
     sentence = _refusal(tmp_path / "plain" / "store.db", StoreUnavailable)

@@ -57,12 +57,13 @@ def demo(
         raise click.UsageError(
             f"{more_inputs[0]}: name the files with --input, as in --input {more_inputs[0]}"
         )
+    if report is not None:
+        report.parent.mkdir(parents=True, exist_ok=True)
     screen = Screen(quiet=as_json)
     options = Options(inputs=(*inputs, *more_inputs), key=key, rate=rate)
     with interruptible(), workplace(directory.absolute()) as place:
         result = run(options, place, screen)
         target = (report or place / "report.html").absolute()
-        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(page(result), encoding="utf-8")
         if as_json:
             print_json({**as_dict(result), "report": str(target)})

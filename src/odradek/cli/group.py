@@ -8,7 +8,29 @@ import click
 from odradek.cli.verbs import ABOUT, ALIASES, VERBS, Verbs
 
 
-class LazyGroup(click.Group):
+class VerbGroup(click.Group):
+    """A group whose help lists verbs, and which guesses what a mistyped one was to be."""
+
+    aliases: Mapping[str, str] = {}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, self.commands[name].get_short_help_str()) for name in self.commands])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        verbs = self.list_commands(ctx)
+        if args and self.aliases.get(args[0], args[0]) not in verbs and not args[0].startswith("-"):
+            from odradek.model.settings import nearest
+
+            guess = nearest(args[0], dict.fromkeys(verbs))
+            hint = f"did you mean {guess}?" if guess else f"there are {', '.join(verbs)}."
+            raise click.UsageError(f"no verb {args[0]}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(VerbGroup):
     """A group that knows its commands by name and imports one only to run it."""
 
     def __init__(
@@ -32,17 +54,6 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl([(name, words) for name, (_, _, words) in self.verbs.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and self.aliases.get(args[0], args[0]) not in self.verbs and not args[0].startswith("-"):
-            from odradek.model.settings import nearest
-
-            guess = nearest(args[0], self.verbs)
-            hint = f"did you mean {guess}?" if guess else f"there are {', '.join(self.verbs)}."
-            raise click.UsageError(f"no verb {args[0]}; {hint}", ctx)
-        return super().resolve_command(ctx, args)
 
 
 @click.group(

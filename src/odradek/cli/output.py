@@ -48,6 +48,20 @@ def address_option(command: Any) -> Any:
     )(command)
 
 
+def state_option(states: Sequence[str], example: str) -> Callable[[Any], Any]:
+    """`--state`, repeatable, in any case; the verb gets them as they are written in `states`."""
+
+    def known(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+        by_lower = {state.lower(): state for state in states}
+        unknown = [state for state in given if state.lower() not in by_lower]
+        if unknown:
+            raise click.UsageError(f"--state {unknown[0]}: there are {', '.join(states)}")
+        return tuple(by_lower[state.lower()] for state in given)
+
+    help_ = f"Only those in this state, as in {example}."
+    return click.option("--state", "states", multiple=True, metavar="STATE", callback=known, help=help_)
+
+
 def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False), flush=True)
 

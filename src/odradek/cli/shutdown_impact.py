@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.broker_lists import live_brokers
+from odradek.cli.broker_lists import broker_ids, live_brokers
 from odradek.cli.output import json_option, print_json, print_table
 from odradek.cli.sources import open_source, source_options
 from odradek.model.counted import counted
@@ -45,6 +45,7 @@ def shutdown_impact(
     from odradek.advisor.shutdown_impact import shutdown_impact as impact_of
     from odradek.cli.reassign.files import proposal
 
+    broker_ids(texts, "--broker")  # refused before anybody is asked
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     context = source.decided()
     impact = impact_of(context, live_brokers(context, texts, "--broker", "stop"))

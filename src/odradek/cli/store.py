@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli.group import VerbGroup
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.store_edits import delete, set_
 from odradek.cli.store_places import Place, Tree, node_at, place_options, reading, say, text_of, writing
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from odradek.store.api import Stat
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def store() -> None:
     """Read the metadata store; mend it; move it."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from odradek.cli.group import VerbGroup
 from odradek.model.errors import OdradekError
 
 
@@ -19,7 +20,7 @@ class BadQuestion(OdradekError):
     """The command or a line asks for something that cannot be; the message says what would have worked."""
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def wire() -> None:
     """Decode and encode protocol messages."""
 

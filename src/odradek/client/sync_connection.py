@@ -69,7 +69,8 @@ def parse_addresses(text: str) -> list[Address]:
     for part in (part.strip() for part in text.split(",")):
         host, colon, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        is_host = bool(colon and host) and "/" not in host
+        if not is_host or not port.isdigit() or not 0 < int(port) < 65536:
             raise ConfigurationError(f"bootstrap address {part!r}: expected host:port, as in localhost:9092")
         addresses.append(Address(host, int(port)))
     return addresses

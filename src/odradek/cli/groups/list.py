@@ -4,11 +4,17 @@ import sys
 
 import click
 
-from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table, state_option
+
+# Of classic groups, and of those of KIP-848.
+STATES = (
+    *("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"),
+    *("Assigning", "Reconciling"),
+)
 
 
 @click.command(name="list")
-@click.option("--state", "states", multiple=True, help="Only those in this state, as in Stable.")
+@state_option(STATES, "Stable")
 @bootstrap_option
 @json_option
 def list_groups(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
@@ -16,14 +22,13 @@ def list_groups(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     from odradek.client import sync_groups
     from odradek.client.sync import SyncClient
 
-    wanted = {state.lower() for state in states}
     with SyncClient(bootstrap) as client:
         found = sync_groups.list_groups(client)
     # Brokers before 2.6 do not tell the state of a group, those before 4.0 not its type.
     rows = [
         (name, told.group_state, told.group_type, told.protocol_type, broker)
         for name, (broker, told) in sorted(found.groups.items())
-        if not wanted or told.group_state.lower() in wanted
+        if not states or told.group_state in states
     ]
     names = ("group", "state", "type", "protocol_type", "coordinator")
     if as_json:

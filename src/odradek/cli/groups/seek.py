@@ -68,9 +68,10 @@ def seek(
     if to_timestamp is not None:
         try:
             time = timestamp_ms(to_timestamp, now_ms())
-        except ValueError as error:
+        except ValueError:
             raise click.UsageError(
-                f"--to-timestamp {to_timestamp}: there is no such time ({error})"
+                f"--to-timestamp {to_timestamp}: there is no such time; expected 1h (ago), "
+                "2026-01-31T12:00 (UTC), or ms since 1970"
             ) from None
     with SyncClient(bootstrap) as client:
         group = describe_groups(client, [name]).get(name)

@@ -61,7 +61,8 @@ def plan(
 
     if out is not None and rollback is not None and out.resolve() == rollback.resolve():
         raise click.UsageError("--out and --rollback name one file; the plan and the way back need one each")
-    source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
+    if not (drain or add or replication_factor or rebalance):
+        raise click.UsageError("no goal is given: say --drain, --add, --replication-factor or --rebalance")
     names = [*topics, *(read_topics(topics_file) if topics_file is not None else ())]
     goal = MoveGoal(
         drain=frozenset(broker_ids(drain, "--drain")),
@@ -70,6 +71,7 @@ def plan(
         rebalance=rebalance,
         topics=frozenset(names) if names else None,
     )
+    source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
     try:
         found = move_plan(source.observed(), goal)
     except ValueError as error:

@@ -113,11 +113,15 @@ def parse_assignment(text: str | None) -> list[list[int]]:
     if not text:
         return []
     try:
-        return [list(replica_list(part, "--assign")) for part in text.split(":")]
+        found: list[list[int]] = [list(replica_list(part, "--assign")) for part in text.split(":")]
     except click.UsageError:
         raise click.UsageError(
             f"--assign {text}: expected broker ids, a colon between partitions, as in 1,2,3:2,3,1"
         ) from None
+    twice = [broker for brokers in found for broker in brokers if brokers.count(broker) > 1]
+    if twice:
+        raise click.UsageError(f"--assign {text}: broker {twice[0]} stands twice in one partition")
+    return found
 
 
 def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:

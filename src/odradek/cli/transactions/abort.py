@@ -4,6 +4,8 @@ shown and nothing is written.
 Records of a transaction that its coordinator still has open would be half of it: such a one is not touched.
 """
 
+import sys
+
 import click
 
 from odradek.cli.output import bootstrap_option, fail
@@ -17,12 +19,14 @@ from odradek.cli.output import bootstrap_option, fail
 @bootstrap_option
 def abort(topic: str, partition: int, producer: int, yes: bool, bootstrap: str) -> None:
     """End a hanging transaction in one partition."""
+    from odradek.cli.lookup import topic_or_fail
     from odradek.client import sync_transactions
     from odradek.client.sync import SyncClient
     from odradek.model.ids import TopicPartition
 
     place = TopicPartition(topic, partition)
     with SyncClient(bootstrap) as client:
+        topic_or_fail(client, topic)
         found = [
             one
             for one in sync_transactions.producers(client, place)
@@ -42,6 +46,6 @@ def abort(topic: str, partition: int, producer: int, yes: bool, bootstrap: str) 
         said = f"the transaction of producer {producer} in {place}, open since offset {found[0].current_txn_start_offset}"
         if not yes:
             print(f"would abort {said}; --yes does it")
-            return
+            sys.exit(1)
         sync_transactions.abort(client, place, found[0])
         print(f"aborted {said}")

@@ -24,6 +24,7 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
     """Transactions that are open in a log and that no coordinator knows of. Exit code 1 if there are any."""
     import time
 
+    from odradek.cli.lookup import topic_or_fail
     from odradek.client import sync_transactions
     from odradek.client.sync import SyncClient
     from odradek.model.ids import TopicPartition
@@ -32,7 +33,8 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
     with SyncClient(bootstrap) as client:
         before_ms = int(time.time() * 1000) - older_than_ms
         suspects = []
-        for topic, view in sorted(client.cluster(topics or None).topics.items()):
+        chosen = {name: topic_or_fail(client, name) for name in topics} or client.cluster().topics
+        for topic, view in sorted(chosen.items()):
             for index in sorted(view.partitions):
                 partition = TopicPartition(topic, index)
                 suspects += [

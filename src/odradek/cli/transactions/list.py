@@ -2,11 +2,16 @@
 
 import click
 
-from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table, state_option
+
+STATES = (
+    *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"),
+    *("Dead", "PrepareEpochFence"),
+)
 
 
 @click.command(name="list")
-@click.option("--state", "states", multiple=True, help="Only those in this state, as in Ongoing.")
+@state_option(STATES, "Ongoing")
 @bootstrap_option
 @json_option
 def list_transactions(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:

@@ -320,6 +320,8 @@ def planned(job: TablesJob) -> Plan:
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.partitions]
         begin, end = client.begin_offsets(partitions), client.end_offsets(partitions)
     check_store(job.table, "--table")
+    if Path(job.table).is_file():
+        raise ConfigurationError(f"--table {job.table}: a file; a Delta table is a directory")
     table = tables.open_table(job.table)
     version = None if table is None else table.version()
     if table is not None:

@@ -66,6 +66,7 @@ _SQLITE_READONLY = 8
 _SQLITE_IOERR = 10
 _SQLITE_CORRUPT = 11
 _SQLITE_FULL = 13
+_FIRST_BYTES = b"SQLite format 3\0"
 _SQLITE_CANTOPEN = 14
 _SQLITE_NOTADB = 26
 
@@ -271,6 +272,11 @@ def _check_or_create(path: Path, create: bool, why_not: WhyNot) -> None:
     except OSError as error:
         raise StoreUnavailable(message=f"{path} cannot be reached: {error.strerror}") from error
     if stat.st_mode & 0o077:
+        # Read only where it is refused anyway: closing a file drops the locks that this process has on it.
+        if stat.st_size and not _begins_as_sqlite(path):
+            raise StoreUnavailable(
+                message=f"{path} is no store: SQLite's files begin otherwise. Name the store's own file"
+            )
         raise StoreUnavailable(
             message=f"{path} can be read by other users (mode {stat.st_mode & 0o777:o}), and it holds "
             f"configuration and credentials. `chmod 600 {path}`"
@@ -280,6 +286,11 @@ def _check_or_create(path: Path, create: bool, why_not: WhyNot) -> None:
             message=f"{path} is empty: it was cut off, for a store is never empty. Put back a copy; or remove "
             f"it, what begins with {path.name} beside it and all log directories to begin a new cluster"
         )
+
+
+def _begins_as_sqlite(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_FIRST_BYTES)) == _FIRST_BYTES
 
 
 def _create(path: Path) -> None:
