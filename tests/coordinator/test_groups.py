@@ -419,7 +419,7 @@ def test_a_static_member_that_came_back_takes_its_place_when_that_is_committed_a
 
     back = bench.join(instance="i")
     assert back not in bench.answers
-    assert bench.heartbeat(first.member_id) == 0, "its former life is the member until then"
+    assert bench.heartbeat(first.member_id) == 0, "its former incarnation is the member until then"
     bench.fail()
 
     assert bench.answers[back].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

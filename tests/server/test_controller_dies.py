@@ -64,7 +64,7 @@ def arm(cluster: Moves, writes: int) -> Dying:
     def die() -> None:
         runtime._loop.create_task(local.kill_broker(broker))
 
-    term = runtime.controller._term
+    term = runtime.controller.term
     assert term is not None
     dying = Dying(term._store, writes, die)
     term._store = dying  # type: ignore[assignment]

@@ -104,7 +104,7 @@ def test_a_new_registration_wished_while_the_session_begins_is_made_when_the_sto
     tmp_path: Path,
 ) -> None:
     """The session lives on, and with it our node: nothing else would bring another epoch, and whom the controller
-    told to lead in its former life would never lead."""
+    told to lead in its former incarnation would never lead."""
 
     async def body(scene: Scene) -> None:
         epochs: list[int] = []
@@ -112,7 +112,7 @@ def test_a_new_registration_wished_while_the_session_begins_is_made_when_the_sto
         def wish() -> None:
             assert scene.sessions.registration is not None
             epochs.append(scene.sessions.registration.epoch)
-            scene.sessions.register_again("told to lead in an epoch of a former life")
+            scene.sessions.register_again("told to lead in an epoch of a former incarnation")
 
         scene.ensemble.gate = Away("get_many", wish)
         await scene.admin.create(layout.config_path("topics", "t"), layout.encode_config({}))
@@ -164,7 +164,7 @@ def test_a_registration_that_somebody_deleted_is_made_anew_and_no_session_is_lef
         assert before is not None
         await scene.admin.delete(layout.broker_path(scene.broker.broker_id))
         if wish == "another epoch":
-            scene.sessions.register_again("told to lead in an epoch of a former life")
+            scene.sessions.register_again("told to lead in an epoch of a former incarnation")
         else:
             scene.endpoints = at(9999)
             scene.sessions._advertise(scene.broker.settings)

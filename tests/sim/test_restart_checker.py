@@ -76,7 +76,7 @@ def test_a_good_restart_passes() -> None:
 
 
 def test_deleted_records_may_be_there_again_and_an_epoch_without_records_may_be_gone() -> None:
-    """The checkpoint of log starts is written now and then; nobody leads on in the epoch of a former life."""
+    """The checkpoint of log starts is written now and then; nobody leads on in the epoch of a former incarnation."""
     running = LogAnswers(2, 3, BATCHES[2:], ((0, 2), (4, 3)))
 
     assert judge(GOOD, GOOD, running) == []

@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.sim.checkers.removals import Removal
-from odradek.sim.checkers.sharers import Held, SharingHistory, Taken, Told, check_sharing
+from odradek.sim.checkers.sharers import Held, MemberAnswer, SharingHistory, Taken, check_sharing
 from odradek.sim.plan import GROUP_KINDS, Fault, _of_sharers
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World
@@ -12,9 +12,9 @@ from tests.sim.plans import three_brokers
 P, Q = ("id", 0), ("id", 1)
 
 
-def found(*events: Told | Held | Taken, removals: tuple[Removal, ...] = ()) -> list[str]:
+def found(*events: MemberAnswer | Held | Taken, removals: tuple[Removal, ...] = ()) -> list[str]:
     history = SharingHistory(
-        [event for event in events if isinstance(event, Told)],
+        [event for event in events if isinstance(event, MemberAnswer)],
         [event for event in events if isinstance(event, Held)],
         [event for event in events if isinstance(event, Taken)],
     )
@@ -33,16 +33,16 @@ def test_a_partition_has_one_owner_at_a_time() -> None:
 
 
 def test_epochs_rise() -> None:
-    a = Told("a", 1, 0.0, 0.1, True), Told("a", 3, 1.0, 1.1, False)
-    assert found(*a, Told("a", 3, 2.0, 2.1, False), Told("b", 3, 2.0, 2.1, True)) == []
-    assert found(*a, Told("a", 2, 2.0, 2.1, False)) == ["member-epoch-fell"]
-    assert found(*a, Told("b", 2, 2.0, 2.1, True)) == ["group-epoch-fell"]
-    assert found(*a, Told("b", 2, 1.0, 2.1, True)) == [], "asked before it was told"
-    assert found(*a, Told("b", 2, 2.0, 2.1, False)) == [], "it has still to let go of some"
+    a = MemberAnswer("a", 1, 0.0, 0.1, True), MemberAnswer("a", 3, 1.0, 1.1, False)
+    assert found(*a, MemberAnswer("a", 3, 2.0, 2.1, False), MemberAnswer("b", 3, 2.0, 2.1, True)) == []
+    assert found(*a, MemberAnswer("a", 2, 2.0, 2.1, False)) == ["member-epoch-fell"]
+    assert found(*a, MemberAnswer("b", 2, 2.0, 2.1, True)) == ["group-epoch-fell"]
+    assert found(*a, MemberAnswer("b", 2, 1.0, 2.1, True)) == [], "asked before it was told"
+    assert found(*a, MemberAnswer("b", 2, 2.0, 2.1, False)) == [], "it has still to let go of some"
 
 
 def test_a_commit_is_not_taken_of_who_lost_the_partition() -> None:
-    b = Told("b", 4, 1.0, 1.1, False, frozenset({P}))
+    b = MemberAnswer("b", 4, 1.0, 1.1, False, frozenset({P}))
     assert found(b, Taken("a", 3, Q, 2.0), Taken("b", 4, P, 2.0)) == []
     assert found(b, Taken("a", 3, P, 2.0)) == ["fenced-commit"]
     assert found(b, Taken("a", 3, P, 1.05)) == [], "under way at the same time"
@@ -51,32 +51,34 @@ def test_a_commit_is_not_taken_of_who_lost_the_partition() -> None:
 
 def test_in_an_epoch_a_partition_is_assigned_to_one_member() -> None:
     one, both = frozenset({P}), frozenset({P, Q})
-    a = Told("a", 1, 0.0, 0.1, True, one)
-    assert found(a, Told("a", 1, 1.0, 1.1, False, both), Told("b", 2, 2.0, 2.1, True, one)) == []
-    assert found(a, Told("b", 1, 9.0, 9.1, True, both)) == ["share-twice"]
-    assert found(a, Told("b", 1, 9.0, 9.1, True)) == [], "it is told of nothing"
+    a = MemberAnswer("a", 1, 0.0, 0.1, True, one)
+    assert (
+        found(a, MemberAnswer("a", 1, 1.0, 1.1, False, both), MemberAnswer("b", 2, 2.0, 2.1, True, one)) == []
+    )
+    assert found(a, MemberAnswer("b", 1, 9.0, 9.1, True, both)) == ["share-twice"]
+    assert found(a, MemberAnswer("b", 1, 9.0, 9.1, True)) == [], "it is told of nothing"
 
 
 def test_a_group_that_was_removed_begins_anew_and_one_that_was_not_does_not() -> None:
     once, one = (Removal(1.0, 1.1),), frozenset({P})
-    before = Told("a", 1, 0.0, 0.1, True, one), Told("a", 7, 0.2, 0.3, False)
-    after = Told("b", 1, 2.0, 2.1, True, one), Told("a", 2, 2.0, 2.1, True)
+    before = MemberAnswer("a", 1, 0.0, 0.1, True, one), MemberAnswer("a", 7, 0.2, 0.3, False)
+    after = MemberAnswer("b", 1, 2.0, 2.1, True, one), MemberAnswer("a", 2, 2.0, 2.1, True)
     names = ["group-epoch-fell", "group-epoch-fell", "member-epoch-fell", "share-twice"]
 
     assert found(*before, *after, removals=once) == []
     assert sorted(found(*before, *after)) == names
     assert sorted(found(*before, *after, removals=(Removal(3.0, 3.1),))) == names, "later"
-    assert found(*before, *after, Told("c", 1, 3.0, 3.1, True), removals=once) == ["group-epoch-fell"]
+    assert found(*before, *after, MemberAnswer("c", 1, 3.0, 3.1, True), removals=once) == ["group-epoch-fell"]
     owned_twice = Held("a", P, 0.5, 3.0), Held("b", P, 2.0, 3.0)
     assert found(*before, *after, *owned_twice, removals=once) == ["owned-twice"]
 
 
 def test_a_commit_is_not_taken_of_a_member_of_a_group_that_was_removed() -> None:
-    once, a = (Removal(1.0, 1.1),), Told("a", 7, 0.0, 0.1, True)
+    once, a = (Removal(1.0, 1.1),), MemberAnswer("a", 7, 0.0, 0.1, True)
 
     assert found(a, Taken("a", 7, P, 2.0), removals=once) == ["fenced-commit"]
     assert found(a, Taken("a", 7, P, 0.5), removals=once) == [], "before"
-    assert found(a, Told("a", 1, 1.5, 1.6, True), Taken("a", 1, P, 2.0), removals=once) == []
+    assert found(a, MemberAnswer("a", 1, 1.5, 1.6, True), Taken("a", 1, P, 2.0), removals=once) == []
 
 
 @pytest.mark.parametrize("kind", sorted(GROUP_KINDS))

@@ -133,7 +133,7 @@ def advance(
         changes.extend(effects.changes)
     while core.context is not None and core.context.polls:
         # Survivors of an unclean election cannot be asked in a question: decide as if none had answered.
-        late = max(quote.deadline_ms for quote in core.context.polls.values())
+        late = max(poll.deadline_ms for poll in core.context.polls.values())
         changes.extend(settle(core, Tick(), now_ms=late).changes)
     after = core.context
     assert after is not None, f"the controller resigned: {changes[-1].reason if changes else ''}"

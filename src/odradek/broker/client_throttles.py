@@ -2,8 +2,8 @@
 
 `producer_byte_rate` counts Produce requests as they came, `consumer_byte_rate` the answers of a consumer's
 Fetch, `request_percentage` the time the broker's one thread takes for a client's requests: 100 is all of it.
-Whoever is over his rate is answered at once, told for how long (`throttle_time_ms`), and not read from until
-then. A Fetch is answered with nothing in that case, and what was not sent is not counted.
+A client over its rate is answered at once, with `throttle_time_ms` in the response, and its connection is muted
+for that long. A Fetch is answered with nothing in that case, and what was not sent is not counted.
 
 A rate is Kafka's: what was counted in the kept windows (`quota.window.num`, `quota.window.size.seconds`) by the
 time they cover, of which all but the last count as whole from the beginning. One waits as long as it takes until

@@ -213,7 +213,7 @@ class ReplicaManager(Organ):
         if former:
             named = ", ".join(map(str, former[:3])) + (" ..." if len(former) > 3 else "")
             self._effects.append(
-                RegisterAgain(f"told to lead {named} in an epoch of this broker's former life")
+                RegisterAgain(f"told to lead {named} in an epoch of this broker's former incarnation")
             )
 
     def _is_of_a_former_life(self, told: Leadership) -> bool:

@@ -33,9 +33,9 @@ def isr_is_assigned(context: ControllerContext, topic_partition: TopicPartition)
     if state is not None and assignment is not None:
         # Between steps 6 and 8 of a reassignment the removed replicas are still in the ISR.
         replicas = {*assignment.replicas, *context.stored_assignment(topic_partition).replicas}
-        strangers = [b for b in state.isr if b not in replicas]
-        if strangers:
-            yield f"ISR members {strangers} are not among the replicas {assignment.replicas}"
+        unassigned = [b for b in state.isr if b not in replicas]
+        if unassigned:
+            yield f"ISR members {unassigned} are not among the replicas {assignment.replicas}"
 
 
 def type_ok(context: ControllerContext, topic_partition: TopicPartition) -> Iterator[str]:

@@ -37,7 +37,7 @@ _new = tuple.__new__
 def requests_of(context: ControllerContext, telling: Notification) -> list[BrokerRequest]:
     """Requests by broker, lowest id first."""
     values: dict[TopicPartition, LeaderAndIsrPartition] = {}
-    alike: list[tuple[KeysView[TopicPartition], Told]] = []
+    alike: list[tuple[KeysView[TopicPartition], LeaderAndIsrBody]] = []
     metadata = tuple(_metadata_partitions(context, telling.metadata))
     send_metadata = bool(metadata) or telling.bare_metadata
     to = telling.metadata_to
@@ -70,15 +70,15 @@ def requests_of(context: ControllerContext, telling: Notification) -> list[Broke
 
 
 # What LeaderAndIsr says: the partitions, and the registrations of those that lead them.
-Told = tuple[tuple[LeaderAndIsrPartition, ...], tuple[BrokerRegistration, ...]]
+LeaderAndIsrBody = tuple[tuple[LeaderAndIsrPartition, ...], tuple[BrokerRegistration, ...]]
 
 
 def _told(
     context: ControllerContext,
     partitions: dict[TopicPartition, bool],
     values: dict[TopicPartition, LeaderAndIsrPartition],
-    alike: list[tuple[KeysView[TopicPartition], Told]],
-) -> Told:
+    alike: list[tuple[KeysView[TopicPartition], LeaderAndIsrBody]],
+) -> LeaderAndIsrBody:
     """`alike`: what brokers before this one were told, where nothing was new to them."""
     is_anything_new = any(partitions.values())
     if not is_anything_new:

@@ -207,7 +207,7 @@ class ClassicGroup:
         return removed
 
     def rename(self, old_id: str, new_id: str) -> tuple[Parked | None, Parked | None]:
-        """A static member came back under another id; gives what its former life had parked."""
+        """A static member came back under another id; gives what its former incarnation had parked."""
         member = self.members.pop(old_id)
         parked = member.join, member.sync
         member.join = member.sync = None

@@ -128,7 +128,7 @@ class Segment:
         return segment
 
     def remove_leftovers(self) -> None:
-        """Before prepared files are put in place: an index of a former life would be taken for this one's."""
+        """Before prepared files are put in place: an index of a former incarnation would be taken for this one's."""
         for suffix in SUFFIXES:
             self.directory.remove(self.name(suffix))
 

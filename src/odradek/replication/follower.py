@@ -407,9 +407,9 @@ class FollowerFetcher:
                 and followed.partition.topic_partition not in self._waiting
             ):
                 followed.is_prefix = True
-                self._take_heard_mark(followed, now_ms)
+                self._take_leader_high_watermark(followed, now_ms)
 
-    def _take_heard_mark(self, followed: FollowedPartition, now_ms: int) -> None:
+    def _take_leader_high_watermark(self, followed: FollowedPartition, now_ms: int) -> None:
         partition = followed.partition
         if followed.is_prefix and followed.leader_high_watermark_seen > partition.high_watermark:
             partition.append_as_follower(
@@ -436,7 +436,7 @@ class FollowerFetcher:
             or followed.asked_end != log.log_end_offset
             or topic_partition in self._waiting
         ):
-            self._take_heard_mark(followed, now_ms)
+            self._take_leader_high_watermark(followed, now_ms)
             return
         if error == 0:
             followed.backoff_ms = FIRST_BACKOFF_MS

@@ -1,4 +1,4 @@
-"""Who waits for a partition: readers for records, producers for acknowledgements; and what it leaves to be done.
+"""What waits for a partition: readers for records, producers for acknowledgements; and what it leaves to be done.
 
 A partition calls nobody in the middle of a change. It marks readers, settles acknowledgements and fills the
 outbox; the broker does the rest at the end of the turn.

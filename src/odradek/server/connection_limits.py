@@ -1,6 +1,6 @@
 """How many connections, from where, and how fast: max.connections*, max.connection.creation.rate, KIP-612.
 
-Too many at one time are refused. Too many a second wait: they are accepted and not read from until their turn
+Too many at one time are refused. Too many a second wait: they are accepted and muted until their turn
 has come, so that a storm of clients is spread out instead of sent away to come back at once. An address above
 its own rate (`connection_creation_rate` of /config/ips) waits as long and is then closed, as Apache does.
 """

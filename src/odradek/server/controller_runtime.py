@@ -61,7 +61,7 @@ class ControllerRuntime:
         self._on_answer = on_answer
         self._on_term = on_term
         self._vacant = asyncio.Event()
-        self._term: ControllerTerm | None = None
+        self.term: ControllerTerm | None = None
         self._is_standing = False
         self._is_stale_suspected = False
 
@@ -69,41 +69,41 @@ class ControllerRuntime:
 
     @property
     def is_leading(self) -> bool:
-        return self._term is not None
+        return self.term is not None
 
     @property
     def core(self) -> "ControllerCore | None":
         """For questions only (what-if, health): forks of it may be asked, it itself must not be stepped. None as well
         while a thread steps it."""
-        term = self._term
+        term = self.term
         return None if term is None or not term.is_loaded or term.is_aside else term.core
 
     def controller_seen(self, broker: BrokerId | None) -> None:
         """Who holds `/controller`, as the store said."""
         if broker is None:
             self._vacant.set()
-            if self._term is not None:
-                self._term.controller_missed()
-        elif broker == self._broker and self._term is None and not self._is_standing:
+            if self.term is not None:
+                self.term.controller_missed()
+        elif broker == self._broker and self.term is None and not self._is_standing:
             # A node of ours that we do not lead by: of an earlier session, or of an election whose answer
             # was lost. To return early here left clusters without a controller (KAFKA-13407).
             self._is_stale_suspected = True
             self._vacant.set()
         else:
             self._vacant.clear()
-            if self._term is not None and broker != self._broker:
-                self._term.controller_seen(broker)
+            if self.term is not None and broker != self._broker:
+                self.term.controller_seen(broker)
 
     def ask(self, request: ControllerRequest) -> None:
         """A request of a broker; answered once by `on_answer`."""
-        if self._term is None:
+        if self.term is None:
             self._on_answer(request.request_id, request.ask.refused(ErrorCode.NOT_CONTROLLER))
         else:
-            self._term.ask(request)
+            self.term.ask(request)
 
     def unanswered(self) -> Mapping[BrokerId, int]:
         """Requests of this term that brokers have not answered yet."""
-        return {} if self._term is None else self._term.unanswered()
+        return {} if self.term is None else self.term.unanswered()
 
     # --- the life of one session
 
@@ -206,7 +206,7 @@ class ControllerRuntime:
     async def _lead(self, store: api.Store, term: "ControllerTerm") -> None:
         from odradek.server.controller_term import Resigning
 
-        self._term = term
+        self.term = term
         self._on_term(term.epoch)
         reason = "the broker stops"
         try:
@@ -232,9 +232,9 @@ class ControllerRuntime:
             await self._end_term(store, term, reason)
 
     async def _end_term(self, store: api.Store, term: "ControllerTerm", reason: str) -> None:
-        if self._term is not term:
+        if self.term is not term:
             return
-        self._term = None
+        self.term = None
         self._metrics.controller_resignations += 1
         logger.info("[Controller id=%d epoch=%d] resigned: %s", self._broker, term.epoch, reason)
         unanswered = term.close(reason)

@@ -18,7 +18,7 @@ def _burden(world: World, broker: SimBroker) -> Burden:
     assert runtime is not None and runtime.parts is not None
     core = runtime.broker
     held = [_held(connection) for connection in runtime.parts.gateway._connections.values()]
-    term = runtime.controller._term
+    term = runtime.controller.term
     boxes = {} if term is None else term._outboxes._boxes
     steps, turn = (0, "") if world.loop.meter is None else world.loop.meter.busiest.get(broker.name, (0, ""))
     return Burden(

@@ -34,7 +34,7 @@ class ControllerWrites:
         answers, fired = Tree.write(self._tree, session_id, writes, fence)
         broker = self._broker_of(session_id)
         if broker is not None:
-            term = broker.runtime.controller._term if broker.is_serving and broker.runtime else None
+            term = broker.runtime.controller.term if broker.is_serving and broker.runtime else None
             for group, answer in zip(writes, answers, strict=True):
                 if isinstance(answer, Stored):
                     terms = [epoch for op in group.ops for epoch in _written_in(op)]

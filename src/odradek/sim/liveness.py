@@ -127,7 +127,7 @@ def explained(world: World, found: Sequence[Anomaly]) -> Iterator[str]:
 
 def _why(world: World, partition: TopicPartition) -> Iterator[str]:
     controller = next((b for b in world.brokers.values() if b.is_controller), None)
-    term = None if controller is None or controller.runtime is None else controller.runtime.controller._term
+    term = None if controller is None or controller.runtime is None else controller.runtime.controller.term
     if term is None or term.core.context is None:
         yield f"{partition}: no controller could say why"
         return

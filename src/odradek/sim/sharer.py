@@ -20,7 +20,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.sim.checkers.sharers import Held, Shared, SharingHistory, Taken, Told
+from odradek.sim.checkers.sharers import Held, MemberAnswer, Shared, SharingHistory, Taken
 from odradek.sim.client import RETRY_S, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, CoordinatorClient
 
@@ -156,7 +156,9 @@ class Sharer:
             for topic in (answer.assignment.topic_partitions if answer.assignment is not None else [])
             for number in topic.partitions
         )
-        self._history.told.append(Told(self._name, answer.member_epoch, asked_s, now_s, is_join, assigned))
+        self._history.told.append(
+            MemberAnswer(self._name, answer.member_epoch, asked_s, now_s, is_join, assigned)
+        )
         self._epoch = answer.member_epoch
         self._is_full = False
         if now_s > self._lease_s:  # it may have been without its partitions in between

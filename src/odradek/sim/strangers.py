@@ -254,7 +254,7 @@ def _control_requests(
 
 
 def false_isr_changes(world: World, fault: Fault) -> bool:
-    """AlterPartition and ControlledShutdown by a broker of a former life, by one that does not lead, and by none at all."""
+    """AlterPartition and ControlledShutdown by a broker of a former incarnation, by one that does not lead, and by none at all."""
     target = controller(world)
     source = pick(world, fault)
     found = None if source is None else _partition(fault, source)
@@ -295,7 +295,7 @@ def _of_the_partition(answer: Any) -> int:
 
 
 def false_followers(world: World, fault: Fault) -> bool:
-    """Fetches of a follower's former life, of a broker that has no replica, and of a leader epoch that nobody has, from the
+    """Fetches of a follower's former incarnation, of a broker that has no replica, and of a leader epoch that nobody has, from the
     end of the log: believed, they would commit what nobody has."""
     broker = leader(world, fault)
     found = None if broker is None else _partition(fault, broker, is_led=True)

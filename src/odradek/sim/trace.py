@@ -144,7 +144,7 @@ class Recorder:
             self.say(
                 "BrokerStarts" if is_running else "BrokerEnds", broker=broker_id, incarnation=incarnation
             )
-        term = broker.runtime.controller._term if broker.is_serving and broker.runtime is not None else None
+        term = broker.runtime.controller.term if broker.is_serving and broker.runtime is not None else None
         epoch = -1 if term is None else term.epoch
         if self._controllers.get(broker_id, -1) != epoch:
             before = self._controllers.get(broker_id, -1)

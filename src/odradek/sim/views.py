@@ -287,7 +287,7 @@ class Views:
                     is_compacted = partition.topic in self._compacted
                     view = seen.replica(broker_id, replica, partition, logs, is_compacted=is_compacted)
                     replicas[partition].append(view)
-            term = runtime.controller._term
+            term = runtime.controller.term
             if term is not None:
                 controllers.append((broker_id, term.epoch))
             if not with_knowledge:

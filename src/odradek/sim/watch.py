@@ -75,7 +75,7 @@ class Watch:
 
 def quiescent_controller(broker: SimBroker) -> Iterator[Anomaly]:
     """What `controller.invariants` promises between two events, of a controller that has read everything."""
-    term = None if broker.runtime is None else broker.runtime.controller._term
+    term = None if broker.runtime is None else broker.runtime.controller.term
     if term is not None and term.is_loaded and term.core.context is not None:
         for name, partition, sentence in violations(term.core.context):
             yield Anomaly(name, partition, f"controller {broker.broker_id}: {sentence}")

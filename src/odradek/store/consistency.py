@@ -40,8 +40,8 @@ def drop_unassigned(topics: Iterable[TopicAssignment], states: States) -> list[U
         assigned = tuple(member for member in isr if member in replicas)
         if len(assigned) == len(isr):
             continue
-        strangers = [member for member in isr if member not in replicas]
-        reason = f"the ISR names {strangers}, who are not among the assigned replicas {list(replicas)}"
+        unassigned = [member for member in isr if member not in replicas]
+        reason = f"the ISR names {unassigned}, who are not among the assigned replicas {list(replicas)}"
         if assigned:
             epochs = zip(isr, state.isr_broker_epochs, strict=False)  # none, or one for each
             states[partition] = replace(

@@ -255,7 +255,7 @@ def encode_partition_state(
     them: Apache's controller drops keys it does not know, and what it has led over is void (KIP-966).
 
     So are `isr_broker_epochs`: the broker epoch of each member of the ISR, in its order, and `elr_broker_epochs`. They
-    tell the next controller who has been restarted since (docs/decisions: nobody leads on in the epoch of a former life).
+    tell the next controller who has been restarted since (docs/decisions, 0004).
     """
     recovery = (
         f'"leader_recovery_state":{state.leader_recovery_state},' if state.leader_recovery_state else ""

@@ -213,7 +213,7 @@ OF_CLASSIC_GROUPS: tuple[Mutant, ...] = (
     ),
     of_row(
         "G30",
-        "the former life of a static member hears of an unknown member",
+        "the former incarnation of a static member hears of an unknown member",
         f"{_GROUP}.why_no_member",
         "known != member_id",
         "False",

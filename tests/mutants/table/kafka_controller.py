@@ -281,7 +281,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "KIP-380",
-        "a request for a broker's former life is obeyed by the present one",
+        "a request for a broker's former incarnation is obeyed by the present one",
         (Edit("broker.core:Broker.broker_epoch_error", "broker_epoch < self.broker_epoch", "False"),),
         commit="-",
         scenario="late_requests_to_stop",

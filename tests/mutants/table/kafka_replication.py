@@ -265,7 +265,7 @@ EXHIBITS: tuple[Mutant, ...] = (
                 "followed.truncate(self.leader, *diverging, now_ms, self._tell)",
                 (
                     "followed.is_prefix = True\n"
-                    "self._take_heard_mark(followed, now_ms)\n"
+                    "self._take_leader_high_watermark(followed, now_ms)\n"
                     "followed.truncate(self.leader, *diverging, now_ms, self._tell)"
                 ),
             ),
@@ -284,7 +284,7 @@ EXHIBITS: tuple[Mutant, ...] = (
             ),
         ),
         commit="d46781d4db3",
-        harmless="a fetch of the former life came over a connection older than those of the present one, and moves nothing while that one fetches; nor does the controller take a former life into the ISR (KIP-903): 14617 and 15021 show that guard",
+        harmless="a fetch of the former incarnation came over a connection older than those of the present one, and moves nothing while that one fetches; nor does the controller take a former incarnation into the ISR (KIP-903): 14617 and 15021 show that guard",
     ),
     Mutant(
         "15583",

@@ -64,7 +64,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         "a follower raises its high watermark over a log that may differ from its leader's",
         (
             Edit(
-                "replication.follower:FollowerFetcher._take_heard_mark",
+                "replication.follower:FollowerFetcher._take_leader_high_watermark",
                 "followed.is_prefix and followed.leader_high_watermark_seen > partition.high_watermark",
                 "followed.leader_high_watermark_seen > partition.high_watermark",
             ),

@@ -120,7 +120,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "seed 475",
-        "an eligible replica returns without its records and is elected by what was stored of its former life",
+        "an eligible replica returns without its records and is elected by what was stored of its former incarnation",
         (Edit("controller.plan:Plan.eligible", "drafted is None", "True"),),
         commit="37086b9",
         scenario="an_eligible_replica_returns_without_its_records",
@@ -241,7 +241,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "next controller",
-        "an eligible replica returns empty while no controller is elected: the next one never knew its former life, and an empty log leads",
+        "an eligible replica returns empty while no controller is elected: the next one never knew its former incarnation, and an empty log leads",
         (Edit("controller.incarnations:_lost", "tuple(lost)", "()"),),
         commit="de7b99c",
         scenario="an_eligible_replica_returns_while_nobody_leads",

@@ -100,10 +100,10 @@ def type_ok(view: ClusterView) -> Iterator[Anomaly]:
                 yield Anomaly("TypeOk", partition, f"a negative epoch in {stored}")
             if len(set(stored.isr)) != len(stored.isr):
                 yield Anomaly("TypeOk", partition, f"the ISR {list(stored.isr)} names a replica twice")
-            strangers = [b for b in stored.isr if state.assignment and b not in state.assignment]
-            if strangers:
+            unassigned = [b for b in stored.isr if state.assignment and b not in state.assignment]
+            if unassigned:
                 yield Anomaly(
-                    "TypeOk", partition, f"{strangers} in the ISR are not assigned {list(state.assignment)}"
+                    "TypeOk", partition, f"{unassigned} in the ISR are not assigned {list(state.assignment)}"
                 )
         for replica in state.replicas:
             if not 0 <= replica.log_start_offset <= replica.log_end_offset:
@@ -167,7 +167,7 @@ def high_watermark_counts_whom_we_asked_for(view: ClusterView) -> Iterator[Anoma
     """I7: no high watermark above the log end of a replica the leader has asked to add (the maximal ISR, KIP-497).
 
     The controller may have stored it already. The rest of the maximal ISR is `weak_isr`'s. Asked by `explore` only: a
-    leader may count on a former life of a broker that has come back empty, and a view does not tell lives (KIP-903).
+    leader may count on a former incarnation of a broker that has come back empty, and a view does not tell incarnations (KIP-903).
     """
     for partition, state in sorted(view.partitions.items()):
         for leader in state.replicas:

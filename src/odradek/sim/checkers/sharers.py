@@ -26,7 +26,7 @@ from odradek.sim.checkers.removals import Removal, by_life, life
 Shared = tuple[Any, int]
 
 
-class Told(NamedTuple):
+class MemberAnswer(NamedTuple):
     member: str
     epoch: int
     asked_s: float
@@ -53,7 +53,7 @@ class Taken(NamedTuple):
 
 @dataclass(slots=True)
 class SharingHistory:
-    told: list[Told] = field(default_factory=list)  # in the order in which they were told
+    told: list[MemberAnswer] = field(default_factory=list)  # in the order in which they were told
     held: list[Held] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
 
@@ -95,7 +95,7 @@ def _of_former_lives(history: SharingHistory, removals: Sequence[Removal]) -> It
             )
 
 
-def _epochs(told: list[Told]) -> Iterator[Anomaly]:
+def _epochs(told: list[MemberAnswer]) -> Iterator[Anomaly]:
     last: dict[str, int] = {}
     highest: list[tuple[float, int]] = [(-1.0, -1)]
     for one in told:
@@ -118,7 +118,7 @@ def _epochs(told: list[Told]) -> Iterator[Anomaly]:
             highest.append((one.told_s, one.epoch))
 
 
-def _shares(told: list[Told]) -> Iterator[Anomaly]:
+def _shares(told: list[MemberAnswer]) -> Iterator[Anomaly]:
     """An epoch has one target, and what a member is told of is part of it: all of it, or what it need not wait for."""
     owners: dict[tuple[int, Shared], str] = {}
     for one in told:

@@ -149,7 +149,7 @@ class InFlight(BrokerMoves):
         return all(r.is_alive and r.registered == lives.get(b) for b, r in enumerate(replicas))
 
     def _waits_for_news(self, state: State) -> bool:
-        """Somebody has lost records, and the controller still takes its former life for live."""
+        """Somebody has lost records, and the controller still takes its former incarnation for live."""
         if not self.scope.power_cuts:
             return False
         live = dict(self.controller_values.of[state.controller].live)

@@ -13,8 +13,7 @@ from odradek.broker.fetch_sessions import NO_SESSION, FetchSession
 from odradek.broker.handlers.fetch import FetchWait
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.pending_calls import PendingCalls
-from odradek.broker.replica_manager import Leadership as Told
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.replica_manager import Leadership, ReplicaManager
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
@@ -203,7 +202,7 @@ class Replicas:
             return value, False
         if value.is_hosted:
             manager.partitions[TP] = self.partition(broker, value, outbox)
-        told = Told(
+        told = Leadership(
             TP,
             TOPIC_ID,
             LeaderAndIsr(

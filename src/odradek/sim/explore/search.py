@@ -49,7 +49,7 @@ def explore(
     begun = time.perf_counter()
     first = model.first()
     # What a leader believes of a replica whose disk is gone is wrong until it hears of it. After a power cut the ISR is
-    # told before anything is asked; but a leader may ask for the former life of one that is not in it (KIP-903).
+    # told before anything is asked; but a leader may ask for the former incarnation of one that is not in it (KIP-903).
     void = frozenset(
         {"WeakIsr", "I7"} if model.scope.lost_disks else {"I7"} if model.scope.power_cuts else ()
     )

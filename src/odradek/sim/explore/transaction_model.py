@@ -33,8 +33,8 @@ from odradek.sim.explore.transaction_values import (
     Question,
     Request,
     Tail,
-    Told,
     TransactionScope,
+    Verdict,
 )
 from odradek.sim.explore.transaction_values import TransactionState as State
 
@@ -135,10 +135,10 @@ class TransactionModel:
     def _loses(self, state: State, number: int, producer: Producer) -> Iterator[Move]:
         """What it has asked for is still on its way, or being done; it knows nothing of it and asks again."""
         for message in sorted(state.messages, key=repr):
-            batch = message.batch if isinstance(message, Question | Told) else message
+            batch = message.batch if isinstance(message, Question | Verdict) else message
             if isinstance(batch, Request) and batch.producer == number and not batch.is_late:
                 late = batch._replace(is_late=True)
-                kept = message._replace(batch=late) if isinstance(message, Question | Told) else late
+                kept = message._replace(batch=late) if isinstance(message, Question | Verdict) else late
                 after = self._with(state, number, producer._replace(is_asking=False, is_in_doubt=True))
                 yield Move(
                     f"producer {number} loses its connection",
@@ -237,7 +237,7 @@ class TransactionModel:
             return state
         # Of two with one number the late one was asked first, and waits: the other one is answered at once.
         message = min(waiting, key=lambda one: one.batch.is_late)
-        told = Told(message.batch, message.verified, error, message.attempts)
+        told = Verdict(message.batch, message.verified, error, message.attempts)
         return state._replace(messages=state.messages - {message} | {told})
 
     def _commits(self, state: State, tail: Tail) -> Move:
@@ -257,14 +257,14 @@ class TransactionModel:
         kept: set[Message] = set()
         lost: list[Request] = []
         for message in state.messages:
-            asked = message.batch if isinstance(message, Question | Told) else message
+            asked = message.batch if isinstance(message, Question | Verdict) else message
             if isinstance(asked, Marker):
                 if asked.place != broker:
                     kept.add(asked)
             elif asked.kind == "data" and asked.place != broker:
                 # Its leader lives; a question to whoever died is not answered.
                 kept.add(
-                    Told(asked, message.verified, ErrorCode.NOT_ENOUGH_REPLICAS)
+                    Verdict(asked, message.verified, ErrorCode.NOT_ENOUGH_REPLICAS)
                     if isinstance(message, Question)
                     else message
                 )
@@ -306,7 +306,7 @@ class TransactionModel:
         elif isinstance(message, Question):
             if message.call == NONE:
                 yield self._questioned(rest, message)
-        elif isinstance(message, Told):
+        elif isinstance(message, Verdict):
             if message.error:
                 error = message.error
                 if error == ErrorCode.CONCURRENT_TRANSACTIONS or error == ErrorCode.NOT_ENOUGH_REPLICAS:
@@ -336,7 +336,7 @@ class TransactionModel:
             self._calls.append(asked)
         return call
 
-    def _is_overtaken(self, state: State, told: Told) -> bool:
+    def _is_overtaken(self, state: State, told: Verdict) -> bool:
         """A marker came into the log while the partition was added: it is asked once more."""
         place = state.places[told.batch.place]
         is_to_ask = self.scope.bumps and told.attempts > 1
@@ -405,7 +405,7 @@ class TransactionModel:
 
 def _request_of(message: Message) -> Request:
     assert not isinstance(message, Marker)
-    return message.batch if isinstance(message, Question | Told) else message
+    return message.batch if isinstance(message, Question | Verdict) else message
 
 
 def _decided_otherwise(before: StoredTransaction | None, after: StoredTransaction) -> tuple[str, ...]:

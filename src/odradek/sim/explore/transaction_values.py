@@ -90,7 +90,7 @@ class Question(NamedTuple):
     attempts: int = 1  # left, this one too
 
 
-class Told(NamedTuple):
+class Verdict(NamedTuple):
     """... and is told."""
 
     batch: Request
@@ -106,7 +106,7 @@ class Marker(NamedTuple):
     coordinator_epoch: int
 
 
-Message = Request | Question | Told | Marker
+Message = Request | Question | Verdict | Marker
 
 
 class Tail(NamedTuple):
