@@ -225,18 +225,41 @@ def test_the_head_of_a_handler_has_a_line_for_each_version_that_is_served(key: i
     assert re.findall(r"^v(\d+) \S", head, re.MULTILINE) == [str(v) for v in range(first, last + 1)]
 
 
-@pytest.mark.parametrize("page", ["clients.md"])
-def test_the_tests_a_page_names_are_there(page: str) -> None:
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+TEST = re.compile(r"`(?:([\w/]+\.py)::)?(test_\w+)`")
+SCENARIO = re.compile(r"[Ss]cenarios? ((?:`\w+`(?:, | and )?)+)")
 
-    assert named
-    missing = [
-        f"{file}::{name}"
-        for file, name in named
-        if not re.search(rf"def {name}\(", (ROOT / file).read_text(encoding="utf-8"))
+
+@cache
+def names_of_tests(file: str) -> frozenset[str]:
+    """The tests of one file, by its path from here or from `tests/`; of no file: all there are."""
+    paths = [ROOT / file, ROOT / "tests" / file] if file else (ROOT / "tests").rglob("*.py")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in paths if path.exists())
+    return frozenset(re.findall(r"\bdef (test_\w+)\(", text))
+
+
+def untested(text: str) -> list[str]:
+    """Tests and scenarios that a text names and that are not there. A name that ends with `_` is the beginning of one."""
+    names = [
+        f"{file}::{name}" if file else name
+        for file, name in TEST.findall(text)
+        if not any(
+            test == name or (name.endswith("_") and test.startswith(name)) for test in names_of_tests(file)
+        )
     ]
-    assert missing == []
+    scenarios = [
+        name for found in SCENARIO.findall(text) for name in re.findall(r"\w+", found) if name != "and"
+    ]
+    return [*names, *(name for name in scenarios if not (ROOT / "tests/scenarios" / f"{name}.txt").exists())]
+
+
+def test_every_test_and_scenario_that_a_page_names_is_there() -> None:
+    pages = {str(path.relative_to(ROOT)): untested(path.read_text(encoding="utf-8")) for path in documents()}
+    assert {page: names for page, names in pages.items() if names} == {}
+
+
+def test_a_test_that_is_not_there_is_seen() -> None:
+    text = "`test_docs.py::test_a`, `tests/test_docs.py::test_a_test_`, `test_b`; scenarios `late_watches` and `nought`"
+    assert untested(text) == ["test_docs.py::test_a", "test_b", "nought"]
 
 
 def test_the_traces_a_page_names_are_played() -> None:
