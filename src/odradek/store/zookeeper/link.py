@@ -259,7 +259,7 @@ class _Arming(ArmMany):
         return super().serialize()
 
 
-class _Inline(SequentialThreadingHandler):  # type: ignore[misc]
+class _Inline(SequentialThreadingHandler):
     """Watches and answers run in the thread of the connection, in the order of the wire; connections are made
     as our settings say."""
 
