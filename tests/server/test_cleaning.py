@@ -172,6 +172,38 @@ def test_others_come_first_after_every_batch() -> None:
     assert _slice(steps, environment) is None and environment.stepped_aside == 4  # type: ignore[arg-type]
 
 
+def test_it_reads_no_faster_than_it_may_and_a_change_of_that_counts_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        rate["log.cleaner.io.max.bytes.per.second"] = "4000000"
+
+    async def by_all(log: PartitionLog, end_offset: int) -> int:
+        return end_offset
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    rate = {"log.dirs": str(tmp_path)}
+    cleaning = LogCleaning(
+        Compacted(tmp_path).manager,
+        Environment(),  # type: ignore[arg-type]
+        lambda: BrokerSettings(dict(rate)),
+        high_watermark_of=lambda log: None,
+        passed_by_all=by_all,
+        log=SimpleNamespace(),  # type: ignore[arg-type]
+    )
+
+    def slices() -> Iterator[int]:
+        return iter([2_000_000, 2_000_000, 2_000_000])
+
+    assert asyncio.run(cleaning._walk(slices())) and slept == [], "it may read as fast as it can"  # type: ignore[arg-type]
+    rate["log.cleaner.io.max.bytes.per.second"] = "1000000"
+    assert asyncio.run(cleaning._walk(slices()))  # type: ignore[arg-type]
+    assert slept == [2.0, 0.5, 0.5], "the first 2 MB in two seconds, the rest four times as fast"
+
+
 @pytest.mark.parametrize("step", ["candidates", "most_dirty"])
 def test_a_disk_that_fails_where_the_next_log_is_looked_for_is_said_and_the_cleaner_goes_on(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch

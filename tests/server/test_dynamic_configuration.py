@@ -62,6 +62,28 @@ def test_a_default_of_all_brokers_reaches_every_one_and_gives_way_to_its_own(tmp
     in_loop(tmp_path, body)
 
 
+def test_settings_of_the_cleaner_reach_it_while_it_runs(tmp_path: Path) -> None:
+    given = {
+        "log.cleaner.backoff.ms": "70000",
+        "log.cleaner.io.max.bytes.per.second": "5000000",
+        "log.cleaner.dedupe.buffer.size": "2097152",
+        "log.cleaner.io.buffer.load.factor": "0.5",
+    }
+
+    async def body(cluster: LocalCluster) -> None:
+        (runtime,) = cluster.runtimes.values()
+        assert runtime.parts is not None
+        cleaning = runtime.parts.disk._cleaning
+        assert cleaning.backoff_ms == 15_000
+        await write(cluster, "brokers", "<default>", given)
+        await cluster.until(lambda: cleaning.backoff_ms == 70_000, "the cleaner waits longer")
+        now = cleaning._settings()
+        assert now.log_cleaner_io_max_bytes_per_second == 5_000_000
+        assert (now.log_cleaner_dedupe_buffer_size, now.log_cleaner_io_buffer_load_factor) == (2_097_152, 0.5)
+
+    in_loop(tmp_path, body, brokers=1)
+
+
 def test_bad_nodes_are_named_once_and_what_is_good_is_applied(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

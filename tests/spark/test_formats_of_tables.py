@@ -170,6 +170,7 @@ def test_letters_are_fed_again_after_their_schema_came_each_once(
         "n2",
     )
     assert rows(job)[2]["__leaderEpoch"] == rows(job)[0]["__leaderEpoch"]
+    assert [row["__batch"] for row in rows(job)][:3] == [0, 0, None], "no batch brought what was fed again"
     assert [x.is_replayed for x in dead_letters(job.table)] == [True, False, False]
     assert verify(job.table, job.bootstrap).is_equal
     assert replay(job.table)._replace(errors=()) == Replayed(0, 2, ())

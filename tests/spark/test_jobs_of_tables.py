@@ -14,6 +14,7 @@ from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.spark import tables
+from odradek.spark.ddl import schema_of as schema_of_text
 from odradek.spark.dead_letters import NoTable, dead_letters
 from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs.tables import Batch, TablesJob, followed, planned, start
@@ -108,6 +109,34 @@ def test_a_batch_is_rows_and_dead_letters_each_once_and_verify_proves_it(job: Ta
     assert report.is_equal and report.rows is not None and report.topic_side.count == 8
     every = {path.name for path in Path(job.table).rglob("*.parquet") if "_odradek" not in path.parts}
     assert every == {uri.rsplit("/", 1)[-1] for uri in DeltaTable(job.table).file_uris()}
+
+
+def test_a_row_names_the_batch_that_brought_it(job: TablesJob) -> None:
+    shape = columns_of(job)
+    writer(job, shape).commit([task(job, shape, 0, 5, batch_id=7)], 7)
+    writer(job, shape).commit([task(job, columns_of(job), 1, 3, batch_id=8)], 8)
+
+    found = DeltaTable(job.table).to_pyarrow_table().sort_by([("__partition", "ascending")])
+    assert (found.column_names[-1], found.column("__batch").to_pylist()) == ("__batch", [7] * 4 + [8] * 2)
+    assert verify(job.table, job.bootstrap).is_equal
+
+
+def test_a_table_of_an_older_release_does_not_get_the_column_of_batches(job: TablesJob) -> None:
+    """Its own field of that name stays what values have."""
+    fields = schema_of_text("id BIGINT, name STRING, `__batch` BIGINT")
+    old = columns_of(job)._replace(columns=fields, has_batch=False)
+    writer(job, old).commit([task(job, old, 0, 5)], 0)
+
+    goes_on = columns_of(job._replace(schema=""))
+    writer(job, goes_on).commit([task(job, goes_on, 1, 3, batch_id=1)], 1)
+
+    assert (goes_on.has_batch, goes_on.columns.names) == (False, fields.names)
+    found = DeltaTable(job.table).to_pyarrow_table()
+    assert found.column("__batch").null_count == found.num_rows == 6
+    with pytest.raises(
+        ConfigurationError, match=r"the values have a field __batch, .* --meta off leaves ours out"
+    ):
+        planned(job._replace(table=f"{job.table}-new", schema="id BIGINT, `__batch` BIGINT"))
 
 
 def test_a_batch_that_fails_leaves_neither_rows_nor_letters(job: TablesJob) -> None:

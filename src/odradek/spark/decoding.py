@@ -57,7 +57,7 @@ class Decoding:
         read: dict[str, list[int]] = {}
         try:
             for batch in batches:
-                done = shape.applied(batch.select(COLUMNS).cast(wanted))
+                done = shape.applied(batch.select(COLUMNS).cast(wanted), batch_id=batch_id)
                 letters.write(done.letters)
                 records += batch.num_rows
                 refused += done.refused

@@ -23,7 +23,7 @@ from odradek.spark.evolution import Evolve, is_addable, same, wider
 from odradek.spark.parquet import OWN_DIRECTORY, application_prefix
 from odradek.spark.partitioning import Spec
 from odradek.spark.required import field_as_nullable
-from odradek.spark.shape import META, Shape
+from odradek.spark.shape import Shape
 from odradek.spark.storage import storage_of
 
 _DECISIONS = f"{OWN_DIRECTORY}/columns"
@@ -48,7 +48,7 @@ class Growth:
         # Names that no field of a value may have for a column.
         self._taken = pa.schema(
             [
-                *(pa.field(n, pa.null()) for n in (META if shape.has_meta else ())),
+                *(pa.field(n, pa.null()) for n in shape.ours),
                 *(spec.whole(pa.schema([]))),
             ]
         )

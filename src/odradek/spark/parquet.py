@@ -31,6 +31,7 @@ _DICTIONARY = (
     "__topic",
     "__partition",
     "__leaderEpoch",
+    "__batch",
 )
 _STATISTICS = ("partition", "offset", "timestamp", "__partition", "__offset", "__timestamp")
 # Of ours below a table. Names that begin so are nobody's data to Delta: VACUUM leaves them alone.

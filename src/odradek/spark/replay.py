@@ -29,7 +29,7 @@ from odradek.spark.dead_letters import (
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_rows
 from odradek.spark.formats.declared import Format
 from odradek.spark.parquet import TableFile
-from odradek.spark.shape import COLUMNS, META, Shape
+from odradek.spark.shape import BATCH, COLUMNS, Shape, ours_in
 from odradek.spark.table_files import TableFiles
 from odradek.spark.tables import WrongCheckpoint
 from odradek.spark.upsert import UPSERTS
@@ -73,16 +73,16 @@ def shape_of(table: str, form: Format | None) -> Shape:
         raise ConfigurationError(f"{table} does not say how its values are read; name their --format")
     if form is not None:
         form.check()
-    has_meta = "__offset" in there.names
-    columns = pa.schema([field for field in there if not (has_meta and field.name in META)])
+    ours = ours_in(there)
+    columns = pa.schema([field for field in there if field.name not in ours])
     if kept is None:
-        kept = Shape(columns, has_meta)
-        if has_meta and there.field("__key").type != pa.binary():
+        kept = Shape(columns, bool(ours))
+        if ours and there.field("__key").type != pa.binary():
             raise ConfigurationError(
                 f"{table} has keys that are decoded, and does not say how; run its job once"
             )
     # The columns are those of now: the table may have got more of them since.
-    shape = kept._replace(on_error="dlq", most_letters="").of_columns(columns)
+    shape = kept._replace(on_error="dlq", most_letters="", has_batch=BATCH in ours).of_columns(columns)
     return shape if form is None else shape._replace(format=form)
 
 

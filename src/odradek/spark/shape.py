@@ -30,6 +30,7 @@ META = {
     "__timestamp": "timestamp",
     "__leaderEpoch": "leaderEpoch",
 }
+BATCH = "__batch"  # behind these: the number of the batch that brought the row
 # What is read of a topic for a table; `headers` of a dead letter are kept too where they are asked for.
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "leaderEpoch")
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -88,6 +89,14 @@ class Shape(NamedTuple):
     key: KeyShape | None = None
     most_letters: str = ""  # of a batch, as `Most` reads it; "": any number
     required: tuple[Path, ...] = ()  # what the table has as NOT NULL, columns and fields within them
+    has_batch: bool = False  # of what stands beside, the number of the batch, too
+
+    @property
+    def ours(self) -> tuple[str, ...]:
+        """The columns that stand beside those of the value."""
+        if not self.has_meta:
+            return ()
+        return (*META, BATCH) if self.has_batch else tuple(META)
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,9 +111,8 @@ class Shape(NamedTuple):
             "__partition": pa.int32(),
             "__offset": pa.int64(),
         }
-        kinds |= {"__timestamp": _TIMESTAMP, "__leaderEpoch": pa.int32()}
-        meta = [pa.field(name, kinds[name]) for name in META] if self.has_meta else []
-        return pa.schema([*columns, *meta])
+        kinds |= {"__timestamp": _TIMESTAMP, "__leaderEpoch": pa.int32(), BATCH: pa.int64()}
+        return pa.schema([*columns, *(pa.field(name, kinds[name]) for name in self.ours)])
 
     def of_columns(self, columns: pa.Schema) -> "Shape":
         """With the columns of a table, some of which may have to have a value."""
@@ -116,10 +124,10 @@ class Shape(NamedTuple):
         return self._replace(required=())
 
     def check(self) -> "Shape":
-        ours = [name for name in self.columns.names if self.has_meta and name in META]
-        if ours:
+        taken = [name for name in self.columns.names if name in self.ours]
+        if taken:
             raise ConfigurationError(
-                f"the values have a field {ours[0]}, which is the name of a column of ours; --meta off leaves ours out"
+                f"the values have a field {taken[0]}, which is the name of a column of ours; --meta off leaves ours out"
             )
         if not self.columns.names:
             raise ConfigurationError("there is no column: no value had a field; give them with --schema")
@@ -130,8 +138,13 @@ class Shape(NamedTuple):
             Most.of(self.most_letters)
         return self
 
-    def applied(self, records: pa.RecordBatch, growing: Growing | None = None) -> Applied:
-        """The rows, and the dead letters; together as many as there were records, but for those that are skipped."""
+    def applied(
+        self, records: pa.RecordBatch, growing: Growing | None = None, *, batch_id: int | None = None
+    ) -> Applied:
+        """The rows, and the dead letters; together as many as there were records, but for those that are skipped.
+
+        `batch_id` is None where no batch of a job brings them.
+        """
         columns = self.columns if growing is None else growing.columns
         found = self._with_required(_decoded(self.format, columns, records.column("value"), "value", growing))
         bad, keys = found.bad, records.column("key")
@@ -144,11 +157,13 @@ class Shape(NamedTuple):
             is_good = ~np.isin(good, np.fromiter(bad, np.int64, len(bad)))
             columns, good = columns.filter(pa.array(is_good)), good[is_good]
         taken = pa.array(good)
-        meta = [
-            keys.take(taken) if name == "__key" else records.column(of_record).take(taken)
+        beside = {
+            name: keys.take(taken) if name == "__key" else records.column(of_record).take(taken)
             for name, of_record in META.items()
             if self.has_meta
-        ]
+        }
+        beside[BATCH] = pa.repeat(pa.scalar(batch_id, pa.int64()), len(good))
+        meta = [beside[name] for name in self.ours]
         rows = pa.RecordBatch.from_arrays([*columns.columns, *meta], schema=self.schema_of(columns.schema))
         return Applied(rows, self._letters(records, bad), len(bad), good)
 
@@ -199,6 +214,7 @@ class Shape(NamedTuple):
             },
             "mostLetters": self.most_letters,
             "required": list(self.required),
+            "batch": self.has_batch,
         }
 
     def to_text(self) -> str:
@@ -218,6 +234,7 @@ class Shape(NamedTuple):
             else KeyShape(Format.from_json(key["format"]), _columns(key["columns"]), key["isPlain"]),
             value["mostLetters"],
             _required(value.get("required", ())),  # not in what an older release has kept
+            value.get("batch", False),
         )
 
 
@@ -282,6 +299,18 @@ def _advice(stage: str) -> str:
 def _required(value: Iterable[str | Iterable[str]]) -> tuple[Path, ...]:
     """An older release has kept the names of columns alone."""
     return tuple((path,) if isinstance(path, str) else tuple(path) for path in value)
+
+
+def ours_in(there: pa.Schema) -> tuple[str, ...]:
+    """Of the columns of a table those that stand beside the ones of values.
+
+    The number of the batch is behind the others; a field of its name that values have is before them.
+    """
+    names = list(there.names)
+    if "__offset" not in names:
+        return ()
+    is_ours = BATCH in names and names.index(BATCH) > names.index("__offset")
+    return (*META, BATCH) if is_ours and there.field(BATCH).type == pa.int64() else tuple(META)
 
 
 def newest_ms(records: pa.RecordBatch) -> int:

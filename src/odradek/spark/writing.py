@@ -196,7 +196,7 @@ def _write_shaped(
     def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
         nonlocal found, refused
         for batch, parts in batches:
-            done = shape.applied(batch, growth)
+            done = shape.applied(batch, growth, batch_id=batch_id)
             letters.write(done.letters)
             of_table = spec.cleaned(done.rows)
             found += of_rows(of_table)
@@ -248,7 +248,7 @@ def _write_changes(
             refused += records.num_rows - keyed.num_rows
             rows = keyed
             if shape is not None:
-                done = shape.applied(keyed, growth)
+                done = shape.applied(keyed, growth, batch_id=batch_id)
                 letters.write(done.letters)
                 refused += done.refused
                 rows = done.rows

@@ -38,7 +38,7 @@ from odradek.spark.progress import lag_of, lag_s_of, offsets_in
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.sentence import sentence_of
-from odradek.spark.shape import COLUMNS, META, KeyShape, Shape
+from odradek.spark.shape import BATCH, COLUMNS, META, KeyShape, Shape, ours_in
 from odradek.spark.store_probe import check as check_store
 from odradek.spark.subscription import existing_topic
 from odradek.spark.table_files import Layout, size_of
@@ -300,7 +300,7 @@ class Plan(NamedTuple):
             if self.shape.format.name != "json" or self.shape.key is not None:
                 of_keys = "raw" if self.shape.key is None else str(self.shape.key.format)
                 yield "format", f"{self.shape.format}; keys {of_keys}"
-            yield "beside", ", ".join(META) if self.shape.has_meta else "no columns of ours"
+            yield "beside", ", ".join(self.shape.ours) or "no columns of ours"
             yield "errors", _told(self.shape, dead_letters_of(self.job.table))
 
     def start(self, spark: "SparkSession") -> "StreamingQuery":
@@ -378,16 +378,20 @@ def _shaped(plan: Plan, there: pa.Schema | None) -> Plan:
     if there is not None and {"topic", "partition", "offset", "value"} <= set(there.names):
         raise ConfigurationError(f"{job.table} holds records as they are; --format raw appends to it")
     key = None if job.key_format == "raw" else _key_shape(plan, there)
-    has_meta = job.has_meta if there is None else "__offset" in there.names
+    of_new = (*META, BATCH) if job.has_meta else ()
+    ours = of_new if there is None else ours_in(there)
+    has_meta = bool(ours)
 
     def shape(columns: pa.Schema) -> Shape:
         form = job.value_format
-        return Shape(columns, has_meta, job.on_error, form, key, job.max_dead_letters).check()
+        return Shape(
+            columns, has_meta, job.on_error, form, key, job.max_dead_letters, has_batch=BATCH in ours
+        ).check()
 
     if there is not None:
         if key is None and has_meta and there.field("__key").type != pa.binary():
             raise ConfigurationError(f"{job.table} has keys that are decoded; name their --key-format")
-        columns = pa.schema([field for field in there if not (has_meta and field.name in META)])
+        columns = pa.schema([field for field in there if field.name not in ours])
         own = shape(columns).of_columns(columns)
         if job.schema:
             own = _given_beside(job, own)
