@@ -16,22 +16,21 @@ is appended to, and a directory that comes back repaired does not take its place
 When the directory of the log in use fails, the future log stays where it is: it may be the last copy of what is in it.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 from odradek.log.checkpoints import DIRECTORY_MOVES, moves_to_bytes
 from odradek.log.duplicate_logs import DuplicateLog
 from odradek.log.errors import DirectoryOffline, MissingFile, StorageError
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log_directory import FUTURE_SUFFIX, LogDirectory, moves_of, parse_directory_name
+from odradek.log.log_state import LogState
 from odradek.log.partition_log import PartitionLog
 from odradek.log.prepared_files import PreparedFiles
-from odradek.log.recovery import create_log
+from odradek.log.recovery import Recovered, create_log
 from odradek.log.retired_logs import DELETE_SUFFIX, LONGEST_NAME, STRAY_SUFFIX, unique_name
 from odradek.log.truncated_tails import TAILS
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
-
-if TYPE_CHECKING:
-    from odradek.log.log_manager import LogManager
 
 UNIQUE_LENGTH = len(".") + 32
 
@@ -42,6 +41,36 @@ class FutureLog(NamedTuple):
     log: PartitionLog
 
 
+class LogsInUse(Protocol):
+    """What future logs ask of those in whose place they come: a LogManager."""
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, PartitionLog]: ...
+    @property
+    def ambiguous(self) -> Mapping[TopicPartition, object]: ...
+    def home_of(self, log: LogState) -> LogDirectory: ...
+    def open_log(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        was_clean: bool,
+        now_ms: int,
+        *,
+        name: str | None = None,
+    ) -> Recovered: ...
+    def before_cut_below(self, log: LogState, offset: int, log_start_offset: int) -> None: ...
+    def adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None: ...
+    def retire(
+        self,
+        topic_partition: TopicPartition,
+        found: DuplicateLog,
+        suffix: str,
+        now_ms: int,
+        *,
+        name: str | None = None,
+    ) -> str: ...
+
+
 def is_too_long(topic_partition: TopicPartition) -> bool:
     """The name of a future log is found again by what it begins with, so none of it may be left out (KAFKA-4893)."""
     return len(str(topic_partition)) + UNIQUE_LENGTH + len(FUTURE_SUFFIX) > LONGEST_NAME
@@ -50,7 +79,7 @@ def is_too_long(topic_partition: TopicPartition) -> bool:
 class FutureLogs:
     """Those of one broker. At most one for each partition."""
 
-    def __init__(self, manager: "LogManager") -> None:
+    def __init__(self, manager: LogsInUse) -> None:
         self._manager = manager
         self.logs: dict[TopicPartition, FutureLog] = {}
         # Of replicas that are not here yet: into which directory, when they are made.
