@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import itertools
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -53,6 +54,16 @@ def test_every_decision_is_numbered_once() -> None:
     numbers = [p.name[:4] for p in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 
     assert numbers == [f"{n:04d}" for n in range(1, len(numbers) + 1)]
+
+
+def test_the_last_release_has_its_entry_and_each_later_change_is_one_paragraph() -> None:
+    entries = re.findall(r"^## (.*)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    fragments = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "changelog.d").iterdir()}
+
+    assert entries[0] == version
+    assert [name for name in fragments if not re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", name)] == []
+    assert [name for name, text in fragments.items() if not re.fullmatch(r"(\S.*\n)+", text)] == []
 
 
 NOT_HERE = re.compile(

@@ -53,10 +53,12 @@ def _range(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     if value is None:
         return None
     first, colon, last = value.partition(":")
-    if not colon or not first.isdigit() or not last.isdigit() or int(first) >= int(last):
+    if not colon or not first.isdecimal() or not last.isdecimal() or int(first) >= int(last):
         raise click.BadParameter(
             f"{value!r} names no seeds; FIRST:LAST runs FIRST to LAST - 1, as in --seeds 0:2000"
         )
+    if int(last) - int(first) > MOST_SEEDS:
+        raise click.BadParameter(f"{value} are too many; up to {MOST_SEEDS} at once")
     return range(int(first), int(last))
 
 
@@ -81,6 +83,7 @@ def _writable(ctx: click.Context, parameter: click.Parameter, value: Path | None
 
 NO_FAULTS = "none"
 MOST_JOBS = 64  # processes of about 100 MB
+MOST_SEEDS = 20_000  # what came of each is kept until the last is done, some 10 KB
 OUTPUT = click.Path(dir_okay=False, writable=True, path_type=Path)
 FOR_ONE = (
     "only",
