@@ -13,6 +13,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -86,3 +87,12 @@ def test_settings_of_a_resource_that_is_named_often_are_told_once(world: World) 
     assert {(result.error_code, result.error_message) for result in results[2:]} == {
         (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     }
+
+
+@pytest.mark.parametrize("version", [1, 12])
+def test_partitions_of_a_topic_that_is_named_often_are_told_once(world: World, version: int) -> None:
+    wanted = [MetadataRequestTopic(name="big"), MetadataRequestTopic(name="none")] * TIMES
+    asked = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    answer = world.call(1, asked, version)
+
+    assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("big", 1), ("none", 0)]

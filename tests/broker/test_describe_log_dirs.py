@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker.handlers import describe_log_dirs
 from odradek.log.errors import StorageError
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -59,3 +60,19 @@ def test_a_directory_that_could_not_be_opened_at_the_start_is_named(world: World
     good, gone = world.call(1, dl.DescribeLogDirsRequest(topics=None), 4).results
     assert (good.error_code, gone.error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
     assert gone.log_dir == "/mnt/gone"
+
+
+def test_segments_are_looked_at_so_many_in_a_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that nobody reads the sizes are asked of the disk."""
+    monkeypatch.setattr(describe_log_dirs, "SEGMENTS_AT_ONCE", 3)
+    for index in range(1, 8):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+    world[1].broker.take_effects()
+    pending = world.send(1, dl.DescribeLogDirsRequest(topics=None), 4)
+    broker, turns = world[1].broker, 1
+    world[1].logs.delete(TopicPartition("t", 7), world.now_ms)
+    while broker.go_on(world.now_ms):
+        turns += 1
+    assert turns == 2 and pending.is_answered
+    (directory,) = pending.message.results
+    assert [p.partition_index for topic in directory.topics for p in topic.partitions] == list(range(7))

@@ -1,6 +1,6 @@
 """What would keep the loop for longer than a turn may: piece by piece, in order, and the same answer byte for byte."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,10 @@ import pytest
 
 from odradek.broker import coordinator_shards, marker_writes
 from odradek.broker import effects as fx
+from odradek.broker.answers import CloseConnection, Park, Reply
 from odradek.broker.coordinator_shards import ANSWERS_OF_A_SLICE, MOST_ANSWERS, MOST_ROWS
 from odradek.broker.marker_writes import AT_ONCE, WAIT_MS
-from odradek.broker.slices import Slices
+from odradek.broker.slices import Slices, answer_in_slices
 from odradek.coordinator import committing, fetching, later
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
@@ -138,6 +139,33 @@ def test_works_take_turns_and_a_mistake_ends_one_of_them_alone() -> None:
     assert done == ["a", "broken", "b", "a", "b", "a"]
     (line,) = [effect for effect in effects if isinstance(effect, fx.LogLine)]
     assert line.level == "error" and "ZeroDivisionError: ours" in line.text
+
+
+def test_an_answer_in_slices_is_there_when_the_last_step_is_done() -> None:
+    def steps(count: int) -> Iterator[None]:
+        for _ in range(count):
+            yield
+        done.append(count)
+
+    effects: list[fx.Effect] = []
+    slices = Slices(effects)
+    done: list[int] = []
+    at_once = answer_in_slices(slices, steps(0), lambda: Reply([b"none"]))
+    assert isinstance(at_once, Reply) and effects == []
+    park = answer_in_slices(slices, steps(2), lambda: Reply([b"two"]))
+    assert isinstance(park, Park) and slices.go_on(0) and park.result is None
+    assert not slices.go_on(0) and isinstance(park.result, Reply) and done == [0, 2]
+
+
+def test_a_mistake_in_a_step_of_an_answer_ends_the_wait_for_it() -> None:
+    def steps() -> Iterator[None]:
+        yield
+        raise ZeroDivisionError("ours")
+
+    slices = Slices([])
+    park = answer_in_slices(slices, steps(), lambda: Reply([]))
+    assert isinstance(park, Park) and not slices.go_on(0)
+    assert isinstance(park.result, CloseConnection) and "ours" in park.result.reason
 
 
 def test_a_controllers_request_that_fails_leaves_other_slices_going_on(

@@ -14,6 +14,7 @@ from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager, parse_directory_name
 from odradek.log.memory_files import MemoryDirectory, MemoryDisk
 from odradek.log.partition_log import PartitionLog
+from odradek.log.truncation import MOST_SEGMENTS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicId, TopicPartition
@@ -622,6 +623,36 @@ def test_a_log_larger_than_retention_bytes_loses_its_oldest_segments(start: Star
     log = aged(manager)
     manager.apply_retention(NOW, {A: 10})
     assert log.log_start_offset == 4 and log.size_bytes == SIZE * 6, "never below what was asked to be kept"
+
+
+def test_segments_are_taken_out_a_hundred_at_a_time(start: Start) -> None:
+    manager = start(segment_bytes=SIZE, retention_ms=HOUR)
+    log = aged(manager, 2 * MOST_SEGMENTS + 50)
+    logs = iter(manager.retention(NOW + 1000 * HOUR, lambda log: log.log_end_offset))
+    (line,) = next(logs)
+    assert log.log_start_offset == MOST_SEGMENTS and "older than retention.ms" in line
+    # What it asks between two steps is of then: a log that was cut has another mark.
+    assert [len(lines) for lines in logs] == [1, 1, 0]
+    assert (log.log_start_offset, len(log.segments)) == (log.log_end_offset, 1)
+
+
+def test_segments_below_the_start_that_was_asked_for_go_a_hundred_at_a_time(start: Start) -> None:
+    manager = start(segment_bytes=SIZE, retention_ms=-1, cleanup_policy="compact,delete")
+    log = aged(manager, 3 * MOST_SEGMENTS)
+    log.delete_records_before(log.log_end_offset - 1)
+    assert log.log_start_offset == log.log_end_offset - 1
+    assert len(log.segments) == 2 * MOST_SEGMENTS
+    manager.apply_retention(NOW, {A: log.log_end_offset})
+    assert len(log.segments) == 1 and log.log_start_offset == log.log_end_offset - 1
+
+
+def test_a_log_that_goes_between_two_steps_of_retention_is_left_alone(start: Start) -> None:
+    manager = start(segment_bytes=SIZE, retention_ms=HOUR)
+    aged(manager, 2 * MOST_SEGMENTS + 50)
+    logs = iter(manager.retention(NOW + 1000 * HOUR, lambda log: log.log_end_offset))
+    next(logs)
+    manager.delete(A, NOW)
+    assert list(logs) == []
 
 
 def test_26_a_clock_an_hour_off_in_either_direction_deletes_nothing_too_early(start: Start) -> None:

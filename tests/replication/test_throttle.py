@@ -1,5 +1,7 @@
 """Replication throttles by the clock: what the rate is, whom it covers, when it lets go (KIP-73)."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from odradek.model.ids import BrokerId, TopicPartition
@@ -12,7 +14,7 @@ ME = BrokerId(3)
 def throttle(rate: int) -> ReplicationThrottle:
     made = ReplicationThrottle(window_count=11, window_ms=1000)
     made.rate = rate
-    made.cover(HERE, ["*"], ME)
+    made.cover(HERE, ("*",), ME)
     return made
 
 
@@ -24,9 +26,9 @@ def test_a_replica_is_covered_by_partition_and_broker_or_by_all(listed: list[str
     made = ReplicationThrottle()
     made.rate = 0
     made.record(1, 0)
-    made.cover(HERE, listed, ME)
+    made.cover(HERE, tuple(listed), ME)
     assert made.holds_back(HERE, 0) is covered
-    made.cover(HERE, [], ME)
+    made.cover(HERE, (), ME)
     assert not made.holds_back(HERE, 0), "the list was emptied"
 
 
@@ -67,6 +69,23 @@ def test_what_has_just_begun_counts_as_a_window_long() -> None:
     assert not made.holds_back(HERE, 0)
     made.record(1, 0)
     assert made.holds_back(HERE, 1000) and not made.holds_back(HERE, 1001)
+
+
+def test_a_list_is_gone_through_once_for_all_partitions_of_its_topic() -> None:
+    class Listed(tuple[str, ...]):
+        gone_through = 0
+
+        def __iter__(self) -> Iterator[str]:
+            Listed.gone_through += 1
+            return super().__iter__()
+
+    made = ReplicationThrottle()
+    listed = Listed(f"{number}:{ME}" for number in range(0, 10, 2))
+    Listed.gone_through = 0
+    for number in range(10):
+        made.cover(TopicPartition("t", number), listed, ME)
+    assert sorted(one.partition for one in made.covered) == [0, 2, 4, 6, 8]
+    assert Listed.gone_through == 1
 
 
 def test_a_new_rate_counts_at_once() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from odradek.log.checkpoints import LEADER_EPOCHS
 from odradek.model.ids import LeaderEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.log_limits import LimitedLog
-from odradek.server.log_maintenance import LogMaintenance
+from odradek.server.log_maintenance import CHANGED_LABOUR, MOST_LABOUR, LogMaintenance
 from tests.replication.partitions import a_batch, a_log
 
 
@@ -71,7 +71,7 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
             environment,  # type: ignore[arg-type]
             settings,
             on_flushed=lambda effect, error: None,
-            high_watermarks=dict,
+            high_watermark_of=lambda log: None,
             cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
@@ -82,9 +82,42 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
         counts = {name: logs.asked.count(name) for name in set(logs.asked)}
         assert counts["checkpoint_recovery_points"] == 12
         assert counts["checkpoint_log_start_offsets"] == 3
-        assert counts["apply_retention"] == 6
+        assert counts["retention"] == 6
 
     asyncio.run(scenario())
+
+
+def test_retention_of_many_logs_lets_others_have_their_turns() -> None:
+    class Many(Logs):
+        def retention(self, *arguments: object) -> Iterator[list[str]]:
+            for _ in range(10 * MOST_LABOUR // CHANGED_LABOUR):
+                yield ["a segment is gone"]
+
+    async def scenario() -> int:
+        environment = Environment()
+        turns = 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            environment.loop.call_soon(turn)
+
+        disk = LogMaintenance(
+            Many(),  # type: ignore[arg-type]
+            environment,  # type: ignore[arg-type]
+            BrokerSettings({}),
+            on_flushed=lambda effect, error: None,
+            high_watermark_of=lambda log: None,
+            cleaning=NoCleaning(),  # type: ignore[arg-type]
+            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
+        )
+        environment.time_ms += 10**9
+        disk.housekeep()
+        turn()
+        await disk.finish()
+        return turns
+
+    assert asyncio.run(scenario()) >= 10
 
 
 def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
@@ -103,7 +136,7 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
             Environment(),  # type: ignore[arg-type]
             BrokerSettings({}),
             on_flushed=lambda effect, error: flushed.append((effect, error)),
-            high_watermarks=dict,
+            high_watermark_of=lambda log: None,
             cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
@@ -157,7 +190,7 @@ def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, firs
             environment,  # type: ignore[arg-type]
             BrokerSettings({}),
             on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan),
-            high_watermarks=dict,
+            high_watermark_of=lambda log: None,
             cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )

@@ -5,13 +5,15 @@ waits for an answer is parked meanwhile.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from traceback import format_exc
 
+from odradek.broker.answers import Answer, CloseConnection, Park
 from odradek.broker.effects import Effect, GoOn, LogLine
 
 # Does the next piece, well below a millisecond of it; whether there is another one.
 Piece = Callable[[int], bool]
+END = object()
 
 
 class Slices:
@@ -35,3 +37,28 @@ class Slices:
         except Exception:  # ours: it is given up, and what else there is goes on
             self._effects.append(LogLine("error", f"a mistake of ours in a slice:\n{format_exc(limit=-3)}"))
         return bool(self._work)
+
+
+def answer_in_slices(slices: Slices, steps: Iterator[None], reply: Callable[[], Answer]) -> Answer:
+    """Takes the steps, the first now and each of the others in a slice of its own; `reply` makes the answer when there are no more."""
+
+    def is_over() -> bool:
+        return next(steps, END) is END
+
+    if is_over():
+        return reply()
+    park = Park()
+
+    def piece(now_ms: int) -> bool:
+        try:
+            if not is_over():
+                return True
+        except Exception as mistake:  # ours: whoever waits hears that there is no answer
+            failure = CloseConnection.because(mistake)
+            park.answer(lambda: failure)
+            return False
+        park.answer(reply)
+        return False
+
+    slices.begin(piece)
+    return park

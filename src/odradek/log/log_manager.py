@@ -7,7 +7,7 @@ Nothing here waits for time: the shell calls `checkpoint_*`, `apply_retention` a
 have passed, the blocking ones in a thread.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -370,26 +370,34 @@ class LogManager:
 
     # ---------------------------------------------------------------------------------------- retention, removal
 
-    def apply_retention(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> list[str]:
-        """Takes out the segments that retention.ms and retention.bytes let go, and expires producers.
+    def retention(
+        self, now_ms: int, high_watermark_of: Callable[[PartitionLog], int | None]
+    ) -> Iterator[list[str]]:
+        """Takes out the segments that retention.ms and retention.bytes let go, and expires producers, log by log: what the loop
+        does between two of them may be anything. Gives a line for each reason there was to change a log.
 
-        Returns a line per log that changed. Logs without a high watermark are left alone.
+        Logs without a high watermark are left alone.
         """
-        lines = []
         for topic_partition, log in sorted(self.logs.items()):
-            high_watermark = high_watermarks.get(topic_partition)
-            if high_watermark is None or log.failure is not None:
-                continue
-            log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
-            try:
-                lines += [
-                    f"{topic_partition}: {line}"
-                    for line in drop_expired_segments(log, now_ms, high_watermark)
-                ]
-            except StorageError as error:
-                log.broken(error)
-                lines.append(f"{topic_partition}: {error.message}")
-        return lines
+            is_left = True
+            while is_left:
+                high_watermark = high_watermark_of(log)
+                is_here = self.logs.get(topic_partition) is log and log.failure is None
+                if high_watermark is None or not is_here:
+                    break
+                log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+                try:
+                    lines = drop_expired_segments(log, now_ms, high_watermark)
+                    is_left = bool(lines)
+                except StorageError as error:
+                    log.broken(error)
+                    lines, is_left = [error.message], False
+                yield [f"{topic_partition}: {line}" for line in lines]
+
+    def apply_retention(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> list[str]:
+        """All of it at once."""
+        steps = self.retention(now_ms, lambda log: high_watermarks.get(log.topic_partition))
+        return [line for lines in steps for line in lines]
 
     def maintain(self, now_ms: int, scrub_bytes: int) -> None:
         """About once a second, in a thread: see `purge` and `scrubbing`."""

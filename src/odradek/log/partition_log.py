@@ -109,7 +109,7 @@ class PartitionLog(AppendableLog):
         return truncation.replace_segments(self, old, cleaned)
 
     def drop_segments_below(self, offset: int) -> None:
-        """Takes the segments out that end at `offset` or before it. The active one stays."""
+        """Takes segments out that end at `offset` or before it. The active one stays."""
         try:
             truncation.drop_segments_below(self, offset)
         except StorageError as error:

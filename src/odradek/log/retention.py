@@ -5,10 +5,14 @@ ever makes a segment older than its newest record says; a clock put back deletes
 """
 
 from odradek.log.partition_log import PartitionLog
+from odradek.log.truncation import MOST_SEGMENTS, has_segments_below
 
 
 def drop_expired_segments(log: PartitionLog, now_ms: int, high_watermark: int) -> list[str]:
-    """Moves the log's start up past whole segments; a line for each reason there was."""
+    """Moves the log's start up past whole segments, MOST_SEGMENTS for each reason at most; a line for each reason there was."""
+    if has_segments_below(log, log.log_start_offset):
+        log.drop_segments_below(log.log_start_offset)
+        return [f"segments below its start, {log.log_start_offset}, are gone"]
     if not log.config.is_deleted:
         return []
     lines = []
@@ -18,7 +22,7 @@ def drop_expired_segments(log: PartitionLog, now_ms: int, high_watermark: int) -
             # The active one is expired too: the log goes on in a new one, or it could never be let go.
             log.roll(now_ms)
             by_time = min(by_time, len(log.segments) - 1)
-        lines += _drop(log, by_time, f"older than retention.ms={log.config.retention_ms}")
+        lines += _drop(log, min(by_time, MOST_SEGMENTS), f"older than retention.ms={log.config.retention_ms}")
     by_size = _leading_surplus(log, high_watermark)
     if by_size:
         lines += _drop(log, by_size, f"more than retention.bytes={log.config.retention_bytes}")
@@ -50,7 +54,7 @@ def _leading_surplus(log: PartitionLog, high_watermark: int) -> int:
     count = 0
     for segment in log.segments[:-1]:
         size = segment.size_bytes
-        if surplus < size or segment.end_offset > high_watermark:
+        if surplus < size or segment.end_offset > high_watermark or count == MOST_SEGMENTS:
             break
         surplus -= size
         count += 1

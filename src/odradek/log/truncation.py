@@ -21,6 +21,9 @@ from odradek.log.segment import SNAPSHOT_SUFFIX, Segment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 
+# That are taken out of a log in one turn: some ten milliseconds of renaming.
+MOST_SEGMENTS = 100
+
 
 def truncate_to(log: LogState, offset: int, now_ms: int) -> int:
     if log.failure is not None:
@@ -152,7 +155,14 @@ def replace_segments(log: LogState, old: Sequence[Segment], cleaned: CleanedSegm
     return True
 
 
+def has_segments_below(log: LogState, offset: int) -> bool:
+    return len(log.segments) > 1 and 0 <= log.segments[0].end_offset <= offset
+
+
 def drop_segments_below(log: LogState, offset: int) -> None:
-    while len(log.segments) > 1 and 0 <= log.segments[0].end_offset <= offset:
+    """MOST_SEGMENTS of them: those that are left are below the log's start, where retention finds them."""
+    for _ in range(MOST_SEGMENTS):
+        if not has_segments_below(log, offset):
+            return
         segment = log.segments.drop_first()
         log.directory.remove(segment.name(SNAPSHOT_SUFFIX))

@@ -10,8 +10,6 @@ window at least. A record batch is never cut, so the rate is kept on average and
 one answer goes through whenever nothing was copied for all these windows.
 """
 
-from collections.abc import Iterable
-
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.replication.windowed_sum import WindowedSum
 
@@ -21,16 +19,22 @@ UNLIMITED = 2**63 - 1
 class ReplicationThrottle:
     """One direction of one broker. `covered`: the replicas it is about; most brokers have none, at no cost."""
 
-    __slots__ = ("_copied", "covered", "rate")
+    __slots__ = ("_copied", "_listed", "_listed_as", "covered", "rate")
 
     def __init__(self, *, window_count: int = 11, window_ms: int = 1000) -> None:
         self.rate = UNLIMITED  # bytes a second
         self.covered: set[TopicPartition] = set()
+        self._listed_as: tuple[str, ...] = ()
+        self._listed: frozenset[str] = frozenset()
         self._copied = WindowedSum(window_count=window_count, window_ms=window_ms)
 
-    def cover(self, topic_partition: TopicPartition, replicas: Iterable[str], broker: BrokerId) -> None:
+    def cover(self, topic_partition: TopicPartition, replicas: tuple[str, ...], broker: BrokerId) -> None:
         """What the topic's list says now of our replica."""
-        listed = set(replicas)
+        if (
+            replicas is not self._listed_as
+        ):  # once a topic: it has thousands of partitions, and its list as many entries
+            self._listed_as, self._listed = replicas, frozenset(replicas)
+        listed = self._listed
         if "*" in listed or f"{topic_partition.partition}:{broker}" in listed:
             self.covered.add(topic_partition)
         else:

@@ -294,7 +294,7 @@ class BrokerRuntime:
             environment,
             settings,
             on_flushed=self._log_flushed,
-            high_watermarks=self._high_watermarks,
+            high_watermark_of=self._high_watermark_of,
             cleaning=LogCleaning(
                 logs,
                 environment,

@@ -23,6 +23,8 @@ logger = logging.getLogger("odradek.server")
 
 # How often flushes by age and files pending removal are checked; they are due in seconds or more.
 MAINTENANCE_MS = 1000
+# Of retention in one turn, in logs that are looked at: some two milliseconds. One that loses segments counts for so many more.
+MOST_LABOUR, CHANGED_LABOUR = 500, 50
 
 
 class LogMaintenance:
@@ -33,14 +35,14 @@ class LogMaintenance:
         settings: BrokerSettings,
         *,
         on_flushed: Callable[[FlushLog, str | None], None],
-        high_watermarks: Callable[[], Mapping[TopicPartition, int]],
+        high_watermark_of: Callable[[PartitionLog], int | None],
         cleaning: LogCleaning,
         log: LimitedLog,
     ) -> None:
         self._logs = logs
         self._environment = environment
         self._on_flushed = on_flushed
-        self._high_watermarks = high_watermarks
+        self._high_watermark_of = high_watermark_of
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
         # Their flush is somebody's acknowledgement, and under way
@@ -129,8 +131,7 @@ class LogMaintenance:
         try:
             if now_ms >= self._retention_at_ms:
                 self._retention_at_ms = now_ms + self._retention_ms
-                for line in self._logs.apply_retention(now_ms, self._high_watermarks()):
-                    logger.info("%s", line)
+                await self._apply_retention(now_ms)
             for log in [log for log in self._logs.logs.values() if log.flush_is_due(now_ms)]:
                 await self._flush_in_background(log)
             if now_ms >= self._checkpoint_at_ms:
@@ -143,6 +144,17 @@ class LogMaintenance:
             self._logs.scrubber.judge()
         finally:
             self._is_maintaining = False
+
+    async def _apply_retention(self, now_ms: int) -> None:
+        """The segments of many partitions expire together, and each is renamed: others have their turns in between."""
+        labour = 0
+        for lines in self._logs.retention(now_ms, self._high_watermark_of):
+            for line in lines:
+                logger.info("%s", line)
+            labour += 1 + CHANGED_LABOUR * len(lines)
+            if labour >= MOST_LABOUR:
+                labour = 0
+                await asyncio.sleep(0)
 
     async def _flush_in_background(self, log: PartitionLog) -> None:
         """Rolled segments, flush.messages above 1, flush.ms: nobody waits for it."""

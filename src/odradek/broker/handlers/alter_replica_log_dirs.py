@@ -8,10 +8,11 @@ v1 the response leaves before the client is throttled (KIP-219).
 v2 flexible.
 """
 
-from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.answers import Answer, Reply
+from odradek.broker.slices import answer_in_slices
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
@@ -34,41 +35,27 @@ AT_ONCE = 5
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = AlterReplicaLogDirsRequest.decode(version, request.body, budget=request.budget)
-    todo = deque(
-        (TopicPartition(topic.name, index), directory.path)
-        for directory in asked.dirs
-        for topic in directory.topics
-        for index in topic.partitions
-    )
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
 
-    def some(later_ms: int) -> bool:
-        """Of those that are left; whether there are more."""
-        for _ in range(min(AT_ONCE, len(todo))):
-            topic_partition, path = todo.popleft()
-            name, index = topic_partition
-            error = _ask(broker, topic_partition, path, later_ms)
-            topic = topics.setdefault(name, AlterReplicaLogDirTopicResult(topic_name=name))
-            topic.partitions.append(
-                AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
-            )
-        return bool(todo)
+    def steps() -> Iterator[None]:
+        begun = 0
+        for directory in asked.dirs:
+            for wanted in directory.topics:
+                topic = topics.setdefault(wanted.name, AlterReplicaLogDirTopicResult(topic_name=wanted.name))
+                for index in wanted.partitions:
+                    if begun == AT_ONCE:
+                        yield
+                        begun = 0
+                    begun += 1
+                    error = _ask(broker, TopicPartition(wanted.name, index), directory.path, now_ms)
+                    topic.partitions.append(
+                        AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
+                    )
 
     def reply() -> Reply:
         return Reply([AlterReplicaLogDirsResponse(results=list(topics.values())).encode(version)])
 
-    if not some(now_ms):
-        return reply()
-    park = Park()
-
-    def go_on(later_ms: int) -> bool:
-        if some(later_ms):
-            return True
-        park.answer(reply)
-        return False
-
-    broker.slices.begin(go_on)
-    return park
+    return answer_in_slices(broker.slices, steps(), reply)
 
 
 def _ask(broker: "Broker", topic_partition: TopicPartition, path: str, now_ms: int) -> ErrorCode:

@@ -11,13 +11,15 @@ v3 top-level error code.
 v4 total and usable bytes of the disk (KIP-827).
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.log_moves import lag_of
+from odradek.broker.slices import answer_in_slices
 from odradek.log.errors import StorageError
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import TopicPartition, in_order
 from odradek.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -29,10 +31,11 @@ from odradek.protocol.messages.describe_log_dirs import (
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
     from odradek.broker.request import Request
-    from odradek.log.log_manager import LogDirectory
     from odradek.log.partition_log import PartitionLog
 
 LAG_UNKNOWN = -1
+# Segments whose sizes are looked up in one turn, some five milliseconds.
+SEGMENTS_AT_ONCE = 1_000
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -42,38 +45,66 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if asked.topics is not None:
         wanted = {TopicPartition(row.topic, index) for row in asked.topics for index in row.partitions}
     logs = broker.replicas.logs
-    results = [_result(broker, directory, wanted) for directory in logs.directories]
-    results += [
-        DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
-        for path in logs.left_out
-    ]
-    return Reply([DescribeLogDirsResponse(results=results).encode(version)])
+    results: list[DescribeLogDirsResult] = []
+
+    def reply() -> Reply:
+        left_out = [
+            DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
+            for path in logs.left_out
+        ]
+        return Reply([DescribeLogDirsResponse(results=[*results, *left_out]).encode(version)])
+
+    return answer_in_slices(broker.slices, _described(broker, wanted, results), reply)
 
 
-def _result(
-    broker: "Broker", directory: "LogDirectory", wanted: set[TopicPartition] | None
-) -> DescribeLogDirsResult:
-    try:
-        total_bytes, usable_bytes = directory.root.space()
-    except StorageError:
-        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+def _described(
+    broker: "Broker", wanted: set[TopicPartition] | None, results: list[DescribeLogDirsResult]
+) -> Iterator[None]:
+    """A step each SEGMENTS_AT_ONCE: the sizes of segments that nobody reads are asked of the disk. What comes or goes between two
+    steps is there, or not."""
     logs = broker.replicas.logs
-    topics: dict[str, DescribeLogDirsTopic] = {}
-    for topic_partition, log in sorted(logs.logs.items()):
-        if logs.directory_of(topic_partition) == directory.path:
-            hosted = broker.replicas.partitions.get(topic_partition)
+    partitions = broker.replicas.partitions
+    found: dict[str, list[TopicPartition]] = {}
+    for topic_partition in in_order(logs.logs if wanted is None else wanted.intersection(logs.logs)):
+        found.setdefault(logs.directory_of(topic_partition) or "", []).append(topic_partition)
+    seen = 0
+    for directory in logs.directories:
+        try:
+            total_bytes, usable_bytes = directory.root.space()
+        except StorageError:
+            results.append(
+                DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
+            )
+            continue
+        topics: dict[str, DescribeLogDirsTopic] = {}
+        for topic_partition in found.get(directory.path, ()):
+            log = logs.logs.get(topic_partition)
+            if log is None or logs.home_of(log) is not directory:
+                continue
+            hosted = partitions.get(topic_partition)
             lag = LAG_UNKNOWN if hosted is None else max(hosted.high_watermark - log.log_end_offset, 0)
-            _add(topics, topic_partition, log, lag, wanted)
-    for topic_partition, future in sorted(logs.futures.logs.items()):
-        if future.directory is directory:
-            lag = lag_of(future.log, broker.replicas.partitions.get(topic_partition))
-            _add(topics, topic_partition, future.log, lag, wanted, is_future=True)
-    return DescribeLogDirsResult(
-        log_dir=directory.path,
-        topics=list(topics.values()),
-        total_bytes=total_bytes,
-        usable_bytes=usable_bytes,
-    )
+            _add(topics, topic_partition, log, lag)
+            seen += len(log.segments)
+            if seen >= SEGMENTS_AT_ONCE:
+                yield
+                seen = 0
+        for topic_partition, future in sorted(logs.futures.logs.items()):
+            if future.directory is directory and (wanted is None or topic_partition in wanted):
+                _add(
+                    topics,
+                    topic_partition,
+                    future.log,
+                    lag_of(future.log, partitions.get(topic_partition)),
+                    is_future=True,
+                )
+        results.append(
+            DescribeLogDirsResult(
+                log_dir=directory.path,
+                topics=list(topics.values()),
+                total_bytes=total_bytes,
+                usable_bytes=usable_bytes,
+            )
+        )
 
 
 def _add(
@@ -81,12 +112,9 @@ def _add(
     topic_partition: TopicPartition,
     log: "PartitionLog",
     lag: int,
-    wanted: set[TopicPartition] | None,
     *,
     is_future: bool = False,
 ) -> None:
-    if wanted is not None and topic_partition not in wanted:
-        return
     topic = topics.setdefault(topic_partition.topic, DescribeLogDirsTopic(name=topic_partition.topic))
     topic.partitions.append(
         DescribeLogDirsPartition(

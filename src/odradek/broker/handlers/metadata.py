@@ -57,9 +57,12 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = MetadataRequest.decode(version, _without_padding(version, request.body), budget=request.budget)
     listener = request.connection.listener
-    wanted = None if asked.topics is None or (version == 0 and not asked.topics) else asked.topics
     flags = asked.include_topic_authorized_operations, asked.include_cluster_authorized_operations
-    names = None if wanted is None else tuple((topic.name, bytes(topic.topic_id)) for topic in wanted)
+    names = wanted = None
+    if asked.topics or (asked.topics is not None and version):
+        # Each once, as Apache does: two thousand rows may name the one topic that has two thousand partitions.
+        once = {(topic.name, bytes(topic.topic_id)): topic for topic in asked.topics}
+        names, wanted = tuple(once), list(once.values())
     key = "Metadata", version, listener, flags, names
     known = broker.recall(key)
     if known is not None:
