@@ -237,6 +237,48 @@ def test_an_answer_for_another_end_of_the_log_is_dropped(follows: Follows) -> No
     assert partition.log.log_end_offset == 1
 
 
+def test_records_that_come_again_with_the_answer_behind_are_passed_over(follows: Follows) -> None:
+    """The fetch behind did not name their partition, so the leader sends them from where it stood in the session."""
+    partition = follows.partition("t")
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.asks()
+    follows.partition("u", number=2)
+    assert wanted(follows.asks()) == {2: (5, 0, -1)}
+    for mark in (0, 2):
+        batch = a_batch(b"a", b"b", epoch=5)
+        follows.answer_fetch(("t", 1, row(records=batch, mark=mark)))
+    assert (partition.log.log_end_offset, partition.high_watermark) == (2, 2)
+    assert [text for level, text in follows.outbox.messages if level == "error"] == []
+    assert wanted(follows.asks()) == {1: (5, 2, 5)}, "not after a pause"
+
+
+def test_a_partition_that_is_followed_again_at_once_is_not_taken_out_of_the_session(follows: Follows) -> None:
+    """A leader may take in what is wanted first, and then take out what is not (Apache's does)."""
+    partition = follows.partition("t")
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()), ("u", 2, row()))
+    follows.asks()
+    follows.told(partition, 6)
+    request = follows.asks()
+    assert wanted(request) == {1: (6, 0, -1)} and request.forgotten_topics_data == []
+
+
+def test_a_log_that_ends_where_the_leaders_begins_goes_on(follows: Follows) -> None:
+    partition = follows.partition(written=[(5, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+    for offset in (50, 2):
+        follows.asks()
+        answer = lm.ListOffsetsPartitionResponse(partition_index=0, offset=offset)
+        follows.answer(
+            lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])])
+        )
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, 2)
+    assert wanted(follows.asks()) == {1: (5, 2, 5)}
+
+
 def test_a_diverging_epoch_cuts_and_fetches_on_from_the_cut(follows: Follows) -> None:
     partition = follows.partition(written=[(3, 4), (4, 2)])
     follows.asks()

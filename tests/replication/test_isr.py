@@ -169,6 +169,35 @@ def test_a_follower_that_keeps_up_with_a_steady_load_stays_although_it_is_never_
         assert led.proposed() is None
 
 
+def test_a_follower_that_always_has_all_there_was_when_it_asked_before_stays(tmp_path: Path) -> None:
+    """It is answered at once, and while the answer travels there is more: it never asks from the end, and never from beyond
+    where the log ended at its last fetch."""
+    led = Led(tmp_path, replicas=(1, 2), isr=(1, 2))
+    led.fetched(2, 0)
+    end = led.append(b"a")
+    for _ in range(50):
+        led.now_ms += LAG_MS // 2
+        before, end = end, led.append(b"x")
+        led.fetched(2, before)
+        led.partition.shrink_if_lagging(led.now_ms)
+        assert led.proposed() is None
+
+
+def test_a_follower_that_leaves_the_session_was_caught_up_at_its_last_fetch(tmp_path: Path) -> None:
+    """An idle partition is named once, and its follower begins another session hours later: what is written then is new to it."""
+    led = Led(tmp_path, replicas=(1, 2), isr=(1, 2))
+    led.fetched(2, 0)
+    led.now_ms += 100 * LAG_MS
+    led.sources[2].last_fetch_time_ms = led.now_ms
+    led.partition.follower_left(b(2), led.sources[2])
+    led.append(b"a")
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() is None
+    led.now_ms += LAG_MS + 1
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() == (1,)
+
+
 def test_a_stale_fetch_of_an_earlier_life_of_a_follower_is_refused(tmp_path: Path) -> None:
     """KAFKA-15221: sent before it restarted, it says nothing about the log it has now."""
     led = Led(tmp_path)
@@ -228,6 +257,17 @@ def test_a_refusal_rolls_back_and_waits_a_while(tmp_path: Path, error: ErrorCode
     led.now_ms += REFUSED_RETRY_MS
     led.fetched(3, 1)
     assert led.proposed() == (1, 2, 3)
+
+
+def test_a_refusal_commits_what_waited_for_the_one_that_was_refused(tmp_path: Path) -> None:
+    """It died while the proposal was on its way, and the others have nothing more to fetch."""
+    led = expanding(tmp_path)
+    waits = led.append_and_wait(b"b")
+    led.fetched(2, 2)
+    assert waits.told == []
+    led.live.discard(3)
+    answer(led, ErrorCode.INELIGIBLE_REPLICA)
+    assert waits.told == [ErrorCode.NONE] and led.partition.high_watermark == 2
 
 
 @pytest.mark.behaviour(159)
