@@ -26,6 +26,13 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from odradek.protocol.messages.metadata import MetadataResponse
+from odradek.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from odradek.protocol.schema import Request
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import decode_batch
@@ -196,6 +203,30 @@ def test_a_moved_leader_in_the_middle_is_found_again(client: SyncClient, log: Sc
 
     assert [f.next_offset for f in read_range(client, ORDERS, 0, 30)] == [10, 20, 30]
     assert log.fetched_at == [0, 10, 10, 20]
+
+
+def test_metadata_of_an_earlier_leader_are_asked_for_again_and_say_nothing_of_a_cut(
+    client: SyncClient, log: ScriptedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader they name does not know the epoch of the offsets: it would call them cut off."""
+    epochs = [4, 4, 6]
+    told = log.metadata
+
+    def metadata() -> MetadataResponse:
+        answer = told()
+        answer.topics[0].partitions[0].leader_epoch = epochs.pop(0) if len(epochs) > 1 else epochs[0]
+        return answer
+
+    def unknown(request: Request, version: int) -> OffsetForLeaderEpochResponse:
+        row = EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
+        return OffsetForLeaderEpochResponse(
+            topics=[OffsetForLeaderTopicResult(topic="orders", partitions=[row])]
+        )
+
+    monkeypatch.setattr(log, "metadata", metadata)
+    log.answer(OffsetForLeaderEpochRequest, unknown)
+    fetched = list(read_range(client, ORDERS, 0, 20, leader_epoch=6))
+    assert [f.next_offset for f in fetched] == [10, 20] and epochs == [6]
 
 
 def test_over_a_quota_one_waits_as_told_and_longer_than_patience(

@@ -1,0 +1,120 @@
+"""The sending half of a transaction, without brokers: sequences, and what may not overtake what."""
+
+from typing import Any
+
+import pytest
+
+from odradek.client import sync_transaction
+from odradek.client.sync_connection import ConnectionLost
+from odradek.client.sync_transaction import Fenced, Transaction, _Sending, _Way
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from odradek.records.batch import MAX_SEQUENCE, read_header
+from odradek.records.builder import NewRecord, build_batch
+
+PLACES = [TopicPartition("t", index) for index in range(3)]
+
+
+def a_batch(count: int = 1) -> bytes:
+    return build_batch([NewRecord(None, b"v")] * count, is_transactional=True)
+
+
+class Leader:
+    """One of `Cluster`; its answers come in the order of the requests, when they are asked for."""
+
+    def __init__(self, broker: int) -> None:
+        self.broker = broker
+        self.waiting: list[list[TopicPartition]] = []
+        self.sent: list[tuple[TopicPartition, int]] = []  # and the sequence
+        self.received = 0
+        self.errors: list[ErrorCode | None] = []  # of the next answers; None: the connection is lost
+
+    def version_for(self, request: Any, most: int) -> int:
+        return 11
+
+    def send_pieces(self, request: Any, version: int, pieces: Any, deadline: float) -> int:
+        return len(self.waiting) - 1
+
+    def receive(self, number: int, deadline: float) -> ProduceResponse:
+        self.received += 1
+        error = self.errors.pop(0) if self.errors else ErrorCode.NONE
+        if error is None:
+            raise ConnectionLost("gone")
+        rows = [
+            TopicProduceResponse(
+                name=topic,
+                partition_responses=[PartitionProduceResponse(index=index, error_code=error, base_offset=5)],
+            )
+            for topic, index in self.waiting[number]
+        ]
+        return ProduceResponse(responses=rows)
+
+
+class Cluster:
+    """Plays the client: partition N is led by broker N."""
+
+    request_timeout_s = 1.0
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.leaders = {index: Leader(index) for index in range(3)}
+        monkeypatch.setattr(sync_transaction, "produce_pieces", self._pieces)
+        monkeypatch.setattr(sync_transaction, "_PAUSE_S", 0)
+
+    def _pieces(self, request: Any, version: int, records: dict[TopicPartition, list[Any]]) -> None:
+        leader = self.leaders[next(iter(records)).partition]
+        leader.waiting.append(list(records))
+        leader.sent += [
+            (place, read_header(bytes(pieces[0])).base_sequence) for place, pieces in records.items()
+        ]
+
+    def leader(self, place: TopicPartition) -> tuple[int, None]:
+        return place.partition, None
+
+    def connection_to(self, leader: int, deadline: float) -> Leader:
+        return self.leaders[leader]
+
+    def deadline(self) -> float:
+        return 1e12
+
+    def forget(self, topic: str) -> None:
+        pass
+
+
+def sending(cluster: Any, ways: list[_Way]) -> _Sending:
+    return _Sending(cluster, Transaction(cluster, "tx", timeout_ms=1_000), ways)
+
+
+def test_sequences_begin_again_behind_the_last_one() -> None:
+    way = _Way(PLACES[0], [a_batch(3), a_batch(3), a_batch(1)], MAX_SEQUENCE - 4)
+    assert way.sequences == [MAX_SEQUENCE - 4, MAX_SEQUENCE - 1, 1, 2]
+
+
+def test_what_fails_is_sent_again_in_order_once_nothing_of_it_is_on_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(monkeypatch)
+    leader = cluster.leaders[0]
+    leader.errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    way = _Way(PLACES[0], [a_batch(2), a_batch(1)], 0)
+    sending(cluster, [way]).run()
+    assert [sequence for _, sequence in leader.sent] == [0, 2, 0, 2]
+    assert way.is_done and way.first_offset == 5
+
+
+def test_who_gives_up_waits_for_what_is_on_its_way_to_other_leaders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that came to a leader behind the marker of its transaction would begin one that nobody ends."""
+    cluster = Cluster(monkeypatch)
+    cluster.leaders[0].errors = [ErrorCode.INVALID_PRODUCER_EPOCH]
+    cluster.leaders[1].errors = [None]
+    ways = [_Way(place, [a_batch(), a_batch()], 0) for place in PLACES]
+    with pytest.raises(Fenced):
+        sending(cluster, ways).run()
+    assert {leader.broker: leader.received for leader in cluster.leaders.values()} == {
+        broker: len(leader.waiting) for broker, leader in cluster.leaders.items()
+    }
+    assert all(leader.waiting for leader in cluster.leaders.values())
