@@ -52,9 +52,9 @@ def _leading_surplus(log: PartitionLog, high_watermark: int) -> int:
         return 0
     surplus = log.size_bytes - limit
     count = 0
-    for segment in log.segments[:-1]:
+    for segment in log.segments[:-1][:MOST_SEGMENTS]:
         size = segment.size_bytes
-        if surplus < size or segment.end_offset > high_watermark or count == MOST_SEGMENTS:
+        if surplus < size or segment.end_offset > high_watermark:
             break
         surplus -= size
         count += 1
