@@ -73,14 +73,15 @@ class Process:
         return self.popen.pid
 
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        """With its children, also those that have ended."""
+        return sum(_ticks(pid) for pid in self._family()) / TICKS
 
     def rss_mb(self) -> float:
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS"):
-                return int(line.split()[1]) / 1024
-        return 0.0
+        return sum(_rss_mb(pid) for pid in self._family())
+
+    def _family(self) -> list[int]:
+        """Itself and its children."""
+        return [self.pid, *(pid for pid in _pids() if _parent(pid) == self.pid)]
 
     def kill(self) -> None:
         self.popen.kill()
@@ -93,6 +94,34 @@ class Process:
                 self.popen.wait(20)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+
+def _pids() -> Iterator[int]:
+    return (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+
+
+def _stat(pid: int) -> list[str]:
+    """What follows the name; zeros where it has just ended: its parent's figures have it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ["0"] * 15
+
+
+def _parent(pid: int) -> int:
+    return int(_stat(pid)[1])
+
+
+def _ticks(pid: int) -> int:
+    return sum(map(int, _stat(pid)[11:15]))
+
+
+def _rss_mb(pid: int) -> float:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) / 1024
+    return 0.0
 
 
 class Cluster:

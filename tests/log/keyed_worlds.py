@@ -9,11 +9,13 @@ of every key for who reads committed records, and what is known of each producer
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from odradek.log.cleaned_segment import CLEANED_SUFFIX
 from odradek.log.compaction.cleaner import NO_LIMIT, Cleaner
 from odradek.log.compaction.cleaning import Cleaning
 from odradek.log.indexes import AbortedTransaction
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.partition_log import PartitionLog
+from odradek.log.scan import scan_headers
 from odradek.model.settings import TopicSettings
 from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, iter_batches
 from odradek.records.builder import NewRecord, build_batch
@@ -133,8 +135,10 @@ class KeyedWorld(RecordedWorld):
         assert cleaning._made is not None
         old, cleaned = cleaning._made
         begin, end = old[0].base_offset, old[-1].end_offset
+        file = log.directory.open(cleaned.segment.name() + CLEANED_SUFFIX)
         batches = [
-            Batch(h.base_offset, h.next_offset, h.leader_epoch, h.crc) for _, h in cleaned.segment.headers()
+            Batch(h.base_offset, h.next_offset, h.leader_epoch, h.crc)
+            for _, h in scan_headers(file, 0, file.size_bytes)
         ]
         left = [one for one in self.histories[-1] if not begin <= one.base_offset < end]
         self.histories.append(sorted(left + batches))

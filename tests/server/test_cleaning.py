@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +12,14 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.log.checkpoints import CLEANER, read_offsets
-from odradek.log.errors import DiskFault
+from odradek.log.cleaned_segment import MadeSegment
+from odradek.log.compaction.passes import CleaningJob, Passes, PassesHere
+from odradek.log.errors import DiskFault, StorageError
+from odradek.log.files import Directory
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicPartition as Partition
 from odradek.model.settings import BrokerSettings
-from odradek.server.cleaning import LogCleaning, _slice
+from odradek.server.cleaning import LogCleaning
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.log.compaction.test_cleaning import Compacted
 from tests.log.logs import NOW
@@ -142,6 +145,33 @@ def test_a_broker_goes_on_from_its_checkpoint_after_a_restart(cluster: RunningCl
     }
 
 
+def test_brokers_whose_cleaning_processes_are_killed_now_and_then_compact_all_the_same(
+    cluster: RunningCluster,
+) -> None:
+    killed: set[int] = set()
+
+    def kill() -> bool:
+        for environment in cluster.cluster._environments:
+            pid = environment._cleaning.pid
+            if pid is not None and pid not in killed:
+                killed.add(pid)
+                environment.abandon_cleaning()
+                return True
+        return False
+
+    for start in range(0, ROUNDS, ROUNDS // 3):
+        produce(cluster, range(start, start + ROUNDS // 3))
+        eventually(kill, 60, "one has begun")
+    eventually(
+        lambda: checkpoints(cluster) == closed_end(cluster) and min(checkpoints(cluster)) > 0,
+        60,
+        "all is cleaned",
+    )
+
+    assert {key: n for _, key, n in consume(cluster)} == {b"key-%d" % key: ROUNDS - 1 for key in range(KEYS)}
+    assert len(killed) == 3
+
+
 class Environment:
     """What may block is done at once."""
 
@@ -149,7 +179,7 @@ class Environment:
 
     def __init__(self) -> None:
         self.clock = self
-        self.stepped_aside = 0
+        self.rested = self.abandoned = 0
 
     def now_ms(self) -> int:
         return NOW
@@ -160,16 +190,53 @@ class Environment:
     async def run_blocking(self, function: Callable[..., Any], *arguments: object) -> Any:
         return function(*arguments)
 
-    def step_aside(self) -> None:
-        self.stepped_aside += 1
+    def passes_of(self, job: CleaningJob, directory: Directory) -> Passes:
+        return PassesHere(job, directory)
+
+    def cleaning_rests(self) -> None:
+        self.rested += 1
+
+    def abandon_cleaning(self) -> None:
+        self.abandoned += 1
 
 
-def test_others_come_first_after_every_batch() -> None:
-    environment = Environment()
-    steps = iter([400_000, 400_000, 400_000, 100])
-    assert _slice(steps, environment) == 1_200_000  # type: ignore[arg-type]
-    assert environment.stepped_aside == 3
-    assert _slice(steps, environment) is None and environment.stepped_aside == 4  # type: ignore[arg-type]
+class Stands:
+    """A log with something to clean, and whatever cleans it."""
+
+    def __init__(self, path: Path, environment: Environment) -> None:
+        compacted = Compacted(path)
+        for number in range(30):
+            compacted.write(str(number % 3))
+        self.log = compacted.log
+        settings = BrokerSettings({"log.dirs": str(path)})
+        self.said: list[str] = []
+
+        async def by_all(log: PartitionLog, end_offset: int) -> int:
+            return end_offset
+
+        self.cleaning = LogCleaning(
+            compacted.manager,
+            environment,  # type: ignore[arg-type]
+            lambda: settings,
+            high_watermark_of=lambda log: log.log_end_offset,
+            passed_by_all=by_all,
+            log=SimpleNamespace(warning=lambda key, text: self.said.append(text)),  # type: ignore[arg-type]
+        )
+
+    def round(self) -> bool:
+        return asyncio.run(self.cleaning.round())
+
+
+class Dying(PassesHere):
+    """Those of a process that ends in the midst of a segment."""
+
+    def write_segment(self) -> Generator[int, None, MadeSegment]:
+        yield next(super().write_segment())
+        self.dies()
+        raise StorageError("the process that compacts (7) has ended, exit code -9")
+
+    def dies(self) -> None:
+        """Whatever else happens then."""
 
 
 def test_it_reads_no_faster_than_it_may_and_a_change_of_that_counts_at_once(
@@ -208,32 +275,53 @@ def test_it_reads_no_faster_than_it_may_and_a_change_of_that_counts_at_once(
 def test_a_disk_that_fails_where_the_next_log_is_looked_for_is_said_and_the_cleaner_goes_on(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compacted = Compacted(tmp_path)
-    for number in range(30):
-        compacted.write(str(number % 3))
-    environment = Environment()
-    settings = BrokerSettings({"log.dirs": str(tmp_path)})
-    said: list[str] = []
-
-    async def by_all(log: PartitionLog, end_offset: int) -> int:
-        return end_offset
-
-    cleaning = LogCleaning(
-        compacted.manager,
-        environment,  # type: ignore[arg-type]
-        lambda: settings,
-        high_watermark_of=lambda log: log.log_end_offset,
-        passed_by_all=by_all,
-        log=SimpleNamespace(warning=lambda key, text: said.append(text)),  # type: ignore[arg-type]
-    )
+    stands = Stands(tmp_path, Environment())
 
     def fails(*arguments: object) -> object:
         raise DiskFault("read of a segment: Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(cleaning.cleaner, step, fails)
-        assert not asyncio.run(cleaning.round())
+        patched.setattr(stands.cleaning.cleaner, step, fails)
+        assert not stands.round()
 
-    assert said == ["read of a segment: Input/output error"]
-    assert asyncio.run(cleaning.round()), "the disk is well again"
-    assert environment.stepped_aside >= 4 * 30, "in the midst of batches, too"
+    assert stands.said == ["read of a segment: Input/output error"]
+    assert stands.round(), "the disk is well again"
+
+
+def test_a_process_that_dies_is_said_and_the_next_round_cleans(tmp_path: Path) -> None:
+    environment = Environment()
+    environment.passes_of = Dying  # type: ignore[method-assign, assignment]
+    stands = Stands(tmp_path, environment)
+    before = {path: path.read_bytes() for path in tmp_path.glob("*/*")}
+
+    assert not stands.round()
+
+    assert stands.said == ["the process that compacts (7) has ended, exit code -9"]
+    assert {path: path.read_bytes() for path in tmp_path.glob("*/*")} == before
+    assert stands.log.failure is None and stands.log.directory.health.failure is None
+    stands.cleaning.cleaner._passes_of = PassesHere
+    assert stands.round() and len(stands.said) == 1
+
+
+def test_a_broker_that_stops_ends_its_process_and_says_nothing_of_it(tmp_path: Path) -> None:
+    environment = Environment()
+    environment.passes_of = lambda job, directory: stopping(job, directory)  # type: ignore[method-assign]
+    stands = Stands(tmp_path, environment)
+    before = {path: path.read_bytes() for path in tmp_path.glob("*/*")}
+
+    class Stopping(Dying):
+        def dies(self) -> None:
+            stands.cleaning.stop()
+
+    stopping = Stopping
+    assert not stands.round()
+
+    assert environment.abandoned == 1 and stands.said == []
+    assert {path: path.read_bytes() for path in tmp_path.glob("*/*")} == before
+
+
+def test_a_process_with_nothing_to_do_is_let_rest(tmp_path: Path) -> None:
+    environment = Environment()
+    stands = Stands(tmp_path, environment)
+    assert stands.round() and environment.rested == 0
+    assert not stands.round() and environment.rested == 1

@@ -11,20 +11,35 @@ when the plain names are given. Transactions that were aborted are in an index f
 """
 
 from contextlib import suppress
+from typing import NamedTuple
 
 from odradek.log.errors import StorageError
 from odradek.log.files import Directory
 from odradek.log.indexes import AbortedTransaction, transaction_to_bytes
 from odradek.log.prepared_files import PreparedFiles
-from odradek.log.segment import TRANSACTION_INDEX_SUFFIX, Segment
+from odradek.log.segment import SUFFIXES, TRANSACTION_INDEX_SUFFIX, Segment, file_name
 from odradek.records.batch import BatchHeader, Buffer
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 
 
+class MadeSegment(NamedTuple):
+    """A finished one, as whoever has not made it is told of it: its files lie there as `.cleaned`, synced."""
+
+    base_offset: int
+    end_offset: int
+    created_ms: int
+    size_bytes: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    first_timestamp: int | None
+    aborted: tuple[AbortedTransaction, ...]
+    names: tuple[str, ...]
+
+
 class CleanedSegment:
-    """Made in a thread: nothing of the log is touched before `Segments.replace`."""
+    """Made in a thread, or by another process: nothing of the log is touched before `Segments.replace`."""
 
     def __init__(
         self, directory: Directory, base_offset: int, created_ms: int, index_interval_bytes: int
@@ -34,9 +49,17 @@ class CleanedSegment:
         self._index_interval_bytes = index_interval_bytes
         self._aborted: list[AbortedTransaction] = []
 
-    @property
-    def size_bytes(self) -> int:
-        return self.segment.file.size_bytes
+    @classmethod
+    def of(cls, directory: Directory, made: MadeSegment) -> "CleanedSegment":
+        """The finished one that `made` tells of; takes no descriptor."""
+        cleaned = cls.__new__(cls)
+        cleaned.files = PreparedFiles.made(directory, CLEANED_SUFFIX, made.names)
+        segment = cleaned.segment = Segment(directory, made.base_offset, made.created_ms, made.end_offset)
+        segment.max_timestamp = made.max_timestamp
+        segment.offset_of_max_timestamp = made.offset_of_max_timestamp
+        segment.first_timestamp = made.first_timestamp
+        segment.take_transactions(list(made.aborted))
+        return cleaned
 
     def append(self, header: BatchHeader, batch: Buffer) -> None:
         """One whole batch that stays, with the header that it has now."""
@@ -51,7 +74,7 @@ class CleanedSegment:
         """One of which records or the marker stay, in the order of the markers."""
         self._aborted.append(transaction)
 
-    def finish(self, end_offset: int) -> None:
+    def finish(self, end_offset: int) -> MadeSegment:
         """`end_offset`: of the last segment it is made from. The last batch there stays, emptied if need be: a log that
         ends, or has a hole, before it would look as if it had lost what was flushed. Blocks for the syncs.
         """
@@ -63,6 +86,18 @@ class CleanedSegment:
         self.files.sync()
         segment.take_transactions(self._aborted)
         segment.rely_on_index_files(end_offset)
+        assert segment.max_timestamp is not None
+        return MadeSegment(
+            segment.base_offset,
+            end_offset,
+            segment.created_ms,
+            segment.file.size_bytes,
+            segment.max_timestamp,
+            segment.offset_of_max_timestamp,
+            segment.first_timestamp,
+            tuple(self._aborted),
+            self.files.names,
+        )
 
     def throw_away(self) -> None:
         """What it was made from has changed meanwhile, or it cannot be finished.
@@ -72,3 +107,10 @@ class CleanedSegment:
         """
         with suppress(StorageError):
             self.files.remove()
+
+
+def remove_unfinished(directory: Directory, base_offset: int) -> None:
+    """Whatever there is of one that will not be finished. Never raises, as `throw_away`."""
+    with suppress(StorageError):
+        for suffix in SUFFIXES:
+            directory.remove(file_name(base_offset, suffix) + CLEANED_SUFFIX)

@@ -7,6 +7,8 @@ fail, the disk is at fault, or somebody has taken the directory away, and the lo
 What a crash leaves under a temporary name goes when the log is opened.
 """
 
+from collections.abc import Iterable
+
 from odradek.log.errors import MissingFile
 from odradek.log.files import TEMPORARY_SUFFIX, Buffer, Directory, File
 
@@ -19,7 +21,14 @@ class PreparedFiles:
     def __init__(self, directory: Directory, suffix: str = TEMPORARY_SUFFIX) -> None:
         self._directory = directory
         self._suffix = suffix
-        self._files: dict[str, File] = {}
+        self._files: dict[str, File | None] = {}  # None: somebody else has made it, and holds it open or not
+
+    @classmethod
+    def made(cls, directory: Directory, suffix: str, names: Iterable[str]) -> "PreparedFiles":
+        """Written and synced by another process."""
+        files = cls(directory, suffix)
+        files._files = dict.fromkeys(names)
+        return files
 
     def write(self, name: str, data: Buffer = b"") -> File:
         """The open file; it has its own name from `put` on."""
@@ -34,7 +43,8 @@ class PreparedFiles:
     def sync(self) -> None:
         """What is in them. Blocks."""
         for file in self._files.values():
-            file.sync()
+            if file is not None:
+                file.sync()
 
     def put_under(self, suffix: str) -> None:
         """Gives them another temporary name, the last one made first: once the first has its new name, all have."""
@@ -46,8 +56,13 @@ class PreparedFiles:
         """Their names: not synced yet."""
         for name, file in self._files.items():
             self._rename(name, name)
-            file.name = f"{self._directory.path}/{name}"
+            if file is not None:
+                file.name = f"{self._directory.path}/{name}"
         return list(self._files)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._files)
 
     def remove(self) -> None:
         """They are not wanted."""

@@ -509,6 +509,7 @@ class BrokerRuntime:
     def crash(self) -> None:
         """What `kill -9` does, for several brokers in one process: nothing is closed, nothing more is said."""
         self._stop_moving()
+        self._environment.abandon_cleaning()
         if self.parts is not None:
             self.parts.gateway.abort()
             self.parts.life.cancel()

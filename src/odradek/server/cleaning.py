@@ -1,7 +1,8 @@
-"""Compaction at work: one log at a time, by a thread, in slices and at a rate.
+"""Compaction at work: one log at a time, by a process of its own, in slices and at a rate.
 
 `log.compaction` decides what stays; the loop hands it what is true at this moment (last stable offsets, producers), and puts
-in place what was made. A loop that is busy waits for no more than one rename.
+in place what was made. A loop that is busy waits for no more than one rename. A thread looks for the log that is next, and
+waits for the process (`cleaning_process`).
 """
 
 import asyncio
@@ -9,7 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Iterator
 
 from odradek.log.compaction.cleaner import NEVER_MS, Cleaner, Found
-from odradek.log.compaction.cleaning import Cleaning, Uncleanable
+from odradek.log.compaction.cleaning import Cleaning
+from odradek.log.compaction.passes import Uncleanable
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
@@ -45,7 +47,7 @@ class LogCleaning:
             lambda: list(logs.logs.values()),
             logs.cleaned_to,
             environment.random_bytes(16),
-            environment.step_aside,
+            environment.passes_of,
         )
 
     @property
@@ -54,8 +56,9 @@ class LogCleaning:
         return max(backoff_ms, 1)
 
     def stop(self) -> None:
-        """What is under way is abandoned at the end of its slice."""
+        """What is under way is abandoned."""
         self._is_stopping = True
+        self._environment.abandon_cleaning()
 
     async def round(self) -> bool:
         """Cleans the log that needs it most; whether there was one. After a disk has failed there is none, until the next round."""
@@ -75,6 +78,7 @@ class LogCleaning:
             if high_watermark is not None:
                 stable.append((log, log.last_stable_offset(high_watermark)))
         if not stable or self._is_stopping:
+            await self._rest()
             return False
         now_ms = self._environment.clock.now_ms()
         try:
@@ -82,8 +86,12 @@ class LogCleaning:
         except MissingFile:
             return False  # retention was faster; the next round sees what is left
         if found is None or found.log.failure is not None:
+            await self._rest()
             return False
         return await self._clean(found)
+
+    async def _rest(self) -> None:
+        await self._environment.run_blocking(self._environment.cleaning_rests)
 
     async def _clean(self, found: Found) -> bool:
         log = found.log
@@ -110,8 +118,8 @@ class LogCleaning:
             logger.error("%s; the log is not compacted any more until this broker is started again", error)
             return True
         except (CorruptLog, MissingFile) as error:
-            # Either it was damaged, or cut or deleted meanwhile; that tells itself by another segment.
-            if all(segment in log.segments for segment in found.segments):
+            # Either it was damaged, or cut, deleted or moved meanwhile.
+            if cleaning.is_of_what_is_there:
                 log.broken(error)
             return True
         if done:
@@ -123,7 +131,14 @@ class LogCleaning:
         """To its end, at the rate of `log.cleaner.io.max.bytes.per.second`. False: the broker stops."""
         while True:
             started_ms = self._environment.clock.now_ms()
-            count = await self._environment.run_blocking(_slice, steps, self._environment)
+            try:
+                count = await self._environment.run_blocking(
+                    _slice, steps, self._environment.cleaner_slice_bytes
+                )
+            except StorageError:
+                if self._is_stopping:  # and so the process is gone that was asked
+                    return False
+                raise
             if count is None:
                 return True
             rate = max(self._settings().log_cleaner_io_max_bytes_per_second, 1.0)
@@ -145,14 +160,10 @@ class LogCleaning:
         )
 
 
-def _slice(steps: Iterator[int], environment: Environment) -> int | None:
-    """How many bytes were read, `cleaner_slice_bytes` and the rest of a batch; None: that was all.
-
-    Between two batches, as in the midst of one, others come first: whoever waits for this processor, as long as the kernel lets a
-    busy thread run (4 ms at 250 Hz), and the loop, which waits for the interpreter."""
-    read, most_bytes = 0, environment.cleaner_slice_bytes
+def _slice(steps: Iterator[int], most_bytes: int) -> int | None:
+    """How many bytes were read, `most_bytes` and the rest of a batch; None: that was all."""
+    read = 0
     for count in steps:
-        environment.step_aside()
         read += count
         if read >= most_bytes:
             return read

@@ -8,12 +8,15 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
 from odradek.broker.control_queue import AT_ONCE
+from odradek.log.compaction.passes import CleaningJob, Passes
+from odradek.log.errors import StorageError
+from odradek.log.files import Directory
 from odradek.server import collector
-from odradek.server.stepping_aside import SteppingAside, Turns
+from odradek.server.cleaning_process import CleaningProcess
 
 T = TypeVar("T")
 
@@ -64,9 +67,7 @@ class Environment:
         self.large_step = 100
         # Read by compaction before it asks whether the broker is stopping, and whether it is ahead of its rate.
         self.cleaner_slice_bytes = 4 << 20
-        self.turns = Turns()
-        # Between two pieces of a compaction, by its thread.
-        self.step_aside: Callable[[], None] = SteppingAside(self.turns, os.sched_yield)
+        self._cleaning = CleaningProcess(self.cleaner_slice_bytes)
         self._executor: Any = None
         self._stepper: Any = None
 
@@ -99,6 +100,18 @@ class Environment:
         would each keep it for as long as the kernel allows (4 ms at 250 Hz), and all clients wait for the sum of that."""
         os.sched_yield()
 
+    def passes_of(self, job: CleaningJob, directory: Directory) -> Passes:
+        """Of a compaction: by a process of its own. By a thread; may start it."""
+        return self._cleaning.passes(job, directory)
+
+    def cleaning_rests(self) -> None:
+        """There is nothing to compact. By a thread."""
+        self._cleaning.rest()
+
+    def abandon_cleaning(self) -> None:
+        """Who waits for a slice of a compaction hears at once that there will be none."""
+        self._cleaning.kill()
+
     def making_what_stays(self) -> AbstractContextManager[None]:
         return collector.resting()
 
@@ -106,7 +119,10 @@ class Environment:
         """After each step of a controller of this process, before anything is told. The simulator looks here."""
 
     def close(self) -> None:
+        self._cleaning.kill()
         for executor in (self._executor, self._stepper):
             if executor is not None:
                 executor.shutdown(wait=True)
         self._executor = self._stepper = None
+        with suppress(StorageError):  # it is killed, and waits for a disk
+            self._cleaning.end()

@@ -71,7 +71,6 @@ class Gateway:
         self._settings = settings
         self._now_ms = environment.clock.now_ms
         self._stopwatch_ns = environment.stopwatch_ns
-        self._turns = environment.turns
         self._loop = environment.loop
         self._handle = handle
         self._drain_effects = drain_effects
@@ -197,7 +196,6 @@ class Gateway:
     # --- requests
 
     def handle_frame(self, connection: Connection, frame: memoryview) -> None:
-        self._turns.is_under_way = True
         metrics = self._metrics
         metrics.requests += 1
         metrics.bytes_in += len(frame)
@@ -269,8 +267,6 @@ class Gateway:
                         connection.flush()
         finally:
             self._is_ending_turn = False
-            self._turns.is_under_way = False
-            self._turns.ended_ns = self._stopwatch_ns()
 
     def describe(self) -> dict[str, Any]:
         return {

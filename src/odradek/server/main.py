@@ -33,7 +33,7 @@ LAST_SESSION_FILE = "zookeeper-session.json"
 # Objects of a broker live long or die in the callback that made them; looking for cycles finds nothing. Looking at fewer at once
 # (5,000, 5) halves the turn in which 10,000 members leave a group, and costs more than it spares where a thousand partitions are made.
 GC_THRESHOLDS = (50_000, 50, 100)
-# A thread that runs Python (a controller's large step, compaction, a load) keeps the interpreter for so long, and the loop
+# A thread that runs Python (a controller's large step, a load) keeps the interpreter for so long, and the loop
 # gives it away at every system call: with the 5 ms of the default a request takes 6 ms beside a busy thread, with 0.5 ms
 # about 1 ms, with this one 0.2. Two busy threads get as much done as with the default.
 SWITCH_INTERVAL_S = 0.00005

@@ -107,7 +107,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/partition_log.py PartitionLog.offset_*",
         "log/partition_log.py PartitionLog.epoch_start_offset",
         "log/leader_epochs.py LeaderEpochs.start_offset",
-        "log/cleaned_segment.py CleanedSegment.size_bytes",
         "log/indexes.py TimeIndex.__len__",
         "log/producers.py Producers.__len__",
         "broker/fetch_sessions.py FetchSessionCache.__len__",
@@ -137,7 +136,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a wire, a clock or threads that only a process has: the world passes its own": (
         "server/environment.py Environment.*",
         "server/collector.py resting",
-        "server/stepping_aside.py SteppingAside.*",
+        "server/cleaning_process.py *",
+        "server/cleaning_messages.py *",
+        "server/cleaning_worker.py *",
         "server/descriptors.py take_all",
         "server/descriptors.py _enlarge_table",
         "server/descriptors.py keep_spare",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
+from odradek.log.compaction.passes import CleaningJob, Passes, PassesHere
 from odradek.log.files import Directory
 from odradek.log.memory_files import Choose, MemoryDisk
 from odradek.model.errors import OdradekError
@@ -17,7 +18,6 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Clock, Environment
-from odradek.server.stepping_aside import Turns
 from odradek.sim.checkers.groups import Term
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import ClusterView
@@ -68,8 +68,6 @@ class SimEnvironment(Environment):
         self.large_step = sys.maxsize  # a step of the controller takes no time here
         self.cleaner_slice_bytes = 2_000  # a few segments
         self.slice_ns = 0  # each partition of a LeaderAndIsr in a turn of its own
-        self.turns = Turns()
-        self.step_aside = self.give_way
 
     def random_bytes(self, count: int) -> bytes:
         return self._world.loop.random.randbytes(count)
@@ -83,6 +81,15 @@ class SimEnvironment(Environment):
     @staticmethod
     def give_way() -> None:
         """Nobody else runs on this processor."""
+
+    def passes_of(self, job: CleaningJob, directory: Directory) -> Passes:
+        return PassesHere(job, directory)
+
+    def cleaning_rests(self) -> None:
+        """No process was started."""
+
+    def abandon_cleaning(self) -> None:
+        """Nor is there one to be ended: the slice that is under way comes to its end."""
 
     def making_what_stays(self) -> AbstractContextManager[None]:
         return nullcontext()  # a world goes round in circles, and is let go of

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from odradek.log.compaction.cleaner import NO_LIMIT, Cleaner, Found, facts_of, limits_of
-from odradek.log.compaction.cleaning import Cleaning, Uncleanable
+from odradek.log.compaction.cleaning import Cleaning
+from odradek.log.compaction.passes import Uncleanable
 from odradek.log.errors import CorruptLog, DiskFault, MissingFile
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Mutant, of_row
 
 _PLANNING = "log.compaction.planning"
-_CLEANING = "log.compaction.cleaning:Cleaning"
+_PASSES = "log.compaction.passes:PassesHere"
 _REWRITING = "log.compaction.rewriting:Rewriting"
 
 OF_CLEANER: tuple[Mutant, ...] = (
@@ -31,9 +31,9 @@ OF_CLEANER: tuple[Mutant, ...] = (
     of_row(
         "L4",
         "what a full map did not reach counts as cleaned",
-        f"{_CLEANING}.build_map",
-        "self._end_at(end, seen)",
-        "self._end_at(part.end, seen)",
+        f"{_PASSES}.build_map",
+        "self._end_at(end, seen, offsets)",
+        "self._end_at(job.end, seen, offsets)",
     ),
     of_row(
         "L5",
@@ -101,7 +101,7 @@ OF_CLEANER: tuple[Mutant, ...] = (
     of_row(
         "L14",
         "the index of aborted transactions is not written again",
-        f"{_CLEANING}.write_segment",
+        f"{_PASSES}.write_segment",
         "cleaned.add_transaction(aborted)",
         "pass",
     ),
@@ -115,7 +115,7 @@ OF_CLEANER: tuple[Mutant, ...] = (
     of_row(
         "L16",
         "the last batch of what becomes one segment is none to be kept",
-        "log.compaction.cleaning:_and_whether_last",
+        "log.compaction.passes:_and_whether_last",
         "yield *before, True",
         "yield *before, False",
     ),
@@ -136,7 +136,7 @@ OF_CLEANER: tuple[Mutant, ...] = (
     of_row(
         "L19",
         "damage is written anew under a right checksum",
-        f"{_CLEANING}.write_segment",
+        f"{_PASSES}.write_segment",
         "not check_crc(batch, 0, header)",
         "False",
     ),

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from odradek.log.compaction.cleaning import Cleaning
-from odradek.log.compaction.offset_map import SLOT_BYTES, OffsetMap
+from odradek.log.compaction.cleaning import Cleaning, PassesOf
+from odradek.log.compaction.offset_map import SLOT_BYTES
+from odradek.log.compaction.passes import CleaningJob, PassesHere, SourceSegment
 from odradek.log.compaction.planning import DirtyPart, Limits, SegmentFacts, dirty_part, grouped
-from odradek.log.compaction.records import Pause, no_pause
 from odradek.log.compaction.rewriting import LastEntry
 from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY
 from odradek.log.partition_log import PartitionLog
@@ -35,12 +35,12 @@ class Cleaner:
         logs: Callable[[], Iterable[PartitionLog]],
         cleaned_to: Callable[[PartitionLog], int | None],
         secret: bytes = b"",
-        pause: Pause = no_pause,
+        passes_of: PassesOf = PassesHere,
     ) -> None:
         self._logs = logs
         self._cleaned_to = cleaned_to
         self._secret = secret
-        self._pause = pause
+        self._passes_of = passes_of
         # Until the next start: tried again and again they would only cost (as with Apache Kafka).
         self.uncleanable: dict[PartitionLog, str] = {}
 
@@ -95,22 +95,36 @@ class Cleaner:
         log, part = found.log, found.part
         most_keys = part.end - part.first_dirty
         needed = int(most_keys / load_factor + 1) * SLOT_BYTES
-        return Cleaning(
-            log,
-            found.segments,
-            grouped(found.facts, limits_of(log)),
-            part,
-            offsets=OffsetMap(min(needed, map_bytes), load_factor, self._secret),
+        config = log.config
+        sources = {
+            segment.base_offset: SourceSegment(
+                facts.base_offset, facts.end_offset, segment.created_ms, facts.size_bytes
+            )
+            for segment, facts in zip(found.segments, found.facts, strict=True)
+        }
+        job = CleaningJob(
+            str(log.topic_partition),
+            tuple(
+                tuple(sources[facts.base_offset] for facts in group)
+                for group in grouped(found.facts, limits_of(log))
+            ),
+            part.first_dirty,
+            part.end,
+            aborted=(),
+            map_bytes=min(needed, map_bytes),
+            load_factor=load_factor,
+            secret=self._secret,
             now_ms=now_ms,
-            delete_retention_ms=log.config.delete_retention_ms,
+            delete_retention_ms=config.delete_retention_ms,
+            index_interval_bytes=config.index_interval_bytes,
             last_entries={
                 producer.producer_id: LastEntry(producer.last_offset, producer.producer_epoch)
                 for producer in log.active_producers
             },
             droppable_below=droppable_below,
             overdue_before_ms=overdue_before_ms,
-            pause=self._pause,
         )
+        return Cleaning(log, found.segments, job, self._passes_of)
 
 
 def limits_of(log: PartitionLog) -> Limits:

@@ -1,0 +1,391 @@
+"""The process that compacts: it makes what a thread makes, and whatever becomes of it, the log and its broker go on."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from odradek.log.compaction.cleaner import Cleaner
+from odradek.log.compaction.cleaning import Cleaning
+from odradek.log.compaction.passes import PassesHere, Uncleanable
+from odradek.log.errors import CorruptLog, DiskFull, MissingFile, NoDescriptor, StorageError
+from odradek.server.cleaning_messages import GoOn, error_of, failed
+from odradek.server.cleaning_process import IDLE_S, CleaningProcess
+from tests.log.compaction.test_cleaning import Compacted, filled, walk
+from tests.log.logs import NOW, batch, contents, idempotent, marker, produce
+from tests.support import eventually
+
+pytestmark = pytest.mark.process
+
+SLICE = 500  # some batches
+
+
+@pytest.fixture
+def process() -> Iterator[CleaningProcess]:
+    found = CleaningProcess(SLICE)
+    yield found
+    found.end()
+
+
+def compacted(path: Path, process: CleaningProcess | None, **overrides: str) -> Compacted:
+    """With records of every kind; by a thread where there is no process."""
+    path.mkdir(exist_ok=True)
+    disk = Compacted(path, **overrides)
+    disk.cleaner = Cleaner(
+        lambda: list(disk.manager.logs.values()),
+        disk.manager.cleaned_to,
+        b"secret",
+        PassesHere if process is None else process.passes,
+    )
+    filled(disk, 6)
+    disk.write("c", None)
+    produce(disk.log, idempotent(0, key=b"a", is_transactional=True))
+    produce(disk.log, marker(commit=False), from_coordinator=True)
+    produce(disk.log, idempotent(1, key=b"b", producer_id=8, epoch=1, is_transactional=True))
+    produce(disk.log, marker(commit=True, producer_id=8, epoch=1), from_coordinator=True)
+    produce(disk.log, batch(30, key=b"c", codec="lz4"))
+    return filled(disk, 6)
+
+
+def files(disk: Compacted) -> dict[str, bytes]:
+    """But for what is to be removed soon, under names of that moment."""
+    return {path.name: path.read_bytes() for path in sorted((disk.path / "orders-0").iterdir())}
+
+
+def unfinished(disk: Compacted) -> list[Path]:
+    return list(disk.path.glob("*/*.cleaned"))
+
+
+def test_it_makes_what_a_thread_makes(tmp_path: Path, process: CleaningProcess) -> None:
+    here, there = compacted(tmp_path / "here", None), compacted(tmp_path / "there", process)
+    before = files(there)
+    assert files(here) == before
+
+    for later_ms in (0, 1, 200_000_000):
+        cleanings = [disk.clean(NOW + later_ms) for disk in (here, there)]
+        assert files(here) == files(there) != before
+        assert len({(one.end_offset, one.bytes_read, one.bytes_written) for one in cleanings}) == 1
+        assert here.values() == there.values()
+        largest = [
+            [(s.base_offset, s.end_offset, s.largest_timestamp(), s.transactions) for s in disk.log.segments]
+            for disk in (here, there)
+        ]
+        assert largest[0] == largest[1]
+        for disk in (here, there):
+            filled(disk, 5)
+    assert process.pid is not None
+
+
+Step = Callable[[Cleaning], Generator[int]]
+STEPS: dict[str, Step] = {"the map": Cleaning.build_map, "a segment": Cleaning.write_segment}
+
+
+def at(disk: Compacted, step: str) -> Generator[int]:
+    """A walk of that step, begun."""
+    cleaning = disk.begin()
+    if step != "the map":
+        walk(cleaning.build_map())
+    steps = STEPS[step](cleaning)
+    assert next(steps) >= SLICE
+    return steps
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_one_that_dies_fails_the_cleaning_and_another_one_makes_the_next(
+    tmp_path: Path, process: CleaningProcess, step: str
+) -> None:
+    disk = compacted(tmp_path, process)
+    before, values = files(disk), disk.values()
+    steps = at(disk, step)
+    assert bool(unfinished(disk)) == (step == "a segment")
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+
+    with pytest.raises(StorageError, match=r"has ended, exit code -9") as raised:
+        walk(steps)
+
+    assert type(raised.value) is StorageError, "which says nothing of the disk, or of the log"
+    assert files(disk) == before and process.pid is None
+    assert disk.log.failure is None and disk.log.directory.health.failure is None
+    disk.clean()
+    assert disk.values() == values and files(disk) != before
+
+
+def test_one_that_died_between_two_segments_or_two_cleanings_is_no_loss(
+    tmp_path: Path, process: CleaningProcess
+) -> None:
+    disk = compacted(tmp_path, process)
+    values = disk.values()
+    cleaning = disk.begin()
+    walk(cleaning.build_map())
+    walk(cleaning.write_segment())
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    assert cleaning.put(), "what was made is whole"
+    assert not cleaning.is_done
+    with pytest.raises(StorageError, match="has ended"):
+        walk(cleaning.write_segment())
+    disk.clean()
+    pid = process.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    filled(disk)
+    values = disk.values()
+
+    disk.clean()
+
+    assert disk.values() == values and process.pid != pid and not unfinished(disk)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_one_that_hangs_is_killed(tmp_path: Path, process: CleaningProcess, step: str) -> None:
+    disk = compacted(tmp_path, process)
+    before = files(disk)
+    steps = at(disk, step)
+    pid = process.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    process.progress_s = 0.5
+
+    with pytest.raises(StorageError, match=rf"\({pid}\) has made no progress for 0.5 s, and was killed"):
+        walk(steps)
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert files(disk) == before
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_cleaning_that_is_abandoned_leaves_neither_process_nor_file(
+    tmp_path: Path, process: CleaningProcess, step: str
+) -> None:
+    disk = compacted(tmp_path, process)
+    before = files(disk)
+    steps = at(disk, step)
+
+    steps.close()
+
+    assert process.pid is None and files(disk) == before
+
+
+def test_who_waits_for_a_slice_hears_that_it_was_killed(tmp_path: Path, process: CleaningProcess) -> None:
+    disk = compacted(tmp_path, process)
+    steps = at(disk, "the map")
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    heard: list[str] = []
+
+    def waits() -> None:
+        with pytest.raises(StorageError) as raised:
+            walk(steps)
+        heard.append(str(raised.value))
+
+    thread = Thread(target=waits)
+    thread.start()
+    process.kill()
+    thread.join(60)
+
+    assert heard and "has ended" in heard[0]
+
+
+BROKER = """
+import sys
+from odradek.server.cleaning_process import CleaningProcess
+process = CleaningProcess(1)
+process._start()
+print(process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_it_ends_with_a_broker_that_is_killed(is_stopped: bool) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", BROKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as broker:
+        assert broker.stdout is not None
+        pid = int(broker.stdout.readline())
+        eventually(lambda: len(list(Path(f"/proc/{pid}/task").iterdir())) == 2, 60, "it has begun")
+        if is_stopped:
+            os.kill(pid, signal.SIGSTOP)
+        broker.kill()
+
+    eventually(lambda: not _runs(pid), 60, "it has ended")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def test_it_has_a_thread_for_processors_that_nobody_wants(process: CleaningProcess, tmp_path: Path) -> None:
+    steps = at(compacted(tmp_path, process), "the map")
+    tasks = sorted(int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir())
+
+    assert [os.sched_getscheduler(task) for task in tasks] == [os.SCHED_OTHER, os.SCHED_IDLE]
+    assert Path(f"/proc/{process.pid}/oom_score_adj").read_text() == "1000\n"
+    steps.close()
+
+
+def test_what_it_takes_of_memory_is_the_map_and_little_more(tmp_path: Path) -> None:
+    process = CleaningProcess(1 << 20)
+    path = tmp_path / "log"
+    path.mkdir()
+    disk = Compacted(path, segment_bytes=str(4 << 20))
+    disk.cleaner = Cleaner(
+        lambda: list(disk.manager.logs.values()), disk.manager.cleaned_to, passes_of=process.passes
+    )
+    for number in range(10):
+        produce(disk.log, batch(900, key=b"%d" % (number % 3), value=bytes(1000)))
+    steps = disk.begin().build_map()
+    next(steps)
+
+    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            assert int(line.split()[1]) < 64 << 10
+            break
+    else:
+        raise AssertionError("no line of the memory it has had at most")
+    steps.close()
+    disk.clean()
+    process.end()
+
+
+def test_it_ends_when_there_was_nothing_to_do_for_long(tmp_path: Path) -> None:
+    now = 1000.0
+    process = CleaningProcess(SLICE, clock=lambda: now)
+    disk = compacted(tmp_path, process)
+    disk.clean()
+    pid = process.pid
+    now += IDLE_S - 1
+    process.rest()
+    assert pid is not None and process.pid == pid
+    now += 1
+    process.rest()
+    assert process.pid is None and not _runs(pid)
+
+
+def test_it_cannot_be_started_and_that_says_nothing_of_the_log(
+    tmp_path: Path, process: CleaningProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = compacted(tmp_path, process)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", str(tmp_path / "none"))
+        with pytest.raises(StorageError, match="cannot be started: No such file") as raised:
+            walk(disk.begin().build_map())
+    assert type(raised.value) is StorageError and disk.log.failure is None
+
+    def no_descriptor() -> None:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "socketpair", no_descriptor)
+        with pytest.raises(StorageError, match="cannot be started: Too many open files"):
+            walk(disk.begin().build_map())
+    disk.clean()
+
+
+def test_none_is_started_beside_one_that_was_killed_and_does_not_end(
+    tmp_path: Path, process: CleaningProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may still write under the names of the next one."""
+    disk = compacted(tmp_path, process)
+    steps = at(disk, "a segment")
+    pid = process.pid
+
+    def waits(self: object, timeout: float | None = None) -> int:
+        raise subprocess.TimeoutExpired("it", timeout or 0)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess.Popen, "wait", waits)
+        with pytest.raises(StorageError, match="was killed and has not ended"):
+            steps.close()
+        with pytest.raises(StorageError, match="was killed and has not ended"):
+            walk(disk.begin().build_map())
+        assert process.pid == pid
+    disk.clean()
+
+
+def test_a_log_that_is_moved_meanwhile_is_not_taken_for_damaged(
+    tmp_path: Path, process: CleaningProcess
+) -> None:
+    disk = compacted(tmp_path, process)
+    cleaning = disk.begin()
+    walk(cleaning.build_map())
+    assert cleaning.is_of_what_is_there
+    (disk.path / "orders-0").rename(disk.path / "orders-0.moved")
+    disk.log.directory.renamed("orders-0.moved")
+
+    with pytest.raises(MissingFile):
+        walk(cleaning.write_segment())
+
+    assert not cleaning.is_of_what_is_there and disk.log.failure is None
+    assert not unfinished(disk) and not (disk.path / "orders-0").exists()
+
+
+def test_what_was_made_of_a_log_that_was_cut_meanwhile_is_not_put_in_place(
+    tmp_path: Path, process: CleaningProcess
+) -> None:
+    disk = compacted(tmp_path, process)
+    cleaning = disk.begin()
+    walk(cleaning.build_map())
+    walk(cleaning.write_segment())
+    disk.log.truncate_to(5, NOW)
+    before = contents(disk.log)
+
+    assert not cleaning.is_of_what_is_there
+    assert not cleaning.put()
+    assert contents(disk.log) == before and not unfinished(disk)
+
+
+def test_a_disk_that_fails_there_is_offline_here(tmp_path: Path, process: CleaningProcess) -> None:
+    disk = compacted(tmp_path / "log", process)
+    cleaning = disk.begin()
+    walk(cleaning.build_map())
+    (tmp_path / "log").rename(tmp_path / "taken away")
+
+    with pytest.raises(MissingFile):
+        walk(cleaning.write_segment())
+
+    failure = disk.log.directory.health.failure
+    assert failure is not None and str(tmp_path / "log") in failure.message
+
+
+def test_errors_arrive_as_what_they_are(tmp_path: Path, process: CleaningProcess) -> None:
+    disk = compacted(tmp_path / "keys", process)
+    with pytest.raises(Uncleanable, match="its 30 keys do not fit"):
+        for _ in range(100):
+            disk.clean(map_bytes=24 * 12)
+    segment = disk.path / "orders-0" / f"{0:020d}.log"
+    filled(disk)
+    cleaning = disk.begin()
+    walk(cleaning.build_map())
+    data = bytearray(segment.read_bytes())
+    data[55] ^= 1  # of the base sequence
+    segment.write_bytes(data)
+    with pytest.raises(CorruptLog, match="the CRC of the batch at offset"):
+        walk(cleaning.write_segment())
+    assert not unfinished(disk) and cleaning.is_of_what_is_there
+    for error in (DiskFull("full"), NoDescriptor("none"), StorageError("it"), Uncleanable("so")):
+        told = error_of(failed(error, is_offline=False))
+        assert (type(told), str(told)) == (type(error), str(error))
+
+
+def test_a_mistake_there_is_told_and_ends_it(
+    process: CleaningProcess, capfd: pytest.CaptureFixture[str]
+) -> None:
+    process._start()
+
+    with pytest.raises(StorageError, match="exit code 1"):
+        process.ask(GoOn())  # nothing was begun
+
+    assert "AssertionError" in capfd.readouterr().err
