@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.log.compaction.cleaning import Cleaning
+from odradek.log.compaction.passes import MapBuilt
 from odradek.log.compaction.rewriting import Rewriting
 from odradek.log.errors import DiskFault
 from odradek.server.cleaning_messages import (
@@ -20,14 +21,14 @@ from odradek.server.cleaning_messages import (
     WriteSegment,
 )
 from odradek.server.cleaning_worker import MOST_OWED_S, PATIENCE, IdleThread, Shares, Worker
-from tests.log.compaction.test_cleaning import Compacted, filled
+from tests.log.compaction.test_cleaning import LARGE_MAP, Compacted, filled
 
 DONE = Slice(1, None)
 
 
-def begun(path: Path) -> tuple[Worker, Cleaning]:
+def begun(path: Path, map_bytes: int = LARGE_MAP) -> tuple[Worker, Cleaning]:
     disk = filled(Compacted(path))
-    cleaning, directory = disk.begin(), disk.log.directory
+    cleaning, directory = disk.begin(map_bytes=map_bytes), disk.log.directory
     worker = Worker()
     assert worker.answer(Begin(cleaning._job, directory.path, directory.health.path, 300)) == Slice(0, None)
     return worker, cleaning
@@ -41,10 +42,15 @@ def walked(worker: Worker, first: Request) -> Answer:
     return answer
 
 
-def test_the_map_is_let_go_of_with_the_last_segment(tmp_path: Path) -> None:
-    worker, cleaning = begun(tmp_path)
-    walked(worker, BuildMap())
-    for _ in cleaning._groups:
+@pytest.mark.parametrize("keys", [1000, 4])
+def test_the_map_is_let_go_of_with_the_last_segment(tmp_path: Path, keys: int) -> None:
+    worker, cleaning = begun(tmp_path, 24 * keys)
+    answer = walked(worker, BuildMap())
+    assert isinstance(answer, Slice) and isinstance(answer.outcome, MapBuilt)
+    end = answer.outcome.end_offset
+    groups = [group for group in cleaning._groups if group[0].base_offset < end]
+    assert (len(groups) < len(cleaning._groups)) == (keys == 4), "a full map ends the round"
+    for _ in groups:
         assert maps() == 1
         walked(worker, WriteSegment())
     assert maps() == 0

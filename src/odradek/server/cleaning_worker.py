@@ -166,7 +166,7 @@ def main(parent: int) -> None:
     shares = Shares(_idle())
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    channel = socket.socket(fileno=sys.stdin.fileno())
+    channel = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     worker = Worker()
     with suppress(ConnectionError):
         while (request := receive(channel)) is not None:

@@ -468,6 +468,35 @@ def test_an_aborted_transaction_is_in_the_index_until_a_cleaning_meets_nothing_o
     assert [one for segment in disk.log.segments for one in segment.transactions] == []
 
 
+def test_an_abort_before_the_dirty_part_says_nothing_of_what_its_producer_committed_since(
+    disk: Compacted,
+) -> None:
+    produce(disk.log, idempotent(0, key=b"a", is_transactional=True))
+    produce(disk.log, marker(commit=False), from_coordinator=True)
+    filled(disk, 6).clean()
+    assert disk.log.aborted_transactions(0, disk.log.log_end_offset), "its index entry is still there"
+    disk.write("z", "1")
+    produce(disk.log, idempotent(1, key=b"z", value=b"2" * 60, is_transactional=True))
+    produce(disk.log, marker(commit=True), from_coordinator=True)
+    filled(disk, 6)
+    before = disk.values()
+
+    disk.clean()
+
+    assert disk.values() == before and before["z"] == "2"
+    assert b"1" * 60 not in contents(disk.log)
+
+
+def test_a_segment_that_was_shortened_meanwhile_is_not_what_was_there(disk: Compacted) -> None:
+    filled(disk)
+    cleaning = disk.begin()
+    assert cleaning.is_of_what_is_there
+    last = disk.log.segments[-2]
+    disk.log.truncate_to(last.end_offset - 1, NOW)
+
+    assert last in disk.log.segments and not cleaning.is_of_what_is_there
+
+
 @pytest.mark.behaviour("L17")
 def test_what_retention_took_is_not_looked_for(tmp_path: Path) -> None:
     disk = filled(Compacted(tmp_path, cleanup_policy="compact,delete"))
