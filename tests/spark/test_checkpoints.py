@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from odradek.model.errors import ConfigurationError
-from odradek.spark.checkpoints import starting_offsets
+from odradek.spark.checkpoints import ranges_of_batch, starting_offsets
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "connector-checkpoint"
 METADATA = (
     '{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{"spark.sql.shuffle.partitions":"2"}}'
 )
@@ -26,13 +27,44 @@ def checkpoint(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(checkpoint: Path, batch: int, *sources: str) -> None:
+def write(checkpoint: Path, batch: int, *sources: str, version: str = "v1") -> None:
     (checkpoint / "offsets").mkdir(exist_ok=True)
-    (checkpoint / "offsets" / str(batch)).write_text("\n".join(["v1", METADATA, *sources]))
+    (checkpoint / "offsets" / str(batch)).write_text("\n".join([version, METADATA, *sources]))
 
 
 def test_the_last_batch_that_is_done_counts(checkpoint: Path) -> None:
     assert json.loads(starting_offsets(str(checkpoint), ["orders"])) == {"orders": {"0": 100, "1": 10}}
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_checkpoints_that_sparks_connector_has_written_are_read(version: str) -> None:
+    """Spark 4.3 with its connector 4.2.0: batch 2 failed. v2 is what `spark.sql.streaming.offsetLog.formatVersion=2` makes."""
+    recorded = str(GOLDEN / version)
+
+    found = json.loads(starting_offsets(recorded, ["clicks", "orders"]))
+
+    assert found == {"clicks": {"0": 4}, "orders": {"0": 12, "1": 5}}
+    assert ranges_of_batch(recorded, 2) == [
+        {("clicks", 0): (4, 6), ("orders", 0): (12, 18), ("orders", 1): (5, 8)}
+    ]
+
+
+def test_sources_that_have_names_are_told_apart_whatever_their_order(tmp_path: Path) -> None:
+    lines = ['b:{"orders":{"0":7}}', 'a:{"orders":{"0":5}}', "c:-", 'd:{"logOffset":3}']
+    for batch, sources in ((3, lines[1:]), (4, lines)):
+        write(tmp_path, batch, *sources, version="v2")
+
+    assert [one for one in ranges_of_batch(str(tmp_path), 4) if one] == [
+        {("orders", 0): (5, 5)},
+        {("orders", 0): (0, 7)},
+    ]
+
+
+def test_a_checkpoint_in_a_form_that_is_not_known_is_named(checkpoint: Path) -> None:
+    write(checkpoint, 10, '{"orders":{"0":5}}', version="v3")
+
+    with pytest.raises(ConfigurationError, match="offsets/10 is in the form 'v3', and v1 and v2 are known"):
+        starting_offsets(str(checkpoint), ["orders"])
 
 
 def test_sources_of_other_kinds_are_passed_over(checkpoint: Path) -> None:

@@ -31,6 +31,52 @@ def test_every_option_of_the_source_stands_in_the_table_and_no_other() -> None:
     assert of_kafka == set(options._KAFKA_USED)
 
 
+# As Spark's own page on its Kafka connector has them.
+OF_CONNECTOR = (
+    *("assign", "subscribe", "subscribePattern", "kafka.bootstrap.servers"),
+    *(
+        "startingTimestamp",
+        "startingOffsetsByTimestamp",
+        "startingOffsets",
+        "startingOffsetsByTimestampStrategy",
+    ),
+    *("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"),
+    *(
+        "failOnDataLoss",
+        "kafkaConsumer.pollTimeoutMs",
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
+    ),
+    *(
+        "maxOffsetsPerTrigger",
+        "minOffsetsPerTrigger",
+        "maxTriggerDelay",
+        "minPartitions",
+        "maxRecordsPerPartition",
+    ),
+    *("groupIdPrefix", "kafka.group.id", "includeHeaders"),
+    *(
+        "spark.kafka.consumer.cache.",
+        "spark.kafka.consumer.fetchedData.cache.",
+        "spark.kafka.producer.cache.",
+    ),
+    *("spark.kafka.clusters.", "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"),
+)
+
+
+def test_nothing_that_sparks_connector_can_be_told_is_passed_over() -> None:
+    section = PAGE.split("## Options of the source")[1]
+
+    assert [name for name in OF_CONNECTOR if f"`{name}" not in section] == []
+    for name in OF_CONNECTOR:
+        given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t"}
+        if name.startswith("kafka.group"):
+            with pytest.warns(UserWarning, match=r"kafka\.group\.id has no meaning"):
+                options.parse({**given, name: "g"})
+        elif not name.startswith(("kafka.", "spark.")):
+            assert name in (*options._USED, *options._ACCEPTED)
+
+
 def test_every_option_of_the_sink_into_topics_stands_in_its_table_and_no_other() -> None:
     table = PAGE.split("| option of the sink |")[1].split("\n\n")[0]
     rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]

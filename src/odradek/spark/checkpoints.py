@@ -1,6 +1,7 @@
 """Where a query of Spark's own connector stands, read from its checkpoint: a job of ours begins there.
 
-    CHECKPOINT/offsets/N    where batch N ends: a line with a version, one with Spark's metadata, then one a source
+    CHECKPOINT/offsets/N    where batch N ends: a line with a version, one with Spark's metadata, then one a source,
+                            in v2 (spark.sql.streaming.offsetLog.formatVersion) with the source's name and a colon before it
     CHECKPOINT/commits/N    batch N is done
 
 The last batch that is done counts. One that was begun and is not done is read again by whoever goes on; whether the old
@@ -14,7 +15,6 @@ from typing import Any
 
 from odradek.model.errors import ConfigurationError
 
-_HEAD = 2  # lines before those of the sources
 Ranges = dict[tuple[str, int], tuple[int, int]]
 
 
@@ -23,11 +23,11 @@ def starting_offsets(directory: str, topics: Collection[str]) -> str:
     batch = _last_done(Path(directory))
     file = Path(directory) / "offsets" / str(batch)
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = _by_source(file).values()
     except OSError as error:
         raise ConfigurationError(f"--from-checkpoint {directory}: {file}: {error.strerror}") from None
     found: dict[str, Any] = {}
-    for line in lines[_HEAD:]:
+    for line in lines:
         for topic, partitions in _of_connector(line).items():
             if topic in found:
                 raise ConfigurationError(
@@ -53,26 +53,37 @@ def ranges_of_batch(directory: str, batch_id: int) -> list[Ranges]:
     The first batch begins wherever its sources found the topics to begin: that is taken for 0.
     """
     ends, begins = _ends_of(Path(directory), batch_id), _ends_of(Path(directory), batch_id - 1)
-    begins += [{}] * (len(ends) - len(begins))
     return [
-        {place: (begin.get(place, 0), offset) for place, offset in end.items()}
-        for begin, end in zip(begins, ends, strict=True)
+        {place: (begins.get(source, {}).get(place, 0), offset) for place, offset in end.items()}
+        for source, end in ends.items()
     ]
 
 
-def _ends_of(directory: Path, batch_id: int) -> list[dict[tuple[str, int], int]]:
+def _ends_of(directory: Path, batch_id: int) -> dict[str, dict[tuple[str, int], int]]:
     try:
-        lines = (directory / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
+        lines = _by_source(directory / "offsets" / str(batch_id))
     except FileNotFoundError:
-        return []
-    return [
-        {
+        return {}
+    return {
+        source: {
             (topic, int(partition)): offset
             for topic, offsets in _of_connector(line).items()
             for partition, offset in offsets.items()
         }
-        for line in lines[_HEAD:]
-    ]
+        for source, line in lines.items()
+    }
+
+
+def _by_source(file: Path) -> dict[str, str]:
+    """What stands there of each source: by its place in the query, or by its name."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    version, sources = "".join(lines[:1]), lines[2:]  # between them stands what Spark notes for itself
+    if version == "v1":
+        return {str(place): line for place, line in enumerate(sources)}
+    if version == "v2":
+        named = (line.partition(":") for line in sources)
+        return {source: offsets for source, _, offsets in sorted(named)}
+    raise ConfigurationError(f"{file} is in the form {version!r}, and v1 and v2 are known")
 
 
 def _last_done(directory: Path) -> int:
