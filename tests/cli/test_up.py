@@ -16,6 +16,7 @@ import pytest
 from odradek.cli.up import check_directory
 from odradek.client.sync import SyncClient
 from odradek.server import exit_codes
+from tests.cli.conftest import Shell
 from tests.support import eventually
 
 pytestmark = pytest.mark.process
@@ -71,6 +72,33 @@ def test_the_ready_line_tells_all_and_a_signal_stops_everything(up, number):
     process.send_signal(number)
     assert process.wait(30) == 0
     assert not any(is_alive(broker["pid"]) for broker in ready["brokers"])
+
+
+def test_ctrl_c_in_a_terminal_stops_a_cluster_that_has_partitions_at_once_and_in_order(tmp_path):
+    """A terminal sends it to every process of the group. A broker that took it for a wish to stop alone would look for
+    other leaders among brokers that stop as well, for longer than it is waited for."""
+    directory = tmp_path / "up"
+    process = subprocess.Popen(
+        [*UP, "--port", "0", "--json", "--dir", str(directory)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        ready = json.loads(process.stdout.readline())
+        shell = Shell(ready["bootstrap"])
+        shell.ok("topic", "create", "orders", "-p", 6, "-r", 3)
+        groups = {os.getpgid(broker["pid"]) for broker in ready["brokers"]}
+        assert process.pid not in groups
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+    for log in directory.glob("broker-*/broker.log"):
+        said = log.read_text()
+        assert said.endswith("has stopped (odradek.server)\n"), said
+        assert "controlled shutdown, attempt" not in said
 
 
 def test_it_says_how_long_it_took_since_it_was_typed(tmp_path):

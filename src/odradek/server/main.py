@@ -125,7 +125,7 @@ async def _stopped(runtime: "BrokerRuntime", stop: "_StopRequest") -> bool:
     stopping = asyncio.ensure_future(runtime.stop(is_controlled=stop.is_controlled))
     await asyncio.wait({stopping, stop.asked_again}, return_when=asyncio.FIRST_COMPLETED)
     if not stopping.done():
-        logger.warning("a second signal: stopping at once, without the rest of the controlled shutdown")
+        logger.warning("asked again: stopping at once, without the rest of the controlled shutdown")
         runtime.hurry()
         await asyncio.wait({stopping})
     try:
@@ -146,9 +146,11 @@ class _StopRequest:
         self.is_controlled = True
 
     def forget(self) -> None:
-        """What was asked was refused; it may be asked again."""
+        """What was asked was refused; it may be asked again. Without a parent nobody would."""
         self.asked = self._loop.create_future()
         self.asked_again = self._loop.create_future()
+        if not self.is_controlled:
+            self.asked.set_result(None)
 
     def signalled(self, number: int) -> None:
         if not self.asked.done():
@@ -166,6 +168,8 @@ class _StopRequest:
         self.is_controlled = False
         if not self.asked.done():
             self.asked.set_result(None)
+        elif not self.asked_again.done():
+            self.asked_again.set_result(None)
 
 
 def open_provider(settings: BrokerSettings) -> "StoreProvider":

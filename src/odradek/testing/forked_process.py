@@ -82,6 +82,7 @@ def _live(
     """The child's whole life. It never returns into its parent's frames, which would clean up what is not its own."""
     code = FAILED
     try:
+        os.setpgid(0, 0)  # Ctrl-C is for whoever started it
         for number in STOPPING:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)

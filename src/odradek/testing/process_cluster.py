@@ -95,6 +95,7 @@ class BrokerProcess:
             stdout=log,
             stderr=subprocess.STDOUT,
             pass_fds=(pipe,),
+            process_group=0,  # Ctrl-C is for whoever started it
         )
 
     def _forked(self, log: int, pipe: int) -> ForkedProcess:
