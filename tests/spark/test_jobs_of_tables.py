@@ -15,6 +15,7 @@ from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.spark import tables
 from odradek.spark.ddl import schema_of as schema_of_text
+from odradek.spark.ddl import text_of
 from odradek.spark.dead_letters import NoTable, dead_letters
 from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs.tables import Batch, TablesJob, followed, planned, start
@@ -229,6 +230,46 @@ def test_what_cannot_work_is_said_before_spark_starts(
 ) -> None:
     with pytest.raises(ConfigurationError, match=why):
         planned(job._replace(**fault))
+
+
+@pytest.mark.parametrize(
+    ("value", "columns", "left_out"),
+    [
+        (b'{"id":1,"ID":"x","Id":2}', "id BIGINT", "ID, Id"),
+        (b'{"a":{"b":1,"B":2,"c d":3},"":1}', "a STRUCT<b: BIGINT>", "a in part, "),
+        (b'{"id":1,"a\\u0000b":1,"a,b":2}', "id BIGINT", "a\0b, a,b"),
+        (b'{"id":1,"a":' + b"[" * 50 + b"1" + b"]" * 50 + b"}", "id BIGINT", "a"),
+        (
+            b'{"topic":"t","partition":1,"offset":2,"value":"x"}',
+            "topic STRING, partition BIGINT, offset BIGINT, value STRING",
+            None,
+        ),
+    ],
+    ids=["case", "nested", "signs", "depth", "as a record"],
+)
+def test_fields_that_delta_cannot_have_are_left_out_and_the_job_goes_on(
+    job: TablesJob,
+    client: SyncClient,
+    make_topic: MakeTopic,
+    value: bytes,
+    columns: str,
+    left_out: str | None,
+) -> None:
+    topic = make_topic()
+    fill(client, topic, 0, [value] * 2)
+    mine = job._replace(schema="", topics=(topic,))
+
+    said = dict(planned(mine).lines())
+    shape = columns_of(mine)
+    writer(mine, shape).commit([task(mine, shape, 0, 1)], 0)
+    again = columns_of(mine)
+    writer(mine, again).commit([task(mine, again, 0, 2, batch_id=1, begin=1)], 1)
+
+    assert text_of(shape.columns) == text_of(again.columns) == columns
+    told = None if left_out is None else f"{left_out}: no column holds them"
+    assert said.get("left out") == told
+    assert DeltaTable(mine.table).to_pyarrow_table().num_rows == 2
+    assert verify(mine.table, mine.bootstrap).is_equal
 
 
 def test_a_topic_without_a_record_teaches_no_columns(job: TablesJob, make_topic: MakeTopic) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from odradek.model.errors import ConfigurationError
 from odradek.spark import json_values
 from odradek.spark.ddl import schema_of, text_of
-from odradek.spark.json_values import decoded, inferred
+from odradek.spark.json_values import decoded, fields_of, inferred
 
 SCHEMA = schema_of("id BIGINT, name STRING, tags ARRAY<STRING>, place STRUCT<x: DOUBLE, y: DOUBLE>")
 
@@ -131,6 +131,16 @@ def test_columns_are_learnt_from_values() -> None:
         ConfigurationError, match=r"field a\.b is a number in one value and a string in another; .* --schema"
     ):
         inferred([b'{"a":{"b":1}}', b'{"a":{"b":"x"}}'])
+
+
+@pytest.mark.parametrize("levels", [300, 100_000])
+def test_a_value_that_is_nested_deeper_than_columns_can_be_teaches_none(levels: int) -> None:
+    value = b'{"id":1,"deep":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}"
+
+    schema, refused = inferred([b'{"id":2}', value, b'{"deep":null,"s":"x"}'])
+
+    assert (schema, refused) == (schema_of("id BIGINT, s STRING"), int(levels == 100_000))
+    assert fields_of([value.decode()], pa.struct([("id", pa.int64())])) == {}
 
 
 @pytest.mark.parametrize(

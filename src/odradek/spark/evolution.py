@@ -24,7 +24,8 @@ ADD, WIDEN, RELAX = KINDS = ("add", "widen", "relax")
 NONE = "none"
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 # Names that Parquet files of Delta cannot have, and how many columns a stream of values may make.
-_FORBIDDEN = frozenset(" ,;{}()\n\t=")
+_FORBIDDEN = frozenset(" ,;{}()\n\t=\0")
+_DEEPEST = 32  # levels of nested fields
 MOST_COLUMNS = 1_000
 
 
@@ -124,6 +125,41 @@ def is_addable(name: str, there: pa.Schema) -> bool:
     """Whether values may make such a column."""
     forbidden = not name or len(name) > 255 or bool(_FORBIDDEN & set(name))
     return not forbidden and len(there) < MOST_COLUMNS and not _is_there(name, there)
+
+
+def addable_type(kind: pa.DataType, depth: int = 0) -> pa.DataType | None:
+    """Without nested fields that Delta cannot name or tell apart; None where nothing is left, or it goes too deep."""
+    if depth > _DEEPEST:
+        return None
+    if pa.types.is_struct(kind):
+        found: list[pa.Field] = []
+        for field in kind:
+            inner = addable_type(field.type, depth + 1)
+            if inner is not None and is_addable(field.name, pa.schema(found)):
+                found.append(pa.field(field.name, inner))
+        return pa.struct(found) if found else None
+    if pa.types.is_list(kind):
+        inner = addable_type(kind.value_type, depth + 1)
+        return None if inner is None else pa.list_(inner)
+    if pa.types.is_map(kind):
+        key, item = addable_type(kind.key_type, depth + 1), addable_type(kind.item_type, depth + 1)
+        return None if key is None or item is None else pa.map_(key, item)
+    return kind
+
+
+def addable(found: pa.Schema) -> tuple[pa.Schema, tuple[str, ...]]:
+    """Of the fields of values those that a table can have as columns, and the names of the others."""
+    columns = pa.schema([])
+    left_out: list[str] = []
+    for field in found:
+        kind = addable_type(field.type)
+        if kind is None or not is_addable(field.name, columns):
+            left_out.append(field.name)
+            continue
+        if kind != field.type:
+            left_out.append(f"{field.name} in part")
+        columns = columns.append(pa.field(field.name, kind))
+    return columns, tuple(left_out)
 
 
 def _is_there(name: str, there: pa.Schema) -> bool:

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from odradek.spark import tables
 from odradek.spark.ddl import type_text
-from odradek.spark.evolution import Evolve, is_addable, same, wider
+from odradek.spark.evolution import Evolve, addable_type, is_addable, same, wider
 from odradek.spark.parquet import OWN_DIRECTORY, application_prefix
 from odradek.spark.partitioning import Spec
 from odradek.spark.required import field_as_nullable
@@ -73,7 +73,7 @@ class Growth:
 
     def _add(self, name: str, kind: pa.DataType) -> None:
         known = pa.schema([*self.columns, *self._taken])
-        cleaned = _cleaned(kind)
+        cleaned = addable_type(kind)
         if not self._evolve.adds or cleaned is None or not is_addable(name, known):
             return
         decided = self._decided(pa.field(name, cleaned), "")
@@ -113,26 +113,3 @@ def forget(table: str, app_id: str, batch_id: int) -> None:
     for directory, files in done.items():
         storage.delete(files)
         storage.tidy(directory)
-
-
-def _cleaned(kind: pa.DataType, depth: int = 0) -> pa.DataType | None:
-    """Without nested fields that Delta cannot name or tell apart; None where nothing is left, or it goes too deep."""
-    if depth > _DEEPEST:
-        return None
-    if pa.types.is_struct(kind):
-        found: list[pa.Field] = []
-        for field in kind:
-            inner = _cleaned(field.type, depth + 1)
-            if inner is not None and is_addable(field.name, pa.schema(found)):
-                found.append(pa.field(field.name, inner))
-        return pa.struct(found) if found else None
-    if pa.types.is_list(kind):
-        inner = _cleaned(kind.value_type, depth + 1)
-        return None if inner is None else pa.list_(inner)
-    if pa.types.is_map(kind):
-        key, item = _cleaned(kind.key_type, depth + 1), _cleaned(kind.item_type, depth + 1)
-        return None if key is None or item is None else pa.map_(key, item)
-    return kind
-
-
-_DEEPEST = 32

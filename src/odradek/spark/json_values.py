@@ -23,6 +23,7 @@ from odradek.spark.formats.decoded import Offer
 
 # Values in one call of pyarrow: enough to make the call cheap, few enough to find a bad one soon.
 BLOCK_VALUES = 4096
+_LEVELS = 64  # of nesting that are looked at
 PIECES = 8  # into which a block is cut that has a value of another kind than its column
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -140,7 +141,7 @@ def fields_of(texts: Iterable[str], kind: pa.StructType) -> dict[str, pa.DataTyp
                 continue
             try:
                 found[name] = _wider(found.get(name), _kind(value), name)
-            except (ConfigurationError, RecursionError):
+            except ConfigurationError:
                 continue
     return dict(_known(found.items()))
 
@@ -210,7 +211,7 @@ def inferred(values: Iterable[bytes | None]) -> tuple[pa.Schema, int]:
             continue
         try:
             fields = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             refused += 1
             continue
         if not isinstance(fields, dict):
@@ -221,8 +222,13 @@ def inferred(values: Iterable[bytes | None]) -> tuple[pa.Schema, int]:
     return pa.schema([(name, kind) for name, kind in _known(found.items())]), refused
 
 
-def _kind(value: Any) -> Any:
-    """A pyarrow type; None for null, dicts for objects and one-element lists for arrays while more may be learnt."""
+def _kind(value: Any, room: int = _LEVELS) -> Any:
+    """A pyarrow type; None for null, dicts for objects and one-element lists for arrays while more may be learnt.
+
+    None, too, for what is nested deeper than any column.
+    """
+    if not room:
+        return None
     match value:
         case None:
             return None
@@ -237,9 +243,9 @@ def _kind(value: Any) -> Any:
         case list():
             inner: Any = None
             for item in value:
-                inner = _wider(inner, _kind(item), "[]")
+                inner = _wider(inner, _kind(item, room - 1), "[]")
             return [inner]
-    return {name: _kind(of_field) for name, of_field in value.items()}
+    return {name: _kind(of_field, room - 1) for name, of_field in value.items()}
 
 
 def _wider(one: Any, other: Any, name: str) -> Any:

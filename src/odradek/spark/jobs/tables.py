@@ -22,7 +22,7 @@ from odradek.spark import ddl, dead_letters, tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import starting_offsets
 from odradek.spark.connect import ADDRESS, is_remote, remote_session, shown
-from odradek.spark.evolution import FIXED, Evolve, change_of, same
+from odradek.spark.evolution import FIXED, Evolve, addable, change_of, same
 from odradek.spark.formats import declared as formats
 from odradek.spark.formats.decoded import KEY, RefusedSchema
 from odradek.spark.formats.registry import RegistryUnavailable, UnknownSchema
@@ -375,7 +375,7 @@ def shaped(plan: Plan, there: pa.Schema | None) -> Plan:
 def _shaped(plan: Plan, there: pa.Schema | None) -> Plan:
     """With the columns: those of the table, those that are given, or those that schema or values tell of."""
     job = plan.job
-    if there is not None and {"topic", "partition", "offset", "value"} <= set(there.names):
+    if there is not None and _has_records(there):
         raise ConfigurationError(f"{job.table} holds records as they are; --format raw appends to it")
     key = None if job.key_format == "raw" else _key_shape(plan, there)
     of_new = (*META, BATCH) if job.has_meta else ()
@@ -404,9 +404,19 @@ def _shaped(plan: Plan, there: pa.Schema | None) -> Plan:
         found = formats.learnt(
             job.value_format, job.subject or f"{job.topics[0]}-value", lambda: _sampled(plan, "value")
         )
-        return plan._replace(shape=shape(found.columns), where=found.where, left_out=found.left_out)
-    columns, count, refused = _of_sample(plan, "value", "--schema")
-    return plan._replace(shape=shape(columns), learnt_from=count, refused=refused)
+        columns, others = addable(found.columns)
+        return plan._replace(shape=shape(columns), where=found.where, left_out=(*found.left_out, *others))
+    fields, count, refused = _of_sample(plan, "value", "--schema")
+    columns, others = addable(fields)
+    return plan._replace(shape=shape(columns), learnt_from=count, refused=refused, left_out=others)
+
+
+def _has_records(there: pa.Schema) -> bool:
+    """Records as they are; values may have fields of the same names."""
+    of_record = rows_schema(("topic", "partition", "offset", "value"))
+    return not ours_in(there) and all(
+        field.name in there.names and there.field(field.name).type == field.type for field in of_record
+    )
 
 
 def _given_beside(job: TablesJob, own: Shape) -> Shape:
@@ -440,7 +450,8 @@ def _key_shape(plan: Plan, there: pa.Schema | None) -> KeyShape:
     elif job.key_schema:
         columns = ddl.schema_of(job.key_schema)
     elif there is None:
-        columns, _, _ = _of_sample(plan, "key", "--key-schema")
+        fields, _, _ = _of_sample(plan, "key", "--key-schema")
+        columns, _ = addable(fields)
     else:
         columns = pa.schema([])
     if there is None or "__key" not in there.names:
