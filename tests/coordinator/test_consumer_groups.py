@@ -6,6 +6,7 @@ import pytest
 
 from odradek.coordinator.asides import Assigned
 from odradek.coordinator.consumer_asides import MOST_TARGETS
+from odradek.coordinator.consumer_protocol import write_assignment
 from odradek.coordinator.draft import MOST_AT_ONCE
 from odradek.coordinator.events import Tick
 from odradek.coordinator.settings import MigrationPolicy
@@ -289,6 +290,29 @@ def test_whoever_is_parked_in_a_join_of_a_group_that_is_converted_joins_again() 
     assert bench.answers.pop(parked).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     again = bench.answers.pop(bench.join(first, protocols=protocols))
     assert (again.error_code, again.leader) == (ErrorCode.NONE, "")
+
+
+def test_a_partition_that_an_assignor_of_clients_gave_to_two_has_one_owner_once_the_group_is_converted() -> (
+    None
+):
+    bench = Bench()
+    protocols = {"range": subscription()}
+    first, _ = bench.new_member(protocols=protocols)
+    second, _ = bench.new_member(protocols=protocols)
+    bench.join(first, protocols=protocols)
+    given = {first: write_assignment({"t": (0, 1)}, 0), second: write_assignment({"t": (1, 2)}, 0)}
+    for member, assignments in ((second, {}), (first, given)):
+        bench.sync(member, bench.group.generation, assignments)
+    assert bench.state() == "Stable"
+
+    bench.call(join("C"), 1)
+
+    has = {
+        one.member_id: [at for topic in one.assignment.topic_partitions for at in topic.partitions]
+        for one in described(bench).members
+    }
+    owned = sorted(has[first] + has[second])
+    assert owned == [0, 1, 2], "the first has what both were given"
 
 
 @pytest.mark.behaviour("K29")

@@ -107,6 +107,22 @@ def test_offsets_that_a_live_group_uses_never_expire_and_those_it_left_behind_do
     assert offsets.of(GROUP, ("t", 0)) is not None
 
 
+def test_an_offset_that_is_committed_again_does_not_expire_while_that_is_on_its_way() -> None:
+    """A tombstone behind it in the log would take it away."""
+    bench = Bench(held=True)
+    bench.commit_offset(5)
+    bench.commit()
+    bench.wait(WEEK_MS - 1)
+    bench.commit_offset(6)
+    bench.wait(30 * MINUTE_MS)
+
+    assert len(bench.waiting) == 1
+    bench.commit()
+    assert fetched(bench) == [(6, 0)]
+    bench.move()
+    assert fetched(bench) == [(6, 0)]
+
+
 @pytest.mark.behaviour("O17")
 def test_offsets_of_a_deleted_topic_go_and_those_of_the_next_of_its_name_stay() -> None:
     bench = Bench()

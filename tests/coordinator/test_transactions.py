@@ -281,6 +281,7 @@ def test_markers_of_a_transaction_before_end_nothing_of_this_one() -> None:
     old = bench.markers[0]
 
     bench.written(old._replace(producer_epoch=5))
+    bench.written(old._replace(producer_id=5))
     bench.written(old._replace(transactional_id="nobody"))
     assert bench.state is Stored.PREPARE_COMMIT
     bench.written(old)
