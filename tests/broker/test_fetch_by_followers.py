@@ -182,6 +182,18 @@ def test_a_stale_fetch_of_a_follower_that_restarted_is_refused(led: World) -> No
     assert rows(Follower(led).fetch(0, broker_epoch=59))[T_0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+@pytest.mark.parametrize("named", [0, None], ids=["named", "not named"])
+def test_a_follower_that_registers_anew_within_its_session_is_known_by_its_new_epoch(
+    led: World, named: int | None
+) -> None:
+    two = Follower(led)
+    two.fetch(0, broker_epoch=50)
+    known = led[1].partition().followers[2]
+    assert (known.broker_epoch, known.has_fetched) == (50, True)
+    two.fetch(named, broker_epoch=51)
+    assert known.broker_epoch == 51
+
+
 def test_a_zombie_follower_of_an_older_epoch_is_fenced_and_not_counted(led: World) -> None:
     led.produce(1, b"a", acks=1)
     led.lead(1, tell=(1,))

@@ -223,6 +223,12 @@ class FetchSession(FetchSource):
         if wanted is not None:
             self.doubted[wanted] = None
 
+    def registered_anew(self, replica_epoch: BrokerEpoch) -> None:
+        """Where this life of the follower stands is noted of all its partitions: it need not name those that did not move
+        (Apache's does not), and would not be let into their ISRs on the word of the life before (KIP-903)."""
+        self.replica_epoch = replica_epoch
+        self.doubted.update(dict.fromkeys(self.wanted.values()))
+
     def fetched_again(self) -> None:
         """The reader lives: what was told of it over another connection was not the last word."""
         for wanted in self.doubted:

@@ -120,7 +120,8 @@ def _session(broker: "Broker", version: int, body: FetchRequest, now_ms: int) ->
             broker.purgatory.cut_short(session.parked, now_ms)
         session.next_epoch()
         session.is_full = False
-        session.replica_epoch = BrokerEpoch(replica_epoch)
+        if session.replica_epoch != replica_epoch:
+            session.registered_anew(BrokerEpoch(replica_epoch))
         sessions.touch(session, now_ms)
         for key, indexes in body.forgotten_topics_data:
             for index in indexes:
