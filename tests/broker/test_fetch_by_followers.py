@@ -320,3 +320,13 @@ def test_a_partition_that_went_over_to_another_session_is_told_by_that_one(two_i
         present.fetch(None)
         two_in_sync.advance(500)
     assert held(two_in_sync) == 0
+
+
+def test_a_followers_session_makes_room_for_no_other_follower(tmp_path: Path) -> None:
+    """They would put out each other with every fetch, and each would name all its partitions each time."""
+    world = World(tmp_path, max_incremental_fetch_session_cache_slots="1")
+    world.cut |= {(2, 1), (3, 1)}
+    world.lead(1, is_new=True)
+    two, three = Follower(world, 2), Follower(world, 3)
+    assert two.fetch(0).message.session_id and not three.fetch(0, max_wait_ms=0).message.session_id
+    assert world[1].broker.fetch_sessions.get(two.session_id) is not None
