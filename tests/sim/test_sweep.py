@@ -1,10 +1,13 @@
 """Many seeds: each in a process of its own, and some of them a second time, most of these not to the end."""
 
 import os
+import pickle
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from odradek.sim import sweep
+from odradek.sim.children import in_children
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, OK, Outcome, run
 
@@ -56,14 +59,52 @@ def test_a_second_run_that_breaks_where_the_first_does_not_differs_from_it() -> 
     assert "one has 0 looks where the other has 3" in sweep.differ(Outcome(3), first)
 
 
+def test_children_are_told_of_as_they_end_and_so_many_work_at_once() -> None:
+    reading, writing = os.pipe()
+
+    def waits() -> object:
+        os.close(writing)
+        return os.read(reading, 1)
+
+    begun: list[str] = []
+
+    def works() -> Iterator[Callable[[], object]]:
+        for name, work in (("waits", waits), ("large", lambda: b"2" * 600_000), ("small", lambda: b"3")):
+            begun.append(name)
+            yield work
+
+    told = in_children(works(), 2)
+    try:
+        assert pickle.loads(next(told)) == b"2" * 600_000, "it began beside the first"
+        assert begun == ["waits", "large"], "the next one is asked for when a child may begin with it"
+        assert pickle.loads(next(told)) == b"3"
+    finally:
+        os.write(writing, b"1")
+        os.close(writing)
+        os.close(reading)
+    assert list(map(pickle.loads, told)) == [b"1"]
+
+
 def test_a_world_that_ends_its_process_is_an_error_and_not_a_seed_that_is_right() -> None:
     def dies() -> object:
         os._exit(3)
 
     with pytest.raises(ChildProcessError, match="exit code 3"):
-        sweep._in_a_child(dies)
+        list(in_children([dies], 1))
 
 
-def test_a_world_that_cannot_be_told_of_is_an_error() -> None:
+def test_a_world_that_cannot_be_told_of_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ChildProcessError, match="exit code 1"):
-        sweep._in_a_child(lambda: lambda: None)
+        list(in_children([lambda: lambda: None], 1))
+
+
+def test_a_process_of_worlds_that_ends_early_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        pytest.raises(ChildProcessError, match="the process of all worlds ended: exit code 7"),
+        sweep._process(ends_early, hash_seed="0") as told,
+    ):
+        told()
+
+
+def ends_early(told: object) -> None:
+    os._exit(7)

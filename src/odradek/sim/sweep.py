@@ -5,39 +5,37 @@ import math
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
 import time
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
 
 from odradek.controller import bulk_moves
+from odradek.sim.children import in_children
 from odradek.sim.coverage import Seen, entered_with_reason, merged, table, watched, without_reason
 from odradek.sim.plan import ALSO, draw
 from odradek.sim.run import CORRECTNESS, OK, Outcome
 from odradek.sim.run import run as run_plan
 
 Say = Callable[[str], None]
+# An outcome, its processor time in seconds, and what it has reached, if it was watched.
+Ran = tuple[Outcome, float, Seen | None]
 UNREACHED = 1
 MOST_WATCHED = 128
 # Of those that run again one of so many does to its end, the others for this share of their looks: traces that differ once
 # differ from there on.
 WHOLE_AGAIN, SHARE_AGAIN = 10, 1 / 3
 TO_THE_END = sys.maxsize  # looks
-WARMS_UP = (
-    8,
-    9,
-    15,
-    39,
-)  # with groups, transactions and a compacted topic: the others find what these have imported and compiled
-# In a process of the pool: seeds of which the reached statements are told, and the marks meanwhile.
-_watched: set[int] = set()
-_marks: dict[str, bytearray] = {}
-_watching = ExitStack()
+# With groups, transactions and a compacted topic: the others find what these have imported and compiled.
+WARMS_UP = (8, 9, 15, 39)
+# What a child writes to that its parent has too is copied once; what its worlds make is kept until it ends.
+WORLDS_OF_A_CHILD = 4
+NO_MORE = b""
 
 
 def sweep(
@@ -66,6 +64,7 @@ def sweep(
         outcomes.append(outcome)
         if outcome.code != OK:
             say(f"{outcome.line}: {outcome.reason}")
+    outcomes.sort(key=lambda outcome: outcome.seed)
     first = {o.seed: o for o in outcomes}
     ran = sum(o.events for o in outcomes)
     compared = list(seeds[:again])
@@ -156,35 +155,85 @@ def _run_all(
     is_large: bool = False,
     watched_seeds: frozenset[int] = frozenset(),
     looks: Sequence[int] = (),
-) -> Iterator[tuple[Outcome, float, Seen | None]]:
-    """`looks`: of each, after how many it is enough; none: each runs to its end."""
-    # A new interpreter reads this at its start; a forked one would share our hashes.
+) -> Iterator[Ran]:
+    """In the order in which they end. `looks`: of each, after how many it is enough; none: each runs to its end."""
+    wanted = list(zip(seeds, looks or [TO_THE_END] * len(seeds), strict=True))
+    with _process(_serve, wanted, jobs, is_large, sorted(ALSO), watched_seeds, hash_seed=hash_seed) as told:
+        while some := told():
+            yield from pickle.loads(some)
+
+
+@contextmanager
+def _process(serve: Callable[..., None], *args: object, hash_seed: str) -> Iterator[Callable[[], bytes]]:
+    """A new interpreter with these hashes of strings: a forked one would share ours. Gives what it tells, one after another."""
+    spawning = multiprocessing.get_context("spawn")
+    here, there = spawning.Pipe(duplex=False)
+    process = spawning.Process(target=serve, args=(there, *args), daemon=True)
     before = os.environ.get("PYTHONHASHSEED")
-    os.environ["PYTHONHASHSEED"] = hash_seed
+    os.environ["PYTHONHASHSEED"] = hash_seed  # it is read at its start
     try:
-        spawning = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(
-            jobs, mp_context=spawning, initializer=_begin, initargs=(is_large, sorted(ALSO), watched_seeds)
-        ) as pool:
-            for told in pool.map(_work, seeds, looks or [TO_THE_END] * len(seeds), chunksize=4):
-                yield pickle.loads(told)
+        process.start()
     finally:
         if before is None:
             del os.environ["PYTHONHASHSEED"]
         else:
             os.environ["PYTHONHASHSEED"] = before
+    there.close()
+
+    def told() -> bytes:
+        try:
+            return here.recv_bytes()
+        except EOFError:
+            process.join()
+            raise ChildProcessError(
+                f"the process of all worlds ended: exit code {process.exitcode}"
+            ) from None
+
+    try:
+        yield told
+        process.join()
+    finally:
+        process.kill()
+        here.close()
 
 
-def _begin(is_large: bool, also: list[str], watched_seeds: frozenset[int]) -> None:
+def _serve(
+    told: Connection,
+    wanted: list[tuple[int, int]],
+    jobs: int,
+    is_large: bool,
+    also: list[str],
+    watched_seeds: frozenset[int],
+) -> None:
     """In a new process. `is_large`: the seeds have few partitions, and would never reach what is made for many."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # who was interrupted says so once
     ALSO.update(also)
     if is_large:
         bulk_moves.WORTH_IT = 1
-    if watched_seeds:
-        _watched.update(watched_seeds)
-        _marks.update(_watching.enter_context(watched()))
-    # What only the first world of a process enters is entered here, and seen: of those that are watched.
-    _warm_up(sorted(watched_seeds)[1:3] or WARMS_UP)
+    for result in in_children(_works(wanted, watched_seeds), jobs):
+        told.send_bytes(result)
+    told.send_bytes(NO_MORE)
+
+
+def _works(
+    wanted: Sequence[tuple[int, int]], watched_seeds: frozenset[int]
+) -> Iterator[Callable[[], list[Ran]]]:
+    """For one child each. Asked for in the process that the child begins with: those that are watched come first."""
+    to_be_watched = [one for one in wanted if one[0] in watched_seeds]
+    if to_be_watched:
+        with watched() as marks:
+            # What only the first world of a process enters is entered here, and seen: of those that are watched.
+            _warm_up([seed for seed, _ in to_be_watched[1:3]])
+            yield from (partial(_run_some, some, marks) for some in _parted(to_be_watched))
+        # Functions have their own code again, and the interpreter has forgotten what it knew of it.
+    others = [one for one in wanted if one[0] not in watched_seeds]
+    if others:
+        _warm_up(WARMS_UP)
+        yield from (partial(_run_some, some, None) for some in _parted(others))
+
+
+def _parted(wanted: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
+    return (wanted[at : at + WORLDS_OF_A_CHILD] for at in range(0, len(wanted), WORLDS_OF_A_CHILD))
 
 
 def _warm_up(seeds: Sequence[int]) -> None:
@@ -194,51 +243,17 @@ def _warm_up(seeds: Sequence[int]) -> None:
     gc.freeze()
 
 
-def _work(seed: int, most_looks: int) -> bytes:
-    """A pickle of the outcome, its processor time, and what it has reached of what is watched."""
-    if _watched and seed not in _watched:  # those that are watched come first
-        _watched.clear()
-        _watching.close()
-        _warm_up(
-            WARMS_UP
-        )  # functions have their own code again, and the interpreter has forgotten what it knew of it
-    return _in_a_child(lambda: _run_one(seed, most_looks))
-
-
-def _run_one(seed: int, most_looks: int) -> tuple[Outcome, float, Seen | None]:
-    outcome = run_plan(draw(seed), most_looks=most_looks, ends_process=True)
-    outcome.history.events.clear()
-    outcome.history.adrift.clear()
-    outcome.notes.clear()
-    seen = {file: bytes(marks) for file, marks in _marks.items()} if seed in _watched else None
-    return outcome, time.process_time(), seen
-
-
-def _in_a_child(work: Callable[[], object]) -> bytes:
-    """What `work` returns, pickled. Its process ends with it, so nothing of a world is collected or let go of one by one."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        _be_a_child(work, writing)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        told = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if status:
-        raise ChildProcessError(f"a world ended its process: exit code {os.waitstatus_to_exitcode(status)}")
-    return told
-
-
-def _be_a_child(work: Callable[[], object], writing: int) -> NoReturn:
-    code = 1
-    try:
-        gc.disable()
-        told = pickle.dumps(work())
-        with open(writing, "wb") as pipe:
-            pipe.write(told)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-        raise
-    finally:
-        os._exit(code)
+def _run_some(wanted: Sequence[tuple[int, int]], marks: Mapping[str, bytearray] | None) -> list[Ran]:
+    """The outcome of each, its processor time, and what has been reached by now of what is watched."""
+    found: list[Ran] = []
+    before = 0.0
+    for seed, most_looks in wanted:
+        outcome = run_plan(draw(seed), most_looks=most_looks, ends_process=True)
+        outcome.history.events.clear()
+        outcome.history.adrift.clear()
+        outcome.notes.clear()
+        seen = None if marks is None else {file: bytes(reached) for file, reached in marks.items()}
+        now = time.process_time()
+        found.append((outcome, now - before, seen))
+        before = now
+    return found

@@ -111,6 +111,11 @@ class Topics:
                 self._told[partition] = set()
             self._told[partition].update(state.isr)
 
+    @property
+    def has_unclean_elections(self) -> bool:
+        """There was one: before it, everybody who is assigned counts."""
+        return bool(self._told)
+
     def unclean_elections_of(self, partition: TopicPartition) -> int:
         return self._unclean.get(partition, 0)
 

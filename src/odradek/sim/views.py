@@ -6,8 +6,8 @@ last look is the same object as then: a partition about which nothing has change
 """
 
 from collections import defaultdict
-from dataclasses import fields
-from operator import attrgetter, is_
+from collections.abc import Iterator
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from odradek.model.cluster import LeaderAndIsr
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MIN_ISR, DEFAULT_MIN_ISR = "min.insync.replicas", 1
 POLICY, COMPACT = "cleanup.policy", "compact"
 NO_BATCHES = BatchList().snapshot()
+_NOT_SHOWN: tuple[PartitionView | None, tuple[Any, ...]] = (None, ())
 OUT_OF_THE_ISR = -1  # in place of the life in which the ISR counts on a broker: older than all of them
 CHANGES_A_LOG = ("truncate", "remove", "rename", "create")
 
@@ -35,13 +36,14 @@ CHANGES_A_LOG = ("truncate", "remove", "rename", "create")
 class LogReader:
     """The batches of one log, read as they come."""
 
-    __slots__ = ("_log", "_start", "batches", "next_offset")
+    __slots__ = ("_log", "_start", "batches", "is_over", "next_offset")
 
     def __init__(self, log: Any) -> None:
         self._log = log
         self._start = log.log_start_offset
         self.batches = BatchList()
         self.next_offset = self._start
+        self.is_over = False  # the log was cut, and another reader begins anew
 
     def is_of(self, log: Any) -> bool:
         return log is self._log and log.log_start_offset == self._start
@@ -99,18 +101,12 @@ class BrokerLogs:
         self._readers: dict[TopicPartition, LogReader] = {}
         self._seen_steps: dict[str, int] = {}  # of each disk's trace
 
-    def batches(self, partition: TopicPartition, log: Any) -> BatchList:
-        return self._read(partition, log, LogReader).batches
-
-    def keys(self, partition: TopicPartition, log: Any) -> Keys:
-        """Good until the next call."""
-        reader = self._read(partition, log, KeyReader)
-        assert isinstance(reader, KeyReader)
-        return reader.keys
-
-    def _read(self, partition: TopicPartition, log: Any, kind: type[LogReader]) -> LogReader:
+    def reader(self, partition: TopicPartition, log: Any, *, is_compacted: bool) -> LogReader:
+        """It has read all there is. Keys, of a compacted log, are good until the next call."""
+        kind = KeyReader if is_compacted else LogReader
         reader = self._readers.get(partition)
         if reader is None or not reader.is_of(log) or type(reader) is not kind:
+            self._forget(partition)
             reader = self._readers[partition] = kind(log)
         if reader.next_offset < log.log_end_offset:
             with self._broker.undisturbed():
@@ -119,7 +115,13 @@ class BrokerLogs:
 
     def forget(self) -> None:
         """Somebody changed the disk behind everybody's back."""
-        self._readers.clear()
+        for partition in list(self._readers):
+            self._forget(partition)
+
+    def _forget(self, partition: TopicPartition) -> None:
+        reader = self._readers.pop(partition, None)
+        if reader is not None:
+            reader.is_over = True
 
     def forget_what_was_cut(self) -> None:
         """Before anything is read for a look."""
@@ -129,7 +131,7 @@ class BrokerLogs:
                 for step in disk.trace[seen:]:
                     operation, _, path = step.partition(" ")
                     if operation in CHANGES_A_LOG and ".log" in path:
-                        self._readers.pop(_partition_of(path), None)
+                        self._forget(_partition_of(path))
                 self._seen_steps[disk.path] = len(disk.trace)
 
 
@@ -139,13 +141,61 @@ def _partition_of(path: str) -> TopicPartition:
     return TopicPartition(topic, int(number) if number.isdigit() else -1)
 
 
+class Shown:
+    """A replica as it was shown last, and by what it is known that it would be shown so again."""
+
+    __slots__ = (
+        "_end_offset",
+        "_high_watermark",
+        "_is_compacted",
+        "_is_leader",
+        "_leader_epoch",
+        "_log",
+        "_reader",
+        "_stable_offset",
+        "_start_offset",
+        "_state",
+        "made_of",
+        "shows",
+        "view",
+    )
+
+    def __init__(self, made_of: tuple[Any, ...], shows: BatchList | Keys | None, view: ReplicaView) -> None:
+        self.made_of = made_of
+        self.shows = shows
+        self.view = view
+        self._is_leader, self._leader_epoch = view.is_leader, view.leader_epoch
+        self._start_offset, self._end_offset = view.log_start_offset, view.log_end_offset
+        self._high_watermark, self._stable_offset = view.high_watermark, view.last_stable_offset
+
+    def found_again(self, replica: Any, reader: LogReader | None, *, is_compacted: bool) -> None:
+        """`made_of` was made of these."""
+        self._log, self._state, self._reader = replica.log, replica.state, reader
+        self._is_compacted = is_compacted
+
+    def is_as_it_was(self, replica: Any, *, is_compacted: bool) -> bool:
+        """Asked of every replica at every look, so what is a value is compared by its identity."""
+        log, reader = replica.log, self._reader
+        return (
+            log is self._log
+            and log.log_end_offset == self._end_offset
+            and replica.high_watermark == self._high_watermark
+            and replica.state is self._state
+            and replica.leader_epoch == self._leader_epoch
+            and replica.is_leader is self._is_leader
+            and log.log_start_offset == self._start_offset
+            and is_compacted is self._is_compacted
+            and (reader is None or (not reader.is_over and reader.next_offset >= self._end_offset))
+            and (not self._is_leader or _stable_offset(replica) == self._stable_offset)
+        )
+
+
 class Seen:
     """What was shown last, by those who ask for the same."""
 
     def __init__(self) -> None:
-        # What it was made of, and the list or the keys that it shows.
-        self._replicas: dict[tuple[BrokerId, TopicPartition], tuple[tuple[Any, ...], Any, ReplicaView]] = {}
-        self._partitions: dict[TopicPartition, PartitionView] = {}
+        self.replicas: dict[BrokerId, dict[TopicPartition, Shown]] = defaultdict(dict)
+        self._partitions: dict[TopicPartition, tuple[PartitionView | None, tuple[Any, ...]]] = {}
 
     def replica(
         self,
@@ -160,11 +210,12 @@ class Seen:
         is_leader = replica.is_leader
         shows: BatchList | Keys | None = None
         length = 0
-        if logs is not None and is_compacted:
-            shows = logs.keys(partition, log)
+        reader = None if logs is None else logs.reader(partition, log, is_compacted=is_compacted)
+        if isinstance(reader, KeyReader):
+            shows = reader.keys
             length = shows.end_offset
-        elif logs is not None:
-            shows = logs.batches(partition, log)
+        elif reader is not None:
+            shows = reader.batches
             length = len(shows.items)
         made_of = (
             is_leader,
@@ -177,41 +228,41 @@ class Seen:
             _stable_offset(replica) if is_leader else -1,
             length,
         )
-        known = self._replicas.get((broker, partition))
-        if known is not None and known[1] is shows and known[0] == made_of:
-            return known[2]
-        view = ReplicaView(
-            broker=broker,
-            is_alive=True,
-            is_leader=is_leader,
-            leader_epoch=made_of[1],
-            log_start_offset=made_of[2],
-            log_end_offset=made_of[3],
-            high_watermark=made_of[4],
-            isr=made_of[5],
-            maximal_isr=made_of[6],
-            batches=shows.snapshot() if isinstance(shows, BatchList) else NO_BATCHES,
-            keys=shows if isinstance(shows, Keys) else None,
-            last_stable_offset=made_of[7],
-        )
-        self._replicas[broker, partition] = made_of, shows, view
-        return view
+        known = self.replicas[broker].get(partition)
+        if known is None or known.shows is not shows or known.made_of != made_of:
+            view = ReplicaView(
+                broker=broker,
+                is_alive=True,
+                is_leader=is_leader,
+                leader_epoch=made_of[1],
+                log_start_offset=made_of[2],
+                log_end_offset=made_of[3],
+                high_watermark=made_of[4],
+                isr=made_of[5],
+                maximal_isr=made_of[6],
+                batches=shows.snapshot() if isinstance(shows, BatchList) else NO_BATCHES,
+                keys=shows if isinstance(shows, Keys) else None,
+                last_stable_offset=made_of[7],
+            )
+            known = self.replicas[broker][partition] = Shown(made_of, shows, view)
+        known.found_again(replica, reader, is_compacted=is_compacted)
+        return known.view
 
-    def partition(self, partition: TopicPartition, replicas: list[ReplicaView], *rest: Any) -> PartitionView:
+    def partition(
+        self, partition: TopicPartition, replicas: list[ReplicaView], rest: tuple[Any, ...]
+    ) -> PartitionView:
         """`rest`: the other fields of `PartitionView`, in their order."""
-        known = self._partitions.get(partition)
+        known, of = self._partitions.get(partition, _NOT_SHOWN)
         if (
             known is not None
             and len(known.replicas) == len(replicas)
             and all(map(is_, known.replicas, replicas))  # to compare them would be to compare their batches
-            and _rest_of(known) == rest
+            and of == rest
         ):
             return known
-        view = self._partitions[partition] = PartitionView(tuple(replicas), *rest)
+        view = PartitionView(tuple(replicas), *rest)
+        self._partitions[partition] = view, rest
         return view
-
-
-_rest_of = attrgetter(*[field.name for field in fields(PartitionView)][1:])
 
 
 class Views:
@@ -230,6 +281,8 @@ class Views:
         self._moved: dict[TopicPartition, None] = {}
         self._min_isr: dict[str, int] = {}
         self._compacted: set[str] = set()
+        self._to_delete: tuple[str, ...] = ()
+        self._rests: dict[TopicPartition, tuple[Any, ...]] = {}  # until the store changes
 
     def forget(self, broker_id: BrokerId) -> None:
         self._last = None
@@ -266,6 +319,8 @@ class Views:
         cached: dict[TopicPartition, LeaderAndIsr] = {}
         cached_epoch = -1
         strays: list[tuple[BrokerId, TopicPartition]] = []
+        exempt, topic_ids = world.exempt, self._topic_ids
+        is_told = world.topics.is_told if world.topics.has_unclean_elections else None
         for broker in world.brokers.values():
             runtime = broker.runtime
             if not broker.is_running or runtime is None or runtime.parts is None:
@@ -274,19 +329,25 @@ class Views:
             logs = self._logs[broker_id] if with_batches else None
             if logs is not None:
                 logs.forget_what_was_cut()
-            is_told, exempt, topic_ids = world.topics.is_told, world.exempt, self._topic_ids
+            shown, compacted = seen.replicas[broker_id], self._compacted
             for partition, replica in runtime.broker.replicas.partitions.items():
+                topic = partition.topic
+                shown_with = replicas.get(partition)
                 if (
-                    partition in replicas
+                    shown_with is not None
                     and replica.log.failure
                     is None  # its directory is offline, and the broker will see in a moment
-                    and replica.topic_id == topic_ids[partition.topic]
+                    and replica.topic_id == topic_ids[topic]
                     and (not exempt or (broker_id, partition) not in exempt)
-                    and is_told(partition, broker_id, stored.get(partition))
+                    and (is_told is None or is_told(partition, broker_id, stored.get(partition)))
                 ):
-                    is_compacted = partition.topic in self._compacted
+                    is_compacted = topic in compacted
+                    before = shown.get(partition)
+                    if before is not None and before.is_as_it_was(replica, is_compacted=is_compacted):
+                        shown_with.append(before.view)
+                        continue
                     view = seen.replica(broker_id, replica, partition, logs, is_compacted=is_compacted)
-                    replicas[partition].append(view)
+                    shown_with.append(view)
             term = runtime.controller.term
             if term is not None:
                 controllers.append((broker_id, term.epoch))
@@ -306,37 +367,55 @@ class Views:
                 if term.is_loaded and context is not None and term.epoch > cached_epoch:
                     cached_epoch = term.epoch
                     cached = {p: s.leader_and_isr for p, s in context.leaderships.items()}
-        to_delete = world.topics.to_delete()
+        rests = self._rests = self._rests or dict(self._made_of_the_store())
+        if cached or is_told is not None:
+            rests = {
+                partition: (
+                    rest[0], cached.get(partition), rest[2], rest[3], world.topics.unclean_elections_of(partition),
+                    *rest[5:],
+                )
+                for partition, rest in rests.items()
+            }  # fmt: skip
         return ClusterView(
             partitions={
-                partition: seen.partition(
-                    partition,
-                    replicas[partition],
-                    stored.get(partition),
-                    cached.get(partition),
-                    assignment,
-                    world.topics.incarnation_of(partition.topic, self._topic_ids[partition.topic]),
-                    world.topics.unclean_elections_of(partition),
-                    partition in self._moving,
-                    partition in self._moved,
-                    min(self._min_isr.get(partition.topic, DEFAULT_MIN_ISR), max(len(assignment), 1)),
-                )
-                for partition, assignment in self._assignments.items()
-                if partition.topic not in to_delete  # of these nothing is promised any more
+                partition: seen.partition(partition, replicas[partition], rest)
+                for partition, rest in rests.items()
             },
             controllers=tuple(controllers),
             live_brokers=tuple(b.broker_id for b in world.brokers.values() if b.is_running),
             metadata=metadata,
             has_controller=cached_epoch >= 0,
             strays=tuple(sorted(strays)),
-            topics_to_delete=to_delete,
+            topics_to_delete=self._to_delete,
         )
+
+    def _made_of_the_store(self) -> Iterator[tuple[TopicPartition, tuple[Any, ...]]]:
+        """Of each partition the fields of its `PartitionView` behind the replicas, as far as the store tells them: what the
+        controller knows and unclean elections are put in at each look."""
+        topics = self._world.topics
+        for partition, assignment in self._assignments.items():
+            if partition.topic not in self._to_delete:  # of these nothing is promised any more
+                yield (
+                    partition,
+                    (
+                        self._stored.get(partition),
+                        None,
+                        assignment,
+                        topics.incarnation_of(partition.topic, self._topic_ids[partition.topic]),
+                        0,
+                        partition in self._moving,
+                        partition in self._moved,
+                        min(self._min_isr.get(partition.topic, DEFAULT_MIN_ISR), max(len(assignment), 1)),
+                    ),
+                )
 
     def _read_store(self) -> None:
         tree = self._world.store.ensemble.tree
         if tree.zxid == self._zxid:
             return
         self._zxid = tree.zxid
+        self._rests = {}
+        self._to_delete = self._world.topics.to_delete()
         stored: dict[TopicPartition, LeaderAndIsr] = {}
         assignments: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self._topic_ids, self._moving, self._lives = {}, {}, {}

@@ -7,15 +7,14 @@ unwatched one.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from odradek.controller.invariants import violations
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.last_values import LastValues
 from odradek.sim.checkers.removals import Removals
+from odradek.sim.controller_invariants import RestingControllers
 from odradek.sim.controller_writes import ControllerWrites
 from odradek.sim.coordinator_memory import KEYS_OF_GROUPS
 from odradek.sim.world import SimBroker, World
@@ -39,6 +38,7 @@ class Watch:
         )
         self._judged: Mapping[TopicPartition, replicas.PartitionView] = {}
         self._writes = ControllerWrites(world)
+        self._resting = RestingControllers()
         self._on_broken = on_broken
         world.on_controller_step.append(self._controller_stepped)
 
@@ -53,7 +53,10 @@ class Watch:
         self.removals.observe(whole, self.world.loop.time())
         judged, self._judged = self._judged, whole.partitions
         changed = {p: state for p, state in whole.partitions.items() if judged.get(p) is not state}
-        view = replace(whole, partitions=changed, controller_writes=self._writes.take())
+        # Of the rest of a view those who ask for no knowledge have nothing.
+        view = replicas.ClusterView(
+            changed, whole.controllers, whole.live_brokers, controller_writes=self._writes.take()
+        )
         found = [anomaly for check in replicas.STEP_CHECKS for anomaly in check(view)]
         for memory in self._memories:
             found += memory.observe(view)
@@ -66,16 +69,15 @@ class Watch:
             return
         found = self.check()
         if not (effects.writes or effects.follow_up):
-            found += quiescent_controller(broker)
+            found += self._quiescent_controller(broker)
         if found:
             self.found = found
             if self._on_broken is not None:
                 self._on_broken()
 
-
-def quiescent_controller(broker: SimBroker) -> Iterator[Anomaly]:
-    """What `controller.invariants` promises between two events, of a controller that has read everything."""
-    term = None if broker.runtime is None else broker.runtime.controller.term
-    if term is not None and term.is_loaded and term.core.context is not None:
-        for name, partition, sentence in violations(term.core.context):
-            yield Anomaly(name, partition, f"controller {broker.broker_id}: {sentence}")
+    def _quiescent_controller(self, broker: SimBroker) -> Iterator[Anomaly]:
+        """What `controller.invariants` promises between two events, of a controller that has read everything."""
+        term = None if broker.runtime is None else broker.runtime.controller.term
+        if term is not None and term.is_loaded and term.core.context is not None:
+            for name, partition, sentence in self._resting.violations(term.core.context):
+                yield Anomaly(name, partition, f"controller {broker.broker_id}: {sentence}")

@@ -55,7 +55,9 @@ class Removals:
 
     def observe(self, view: ClusterView, now_s: float) -> None:
         for partition, state in view.partitions.items():
-            if all(replica.keys is None for replica in state.replicas):
+            if (
+                not state.replicas or state.replicas[0].keys is None
+            ):  # keys are shown of all of them, or of none
                 continue
             high_watermark = _high_watermark(state)
             if high_watermark < 0:
