@@ -246,7 +246,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._interrupted = False
         self.after_event: Callable[[Host], None] | None = None  # whoever records a run
         self.meter: Meter | None = None
-        self._names: dict[Any, int] = {}
+        self._names: dict[
+            int, tuple[int, Any]
+        ] = {}  # by identity, for code is hashed anew each time; and what it is of
         self._contexts: dict[Host, Context] = {}
 
     # --- time
@@ -279,8 +281,16 @@ class SimLoop(asyncio.AbstractEventLoop):
             context = copy_context()
         handle = Handle(callback, args, context, context.get(current_host, NOBODY), when)
         self._timer_count += 1
-        heapq.heappush(self._timers, (max(when, self._now), self._timer_count, handle))
+        now = self._now
+        heapq.heappush(self._timers, (when if when > now else now, self._timer_count, handle))
         return handle
+
+    def world_at(self, when: float, callback: Callable[[], object]) -> None:
+        """`call_at` of the world itself, which cancels nothing."""
+        self._timer_count += 1
+        now = self._now
+        handle = Handle(callback, (), self.context_of(NOBODY), NOBODY, when)
+        heapq.heappush(self._timers, (when if when > now else now, self._timer_count, handle))
 
     def context_of(self, host: Host) -> Context:
         """The context in which callbacks of `host` run."""
@@ -292,7 +302,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         return context
 
     def call_as(self, host: Host, callback: Callable[..., object], *args: Any) -> Handle:
-        return self.call_soon(callback, *args, context=self.context_of(host))
+        handle = Handle(callback, args, self.context_of(host), host, self._now)
+        self._ready.append(handle)
+        return handle
 
     def go_on(self, host: Host) -> None:
         """What was due while the host stood still is due now; if it stands still for longer by now, later."""
@@ -349,7 +361,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> None:
         self.events += 1
         key = getattr(callback, "__code__", None) or type(callback)
-        name = self._names.get(key) or self._name(key)
+        name, _ = self._names.get(id(key)) or self._name(key)
         mixed = self.trace_hash * 1000003 ^ int(self._now * 1e6) ^ host.number << 40 ^ name
         self.trace_hash = mixed & _MASK
         try:
@@ -372,10 +384,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         if self.after_event is not None:
             self.after_event(host)
 
-    def _name(self, key: Any) -> int:
+    def _name(self, key: Any) -> tuple[int, Any]:
         """Of a function's code, or of the type of a callback that has none: the same in every process."""
         text = key.co_qualname if isinstance(key, CodeType) else key.__qualname__
-        name = self._names[key] = crc32(text.encode()) << 8
+        name = self._names[id(key)] = crc32(text.encode()) << 8, key
         return name
 
     def note_bytes(self, data: bytes | bytearray | memoryview) -> None:
@@ -398,6 +410,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> None:
         """Runs until virtual time `when`, or until `stop()` is true, or for `max_events` callbacks."""
         limit = None if max_events is None else self.events + max_events
+        ready, timers = self._ready, self._timers
         with self._running():
             while True:
                 if stop is not None and stop():
@@ -407,7 +420,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                 if self._interrupted:
                     self._interrupted = False
                     return
-                if not self._ready and (not self._timers or self._timers[0][0] > when):
+                if not ready and (not timers or timers[0][0] > when):
                     self._now = max(self._now, when)
                     return
                 self.run_one()

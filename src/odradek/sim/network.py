@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from odradek.sim.loop import NOBODY, Host, Moment, SimLoop
+from odradek.sim.loop import Host, Moment, SimLoop
 
 DEFAULT_HIGH_WATER_BYTES = 64 * 1024
 SOCKET_BUFFER_BYTES = 256 * 1024  # what a receiver that does not read still takes in
@@ -230,7 +230,7 @@ class SimTransport(asyncio.Transport):
             arrival = max(self._next_arrival, loop.time() + delay)
             self._next_arrival = arrival
             self._in_flight.append((arrival, piece))
-            loop.call_at(arrival, self._arrive, context=self.network.world_context())
+            loop.world_at(arrival, self._arrive)
         if self._eof_sent and not self._unsent:
             arrival = max(self._next_arrival, loop.time() + link.latency_s)
             self._next_arrival = arrival
@@ -238,7 +238,7 @@ class SimTransport(asyncio.Transport):
             if self._is_closing:
                 loop.call_as(self.host, self._lost, None)
             self._in_flight.append((arrival, b""))
-            loop.call_at(arrival, self._arrive, context=self.network.world_context())
+            loop.world_at(arrival, self._arrive)
 
     def _arrive(self) -> None:
         """What is due reaches the peer's socket buffer, and is read if nobody stands still there. Runs as the world: a dead
@@ -246,7 +246,8 @@ class SimTransport(asyncio.Transport):
 
         Which pieces are due says the queue, not the timer: timers of one instant run in any order, and the first takes all.
         """
-        in_flight, now, peer = self._in_flight, self.network.loop.time(), self.peer
+        loop = self.network.loop
+        in_flight, now, peer = self._in_flight, loop.time(), self.peer
         has_come = False
         while in_flight and in_flight[0][0] <= now:
             _, piece = in_flight.popleft()
@@ -255,7 +256,7 @@ class SimTransport(asyncio.Transport):
                 has_come = True
         if peer is not None and has_come and peer._is_made and not peer._read_scheduled:
             peer._read_scheduled = True
-            self.network.loop.at_once(peer.host, peer._read)
+            loop.at_once(peer.host, peer._read)
 
     def _arrived(self, peer: "SimTransport", piece: bytes) -> None:
         if not piece:
@@ -266,9 +267,9 @@ class SimTransport(asyncio.Transport):
             peer._received.append(piece)
             peer._received_bytes += len(piece)
             self.network.loop.note_bytes(piece)
-            low = self._low + self.network.send_buffer_bytes
-            may_go_on = self._is_writing_paused and self._unsent_bytes <= low
-            if may_go_on and self.host.is_alive:
+            if not self._is_writing_paused or not self.host.is_alive:
+                return
+            if self._unsent_bytes <= self._low + self.network.send_buffer_bytes:
                 self._is_writing_paused = False
                 self.network.loop.call_as(self.host, self._resume_writing)
 
@@ -499,9 +500,6 @@ class Network:
         if size > 1 and self.loop.random.random() < self.split_probability:
             return 1 + int(self.loop.random.random() * (size - 1))
         return size
-
-    def world_context(self) -> Any:
-        return self.loop.context_of(NOBODY)
 
 
 class _OrderedSet(dict[SimTransport, None]):

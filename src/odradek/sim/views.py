@@ -29,6 +29,7 @@ MIN_ISR, DEFAULT_MIN_ISR = "min.insync.replicas", 1
 POLICY, COMPACT = "cleanup.policy", "compact"
 NO_BATCHES = BatchList().snapshot()
 _NOT_SHOWN: tuple[PartitionView | None, tuple[Any, ...]] = (None, ())
+TOPIC_CONFIGS = "/config/topics"
 OUT_OF_THE_ISR = -1  # in place of the life in which the ISR counts on a broker: older than all of them
 CHANGES_A_LOG = ("truncate", "remove", "rename", "create")
 
@@ -273,6 +274,7 @@ class Views:
         self._decoded = Decoded()
         self._logs = {broker_id: BrokerLogs(broker) for broker_id, broker in world.brokers.items()}
         self._zxid = -1
+        self._written: list[tuple[str, int]] = []
         self._stored: dict[TopicPartition, LeaderAndIsr] = {}
         self._lives: dict[TopicPartition, dict[BrokerId, int]] = {}
         self._assignments: dict[TopicPartition, tuple[BrokerId, ...]] = {}
@@ -414,6 +416,10 @@ class Views:
         if tree.zxid == self._zxid:
             return
         self._zxid = tree.zxid
+        written = tree.written(TOPIC_CONFIGS, layout.TOPICS, layout.DELETE_TOPICS)
+        if written == self._written:
+            return
+        self._written = written
         self._rests = {}
         self._to_delete = self._world.topics.to_delete()
         stored: dict[TopicPartition, LeaderAndIsr] = {}
@@ -421,7 +427,7 @@ class Views:
         self._topic_ids, self._moving, self._lives = {}, {}, {}
         self._min_isr = {}
         self._compacted = set()
-        for path, node in tree.walk("/config/topics"):
+        for path, node in tree.walk(TOPIC_CONFIGS):
             configured = self._decoded.config(path, node)
             if MIN_ISR in configured:
                 self._min_isr[path.rsplit("/", 1)[1]] = int(configured[MIN_ISR])

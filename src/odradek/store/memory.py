@@ -164,6 +164,19 @@ class Tree:
             for name in sorted(node.children or ()):
                 yield from self.walk(child_path(root, name))
 
+    def written(self, *roots: str) -> list[tuple[str, int]]:
+        """Of each of `roots` and of everything below it the path, and the transaction that wrote it last: equal lists are equal
+        nodes."""
+        found: list[tuple[str, int]] = []
+        paths = list(roots)
+        for path in paths:
+            node = self._nodes.get(path)
+            if node is not None:
+                found.append((path, node.mzxid))
+                if node.children:
+                    paths += [child_path(path, name) for name in node.children]
+        return found
+
     # ---- writing
 
     def multi(self, session_id: int, ops: Sequence[Op]) -> tuple[list[Applied], Fired]:

@@ -4,7 +4,7 @@ by it; a message that is not delivered any more is lost."""
 from collections.abc import Iterable
 
 from odradek.sim.explore.broker_moves import BrokerMoves
-from odradek.sim.explore.state import Scope, State, Step
+from odradek.sim.explore.state import Scope, State, Step, new_state
 from odradek.sim.explore.values import (
     AlterPartitionAnswer,
     AlterPartitionMessage,
@@ -28,22 +28,30 @@ class InFlight(BrokerMoves):
         replicas = state.replicas
         if step.replica != replicas[broker]:
             replicas = (*replicas[:broker], step.replica, *replicas[broker + 1 :])
-        messages: Iterable[int] = self.message_sets.of[state.messages]
-        if step.removes:
-            messages = [message for message in messages if message not in step.removes]
-        if step.adds:
-            messages = (*messages, *step.adds)
         counts = state.counts if counts is None else counts
         if self.scope.power_cuts:
             counts = self._with_committed(counts, step.replica, state.controller)
-        return self._found(replicas, state.controller, messages, counts)
+        messages: Iterable[int] = self.message_sets.of[state.messages]
+        removes = step.removes
+        if self.scope.second_fetches:
+            messages = [*(message for message in messages if message not in removes), *step.adds]
+            return self._found(replicas, state.controller, messages, counts)
+        # A state has been tidied: of what is in flight in it only what is about this broker may be of no use now.
+        about, kept, judged = self._about_all(), [], []
+        for message in messages:
+            if message not in removes:
+                (judged if about[message][0] == broker else kept).append(message)
+        judged += step.adds
+        tidied = (
+            self._tidied(replicas, state.controller, judged, kept) if judged or removes else state.messages
+        )
+        return self.canonical(new_state((replicas, state.controller, tidied, counts)))
 
     def _found(
         self, replicas: tuple[int, ...], controller: int, messages: Iterable[int], counts: int
     ) -> State:
-        return self.canonical(
-            State(replicas, controller, self._tidied(replicas, controller, messages), counts)
-        )
+        tidied = self._tidied(replicas, controller, messages)
+        return self.canonical(new_state((replicas, controller, tidied, counts)))
 
     def _with_committed(self, counts: int, replica: int, controller: int) -> int:
         value, stored = self.replica_values.of[replica], self.controller_values.of[controller].stored
@@ -57,13 +65,13 @@ class InFlight(BrokerMoves):
             return self.counts.number(known._replace(committed=value.log[: value.high_watermark]))
         return counts
 
-    def _tidied(self, replicas: tuple[int, ...], controller: int, messages: Iterable[int]) -> int:
-        """Without the messages that cannot have any effect any more."""
-        kept: set[int] = set()
-        known = self._about
+    def _tidied(
+        self, replicas: tuple[int, ...], controller: int, messages: Iterable[int], besides: Iterable[int] = ()
+    ) -> int:
+        """Without the messages that cannot have any effect any more, and with those that are known to have."""
+        kept = set(besides)
+        known = self._about_all()
         for message in messages:
-            if message >= len(known):
-                known += map(_about_whom, self.messages.of[len(known) :])
             broker, is_proposal = known[message]
             if is_proposal:
                 key = message, replicas[broker], controller
@@ -80,6 +88,13 @@ class InFlight(BrokerMoves):
         if self.scope.second_fetches:
             kept = self._in_turn(kept)
         return self.message_sets.number(tuple(sorted(kept)))
+
+    def _about_all(self) -> list[tuple[int, bool]]:
+        """Of every message there has been."""
+        known, messages = self._about, self.messages.of
+        if len(known) < len(messages):
+            known += map(_about_whom, messages[len(known) :])
+        return known
 
     def _in_turn(self, messages: set[int]) -> set[int]:
         """With the answer before it gone without any effect, the one behind is next."""

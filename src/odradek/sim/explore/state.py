@@ -1,6 +1,7 @@
 """A state of the search: small numbers that stand for values, each value kept once. How far things may go."""
 
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from itertools import permutations
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -58,6 +59,10 @@ class State(NamedTuple):
     controller: int
     messages: int
     counts: int
+
+
+# `State(*fields)` in a third of its time.
+new_state: Callable[[tuple[tuple[int, ...], int, int, int]], State] = partial(tuple.__new__, State)
 
 
 class Values(Generic[V]):

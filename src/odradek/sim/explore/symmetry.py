@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import permutations, product
-from typing import Any
+from typing import Any, NamedTuple
 
-from odradek.sim.explore.state import Ground, Scope, State, Values
+from odradek.sim.explore.state import Ground, Scope, State, Values, new_state
 from odradek.sim.explore.values import (
     Names,
 )
@@ -22,10 +22,20 @@ class Renamed:
         self.message_sets: dict[int, int] = {}
 
 
+class Renaming(NamedTuple):
+    """What brokers and the controller of a state become by it. No state that becomes less is the smallest."""
+
+    known: Renamed
+    replicas: tuple[int, ...]
+    controller: int
+    is_smallest: bool
+
+
 class Symmetry(Ground):
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
-        self._known_renamings: dict[tuple[tuple[int, ...], int], list[Names]] = {}
+        # By what brokers and the controller are: what they may become. () where that is nothing else.
+        self._known_renamings: dict[tuple[tuple[int, ...], int], tuple[Renaming, ...]] = {}
         self._renamed_by = {names: Renamed(names) for names in self.all_names}
 
     @contextmanager
@@ -41,28 +51,40 @@ class Symmetry(Ground):
         """Of all renamings of the brokers the smallest state. Only brokers that look alike are really tried."""
         if not (self._renames if renames is None else renames):
             return state
-        found = self._renamings(state)
-        if len(found) == 1:
-            return state if found[0] == self.brokers else self.renamed(state, found[0])
-        return min([self.renamed(state, names) for names in found])
+        replicas, controller, messages, counts = state
+        key = replicas, controller
+        found = self._known_renamings.get(key)
+        if found is None:
+            found = self._known_renamings[key] = self._renamings(replicas, controller)
+        if not found:
+            return state
+        smallest = -1
+        for renaming in found:
+            now = renaming.known.message_sets.get(messages)
+            if now is None:
+                now = self._renamed_messages(messages, renaming.known)
+            if renaming.is_smallest and (smallest < 0 or now < smallest):
+                smallest, replicas, controller = now, renaming.replicas, renaming.controller
+        return new_state((replicas, controller, smallest, counts))
 
-    def _renamings(self, state: State) -> list[Names]:
-        key = state.replicas, state.controller
-        known = self._known_renamings.get(key)
-        if known is None:
-            signatures = [self._signature(b, r, state.controller) for b, r in enumerate(state.replicas)]
-            groups: list[list[int]] = []
-            for signature in sorted(set(signatures)):
-                groups.append([b for b in self.brokers if signatures[b] == signature])
-            known = []
-            for orders in product(*(permutations(group) for group in groups)):
-                order = [b for group in orders for b in group]
-                names = [0] * len(order)
-                for name, broker in enumerate(order):
-                    names[broker] = name
-                known.append(tuple(names))
-            self._known_renamings[key] = known
-        return known
+    def _renamings(self, replicas: tuple[int, ...], controller: int) -> "tuple[Renaming, ...]":
+        """One for each order of the brokers that look alike."""
+        signatures = [self._signature(b, r, controller) for b, r in enumerate(replicas)]
+        groups: list[list[int]] = []
+        for signature in sorted(set(signatures)):
+            groups.append([b for b in self.brokers if signatures[b] == signature])
+        found = []
+        for orders in product(*(permutations(group) for group in groups)):
+            order = [b for group in orders for b in group]
+            names = [0] * len(order)
+            for name, broker in enumerate(order):
+                names[broker] = name
+            known = self._renamed_by[tuple(names)]
+            found.append((*self._renamed_brokers(replicas, controller, known), known))
+        if len(found) == 1 and found[0][2].names == self.brokers:
+            return ()
+        smallest = min(one[:2] for one in found)
+        return tuple(Renaming(known, now, led, (now, led) == smallest) for now, led, known in found)
 
     def _signature(self, broker: int, replica: int, controller: int) -> int:
         def make() -> int:
@@ -82,28 +104,36 @@ class Symmetry(Ground):
 
     def renamed(self, state: State, names: Names) -> State:
         known = self._renamed_by[names]
-        replicas = [0] * len(names)
-        for broker, replica in enumerate(state.replicas):
+        replicas, controller = self._renamed_brokers(state.replicas, state.controller, known)
+        return State(replicas, controller, self._renamed_messages(state.messages, known), state.counts)
+
+    def _renamed_brokers(
+        self, replicas: tuple[int, ...], controller: int, known: Renamed
+    ) -> tuple[tuple[int, ...], int]:
+        names = known.names
+        there = [0] * len(names)
+        for broker, replica in enumerate(replicas):
             now = known.replicas.get(replica)
             if now is None:
                 now = _renamed(self.replica_values, replica, known.replicas, names)
-            replicas[names[broker]] = now
-        controller = known.controllers.get(state.controller)
-        if controller is None:
-            controller = _renamed(self.controller_values, state.controller, known.controllers, names)
-        messages = known.message_sets.get(state.messages)
-        if messages is None:
-            present = self.message_sets.of[state.messages]
-            messages = self._message_set(
+            there[names[broker]] = now
+        led = known.controllers.get(controller)
+        if led is None:
+            led = _renamed(self.controller_values, controller, known.controllers, names)
+        return tuple(there), led
+
+    def _renamed_messages(self, messages: int, known: Renamed) -> int:
+        now = known.message_sets.get(messages)
+        if now is None:
+            now = known.message_sets[messages] = self._message_set(
                 [
                     known.messages[m]
                     if m in known.messages
-                    else _renamed(self.messages, m, known.messages, names)
-                    for m in present
+                    else _renamed(self.messages, m, known.messages, known.names)
+                    for m in self.message_sets.of[messages]
                 ]
             )
-            known.message_sets[state.messages] = messages
-        return State(tuple(replicas), controller, messages, state.counts)
+        return now
 
 
 def _renamed(values: Values[Any], number: int, known: dict[int, int], names: Names) -> int:
