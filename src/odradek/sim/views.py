@@ -7,6 +7,7 @@ last look is the same object as then: a partition about which nothing has change
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, iter_batches
 from odradek.records.control import end_marker_of
 from odradek.records.reader import decode_batch
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
+from odradek.sim.checkers.history import Value
 from odradek.sim.checkers.keys import Keys
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
 from odradek.sim.decoded import Decoded
@@ -85,13 +87,19 @@ class KeyReader(LogReader):
             if marker is not None:
                 self.keys.decide(header.producer_id, header.base_offset, is_commit=marker.is_commit)
             return
-        for record in decode_batch(batch):
-            if record.key is None:
-                continue
+        for key, offset, value in _records_with_keys(bytes(batch)):
             if header.is_transactional:
-                self.keys.put_undecided(header.producer_id, record.key, record.offset, record.value)
+                self.keys.put_undecided(header.producer_id, key, offset, value)
             else:
-                self.keys.put(record.key, record.offset, record.value)
+                self.keys.put(key, offset, value)
+
+
+@lru_cache(maxsize=4096)
+def _records_with_keys(batch: bytes) -> list[tuple[Value, int, Value | None]]:
+    """(key, offset, value) of each. All replicas hold the same batches, byte for byte, until one compacts them."""
+    return [
+        (record.key, record.offset, record.value) for record in decode_batch(batch) if record.key is not None
+    ]
 
 
 class BrokerLogs:
