@@ -2,14 +2,19 @@
 
 import os
 import pickle
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
+import psutil
 import pytest
 
 from odradek.sim import sweep
 from odradek.sim.children import in_children
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, OK, Outcome, run
+from tests.support import eventually
 
 
 def seen(*looks: tuple[int, int]) -> Outcome:
@@ -108,3 +113,25 @@ def test_a_process_of_worlds_that_ends_early_is_an_error(monkeypatch: pytest.Mon
 
 def ends_early(told: object) -> None:
     os._exit(7)
+
+
+@pytest.mark.process
+def test_ctrl_c_in_a_terminal_is_heard_by_the_command_alone() -> None:
+    """A terminal sends it to every process of the group; the tracebacks of those that run seeds would fill it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "odradek", "sim", "--seeds", "0:400", "--jobs", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        # What keeps track of semaphores, the process that all worlds begin with, and its children.
+        eventually(
+            lambda: len(psutil.Process(process.pid).children(recursive=True)) >= 4, what="two worlds run"
+        )
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert (process.returncode, out, err.strip()) == (130, "", "")

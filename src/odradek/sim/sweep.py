@@ -171,9 +171,12 @@ def _process(serve: Callable[..., None], *args: object, hash_seed: str) -> Itera
     process = spawning.Process(target=serve, args=(there, *args), daemon=True)
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = hash_seed  # it is read at its start
+    # Ctrl-C reaches every process of a terminal: until this one can end without a word, it hears of none.
+    unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process.start()
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         if before is None:
             del os.environ["PYTHONHASHSEED"]
         else:
@@ -206,7 +209,8 @@ def _serve(
     watched_seeds: frozenset[int],
 ) -> None:
     """In a new process. `is_large`: the seeds have few partitions, and would never reach what is made for many."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # who was interrupted says so once
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     ALSO.update(also)
     if is_large:
         bulk_moves.WORTH_IT = 1

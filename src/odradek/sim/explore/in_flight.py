@@ -37,7 +37,9 @@ class InFlight(BrokerMoves):
             messages = [*(message for message in messages if message not in removes), *step.adds]
             return self._found(replicas, state.controller, messages, counts)
         # A state has been tidied: of what is in flight in it only what is about this broker may be of no use now.
-        about, kept, judged = self._about_all(), [], []
+        about = self._about_all()
+        kept: list[int] = []
+        judged: list[int] = []
         for message in messages:
             if message not in removes:
                 (judged if about[message][0] == broker else kept).append(message)
