@@ -47,7 +47,7 @@ def nightly(minutes: float, seed: int, faults_a_round: int, kinds: tuple[str, ..
     scratch = tempfile.mkdtemp(prefix="odradek-nightly-")
     try:
         if not kinds:
-            attacks = attack(Path(scratch), seed=seed, seconds=60 * minutes * HOSTILE_SHARE)
+            attacks.extend(attack(Path(scratch), seed=seed, seconds=60 * minutes * HOSTILE_SHARE))
         until = begun + 60 * minutes
         for one in rounds(
             Path(scratch) / "storm",

@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -85,17 +85,14 @@ def families() -> Mapping[str, Draw]:
     }
 
 
-def attack(directory: Path, *, seed: int, seconds: float) -> "list[Result]":
+def attack(directory: Path, *, seed: int, seconds: float) -> Iterator[Result]:
     """Each family for its share of `seconds`, on a cluster of its own with one broker."""
     chosen = families()
-    results = []
     for number, (family, draw) in enumerate(chosen.items()):
         with ProcessCluster(directory / f"family-{number}", brokers=1) as cluster:
             create_topic(cluster, TOPIC, partitions=1, min_insync_replicas=1)
-            results.append(
-                _play(cluster, family, draw, random.Random(f"{seed} {family}"), seconds / len(chosen))
-            )
-    return results
+            result = _play(cluster, family, draw, random.Random(f"{seed} {family}"), seconds / len(chosen))
+        yield result
 
 
 def _play(cluster: ProcessCluster, family: str, draw: Draw, chance: random.Random, seconds: float) -> Result:

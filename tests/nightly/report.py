@@ -56,4 +56,5 @@ def _attacks(attacks: Sequence[Result]) -> list[str]:
 
 def _wrong(rounds: Sequence[Round], attacks: Sequence[Result]) -> list[str]:
     wrong = [sentence for one in (*rounds, *attacks) for sentence in one.wrong]
-    return [f"WRONG: {sentence}" for sentence in wrong] or ["Nothing was lost, doubled, moved or stuck."]
+    right = "Nothing was lost, doubled, moved or stuck." if rounds or attacks else "Nothing was tried."
+    return [f"WRONG: {sentence}" for sentence in wrong] or [right]

@@ -12,11 +12,13 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import KafkaException
 
 from odradek.testing.process_cluster import free_ports
 from tests.clients.load import Load
 from tests.clients.support import Books
+from tests.nightly.__main__ import nightly
 from tests.nightly.faults import terminated
 from tests.nightly.hostile import Result
 from tests.nightly.proxy import FROM_BROKER, Proxies
@@ -135,6 +137,7 @@ def test_the_table_counts_faults_by_kind_and_ends_with_what_is_wrong() -> None:
     assert "| frames | 9 | 4 | 3 | 2 | 12 | 34, 40 |" in lines
     assert lines[-1] == "WRONG: storm-1: record 7 is not there"
     assert report([first], [])[-1] == "Nothing was lost, doubled, moved or stuck."
+    assert report([], [])[-1] == "Nothing was tried."
 
 
 class Leaving:
@@ -157,6 +160,21 @@ def test_a_broker_told_to_end_is_gone_at_the_end_of_the_fault_so_that_it_is_star
 
     assert not cluster.brokers[2].is_running
     assert cluster.brokers[1].is_running
+
+
+def test_control_c_among_the_hostile_input_tells_of_the_families_that_were_played(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def attack(*_: object, **__: object) -> Iterator[Result]:
+        yield Result("frames", 9, 4, 3, 2, 12.4, 34, 40, [])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tests.nightly.__main__.attack", attack)
+    told = CliRunner().invoke(nightly, [])
+
+    assert told.exit_code == 1
+    assert "| frames | 9 | 4 | 3 | 2 | 12 | 34, 40 |" in told.output
+    assert "0 faults in 0 rounds" in told.output
 
 
 @contextlib.contextmanager
