@@ -115,12 +115,6 @@ class Offsets:
     def is_pending(self, group: str, place: Place) -> bool:
         return place in self._pending_places.get(group, ())
 
-    def has_pending(self, group: str) -> bool:
-        return bool(self._pending_places.get(group))
-
-    def has_any(self, group: str) -> bool:
-        return bool(self.by_group.get(group) or self._in_flight.get(group) or self._pending_places.get(group))
-
     def to_remove(self, group: str) -> list[Place]:
         """Every partition a tombstone is due for when the group goes: those on their way to the log too."""
         places = {

@@ -40,19 +40,6 @@ def in_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     return sorted(sorted(partitions, key=itemgetter(1)), key=itemgetter(0))
 
 
-class TopicPartitionReplica(NamedTuple):
-    topic: str
-    partition: int
-    broker: BrokerId
-
-    def __str__(self) -> str:
-        return f"[Topic={self.topic},Partition={self.partition},Replica={self.broker}]"
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
-
-
 def number_in(text: str) -> int | None:
     """The number of a partition or a broker, or how many of them, as somebody wrote it; None where it is none.
 

@@ -106,10 +106,6 @@ def compact_string(text: str) -> bytes:
     return uvarint(length) + content
 
 
-def compact_nullable_string(text: str | None) -> bytes:
-    return b"\0" if text is None else compact_string(text)
-
-
 def read_compact_nullable_string(buffer: Buffer, position: int, name: str) -> tuple[str | None, int]:
     length, position = read_uvarint(buffer, position)
     if not length:
@@ -125,20 +121,6 @@ def read_compact_string(buffer: Buffer, position: int, name: str) -> tuple[str, 
     if text is None:
         raise bad_null(name, -1)
     return text, position
-
-
-def read_compact_count(buffer: Buffer, position: int, element_size: int, name: str) -> tuple[int, int]:
-    """The number of elements of a compact array that cannot be null."""
-    count = buffer[position]
-    position += 1
-    if count > 127:
-        count, position = read_uvarint(buffer, position - 1)
-    if not count:
-        raise bad_null(name, -1)
-    count -= 1
-    if count * element_size > len(buffer) - position:
-        check_count(name, count, element_size, len(buffer) - position)
-    return count, position
 
 
 def read_tag_count(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -206,13 +188,6 @@ def cut_message(content: bytes) -> bytes:
     half = (MAX_STRING_BYTES - len(_LEFT_OUT)) // 2
     head, tail = (part.decode(errors="ignore").encode() for part in (content[:half], content[-half:]))
     return head + _LEFT_OUT + tail
-
-
-def compact_message(text: str | None) -> bytes:
-    if text is None:
-        return b"\0"
-    content = cut_message(text.encode())
-    return uvarint(len(content) + 1) + content
 
 
 def unencodable(name: str, size: int) -> ValueError:

@@ -114,11 +114,6 @@ class Field:
         self.is_message = self.kind == "string" and name.endswith("error_message")
         return self
 
-    def fresh_default(self) -> Any:
-        if self.default is not UNSET:
-            return self.default
-        return [] if self.kind == "array" else self.struct()
-
     def is_default(self, value: Any) -> bool:
         if self.default is not UNSET:
             return bool(value == self.default)
