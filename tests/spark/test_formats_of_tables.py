@@ -20,7 +20,7 @@ from odradek.spark import dead_letters as letters_module
 from odradek.spark import replay as replay_module
 from odradek.spark import tables
 from odradek.spark.ddl import schema_of, text_of
-from odradek.spark.dead_letters import dead_letters, keep_shape, kept_shape
+from odradek.spark.dead_letters import batches, dead_letters, keep_shape, kept_shape
 from odradek.spark.decode import RecordTooLarge
 from odradek.spark.formats import registry as registry_module
 from odradek.spark.formats.declared import Format
@@ -437,6 +437,28 @@ def test_a_record_of_50_mb_is_a_letter_and_one_beyond_the_bound_stops_the_job(
         else:
             with pytest.raises(RecordTooLarge, match=r"offsets 7 to 8: .*67108864 is the most that is read"):
                 task(job, shape, 8, begin=7)
+
+
+def test_large_letters_are_read_a_few_at_a_time_and_held_only_where_they_are_shown(
+    job: TablesJob, client: SyncClient
+) -> None:
+    """Letters 6 to 8 and 9 to 11, in a file each, the later ones first."""
+    size = 18 << 20
+    for number in range(6, 12):
+        value = b"%02d" % number + bytes(size)
+        client.produce(TopicPartition(job.topics[0], 0), build_batch([NewRecord(None, value)], codec="zstd"))
+    shape = Shape(schema_of("a STRING"), format=Format("json"))
+    commit(job, shape, 12, batch_id=0, begin=9)
+    commit(job, shape, 9, batch_id=1, begin=6)
+
+    assert [batch.num_rows for batch in batches(job.table)] == [1] * 6
+    found = dead_letters(job.table, values=2)
+    assert [(x.offset, len(x.value or b"")) for x in found] == [
+        (n, size + 2 if n < 8 else 0) for n in range(6, 12)
+    ]
+    assert all(x.value and x.value.startswith(b"%02d" % x.offset) for x in dead_letters(job.table))
+    shown = said("dlq", "show", "--table", job.table, "--count", "1").splitlines()
+    assert "06" in shown[1] and shown[-1] == "6 dead letters, the first 1 of them shown"
 
 
 def test_a_plain_key_is_a_column_of_its_type(job: TablesJob, server: RegistryServer) -> None:

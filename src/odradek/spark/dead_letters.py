@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from odradek.model.errors import OdradekError
 from odradek.spark import tables
@@ -23,7 +24,7 @@ REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
 _SHAPE = f"{OWN_DIRECTORY}/shape.json"
 REPLAY_APP = "odradek dlq replay"
 _SHOWN = [name for name in LETTERS.names if name != "timestamp"]
-_BATCH = 256  # letters read at once: each may have megabytes
+_BATCH, _BATCH_BYTES = 256, 32 << 20  # of letters read at once: each may have megabytes
 
 # A letter: topic, partition, offset, and timestamp in microseconds, because a topic may be made again.
 Identity = tuple[str, int, int, int]
@@ -57,20 +58,41 @@ class DeadLetter(NamedTuple):
         return {**self._asdict(), "key": as_text(self.key), "value": as_text(self.value)}
 
 
-def dead_letters(table: str) -> list[DeadLetter]:
-    """In the order of topic, partition and offset."""
+def dead_letters(table: str, values: int | None = None, *, has_replayed: bool = True) -> list[DeadLetter]:
+    """In the order of topic, partition and offset.
+
+    With `values` the first so many have their bytes, and the others have none: of some, all may not fit in memory. Without
+    `has_replayed` those that were replayed are not among these.
+    """
     if tables.open_table(table) is None and tables.open_table(dead_letters_of(table)) is None:
         raise NoTable(f"there is no Delta table at {table}, nor dead letters below it")
     done = replayed(table)
-    found = []
+    found: list[DeadLetter] = []
+    without: list[DeadLetter] = []
     for letters in batches(table):
         who = identities(letters)
         # Without the timestamp: Python knows no moment after the year 9999.
         for one, row in zip(who, letters.select(_SHOWN).to_pylist(), strict=True):
             place = (row["topic"], row["partition"], row["offset"])
             why = (row["error"], row["key"], row["value"], row["stage"], row["schemaId"])
-            found.append(DeadLetter(*place, *why, one in done))
-    return sorted(found, key=lambda letter: letter[:3])
+            letter = DeadLetter(*place, *why, one in done)
+            if has_replayed or not letter.is_replayed:
+                found.append(letter)
+            else:
+                without.append(_without_bytes(letter))
+        if values is not None:
+            found.sort(key=_place)
+            without += map(_without_bytes, found[values:])
+            del found[values:]
+    return sorted(found + without, key=_place)
+
+
+def _place(letter: DeadLetter) -> tuple[str, int, int]:
+    return letter[:3]
+
+
+def _without_bytes(letter: DeadLetter) -> DeadLetter:
+    return letter._replace(key=None, value=None)
 
 
 def batches(table: str) -> Iterator[pa.RecordBatch]:
@@ -78,16 +100,22 @@ def batches(table: str) -> Iterator[pa.RecordBatch]:
     place = dead_letters_of(table)
     opened, storage = tables.open_table(place), storage_of(place)
     for name in [] if opened is None else [placed.name for placed in files_of(opened)]:
-        file = storage.parquet(name)
-        names = [name for name in LETTERS.names if name in file.schema_arrow.names]
-        for batch in file.iter_batches(batch_size=_BATCH, columns=names):
-            columns = [
-                batch.column(field.name).cast(field.type)
-                if field.name in names
-                else pa.nulls(batch.num_rows, field.type)
-                for field in LETTERS
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=LETTERS)
+        with storage.parquet(name) as file:
+            names = [name for name in LETTERS.names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(batch_size=_at_once(file.metadata), columns=names):
+                columns = [
+                    batch.column(field.name).cast(field.type)
+                    if field.name in names
+                    else pa.nulls(batch.num_rows, field.type)
+                    for field in LETTERS
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=LETTERS)
+
+
+def _at_once(file: pq.FileMetaData) -> int:
+    size: int = sum(file.row_group(n).total_byte_size for n in range(file.num_row_groups))
+    rows: int = file.num_rows
+    return max(1, min(_BATCH, _BATCH_BYTES * rows // max(1, size)))
 
 
 def identities(letters: pa.RecordBatch) -> list[Identity]:

@@ -35,7 +35,7 @@ def show(table: str, count: int, is_all: bool, as_json: bool) -> None:
     from odradek.model.counted import counted
     from odradek.spark.dead_letters import dead_letters
 
-    every = dead_letters(table)
+    every = dead_letters(table, count, has_replayed=is_all)
     letters = [letter for letter in every if is_all or not letter.is_replayed]
     if as_json:
         print_json([letter.to_json() for letter in letters[:count]])
