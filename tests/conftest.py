@@ -82,6 +82,11 @@ MEMORY = Path("/dev/shm")
 ENOUGH_BYTES = 8 << 30
 MEMINFO, MOST_MEMORY = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
 
+# A test makes much, and keeps little. Ten thousand young objects are collected while the processor's cache still holds them,
+# and what they leave is used again: fifty thousand, as a broker's process waits for, cost a quarter more where logs are made
+# by the thousand (`log/test_crash_enumeration.py`).
+GC_THRESHOLDS = (10_000, 50, 100)
+
 OPEN_DESCRIPTORS = OpenDescriptors() if Path("/proc/self/fd").exists() else None
 
 # A test that draws its examples anew each time fails by chance, in a run that has nothing to do with it; and one that
@@ -93,7 +98,7 @@ settings.load_profile("tests")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    gc.set_threshold(50_000, 50, 100)  # as a broker's process has them: a test makes much, and keeps little
+    gc.set_threshold(*GC_THRESHOLDS)
     if "TMPDIR" not in os.environ and has_room(MEMORY):
         os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None  # for processes that tests start as well
     BrokerProcess._spawned = forked_brokers.launch  # type: ignore[method-assign,assignment]
