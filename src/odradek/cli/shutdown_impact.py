@@ -80,7 +80,7 @@ def show(impact: "ShutdownImpact") -> None:
     ]
     if rows:
         print_table(
-            ("partition", "becomes", "leader", "isr", "min isr", "safe when moved to"),
+            ("partition", "becomes", "leader", "isr", "min isr", "move first to"),
             [
                 (
                     name,
