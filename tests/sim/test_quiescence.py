@@ -8,7 +8,7 @@ from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from odradek.sim.checkers.quiescence import Quiescence, not_quiescent, pending, unsettled
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
-from odradek.sim.plan import Plan, draw
+from odradek.sim.plan import Fault, Plan, draw
 from odradek.sim.run import LIVENESS, OK, describe, run
 from odradek.sim.shrink import signature
 from tests.mutants.edit import Edit
@@ -83,6 +83,29 @@ def test_a_run_that_never_comes_to_rest_says_what_it_waits_for(monkeypatch: pyte
     assert "5 s after everything was healed: I12: orders-" in outcome.reason
     assert "ISR is" in outcome.reason
     assert signature(outcome) == (LIVENESS, "I12")
+
+
+# A fetcher waits ten times as long after each failure in its broker's life.
+BACK_OFF = "RECONNECT_MS / 1000 * 10**self._metrics.fetcher_failures"
+
+
+def test_a_retry_whose_back_off_grows_without_bound_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster comes to rest in the end, later than anything that is right ever did."""
+    resets = tuple(Fault(1.0 + at, "resets", 0.1 + 0.2 * at, 0.9, 4.0) for at in range(4))
+    plan = replace(without_faults(7), duration_s=10.0, faults=resets, has_sharers=False, has_group=False)
+    edits = [
+        Edit("server.fetchers:Fetching._connect", "RECONNECT_MS / 1000", BACK_OFF),
+        Edit("server.fetchers:Fetching.failed", "RECONNECT_MS / 1000", BACK_OFF),
+    ]
+    assert run(plan).code == OK
+    with applied(edits):
+        outcome = run(plan)
+        monkeypatch.setattr("odradek.sim.run.LIVENESS_S", 180.0)
+        patient = run(plan)
+
+    assert outcome.code == LIVENESS
+    assert "60 s after everything was healed: I12: orders-" in outcome.reason
+    assert patient.code == OK, "so long nobody has to wait"
 
 
 def without_faults(seed: int, **settings: str) -> Plan:
