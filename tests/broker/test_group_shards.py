@@ -135,6 +135,26 @@ def test_the_next_leader_loads_what_was_committed(world: World) -> None:
     assert world.call(1, ListGroupsRequest(), 4).groups == []
 
 
+def test_who_may_have_lost_the_lead_in_between_loads_again_and_tells_nothing_before_it_is_committed(
+    world: World,
+) -> None:
+    ready(world)
+    world.call(1, commit(4), 8)
+    world.cut |= {(2, 1), (3, 1)}
+    pending = world.send(1, commit(5), 8)
+    epoch = world[1].partition(GROUPS_TOPIC).leader_epoch
+
+    world.lead(1, topic=GROUPS_TOPIC, topic_id=b"o" * 16, epoch=epoch + 2)
+    go_on(world, 1)
+
+    assert pending.is_answered and code_of(pending.message) == ErrorCode.NOT_COORDINATOR
+    assert fetched(world, 1, "g") == {"g": (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])}
+    world.cut.clear()
+    go_on(world, 1)
+    go_on(world, 1, 1_000)
+    assert fetched(world, 1, "g") == {"g": (0, [5])}
+
+
 def test_while_it_loads_a_coordinator_says_so(world: World) -> None:
     ready(world)
     world.call(1, commit(5), 8)

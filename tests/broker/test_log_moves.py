@@ -124,6 +124,21 @@ def test_what_is_written_meanwhile_comes_along(world: World) -> None:
     assert values == [b"%d" % n for n in range(5)] + [b"meanwhile %d" % n for n in range(seen)]
 
 
+def test_a_copy_has_as_much_on_the_disk_as_the_log_in_use_when_it_takes_its_place(world: World) -> None:
+    world.copies = False
+    ask(world, second(world))
+    (read,) = steps(world)
+    do(world, read)
+    (flush,) = steps(world)
+    world.produce(1, b"more")
+    log = world[1].partition().log
+    assert log.flush() == log.log_end_offset == 6
+    do(world, flush)
+    world.settle()
+    assert where(world) == second(world)
+    assert world[1].partition().log.recovery_point == 6
+
+
 def test_a_consumer_that_waits_and_one_in_the_middle_go_on(world: World) -> None:
     session_less = world.consume(1, 5, max_wait_ms=30_000)
     ask(world, second(world))

@@ -1,5 +1,6 @@
 """Transactions on three brokers: coordinated, written to, decided, and read by those who want committed records alone."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,9 +96,17 @@ def add(world: World, producer: tuple[int, int], at: int = COORDINATOR, name: st
     return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
 
-def send(world: World, producer: tuple[int, int], value: bytes, sequence: int, version: int = 11) -> Any:
+def send(
+    world: World,
+    producer: tuple[int, int],
+    value: bytes,
+    sequence: int,
+    version: int = 11,
+    *,
+    values: int = 1,
+) -> Any:
     records = batch(
-        value,
+        *[value] * values,
         producer_id=producer[0],
         producer_epoch=producer[1],
         base_sequence=sequence,
@@ -202,6 +211,44 @@ def test_a_batch_that_comes_behind_the_marker_of_its_transaction_is_refused(worl
 
     assert world.produced(pending)[0] == ErrorCode.INVALID_TXN_STATE
     assert committed(world)[0] == 1, "the marker alone, and nothing open"
+
+
+def test_what_the_coordinator_said_does_not_count_in_another_term_of_the_leader(world: World) -> None:
+    """Another may have led in between, and have the marker of the transaction."""
+    producer = init(world)
+    add(world, producer)
+    pending = send(world, producer, b"late", 0)
+    taken = world[LEADER].broker.take_effects()
+    (question,) = [one for one in taken if isinstance(one, fx.SendToBroker)]
+    said = world.call(COORDINATOR, question.message, question.version)
+    world.lead(LEADER)
+
+    world[LEADER].broker.answered(question.request_id, said, world.now_ms)
+    world.settle()
+
+    assert world.produced(pending)[0] == ErrorCode.INVALID_TXN_STATE
+    assert world[LEADER].values() == []
+
+
+def test_a_batch_that_was_checked_aside_while_its_transaction_ended_is_refused(tmp_path: Path) -> None:
+    world = World(tmp_path, odradek_log_record_validation="full")
+    world.lead(LEADER, is_new=True)
+    world.lead(COORDINATOR, topic=TRANSACTIONS_TOPIC, topic_id=b"x" * 16)
+    give_producer_ids(world)
+    world.advance(10)
+    producer = init(world)
+    add(world, producer)
+    world.works = False
+    pending = send(world, producer, b"v", 0, values=2_000)
+    world.settle()
+    (aside,) = told(world, fx.RunAside, LEADER)
+    assert end(world, producer, is_commit=False) == 0
+
+    world[LEADER].broker.answered(aside.request_id, aside.work.run(), world.now_ms)
+    world.settle()
+
+    assert world.produced(pending)[0] == ErrorCode.INVALID_TXN_STATE
+    assert world[LEADER].partition().log.producers.first_undecided_offset is None
 
 
 @pytest.mark.behaviour("P1")

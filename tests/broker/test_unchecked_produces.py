@@ -64,6 +64,19 @@ def test_a_large_batch_is_checked_aside(world: World, codec: str) -> None:
     assert world[1].broker.unchecked.partitions == {}
 
 
+def test_a_batch_that_was_checked_aside_is_acknowledged_when_all_in_sync_have_it(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1, 2), odradek_log_record_validation="full")
+    world.lead(1, isr=(1, 2), replicas=(1, 2), is_new=True)
+    world.works = False
+    world.cut.add((2, 1))
+    answer = put(world, LARGE)
+    assert work(world) == 1
+    assert world[1].partition().log.log_end_offset == 2000 and not answer.is_answered
+    world.cut.clear()
+    world.settle()
+    assert world.produced(answer) == (ErrorCode.NONE, 0)
+
+
 def test_what_follows_for_a_partition_waits_behind_it(world: World) -> None:
     """An idempotent producer's next batch would else be out of order."""
     fields: dict[str, Any] = {"producer_id": 5, "producer_epoch": 0}

@@ -1,0 +1,54 @@
+"""Markers on their way to the leaders of partitions, without brokers: what an answer counts for."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from odradek.broker.transaction_markers import AGAIN_MS, TransactionMarkers
+from odradek.coordinator.transaction_effects import Markers, MarkersWritten
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+
+T0 = TopicPartition("t", 0)
+LEADER = 2
+
+
+class Peers:
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, Any]] = []  # request, and who is to be told
+
+    def ask(self, leader: int, request: Any, version: int, answered: Any) -> bool:
+        assert leader == LEADER
+        self.asked.append((request, answered))
+        return True
+
+
+def written(producer_id: int) -> WriteTxnMarkersResponse:
+    row = WritableTxnMarkerPartitionResult(partition_index=0, error_code=0)
+    topics = [WritableTxnMarkerTopicResult(name="t", partitions=[row])]
+    return WriteTxnMarkersResponse(markers=[WritableTxnMarkerResult(producer_id=producer_id, topics=topics)])
+
+
+def test_an_answer_for_the_marker_of_a_transaction_before_counts_for_none_behind_it() -> None:
+    """They are of one producer and one partition, so the answer alone cannot tell."""
+    metadata: Any = SimpleNamespace(partition=lambda topic, index: SimpleNamespace(leader=LEADER))
+    peers: Any = Peers()
+    markers = TransactionMarkers(BrokerId(1), metadata, peers, [])
+    told: list[MarkersWritten] = []
+    markers.on_written = lambda index, what, now_ms: told.append(what)
+    for epoch in (4, 5):
+        markers.send(0, 0, Markers("tx", 9, epoch, False, frozenset((T0,))), 0)
+    (_, answered) = peers.asked.pop()
+    assert not peers.asked, "the next goes when this one is answered"
+
+    answered(written(9), 10)
+    assert told == []
+    ((request, answered),) = peers.asked
+    assert [row.producer_epoch for row in request.markers] == [5]
+    answered(written(9), 10 + AGAIN_MS)
+
+    assert told == [MarkersWritten("tx", 9, 5, frozenset((T0,)))]
