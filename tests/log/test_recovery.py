@@ -688,3 +688,32 @@ def test_after_a_clean_stop_nothing_is_scanned(disk: Disk, monkeypatch: pytest.M
     log = disk.open(clean=True, recovery_point=2000).log
     assert log.log_end_offset == 2000 and log.recovery_point == 2000
     assert len(read) <= 4 and sum(read) <= 4 * 8192
+
+
+def test_a_producers_snapshot_ahead_of_what_was_flushed_is_not_believed(disk: Disk) -> None:
+    """The power went: the file of the snapshot is there, the batches it tells of are not. Sent again they are no duplicates."""
+    log = disk.create()
+    for sequence in range(3):
+        produce(log, idempotent(sequence))
+    size = len(contents(log)) // 3
+    log.roll(NOW)
+    with disk.file("00000000000000000000.log").open("r+b") as file:
+        file.truncate(2 * size)
+    again = disk.open(recovery_point=0).log
+
+    assert again.log_end_offset == 2
+    known = again.producers.get(7)
+    assert known is not None and known.last_sequence == 1
+    assert not produce(again, idempotent(2)).duplicate
+
+
+def test_no_producers_snapshot_of_what_was_cut_off_is_left(disk: Disk) -> None:
+    log = disk.create()
+    for sequence in range(6):
+        produce(log, idempotent(sequence))
+        log.roll(NOW)
+    log.truncate_to(2, NOW)
+
+    assert [name for name in disk.names() if name.endswith(".snapshot")] == [
+        f"{offset:020d}.snapshot" for offset in (1, 2)
+    ]
