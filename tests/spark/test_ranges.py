@@ -91,3 +91,9 @@ def test_min_tasks_are_dealt_out_by_bytes_where_these_are_known() -> None:
     tasks = plan(ranges_of([10_000, 10_000]), pack_below=10, min_tasks=10, record_bytes=sizes)
 
     assert [sum(task[0].partition == n for task in tasks) for n in (0, 1)] == [1, 9]
+
+
+def test_small_ranges_share_no_task_that_would_be_larger_than_asked_for() -> None:
+    tasks = plan(ranges_of([6_000] * 5), pack_below=100_000, most_per_task=15_000)
+
+    assert [sum(piece.size for piece in task) for task in tasks] == [12_000, 12_000, 6_000]

@@ -17,6 +17,7 @@ from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.spark import ranges, subscription
 from odradek.spark.data_loss import DataLoss
+from odradek.spark.offsets import Offsets, Place
 from odradek.spark.options import parse
 from odradek.spark.progress import lag_of, lag_s_of
 from odradek.spark.source import OdradekSource, StreamReader, schema_of
@@ -66,6 +67,28 @@ def test_nothing_new_is_the_same_text(
     assert json.dumps(first) == json.dumps(second)
     assert stream.partitions(first, second) == []
     assert stream.reportLatestOffset() is not None
+
+
+def test_an_open_transaction_before_what_was_read_moves_nothing_back() -> None:
+    """Read from offsets beyond it, which somebody chose: the records up to there would be read twice."""
+    partition, ids = TopicPartition("t", 0), {"t": bytes(range(16))}
+    start = Offsets(ids, {partition: Place(8, 0)})
+
+    class Held:
+        def latest(self, before: Offsets | None = None) -> Offsets:
+            return Offsets(ids, {partition: Place(5, 0)})
+
+        def standing(self, before: Offsets, now: Offsets) -> Any:
+            return before.places
+
+        def check_same_topics(self, before: Offsets, now: Offsets) -> None:
+            pass
+
+    parsed = parse({"kafka.bootstrap.servers": "b:9092", "subscribe": "t"})
+    for limit in (EVERYTHING, ReadMaxRows(2)):
+        stream = StreamReader(parsed, schema_of(parsed))
+        stream._subscription = Held()
+        assert stream.latestOffset(start.to_json(), limit) == start.to_json()
 
 
 def test_another_epoch_alone_is_nothing_new(
