@@ -16,6 +16,7 @@ from odradek.sim.coverage import (
     never_entered,
     shown,
     table,
+    too_little,
     watched,
     without_reason,
 )
@@ -119,3 +120,31 @@ def test_a_reason_of_a_function_that_is_entered_is_named(monkeypatch: pytest.Mon
         assert line.endswith(" Partition.append") and line in list(table(seen))
     finally:
         reason.cache_clear()
+
+
+def reached(room: str, share: float) -> Mapping[str, bytes]:
+    """Every statement, but of the files of this room only so many."""
+    return {
+        file: bytes(
+            [
+                not file.startswith(f"{coverage.ROOT / room}/") or n < share * module.marks
+                for n in range(module.marks)
+            ]
+        )
+        for file, module in modules().items()
+    }
+
+
+def test_a_room_of_which_too_little_is_reached_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where every function is entered."""
+    monkeypatch.setattr(sweep, "without_reason", lambda seen: [])
+    monkeypatch.setattr(sweep, "entered_with_reason", lambda seen: [])
+    codes = {}
+    for share in (0.8, 1.0):
+        parts = [(run(draw(5)), 1.0, reached("log", share))] * sweep.MOST_WATCHED
+        monkeypatch.setattr(sweep, "_run_all", lambda *_, parts=parts, **__: iter(parts))
+        said: list[str] = []
+        codes[share] = sweep.sweep(range(128), jobs=1, count_faults=False, say=said.append, coverage=True)
+        assert any("too little is reached: log" in line for line in said) == (share < 1)
+    assert codes == {0.8: sweep.UNREACHED, 1.0: 0}
+    assert too_little(reached("broker", 0.5)) == []

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from odradek.controller import bulk_moves
 from odradek.sim.children import in_children
-from odradek.sim.coverage import Seen, entered_with_reason, merged, table, watched, without_reason
+from odradek.sim.coverage import Seen, entered_with_reason, merged, table, too_little, watched, without_reason
 from odradek.sim.plan import ALSO, draw
 from odradek.sim.run import CORRECTNESS, OK, Outcome
 from odradek.sim.run import run as run_plan
@@ -51,7 +51,7 @@ def sweep(
     """Runs all; the exit code is that of the first that failed. The last line is the sum of the lines of all.
 
     `again`: so many of them run once more and must come to the same, a tenth of them to the end, the others for a third of their looks. `hashes`: a file to be written, a line for every seed. `coverage`: of the first `MOST_WATCHED`. A function that none of 128
-    enters and that has no reason (`not_entered`) is a failure, and so is one that has a reason and is entered.
+    enters and that has no reason (`not_entered`) is a failure, and so is one that has a reason and is entered, or too little of a room.
     """
     begun, cpu = time.perf_counter(), 0.0
     outcomes: list[Outcome] = []
@@ -94,7 +94,9 @@ def sweep(
         seen = merged(parts)
         for line in table(seen):
             say(line)
-        unreached = len(parts) == MOST_WATCHED and bool(without_reason(seen) or entered_with_reason(seen))
+        unreached = len(parts) == MOST_WATCHED and bool(
+            without_reason(seen) or entered_with_reason(seen) or too_little(seen)
+        )
     say(
         f"{len(outcomes)} seeds{_compared(len(compared), len(outcomes)) if not failed else ''}: {len(failed)} failed, "
         f"{sum(o.events for o in outcomes)} events, {sum(o.faults for o in outcomes)} faults, "
