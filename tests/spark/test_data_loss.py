@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from odradek.client.sync import CONTROLLER, SyncClient
+from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -272,16 +273,57 @@ def test_a_task_of_a_topic_that_is_made_again_before_it_runs_fails_or_reads_noth
         assert values(lenient, tasks) == []
 
 
-def made_again(client: SyncClient, topic: str) -> None:
-    before = client.topic(topic).topic_id
+def deleted(client: SyncClient, topic: str) -> None:
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=topic)], topic_names=[topic], timeout_ms=30_000
     )
     (answer,) = client.call(CONTROLLER, request).responses
     assert answer.error_code == 0, answer
     eventually(lambda: topic not in client.cluster([topic]).topics, what="the topic is gone")
+
+
+def made_again(client: SyncClient, topic: str) -> None:
+    before = client.topic(topic).topic_id
+    deleted(client, topic)
     create_topic(client, topic)
     assert client.topic(topic).topic_id != before
+
+
+def test_a_topic_that_goes_is_data_loss_and_the_others_are_read_on(
+    cluster: ProcessCluster, client: SyncClient, make_topic: Callable[..., str]
+) -> None:
+    stays, goes = make_topic("vanishing.stays"), make_topic("vanishing.goes")
+    for name in (stays, goes):
+        fill(client, name, 0, numbered(0, 10))
+    by_pattern = {"subscribe": "", "subscribePattern": r"vanishing\..*"}
+    strict, lenient = (
+        query(cluster.bootstrap, failOnDataLoss=text, **by_pattern) for text in ("true", "false")
+    )
+    begin = stored(strict.latestOffset(stored(strict.initialOffset()), EVERYTHING))
+    assert set(begin) == {stays, goes}
+    deleted(client, goes)
+    fill(client, stays, 0, numbered(10, 20))
+
+    with pytest.raises(DataLoss, match=f"topic {goes}, which this query reads, is not there any more"):
+        strict.latestOffset(begin, EVERYTHING)
+    with pytest.warns(UserWarning, match=r"is not there any more; .*reads on without it"):
+        end, found = step(lenient, begin)
+    assert (set(end), found) == ({stays}, numbered(10, 20))
+
+
+def test_a_topic_that_is_named_and_goes_is_told_of_with_its_option(
+    cluster: ProcessCluster, client: SyncClient, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    fill(client, topic, 0, numbered(0, 10))
+    stream = query(cluster.bootstrap, topic)
+    begin = stored(stream.latestOffset(stored(stream.initialOffset()), EVERYTHING))
+    deleted(client, topic)
+
+    with pytest.raises(
+        ConfigurationError, match=f"subscribe names the topic {topic}, and the cluster has none"
+    ):
+        stream.latestOffset(begin, EVERYTHING)
 
 
 def test_an_end_beyond_the_log_is_answered_while_planning(
