@@ -16,6 +16,7 @@ import pytest
 from odradek.broker.handlers.table import HANDLERS
 from odradek.cli.group import odradek
 from odradek.protocol.api_keys import SERVED, ApiKey
+from odradek.sim.plan import CLASSES
 from tests.coordinator.traces import traces
 from tests.support import each
 
@@ -271,6 +272,13 @@ def test_every_test_and_scenario_that_a_page_names_is_there() -> None:
 def test_a_test_that_is_not_there_is_seen() -> None:
     text = "`test_docs.py::test_a`, `tests/test_docs.py::test_a_test_`, `test_b`; scenarios `late_watches` and `nought`"
     assert untested(text) == ["test_docs.py::test_a", "test_b", "nought"]
+
+
+def test_the_page_of_the_simulator_names_each_class_of_faults() -> None:
+    text = (ROOT / "docs" / "simulator.md").read_text(encoding="utf-8")
+    (named,) = re.findall(r"the classes are those of `plan\.CLASSES`: ([a-z, ]+)\.", text)
+
+    assert named.split(", ") == list(CLASSES)
 
 
 def test_the_traces_a_page_names_are_played() -> None:
