@@ -163,7 +163,7 @@ class _StopRequest:
         if os.read(descriptor, 1024):
             return
         self._loop.remove_reader(descriptor)
-        logger.warning("the process that started this broker has ended; stopping")
+        logger.info("whoever started this broker let go of it; stopping")
         # All brokers of that cluster stop now: there is nobody to hand leadership to.
         self.is_controlled = False
         if not self.asked.done():
@@ -250,7 +250,10 @@ def read_configuration(path: str) -> BrokerSettings:
         raise ConfigurationError(f"{path}: {error.strerror}; --config wants a properties file") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: not a text in UTF-8 ({error.reason})") from error
-    settings = settings_from(properties)
+    try:
+        settings = settings_from(properties)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
     secrets = [name for name in sorted(settings.given) if BROKER_SETTINGS[name].is_sensitive]
     if secrets and mode & 0o077:
         logger.warning(
