@@ -5,6 +5,7 @@ import gc
 import gzip
 import json
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -138,3 +139,14 @@ def golden_lines(name: str) -> Iterator[dict[str, Any]]:
     with opener(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)
+
+
+@contextmanager
+def full_disk(room: int) -> Iterator[None]:
+    """No file may become larger than this: what writes finds errno EFBIG, as it finds ENOSPC on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

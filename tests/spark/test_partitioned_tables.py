@@ -5,10 +5,8 @@ import datetime
 import json
 import random
 import re
-import resource
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +20,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from odradek.client.partitioning import partition_of
 from odradek.model.errors import ConfigurationError
 from odradek.spark import table_files, tables
+from odradek.spark.cannot_write import CannotWrite
 from odradek.spark.evolution import Evolve
 from odradek.spark.fingerprint import EMPTY
 from odradek.spark.partitioning import By, Spec, directory_of
-from odradek.spark.table_files import CannotWrite, Layout, size_of
+from odradek.spark.table_files import Layout, size_of
 from odradek.spark.verify import CannotVerify, _of_all_rows, verify
 from odradek.spark.writing import TableOptions, Written, write_rows
 from tests.spark.test_parquet_directory import asked_of_duckdb
+from tests.support import full_disk
 
 UTC = datetime.UTC
 DAYS = [
@@ -252,17 +252,6 @@ def test_a_task_that_fails_leaves_no_file_in_any_directory(tmp_path: Path) -> No
     orphans = files_in(tmp_path)
     run(options(tmp_path, SPEC), ROWS)
     assert len(orphans) == 4 and not any(file.exists() for file in orphans)
-
-
-@contextmanager
-def full_disk(room: int) -> Iterator[None]:
-    """No file may become larger than this: what writes finds errno EFBIG, as it finds ENOSPC on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("how", ["plain", "sorted", "divided"])

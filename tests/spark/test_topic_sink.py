@@ -19,13 +19,14 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.produce import ProduceResponse
+from odradek.spark.cannot_write import CannotWrite
 from odradek.spark.kill_switch import TOPIC_STEPS
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.topic_commit import AheadOfCheckpoint, commit
 from odradek.spark.topic_options import TopicOptions
 from odradek.spark.topic_writing import DamagedFile, NotShared, Staged, discard, stage, staged_directory
 from odradek.testing.process_cluster import ProcessCluster
-from tests.support import eventually
+from tests.support import eventually, full_disk
 
 MakeTopic = Callable[..., str]
 BATCHES = 3
@@ -375,6 +376,22 @@ def test_tasks_may_leave_more_files_than_a_process_may_have_open(
     assert done.returncode == 0, done.stderr
     assert read(client, sink) == [(0, 0, number) for number in range(300)]
     assert list(staged_directory(sink.options).iterdir()) == []
+
+
+def test_a_full_disk_is_a_sentence_and_leaves_no_file(sink: Sink) -> None:
+    rows = pa.RecordBatch.from_pydict({"value": [b"%d" % n * 50 for n in range(3_000)]})
+    directory = staged_directory(sink.options)
+
+    with (
+        pytest.raises(
+            CannotWrite,
+            match=rf"{directory}: File too large; nothing of batch 4 is in the topic, .* once there is room",
+        ),
+        full_disk(20_000),
+    ):
+        stage([rows], sink.options, batch_id=4)
+
+    assert list(directory.iterdir()) == []
 
 
 def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:

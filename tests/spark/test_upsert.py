@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from odradek.client.sync import SyncClient
@@ -13,6 +15,8 @@ from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import tables, upsert
+from odradek.spark.arrow_schema import rows_schema
+from odradek.spark.cannot_write import CannotWrite
 from odradek.spark.dead_letters import dead_letters
 from odradek.spark.evolution import Evolve
 from odradek.spark.growth import columns_of
@@ -25,8 +29,9 @@ from odradek.spark.shape import BadValue, Shape
 from odradek.spark.sink import DeltaWriter
 from odradek.spark.source import schema_of
 from odradek.spark.verify import CannotVerify, verify
-from odradek.spark.writing import TableOptions, Written, write_ranges
+from odradek.spark.writing import TableOptions, Written, _write_changes, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
+from tests.support import full_disk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -248,6 +253,26 @@ def test_records_as_they_are_are_upserted_too(job: TablesJob) -> None:
     found = DeltaTable(job.table).to_pyarrow_table().to_pylist()
     assert {row["key"]: row["value"] for row in found} == {b"a": b'{"id":5}', b"e": b"{}"}
     assert verify(job.table, job.bootstrap).is_equal
+
+
+def test_a_full_disk_is_a_sentence_and_leaves_no_file(tmp_path: Path) -> None:
+    schema = rows_schema(("key", "value", "topic", "partition", "offset"))
+    values = [str(n * 7919).encode() * 50 for n in range(3_000)]
+    columns = [[b"k"] * 3_000, values, ["t"] * 3_000, [0] * 3_000, list(range(3_000))]
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
+    )
+    options = TableOptions(str(tmp_path / "table"), "app", upserts="dlq")
+
+    with (
+        pytest.raises(
+            CannotWrite, match=r"changes: .*; nothing of batch 4 is in the table, .* there is room"
+        ),
+        full_disk(20_000),
+    ):
+        _write_changes([(rows, [])], from_arrow_schema(schema), options, 4)
+
+    assert not [path for path in (tmp_path / "table").rglob("*") if path.is_file()]
 
 
 def test_who_upserts_goes_on_upserting(job: TablesJob) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark import in_work
+from odradek.spark.cannot_write import CannotWrite, told
 from odradek.spark.ddl import type_text
 from odradek.spark.parquet import FileWriter, TableFile, file_name
 from odradek.spark.partitioning import Spec, Values, directory_of
@@ -27,10 +28,6 @@ _ROW_GROUP = 1 << 17
 # What a column of a held piece takes beside its values: most of all, where a partition has a row or two.
 _PIECE_BYTES = 700
 _Place = tuple[str | None, ...]
-
-
-class CannotWrite(OdradekError):
-    """The file system takes no more; the message names the file."""
 
 
 class Layout(NamedTuple):
@@ -172,15 +169,13 @@ class TableFiles:
 
     @contextmanager
     def _in_a_sentence(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if isinstance(error, pa.ArrowInvalid):
-                raise
-            why, remedy = error.strerror or str(error), "the same line goes on once there is room"
-            if error.errno == errno.ENAMETOOLONG:
-                why = f"a value of {self._layout.spec} is too long for the name of a directory"
-                remedy = "a new table can be divided by bucket(16, COLUMN)"
-            raise CannotWrite(
-                f"{self._table}: {why}; nothing of batch {self._who[1]} is in the table, and {remedy}"
-            ) from error
+        with told(self._table, self._who[1]):
+            try:
+                yield
+            except OSError as error:
+                if error.errno != errno.ENAMETOOLONG:
+                    raise
+                raise CannotWrite(
+                    f"{self._table}: a value of {self._layout.spec} is too long for the name of a directory; nothing of batch "
+                    f"{self._who[1]} is in the table, and a new table can be divided by bucket(16, COLUMN)"
+                ) from error

@@ -26,6 +26,7 @@ from odradek.client.sync_transaction import BatchInFile
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import BATCH_OVERHEAD, read_header
+from odradek.spark.cannot_write import told
 from odradek.spark.encode import Places, encoded, records_of, slices_of
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.freed_memory import keep_freed_memory
@@ -140,7 +141,8 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
 
     name = f"{_prefix(options.app_id)}-{batch_id:010d}-{uuid.uuid4().hex}"
     directory = staged_directory(options)
-    directory.mkdir(parents=True, exist_ok=True)
+    with told(directory, batch_id, "the topic"):
+        directory.mkdir(parents=True, exist_ok=True)
     numbers: dict[TopicPartition, int] = {}
     proofs: dict[TopicPartition, Fingerprint] = {}
     keyless_from = int(uuid.uuid4())
@@ -154,7 +156,7 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
                 keyless_from=keyless_from % (1 << 31),
             )
             keyless_from += 1
-            with files.slice() as file:
+            with told(directory, batch_id, "the topic"), files.slice() as file:
                 for batches, of_them in found:
                     for batch in batches:
                         number = numbers.setdefault(batch.partition, len(numbers))

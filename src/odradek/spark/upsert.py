@@ -22,6 +22,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from odradek.spark import batch_notes, tables
+from odradek.spark.cannot_write import told
 from odradek.spark.evolution import FIXED, Evolve
 from odradek.spark.formats.decoded import KEY
 from odradek.spark.object_store import answering, answers, storage_options
@@ -54,9 +55,10 @@ class ChangeFiles:
         if self._writer is not None and self._writer.schema != rows.schema:
             self._end(self._writer)
             self._writer = None
-        if self._writer is None:
-            self._writer = FileWriter(self._directory, file_name(*self._who), rows.schema)
-        self._writer.write(rows)
+        with told(self._directory, self._who[1]):
+            if self._writer is None:
+                self._writer = FileWriter(self._directory, file_name(*self._who), rows.schema)
+            self._writer.write(rows)
 
     def close(self) -> list[TableFile]:
         if self._writer is not None:
@@ -69,7 +71,8 @@ class ChangeFiles:
         storage_of(self._directory).delete(file.name for file in self._done)
 
     def _end(self, writer: FileWriter) -> None:
-        file = writer.close()
+        with told(self._directory, self._who[1]):
+            file = writer.close()
         if file is not None:
             self._done.append(file)
 
