@@ -87,6 +87,8 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "replication/follower_questions.py epoch_ends_answer",
     ),
     "abstract: what subclasses do": (
+        "log/compaction/passes.py Passes.build_map",
+        "log/compaction/passes.py Passes.write_segment",
         "replication/waiting.py Reader.*",
         "replication/waiting.py AckWaiter.complete",
         "replication/truncation.py EpochHistory.*",
@@ -102,6 +104,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/connection.py ConnectionHost.*",
     ),
     "asked by tests, tools and who prints; no request comes to it": (
+        "log/log_manager.py LogManager.apply_retention",
         "broker/coordinator_shards.py TopicSizes.__iter__",
         "log/lookups.py offset_*",
         "log/partition_log.py PartitionLog.offset_*",
@@ -134,6 +137,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/leader_epochs.py LeaderEpochs.clear",
     ),
     "a wire, a clock or threads that only a process has: the world passes its own": (
+        "log/compaction/passes.py PassesHere.is_done",
         "server/environment.py Environment.*",
         "server/collector.py resting",
         "server/cleaning_process.py *",
@@ -279,6 +283,21 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "a fence stops every controller but the newest before its version of a node is compared": (
         "server/controller_writes.py _current_value",
+    ),
+    "no request of a world names as many topics or partitions as are answered in pieces, or by a thread": (
+        "broker/handlers/describe_configs.py Described.run",
+        "broker/handlers/describe_configs.py _answer.<locals>.made",
+        "broker/slices.py answer_in_slices.<locals>.piece",
+    ),
+    "the store has to be away just when quotas are described": (
+        "broker/handlers/describe_client_quotas.py handle.<locals>.refused",
+    ),
+    "a follower of ours begins another session when its broker registers anew; Apache's goes on in the same": (
+        "broker/fetch_sessions.py FetchSession.registered_anew",
+    ),
+    "a log has to change, or its disk to fail, between the end of a cleaning and the replacement": (
+        "log/cleaned_segment.py CleanedSegment.throw_away",
+        "log/prepared_files.py PreparedFiles.remove",
     ),
     "members of a world's group commit and leave; nobody deletes groups or offsets": (
         "broker/coordinator_calls.py ask_each.<locals>.made",
