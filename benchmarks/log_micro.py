@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 from odradek.log.config import LogConfig
 from odradek.log.files import OsDirectory
+from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
-from odradek.log.recovery import create_log, open_log
+from odradek.log.recovery import open_log
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 from odradek.records.batch import stamp

@@ -6,8 +6,9 @@ from typing import Any
 from odradek.log.appending import AppendResult
 from odradek.log.config import LogConfig
 from odradek.log.files import OsDirectory
+from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
-from odradek.log.recovery import Recovered, create_log, open_log
+from odradek.log.recovery import Recovered, open_log
 from odradek.model.ids import TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 from odradek.records.batch import BatchHeader, check_crc, iter_batches

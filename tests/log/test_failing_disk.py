@@ -13,7 +13,8 @@ from odradek.log import files
 from odradek.log.errors import DirectoryOffline, DiskFault, DiskFull, DiskReadOnly, StorageError
 from odradek.log.files import Health, OsDirectory
 from odradek.log.memory_files import MemoryDisk
-from odradek.log.recovery import create_log, open_log
+from odradek.log.new_log import create_log
+from odradek.log.recovery import open_log
 from odradek.model.error_codes import ErrorCode
 from tests.log.logs import (
     NOW,

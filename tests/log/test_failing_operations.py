@@ -16,8 +16,9 @@ import pytest
 from odradek.log import files
 from odradek.log.errors import StorageError
 from odradek.log.memory_files import MemoryDisk
+from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
-from odradek.log.recovery import create_log, open_log
+from odradek.log.recovery import open_log
 from odradek.log.retention import drop_expired_segments
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import iter_whole_batches

@@ -8,8 +8,8 @@ import pytest
 from odradek.log import scrubbing
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.memory_files import MemoryDisk
+from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
-from odradek.log.recovery import create_log
 from odradek.log.scrubbing import BATCHES_A_SEGMENT, MOST_BATCHES, Scrubber
 from odradek.log.segment import Segment
 from odradek.model.ids import TopicPartition

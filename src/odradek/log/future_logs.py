@@ -25,9 +25,10 @@ from odradek.log.errors import DirectoryOffline, MissingFile, StorageError
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log_directory import FUTURE_SUFFIX, LogDirectory, moves_of, parse_directory_name
 from odradek.log.log_state import LogState
+from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
 from odradek.log.prepared_files import PreparedFiles
-from odradek.log.recovery import Recovered, create_log
+from odradek.log.recovery import Recovered
 from odradek.log.retired_logs import DELETE_SUFFIX, LONGEST_NAME, STRAY_SUFFIX, unique_name
 from odradek.log.truncated_tails import TAILS
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition

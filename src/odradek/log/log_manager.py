@@ -23,8 +23,9 @@ from odradek.log.log_directory import LogDirectory as LogDirectory
 from odradek.log.log_directory import parse_directory_name as parse_directory_name
 from odradek.log.log_loading import LogLoading
 from odradek.log.log_state import LogState
+from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
-from odradek.log.recovery import Recovered, create_log, open_log
+from odradek.log.recovery import Recovered, open_log
 from odradek.log.retention import drop_expired_segments
 from odradek.log.retired_logs import DELETE_SUFFIX, STRAY_SUFFIX, RetiredLogs
 from odradek.log.scrubbing import Scrubber

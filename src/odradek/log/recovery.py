@@ -1,4 +1,4 @@
-"""Opening a log: made new, found as a clean stop left it, or recovered.
+"""Opening a log: found as a clean stop left it, or recovered.
 
 The recovery point divides. Below it everything was flushed: what is wrong there was not left by a crash, and the
 log is refused (CorruptLog) until a peer or a person repairs it. From it on, the first batch that is not whole is
@@ -17,7 +17,6 @@ from odradek.log.checkpoints import (
     PARTITION_METADATA,
     MalformedCheckpoint,
     epochs_to_bytes,
-    partition_metadata_to_bytes,
     read_epochs,
     read_partition_metadata,
 )
@@ -43,48 +42,6 @@ from odradek.log.segment import (
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.records.batch import ATTRIBUTES_OFFSET, BatchHeader
 from odradek.records.checksum import crc32c
-
-
-def create_log(
-    parent: Directory,
-    topic_partition: TopicPartition,
-    topic_id: TopicId,
-    config: LogConfig,
-    *,
-    now_ms: int,
-    log_start_offset: int = 0,
-    name: str | None = None,
-) -> PartitionLog:
-    """A new, empty log in its own directory. Nothing is synced yet: the first flush does it, names included.
-
-    `name`: of the directory, where it is not the partition's (`future_logs`).
-    """
-    directory = parent.make(name or str(topic_partition))
-    if topic_id != NO_TOPIC_ID:
-        # Not replaced: where there is nothing yet, a torn file is worth what none is, and the controller tells the id.
-        metadata = directory.open(PARTITION_METADATA, create=True)
-        if metadata.size_bytes:  # of an attempt that got no further
-            metadata.truncate(0)
-        metadata.append(partition_metadata_to_bytes(topic_id))
-    segment = Segment.create(directory, log_start_offset, now_ms, is_fresh=True)
-    log = PartitionLog(
-        directory,
-        topic_partition,
-        topic_id,
-        config,
-        segments=[segment],
-        epochs=LeaderEpochs(),
-        producers=Producers(),
-        log_start_offset=log_start_offset,
-        log_end_offset=log_start_offset,
-        recovery_point=log_start_offset,
-    )
-    log.parent = parent
-    log.is_without_epochs = True
-    log.flushed.created()
-    if topic_id != NO_TOPIC_ID:
-        log.flushed.name_changed(PARTITION_METADATA)
-    return log
 
 
 class Recovered(NamedTuple):
