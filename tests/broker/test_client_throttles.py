@@ -14,6 +14,20 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol.api_keys import BETWEEN_BROKERS, ApiKey
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import api_versions as av
+from odradek.protocol.messages import (
+    consumer_group_heartbeat,
+    describe_groups,
+    end_txn,
+    find_coordinator,
+    heartbeat,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_fetch,
+    sync_group,
+)
 from odradek.protocol.messages import metadata as mm
 from odradek.protocol.messages import produce as pm
 from tests.broker.test_fetch import Reader
@@ -284,6 +298,32 @@ def test_whatever_a_client_asks_is_held_up_and_its_answer_whole(world: World) ->
     assert [t.name for t in old.message.topics] == ["t"]
     refused = world.send(1, av.ApiVersionsRequest(), 0)
     assert isinstance(refused.result, Reply) and refused.result.throttle_time_ms == 1000
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (find_coordinator.FindCoordinatorRequest(coordinator_keys=["g"]), 4),
+        (join_group.JoinGroupRequest(group_id="g", session_timeout_ms=6000, protocol_type="consumer"), 9),
+        (sync_group.SyncGroupRequest(group_id="g"), 5),
+        (heartbeat.HeartbeatRequest(group_id="g"), 4),
+        (leave_group.LeaveGroupRequest(group_id="g"), 5),
+        (offset_commit.OffsetCommitRequest(group_id="g"), 9),
+        (offset_fetch.OffsetFetchRequest(groups=[]), 9),
+        (describe_groups.DescribeGroupsRequest(groups=["g"]), 5),
+        (list_groups.ListGroupsRequest(), 5),
+        (consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(group_id="g"), 1),
+        (init_producer_id.InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000), 4),
+        (end_txn.EndTxnRequest(transactional_id="t"), 4),
+    ],
+)
+def test_groups_and_transactions_pay_for_the_time_of_their_requests(
+    world: World, request_: Any, version: int
+) -> None:
+    limit(world, request_percentage=0.01)
+    spend(world, 500)
+
+    assert throttle_ms(world.send(1, request_, version)) == 1000
 
 
 def test_the_longer_of_two_waits_counts(world: World) -> None:
