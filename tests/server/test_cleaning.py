@@ -179,7 +179,8 @@ class Environment:
 
     def __init__(self) -> None:
         self.clock = self
-        self.rested = self.abandoned = 0
+        self.ended = self.abandoned = 0
+        self.is_idle = False
 
     def now_ms(self) -> int:
         return NOW
@@ -193,8 +194,11 @@ class Environment:
     def passes_of(self, job: CleaningJob, directory: Directory) -> Passes:
         return PassesHere(job, directory)
 
-    def cleaning_rests(self) -> None:
-        self.rested += 1
+    def cleaning_is_idle(self) -> bool:
+        return self.is_idle
+
+    def end_cleaning(self) -> None:
+        self.ended += 1
 
     def abandon_cleaning(self) -> None:
         self.abandoned += 1
@@ -320,8 +324,11 @@ def test_a_broker_that_stops_ends_its_process_and_says_nothing_of_it(tmp_path: P
     assert {path: path.read_bytes() for path in tmp_path.glob("*/*")} == before
 
 
-def test_a_process_with_nothing_to_do_is_let_rest(tmp_path: Path) -> None:
+def test_a_process_that_has_had_nothing_to_do_for_long_is_ended(tmp_path: Path) -> None:
     environment = Environment()
     stands = Stands(tmp_path, environment)
-    assert stands.round() and environment.rested == 0
-    assert not stands.round() and environment.rested == 1
+    environment.is_idle = True
+    assert stands.round() and environment.ended == 0
+    assert not stands.round() and environment.ended == 1
+    environment.is_idle = False
+    assert not stands.round() and environment.ended == 1

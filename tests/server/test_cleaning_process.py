@@ -260,18 +260,20 @@ def test_what_it_takes_of_memory_is_the_map_and_little_more(tmp_path: Path) -> N
     process.end()
 
 
-def test_it_ends_when_there_was_nothing_to_do_for_long(tmp_path: Path) -> None:
+def test_it_is_idle_when_it_has_had_nothing_to_do_for_long(tmp_path: Path) -> None:
     now = 1000.0
-    process = CleaningProcess(SLICE, clock=lambda: now)
+    process = CleaningProcess(SLICE, lambda: now)
+    now += IDLE_S
+    assert not process.is_idle, "there is none"
     disk = compacted(tmp_path, process)
     disk.clean()
     pid = process.pid
     now += IDLE_S - 1
-    process.rest()
-    assert pid is not None and process.pid == pid
+    assert pid is not None and not process.is_idle
     now += 1
-    process.rest()
-    assert process.pid is None and not _runs(pid)
+    assert process.is_idle
+    process.end()
+    assert not process.is_idle and not _runs(pid)
 
 
 def test_it_cannot_be_started_and_that_says_nothing_of_the_log(

@@ -91,7 +91,8 @@ class LogCleaning:
         return await self._clean(found)
 
     async def _rest(self) -> None:
-        await self._environment.run_blocking(self._environment.cleaning_rests)
+        if self._environment.cleaning_is_idle():
+            await self._environment.run_blocking(self._environment.end_cleaning)
 
     async def _clean(self, found: Found) -> bool:
         log = found.log

@@ -131,10 +131,10 @@ class CleaningProcess:
                 ) from None
             self._process = None
 
-    def rest(self) -> None:
-        """There is nothing to do: it ends once that has been so for long."""
-        if self._clock() - self._used_at >= IDLE_S:
-            self.end()
+    @property
+    def is_idle(self) -> bool:
+        """It is there, and has had nothing to do for long."""
+        return self._process is not None and self._clock() - self._used_at >= IDLE_S
 
 
 class PassesThere:

@@ -104,9 +104,13 @@ class Environment:
         """Of a compaction: by a process of its own. By a thread; may start it."""
         return self._cleaning.passes(job, directory)
 
-    def cleaning_rests(self) -> None:
-        """There is nothing to compact. By a thread."""
-        self._cleaning.rest()
+    def cleaning_is_idle(self) -> bool:
+        """There is a process of compactions that has had none for long."""
+        return self._cleaning.is_idle
+
+    def end_cleaning(self) -> None:
+        """Blocks. StorageError: it does not end."""
+        self._cleaning.end()
 
     def abandon_cleaning(self) -> None:
         """Who waits for a slice of a compaction hears at once that there will be none."""

@@ -85,8 +85,8 @@ class SimEnvironment(Environment):
     def passes_of(self, job: CleaningJob, directory: Directory) -> Passes:
         return PassesHere(job, directory)
 
-    def cleaning_rests(self) -> None:
-        """No process was started."""
+    def cleaning_is_idle(self) -> bool:
+        return False  # no process was started
 
     def abandon_cleaning(self) -> None:
         """Nor is there one to be ended: the slice that is under way comes to its end."""
