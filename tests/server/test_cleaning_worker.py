@@ -1,8 +1,10 @@
 """Who walks a slice in the process that compacts: a thread that gives way to all, as long as that gets on."""
 
 import gc
+import os
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_native_id
 
 import pytest
 
@@ -137,3 +139,25 @@ def test_a_mistake_in_the_idle_thread_is_one_of_who_asked() -> None:
     with pytest.raises(ZeroDivisionError):
         idle(fails)
     assert idle(lambda: DONE) is DONE
+
+
+def test_where_no_thread_may_be_of_that_class_it_is_as_nice_as_it_can_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forbidden(*arguments: object) -> None:
+        raise PermissionError
+
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, get_native_id())
+
+    monkeypatch.setattr(os, "sched_setscheduler", forbidden)
+    found: list[int] = []
+
+    def work() -> Answer:
+        found.append(priority())
+        return DONE
+
+    IdleThread()(work)
+
+    assert (found, priority()) == ([19], os.getpriority(os.PRIO_PROCESS, os.getpid()))
+    assert priority() < 19

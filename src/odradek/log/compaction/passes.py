@@ -37,9 +37,7 @@ class CleaningJob(NamedTuple):
     """All of a log that a cleaning looks at besides its segment files, as it was when the cleaning began."""
 
     log: str  # for messages
-    groups: tuple[
-        tuple[SourceSegment, ...], ...
-    ]  # each becomes one segment; from the log's first one to `end`
+    groups: tuple[tuple[SourceSegment, ...], ...]  # each becomes one; from the log's first to `end`
     first_dirty: int
     end: int
     aborted: tuple[AbortedTransaction, ...]  # with records in those segments
