@@ -1,11 +1,12 @@
 """What a task of the source holds at most: `python -m tests.spark.task_memory BOOTSTRAP OFFSETS` reads and tells.
 
 A process of its own with what a worker of Spark has imported reads each topic of OFFSETS (JSON, topic to end) and hands
-the rows on as Spark does. It prints a line of JSON for each: rows, the sentence it was refused with if it was, and the
-largest resident size so far, in bytes.
+the rows on as Spark does. It prints a line of JSON for each: rows, the sentence it was refused with if it was, the largest
+resident size so far, in bytes, and how many pages it was given anew.
 """
 
 import json
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,17 @@ def peak_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
+def new_pages() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
 def main(bootstrap: str, ends: dict[str, int]) -> None:
     options = parse({"kafka.bootstrap.servers": bootstrap, "subscribe": "any", "includeHeaders": "true"})
 
     schema = to_arrow_schema(schema_of(options), timezone="UTC")
     for topic, end in ends.items():
         found: dict[str, Any] = {"topic": topic, "rows": 0}
+        before = new_pages()
         try:
             with pa.OSFile("/dev/null", "wb") as sink, pa.ipc.new_stream(sink, schema) as stream:
                 for batch in read_ranges([OffsetRange(topic, 0, 0, end)], options.connection, schema):
@@ -40,7 +46,8 @@ def main(bootstrap: str, ends: dict[str, int]) -> None:
                     found["rows"] += batch.num_rows
         except OdradekError as error:
             found["refused"] = str(error)
-        print(json.dumps({**found, "peak_bytes": peak_bytes()}), flush=True)
+        found |= {"peak_bytes": peak_bytes(), "new_pages": new_pages() - before}
+        print(json.dumps(found), flush=True)
 
 
 main(sys.argv[1], json.loads(sys.argv[2]))

@@ -93,3 +93,14 @@ def test_a_record_is_read_up_to_a_bound_and_refused_beyond_it_by_name() -> None:
         )
         assert "maxRecordBytes" in line["refused"]
     assert told[-1]["peak_bytes"] <= MOST_BYTES, told
+
+
+def test_what_a_task_has_freed_it_uses_again() -> None:
+    """A new page costs as much as to decode thirty records of 100 bytes."""
+    records = [NewRecord(None, b"x" * 100)] * 150
+    batches = b"".join(build_batch(records, base_offset=150 * number) for number in range(500))
+
+    *_, fourth, fifth, sixth = read_by_a_task({f"topic-{number}": batches for number in range(6)})
+
+    assert sixth["rows"] == 75_000
+    assert fourth["new_pages"] + fifth["new_pages"] + sixth["new_pages"] < 300

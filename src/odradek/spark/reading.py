@@ -14,6 +14,7 @@ from odradek.client.sync_fetch import LogCut, OffsetsGone, TopicRecreated, read_
 from odradek.client.sync_segments import LogPlaces
 from odradek.spark.data_loss import lose
 from odradek.spark.decode import decode
+from odradek.spark.freed_memory import keep_freed_memory
 from odradek.spark.options import FALSE, TRUE, ConnectionOptions
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.slices import Limits
@@ -56,6 +57,7 @@ def read_one(
     wanted: OffsetRange, options: ConnectionOptions, schema: pa.Schema
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The records of one range, each batch with the offset up to which it and those before it have read."""
+    keep_freed_memory()
     buffer = _buffers.pop() if _buffers else FrameBuffer()
     try:
         yield from _read_one(wanted, options, schema, buffer)
