@@ -286,6 +286,14 @@ def test_rows_pass_to_python_in_batches_that_a_cache_holds(spark: "SparkSession"
     assert max(row.size for row in found) < 1.1 * (1 << 20)
 
 
+@pytest.mark.spark
+def test_the_jvm_looks_at_no_borders_of_what_arrow_has_written(spark: "SparkSession") -> None:
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+
+    assert not jvm.org.apache.arrow.memory.BoundsChecking.BOUNDS_CHECKING_ENABLED
+
+
 def test_the_directory_of_sockets_goes_with_its_process_and_not_with_a_fork() -> None:
     """Without it no Python process could be asked for anything any more."""
     script = (

@@ -70,6 +70,10 @@ exec "{python}" -I -S "{client}" "{server}" "{python}" "$@"
 # fills it again: what fits into a processor's cache costs a third less. Of rows of 100 B there are as many as Spark takes (10,000).
 _ARROW_BYTES = 1 << 20
 
+# Arrow's Java looks at the borders of its memory for each value that is read: a tenth of what the JVM takes for rows of 100 B. What lies
+# there is written by Arrow itself, in processes of this session.
+_UNCHECKED = ("ARROW_ENABLE_UNSAFE_MEMORY_ACCESS", "true")
+
 
 class NoJava(OdradekError):
     """Spark cannot start; the message says where a Java was looked for."""
@@ -149,6 +153,8 @@ def local_session(
     require_pyspark()
     _check_spark_home()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if is_local(master):
+        os.environ.setdefault(*_UNCHECKED)
     starts_in: Path | None = None
     if archive:
         starts_in = _beside_an_archive()
