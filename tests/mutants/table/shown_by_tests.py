@@ -254,6 +254,26 @@ SHOWN_BY_TESTS = (
         f"{_TRANSACTIONS}:test_markers_that_are_told_twice_complete_their_transaction_once",
     ),
     SeenByTest(
+        "an_offset_on_its_way_expires",
+        "KIP-211",
+        "an offset that is out of time expires while its next commit is on its way: the tombstone stands behind that",
+        (
+            Edit(
+                "coordinator.expiry:Expiry._expire",
+                "not shard.offsets.is_in_flight(group_id, place)",
+                "True",
+            ),
+        ),
+        f"{_COMMITTED}:test_an_offset_that_is_committed_again_does_not_expire_while_that_is_on_its_way",
+    ),
+    SeenByTest(
+        "two_owners_by_conversion",
+        "KIP-848",
+        "what an assignor of clients gave to two members both have once their group is converted",
+        (Edit("coordinator.upgrading:_once", "(topic, one) not in given", "True"),),
+        f"{_CONSUMERS}:test_a_partition_that_an_assignor_of_clients_gave_to_two_has_one_owner_once_the_group_is_converted",
+    ),
+    SeenByTest(
         "any_first_sequence",
         "KAFKA-14920",
         "a transaction may begin in a log with a sequence other than 0: a batch overtakes the one before it",
