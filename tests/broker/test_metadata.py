@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker import core
 from odradek.broker import effects as fx
 from odradek.broker.departures import DEPARTED_SHOWN_MS, LONGEST_IGNORANCE_MS
 from odradek.broker.metadata_cache import TOPICS_EXPECTED_MS
@@ -219,3 +220,19 @@ def test_a_topic_being_deleted_leaves_the_cache(world: World) -> None:
     world.notify_metadata()
     assert metadata(world, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert world[2].broker.metadata.names == {}
+
+
+def test_answers_are_kept_up_to_so_many_bytes_of_them_all(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may ask for any set of topics, and each set is an answer of its own."""
+    broker = world[1].broker
+    monkeypatch.setattr(core, "MOST_CACHED_BYTES", 1_000)
+    for number in range(50):
+        assert broker.recall(("Metadata", number)) is None
+        answer = broker.remember(("Metadata", number), bytes(300))
+        assert broker.recall(("Metadata", number)) is answer
+        assert sum(map(len, broker._cached_answers.values())) <= 1_000
+    assert len(broker._cached_answers) == 2
+    broker.remember("large", bytes(5_000))
+    assert list(broker._cached_answers) == ["large"], "one alone is kept however large it is"

@@ -74,7 +74,8 @@ if TYPE_CHECKING:
     from odradek.log.log_manager import LogManager
 
 NEVER_MS = 1 << 62
-MOST_CACHED_ANSWERS = 256
+# Encoded answers that are kept, of all listeners and versions: a client may ask for any set of topics.
+MOST_CACHED_ANSWERS, MOST_CACHED_BYTES = 256, 32 << 20
 FETCH = 1
 
 
@@ -148,6 +149,7 @@ class Broker:
         self.fetch_max_bytes: int = settings.fetch_max_bytes
         # Encoded, valid while the metadata's epoch is this one.
         self._cached_answers: dict[object, bytes] = {}
+        self._cached_bytes = 0
         self._cached_epoch = -1
         self._now_ms = now_ms
         self.handlers = handlers
@@ -353,12 +355,12 @@ class Broker:
             )
         self.finalized_features, self.features_epoch = dict(features), epoch
         self.transaction_version = level_of_transactions(features)
-        self._cached_answers.clear()
+        self._forget_answers()
 
     def broker_settings_changed(self, settings: BrokerSettings, now_ms: int) -> None:
         self.settings = settings
         self.replicas.set_broker_settings(settings, now_ms)
-        self._cached_answers.clear()
+        self._forget_answers()
         self._now_ms = now_ms
 
     def leader_connection_lost(self, leader: BrokerId, now_ms: int) -> None:
@@ -467,15 +469,21 @@ class Broker:
     def recall(self, key: object) -> bytes | None:
         """An encoded answer, if it was made since the metadata changed last."""
         if self._cached_epoch != self.metadata.epoch:
-            self._cached_answers.clear()
+            self._forget_answers()
             self._cached_epoch = self.metadata.epoch
         return self._cached_answers.get(key)
 
     def remember(self, key: object, answer: bytes) -> bytes:
-        if len(self._cached_answers) >= MOST_CACHED_ANSWERS:
-            self._cached_answers.clear()
+        self._cached_bytes += len(answer)
+        if len(self._cached_answers) >= MOST_CACHED_ANSWERS or self._cached_bytes > MOST_CACHED_BYTES:
+            self._forget_answers()
+            self._cached_bytes = len(answer)
         self._cached_answers[key] = answer
         return answer
+
+    def _forget_answers(self) -> None:
+        self._cached_answers.clear()
+        self._cached_bytes = 0
 
     def node_endpoints(self, brokers: Any, listener: str) -> list[tuple[int, str, int, str | None]]:
         rows = []
