@@ -6,11 +6,11 @@ events. A checker that needs a memory (`HighWatermarks`, `Leaders`) is an object
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.values import dataclass, field
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.keys import Keys
