@@ -29,6 +29,7 @@ SHOWN_BY_WORLDS = (
             ),
         ),
         "I12",
+        plan=2,  # whose requests arrive late, behind the marker too
     ),
     WorldMutant(
         "a_repeated_marker_is_refused",
