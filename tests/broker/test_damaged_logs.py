@@ -87,7 +87,7 @@ def test_a_leader_whose_batch_is_good_goes_on(world: World) -> None:
     world.produce(1, b"c")
     world.settle()
     turn_a_bit(world, 1)
-    follower = world[2].broker.replicas._fetchers[1]
+    follower = world[2].broker.replicas.fetchers[1]
     world.cut.clear()
     world.settle()
     assert world[2].values() == [b"a", b"b"]

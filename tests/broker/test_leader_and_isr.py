@@ -76,7 +76,7 @@ def test_a_replica_without_a_topic_id_is_given_one(world: World, epoch: str) -> 
         partition = world[broker].broker.replicas.partitions[key]
         assert partition.topic_id == partition.log.topic_id == TOPIC_ID[::-1]
         assert b"topic_id: " in (world[broker].path / "old-0" / "partition.metadata").read_bytes()
-        fetchers = world[broker].broker.replicas._fetchers.values()
+        fetchers = world[broker].broker.replicas.fetchers.values()
         assert [known for f in fetchers for known, _ in f._by_id if known == bytes(16)] == []
         assert world.tell_leader(broker, key) == ErrorCode.STALE_CONTROLLER_EPOCH, (
             "told again it is news no more"

@@ -243,7 +243,7 @@ def test_a_broker_told_that_nobody_leads_stops_fetching_and_answers_no_error(wor
     assert world.tell_leader(2, T0) == ErrorCode.NONE
     world.settle()
     assert world[2].fetchers == {}
-    assert world[2].broker.replicas._fetchers == {}, "nor does it wait for a broker -1 to appear"
+    assert world[2].broker.replicas.fetchers == {}, "nor does it wait for a broker -1 to appear"
     assert world[2].partition().leader == -1
     assert world[2].values() == [b"a"]
     asked = world.produce(2, b"b")

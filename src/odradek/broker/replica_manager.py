@@ -116,7 +116,7 @@ class ReplicaManager(Organ):
         self._outbox = outbox
         self._effects = effects
         self._broker_epoch = broker_epoch
-        self._fetchers: dict[BrokerId, FollowerFetcher] = {}
+        self.fetchers: dict[BrokerId, FollowerFetcher] = {}
         self._connected: dict[BrokerId, Endpoint] = {}  # fetchers that were started, and where
         self._woken_at: dict[BrokerId, int] = {}  # where among the effects, if those are not done yet
         self._fetched_from: dict[TopicPartition, BrokerId] = {}
@@ -527,10 +527,10 @@ class ReplicaManager(Organ):
 
     def _fetch(self, partition: Partition) -> None:
         leader = partition.leader
-        fetcher = self._fetchers.get(leader)
+        fetcher = self.fetchers.get(leader)
         if fetcher is None:
             settings = self.settings
-            fetcher = self._fetchers[leader] = FollowerFetcher(
+            fetcher = self.fetchers[leader] = FollowerFetcher(
                 broker=self.broker,
                 leader=leader,
                 limits=FetchLimits(
@@ -560,7 +560,7 @@ class ReplicaManager(Organ):
     def _stop_fetching(self, topic_partition: TopicPartition) -> None:
         leader = self._fetched_from.pop(topic_partition, None)
         if leader is not None:
-            self._fetchers[leader].remove(topic_partition)
+            self.fetchers[leader].remove(topic_partition)
             if leader in self._connected:
                 # It may have waited for this partition to be flushed, with nothing under way that would wake it.
                 self._wake(leader)
@@ -568,10 +568,10 @@ class ReplicaManager(Organ):
     def settle_fetchers(self, now_ms: int) -> None:
         """After LeaderAndIsr, StopReplica or UpdateMetadata: fetchers with nothing to fetch go; those whose
         leader became known, or moved to another address, are connected."""
-        for leader, fetcher in list(self._fetchers.items()):
+        for leader, fetcher in list(self.fetchers.items()):
             connected = self._connected.get(leader)
             if not fetcher.partitions:
-                del self._fetchers[leader]
+                del self.fetchers[leader]
                 if connected is not None:
                     del self._connected[leader]
                     self._effects.append(StopFetcher(leader))

@@ -5,6 +5,7 @@ and the follower's handling of its row, ISR changes through `Partition`. Time is
 than the lag limit may be older, so every follower that is behind may be found lagging at any moment.
 """
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -191,7 +192,7 @@ class Replicas:
             logs=cast(Any, logs),
             topic_configs=_known_topics(),
             inter_broker_listener="PLAINTEXT",
-            metadata=_metadata(),
+            metadata=_metadata(self.live),
             outbox=outbox,
             effects=effects,
             calls=PendingCalls(),
@@ -223,11 +224,10 @@ class Replicas:
         hosted = manager.partitions.get(TP)
         if hosted is None:
             return after, False
-        hosted._live_brokers = self.live
         hosted.set_min_insync_replicas(self.min_insync_replicas, NOW_MS)
         after = self.value(hosted, after)
         if not value.is_hosted or after.leader_epoch != value.leader_epoch:
-            fetcher = manager._fetchers.get(hosted.leader)
+            fetcher = manager.fetchers.get(hosted.leader)
             followed = fetcher.partitions.get(TP) if fetcher is not None else None
             after = after._replace(
                 fetch_state=followed.state if followed is not None else ReplicaValue().fetch_state,
@@ -425,5 +425,7 @@ def _known_topics() -> TopicConfigs:
     return TopicConfigs(SETTINGS)
 
 
-def _metadata() -> MetadataCache:
-    return MetadataCache()
+def _metadata(live: Iterable[int]) -> MetadataCache:
+    metadata = MetadataCache()
+    metadata.live_brokers.update(live)
+    return metadata
