@@ -161,7 +161,9 @@ def test_what_no_record_can_meet_is_not_read(
 def test_a_stream_has_no_conditions_to_push() -> None:
     source = OdradekSource({"kafka.bootstrap.servers": "a:1", "subscribe": "t", "pushFilters": "true"})
 
-    with pytest.raises(ConfigurationError, match=r"pushFilters=true: Spark hands .* of a batch read alone"):
+    with pytest.raises(
+        ConfigurationError, match=r"pushFilters=true: Spark passes conditions to batch reads only"
+    ):
         source.streamReader(source.schema())
 
 

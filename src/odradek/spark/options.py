@@ -181,7 +181,9 @@ def check_stream(options: SourceOptions) -> None:
             "trigger(availableNow=True) stops at what is there when it starts"
         )
     if options.push_filters:
-        raise ConfigurationError("pushFilters=true: Spark hands the conditions of a batch read alone over")
+        raise ConfigurationError(
+            "pushFilters=true: Spark passes conditions to batch reads only; leave it out of a stream"
+        )
 
 
 def _refuse_places(option: str, wanted: str | dict[str, Any] | None, refused: str, why: str) -> None:
