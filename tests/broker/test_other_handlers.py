@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from odradek.broker.answers import CloseConnection
+from odradek.broker.handlers.delete_records import MOST_LABOUR, MOVED_LABOUR
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import delete_records as dr
@@ -90,3 +91,26 @@ def test_delete_records_moves_the_start_and_answers_when_all_replicas_have_follo
     world.lead(1)
     world[1].broker.topic_config_changed("t", {"cleanup.policy": "compact"}, world.now_ms)
     assert row(delete(5))[0] == ErrorCode.POLICY_VIOLATION
+
+
+def test_delete_records_of_many_partitions_takes_several_turns(tmp_path: Path) -> None:
+    """Each start that moves is written to a file, and each segment that goes is some that are renamed."""
+    many = 3 * MOST_LABOUR // MOVED_LABOUR
+    world = World(tmp_path, brokers=(1,))
+    for index in range(many):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+        world.produce(1, b"v", index=index)
+    world[1].broker.take_effects()
+    rows = [dr.DeleteRecordsPartition(partition_index=index, offset=-1) for index in [*range(many), many]]
+    request = dr.DeleteRecordsRequest(
+        topics=[dr.DeleteRecordsTopic(name="t", partitions=rows)], timeout_ms=1_000
+    )
+    pending = world.send(1, request, 2)
+    moved = [world[1].partition(index=index).log.log_start_offset for index in range(many)]
+    assert 0 < sum(moved) < many // 2 and not pending.is_answered
+
+    while world[1].broker.go_on(world.now_ms):
+        pass
+
+    told = [(row.error_code, row.low_watermark) for row in pending.message.topics[0].partitions]
+    assert told == [(0, 1)] * many + [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]

@@ -1,8 +1,9 @@
 """AlterReplicaLogDirs (key 34), versions 1-2.
 
 Moves replicas of this broker into other directories of its `log.dirs` (KIP-113): answered as soon as all are on
-their way, a few in a turn, for each has a directory and files made for it; DescribeLogDirs tells how far they are. A replica that is not here yet is REPLICA_NOT_AVAILABLE, and made
-in the directory named should it come: so a tool asks first, and reassigns then.
+their way, a few in a turn, for each has a directory and files made for it; DescribeLogDirs tells how far they are.
+A replica that is not here yet is REPLICA_NOT_AVAILABLE, and made in the directory named should it come: so a tool
+asks first, and reassigns then.
 
 v1 the response leaves before the client is throttled (KIP-219).
 v2 flexible.

@@ -9,9 +9,11 @@ v1 the response leaves before the client is throttled (KIP-219).
 v2 flexible.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.slices import answer_in_slices
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.delete_records import (
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 UP_TO_HIGH_WATERMARK = -1
 INVALID_LOW_WATERMARK = -1
+# Of one turn, in rows: a millisecond or two. A start that moves, and each segment that goes, is a file or some that change.
+MOST_LABOUR, MOVED_LABOUR = 200, 10
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -36,28 +40,42 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = DeleteRecordsRequest.decode(version, request.body, budget=request.budget)
     response = DeleteRecordsResponse()
     open_rows: list[tuple[Partition, int, DeleteRecordsPartitionResult]] = []
-    for topic in asked.topics:
-        rows: list[DeleteRecordsPartitionResult] = []
-        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
-        for wanted in topic.partitions:
-            row = DeleteRecordsPartitionResult(
-                partition_index=wanted.partition_index, low_watermark=INVALID_LOW_WATERMARK
-            )
-            rows.append(row)
-            try:
-                partition = broker.replicas.hosted(topic.name, wanted.partition_index)
-                offset = partition.delete_records(wanted.offset)
-                open_rows.append((partition, offset, row))
-            except ProtocolError as refusal:
-                row.error_code = refusal.code
-    wait = DeleteRecordsWait(broker, version, response, open_rows)
-    broker.purgatory.park(
-        wait,
-        deadline_ms=now_ms + max(asked.timeout_ms, 0),
-        keys={partition.topic_partition for partition, _, _ in open_rows},
-    )
-    broker.purgatory.attempt(wait, now_ms)
-    return wait.park
+
+    def steps() -> Iterator[None]:
+        labour = 0
+        for topic in asked.topics:
+            rows: list[DeleteRecordsPartitionResult] = []
+            response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
+            for wanted in topic.partitions:
+                if labour >= MOST_LABOUR:
+                    yield
+                    labour = 0
+                row = DeleteRecordsPartitionResult(
+                    partition_index=wanted.partition_index, low_watermark=INVALID_LOW_WATERMARK
+                )
+                rows.append(row)
+                try:
+                    partition = broker.replicas.hosted(topic.name, wanted.partition_index)
+                    segments = partition.log.segments
+                    start, count = partition.log.log_start_offset, len(segments)
+                    offset = partition.delete_records(wanted.offset)
+                    open_rows.append((partition, offset, row))
+                    labour += MOVED_LABOUR * ((offset > start) + count - len(segments))
+                except ProtocolError as refusal:
+                    row.error_code = refusal.code
+                labour += 1
+
+    def reply() -> Answer:
+        wait = DeleteRecordsWait(broker, version, response, open_rows)
+        broker.purgatory.park(
+            wait,
+            deadline_ms=now_ms + max(asked.timeout_ms, 0),
+            keys={partition.topic_partition for partition, _, _ in open_rows},
+        )
+        broker.purgatory.attempt(wait, now_ms)
+        return wait.park
+
+    return answer_in_slices(broker.slices, steps(), reply)
 
 
 class DeleteRecordsWait(Waiter):
