@@ -8,10 +8,12 @@ import pytest
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.replication.isr import Committed
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
+from odradek.sim.checkers.replicas import ReplicaView
 from odradek.sim.plan import draw
 from odradek.sim.run import OK, describe, run
-from odradek.sim.views import OUT_OF_THE_ISR, Views
+from odradek.sim.views import OUT_OF_THE_ISR, BrokerLogs, Seen, Views
 from odradek.sim.watch import Watch
 from odradek.sim.world import World
 
@@ -36,6 +38,33 @@ def test_a_view_that_grows_is_the_view_read_anew(seed: int) -> None:
 
     assert outcome.code == OK, describe(outcome)
     assert compared > 100
+
+
+def test_a_log_that_was_cut_is_shown_anew_where_it_ends_as_before() -> None:
+    """Cut and written again between two looks: only the disk's trace tells."""
+    disk = SimpleNamespace(path="/b2", trace=["append /b2/orders-2/00000000000000000000.log"])
+    logs, seen = BrokerLogs(SimpleNamespace(disks=[disk])), Seen()  # type: ignore[arg-type]
+    replica = SimpleNamespace(
+        log=SimpleNamespace(log_start_offset=0, log_end_offset=0),
+        state=Committed((BrokerId(2),)),
+        is_leader=False,
+        leader_epoch=0,
+        high_watermark=0,
+    )
+
+    def look() -> tuple[bool, ReplicaView]:
+        logs.forget_what_was_cut()
+        known = seen.replicas[BrokerId(2)].get(PARTITION)
+        is_as_it_was = known is not None and known.is_as_it_was(replica, is_compacted=False)
+        return is_as_it_was, seen.replica(BrokerId(2), replica, PARTITION, logs, is_compacted=False)
+
+    is_known, first = look()
+    assert not is_known
+    is_known, second = look()
+    assert is_known and second is first
+    disk.trace.append("truncate /b2/orders-2/00000000000000000000.log 0")
+    is_known, third = look()
+    assert not is_known and third is not first
 
 
 def test_watching_every_step_of_the_controller_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
