@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from odradek.log.compaction.cleaner import Cleaner
 from odradek.log.compaction.cleaning import Cleaning
 from odradek.log.compaction.passes import PassesHere, Uncleanable
 from odradek.log.errors import CorruptLog, DiskFull, MissingFile, NoDescriptor, StorageError
+from odradek.server import cleaning_process
 from odradek.server.cleaning_messages import GoOn, error_of, failed
 from odradek.server.cleaning_process import IDLE_S, CleaningProcess
 from tests.log.compaction.test_cleaning import Compacted, filled, walk
@@ -193,6 +195,66 @@ def test_who_waits_for_a_slice_hears_that_it_was_killed(tmp_path: Path, process:
     thread.join(60)
 
     assert heard and "has ended" in heard[0]
+
+
+def test_a_stop_does_not_wait_for_one_that_cannot_die(
+    tmp_path: Path, process: CleaningProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the midst of a call to a disk that hangs: neither does it answer, nor does its end of the socket close."""
+    disk = compacted(tmp_path, process)
+    steps = at(disk, "the map")
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    heard: list[str] = []
+
+    def waits() -> None:
+        with pytest.raises(StorageError) as raised:
+            walk(steps)
+        heard.append(str(raised.value))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess.Popen, "kill", lambda self: None)
+        patched.setattr(cleaning_process, "DIES_S", 0.1)
+        thread = Thread(target=waits)
+        thread.start()
+        process.kill()
+        thread.join(20)
+        is_heard = bool(heard)
+    os.kill(process.pid, signal.SIGKILL)
+    thread.join(60)
+
+    assert is_heard and "was killed and has not ended" in heard[0]
+
+
+def test_none_is_started_once_the_broker_stops(tmp_path: Path, process: CleaningProcess) -> None:
+    """A thread may come to the first slice only then, and would wait for all of it."""
+    disk = compacted(tmp_path, process)
+    steps = disk.begin().build_map()
+    process.kill()
+
+    with pytest.raises(StorageError, match="the broker stops"):
+        walk(steps)
+
+    assert process.pid is None and disk.log.failure is None
+
+
+def test_one_that_was_being_started_when_the_broker_stopped_is_ended(
+    tmp_path: Path, process: CleaningProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = compacted(tmp_path, process)
+    started: list[int] = []
+
+    class Late(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            started.append(self.pid)
+            process.kill()
+
+    monkeypatch.setattr(subprocess, "Popen", Late)
+    with pytest.raises(StorageError, match="the broker stops"):
+        walk(disk.begin().build_map())
+
+    assert len(started) == 1 and process.pid is None and not _runs(started[0])
 
 
 BROKER = """

@@ -48,6 +48,7 @@ class CleaningProcess:
         self._used_at = clock()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._is_over = False
 
     @property
     def pid(self) -> int | None:
@@ -55,11 +56,14 @@ class CleaningProcess:
         return None if self._process is None else self._process.pid
 
     def passes(self, job: CleaningJob, directory: Directory) -> "PassesThere":
-        """StorageError: it cannot be started."""
+        """StorageError: it cannot be started, or the broker stops."""
         if self._process is not None and (self._channel is None or self._process.poll() is not None):
             self.end()  # it died while there was nothing to do, or is to die for long
         if self._process is None:
             self._start()
+        if self._is_over:  # asked here, for `kill` may have come while it was started
+            self.end()
+            raise StorageError("the process that compacts was ended: the broker stops")
         passes = PassesThere(self, directory)
         passes.ask(Begin(job, directory.path, directory.health.path, self._slice_bytes))
         return passes
@@ -110,10 +114,15 @@ class CleaningProcess:
         return answer
 
     def kill(self) -> None:
-        """From any thread: who waits for its answer hears that it has ended."""
-        process = self._process
+        """From any thread, and for good: who waits for its answer hears that it has ended. That is told by this end of the socket,
+        for a process in the midst of a call to a disk that hangs does not die, and keeps its own end open."""
+        self._is_over = True
+        process, channel = self._process, self._channel
         if process is not None:
             process.kill()
+        if channel is not None:
+            with suppress(OSError):  # it was closed
+                channel.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
         """It is gone when this returns, and writes no file. StorageError: it is not, and none is started until then."""
