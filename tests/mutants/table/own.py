@@ -80,6 +80,12 @@ EXHIBITS: tuple[Mutant, ...] = (
                 "broker_epoch != self._session_broker_epoch",
                 "False",
             ),
+            # A leader notes the new life of a follower that keeps its session, so that either alone lets it in.
+            Edit(
+                "broker.fetch_sessions:FetchSession.registered_anew",
+                "self.doubted.update(dict.fromkeys(self.wanted.values()))",
+                "pass",
+            ),
         ),
         commit="ac5d83d",
         scenario="a_follower_registers_anew_while_it_is_out_of_the_isr",
