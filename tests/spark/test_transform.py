@@ -28,6 +28,7 @@ from odradek.spark.topic_sink import check_columns
 from odradek.spark.verify_topic import NothingNoted, SinkReport, verify_topics
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
+from tests.spark.task_context import Context, of_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -356,23 +357,6 @@ def test_sql_finds_the_fields_of_values_and_a_query_that_reads_twice_has_each_le
     assert batch.dead_letters == 2 and len(dead_letters(decoding.directory)) == 2
 
 
-class Context:
-    """Of a task."""
-
-    stage = 0
-    partition = 0
-    run = "a"
-
-    def stageId(self) -> int:
-        return self.stage
-
-    def partitionId(self) -> int:
-        return self.partition
-
-    def getLocalProperty(self, name: str) -> str | None:
-        return {"spark.jobGroup.id": self.run, "streaming.sql.batchId": "4"}.get(name)
-
-
 def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,7 +366,6 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
 
     from odradek.spark import decoding as decodings
     from odradek.spark.shape import Shape
-    from tests.spark.test_evolution import records as of_values
 
     context = Context()
     monkeypatch.setattr(TaskContext, "get", lambda: context)
@@ -421,7 +404,6 @@ def test_a_batch_that_comes_again_in_other_tasks_has_each_letter_once(
 
     from odradek.spark import decoding
     from odradek.spark.shape import Shape
-    from tests.spark.test_evolution import records as of_values
 
     context = Context()
     monkeypatch.setattr(TaskContext, "get", lambda: context)
@@ -448,7 +430,6 @@ def test_of_a_query_that_reads_twice_each_letter_is_there_once_whatever_ends_the
 
     from odradek.spark import decoding
     from odradek.spark.shape import Shape
-    from tests.spark.test_evolution import records as of_values
 
     context = Context()
     monkeypatch.setattr(TaskContext, "get", lambda: context)
@@ -488,7 +469,6 @@ def test_a_task_ends_though_another_driver_has_committed_the_batch(
 
     from odradek.spark import decoding
     from odradek.spark.shape import Shape
-    from tests.spark.test_evolution import records as of_values
 
     monkeypatch.setattr(TaskContext, "get", Context)
     decode = decoding.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")
@@ -515,7 +495,6 @@ def test_a_batch_of_which_nothing_can_be_read_is_told_of(
 
     from odradek.spark import decoding
     from odradek.spark.shape import Shape
-    from tests.spark.test_evolution import records as of_values
 
     monkeypatch.setattr(TaskContext, "get", Context)
     decode = decoding.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")

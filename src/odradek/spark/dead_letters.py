@@ -102,7 +102,7 @@ def batches(table: str) -> Iterator[pa.RecordBatch]:
     for name in [] if opened is None else [placed.name for placed in files_of(opened)]:
         with storage.parquet(name) as file:
             names = [name for name in LETTERS.names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(batch_size=_at_once(file.metadata), columns=names):
+            for batch in file.iter_batches(batch_size=rows_at_once(file.metadata), columns=names):
                 columns = [
                     batch.column(field.name).cast(field.type)
                     if field.name in names
@@ -112,7 +112,8 @@ def batches(table: str) -> Iterator[pa.RecordBatch]:
                 yield pa.RecordBatch.from_arrays(columns, schema=LETTERS)
 
 
-def _at_once(file: pq.FileMetaData) -> int:
+def rows_at_once(file: pq.FileMetaData) -> int:
+    """How many letters of a file are read together."""
     size: int = sum(file.row_group(n).total_byte_size for n in range(file.num_row_groups))
     rows: int = file.num_rows
     return max(1, min(_BATCH, _BATCH_BYTES * rows // max(1, size)))

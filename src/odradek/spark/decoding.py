@@ -8,14 +8,14 @@ A task that runs again replaces what it said. SQL that names the records twice r
 of the topics for each time: what one has in this batch the other may have in the next. So the letters of a batch are those of
 the range that its first reading has, each offset once. A run of the query that is killed leaves what its tasks said; the next one may deal
 the same offsets out to other tasks, so it counts its own alone. The driver commits the letters of a batch in one step, before the batch itself, so a
-batch that is in the topic has its letters (`odradek.spark.topic_sink`).
+batch that is in the topic has its letters (`odradek.spark.topic_sink`). Where they go to a topic as well, they are in the transaction of the batch.
 """
 
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from odradek.model.errors import OdradekError
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import Ranges, ranges_of_batch
+from odradek.spark.dead_letters import rows_at_once
 from odradek.spark.evolution import Evolve
 from odradek.spark.micro_batch import current_batch_id, current_run_id
 from odradek.spark.on_error import Most
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
-from odradek.spark.shape import COLUMNS, LETTERS, Shape
+from odradek.spark.shape import COLUMNS, KEPT_LETTERS, Shape
 from odradek.spark.table_files import Layout, TableFiles
 from odradek.spark.writing import dead_letters_of
+
+
+class TakenByAnother(OdradekError):
+    """Another driver of the application is at the batch, and its letters are no longer here."""
 
 
 class Decoding:
@@ -50,14 +56,14 @@ class Decoding:
 
         context = TaskContext.get()
         assert context is not None, "runs in a task"
-        shape, wanted = Shape.from_text(self._shape), rows_schema(COLUMNS)
+        shape, wanted = Shape.from_text(self._shape), rows_schema((*COLUMNS, "headers"))
         batch_id = current_batch_id()
         letters = TableFiles(dead_letters_of(self._directory), self._app_id, batch_id, Layout())
         records = refused = 0
         read: dict[str, list[int]] = {}
         try:
             for batch in batches:
-                done = shape.applied(batch.select(COLUMNS).cast(wanted), batch_id=batch_id)
+                done = shape.applied(batch.select(wanted.names).cast(wanted), batch_id=batch_id)
                 letters.write(done.letters)
                 records += batch.num_rows
                 refused += done.refused
@@ -76,10 +82,21 @@ class Decoding:
 
 
 def commit_letters(
-    directory: str, app_id: str, batch_id: int, most: str, *, run_id: str, checkpoint: str = ""
+    directory: str,
+    app_id: str,
+    batch_id: int,
+    most: str,
+    *,
+    run_id: str,
+    checkpoint: str = "",
+    stage: Callable[[Iterator[pa.RecordBatch]], None] | None = None,
 ) -> int:
     """How many letters the batch has, as tasks of this run of the query said; TooManyLetters where that is more than
-    allowed, and nothing is committed then. `checkpoint` tells how often the query reads the records, and from where to where."""
+    allowed, and nothing is committed then. `checkpoint` tells how often the query reads the records, and from where to where.
+
+    `stage` is given the letters first, as `KEPT_LETTERS`: of a batch that comes again the commit deletes their files.
+    TakenByAnother where it would not get all of them.
+    """
     told = list(_told(_directory(directory, app_id, batch_id) / run_id))
     once = _disjoint(told)
     if most:
@@ -88,7 +105,12 @@ def commit_letters(
     if len(ranges) < 2:
         files = [TableFile.from_json(file) for one in once for file in one["letters"]]
     else:
-        files = _each_once(directory, app_id, batch_id, told, ranges[0])
+        files = _each_once(directory, app_id, batch_id, told, ranges[0], is_needed=stage is not None)
+    if files and stage is not None:
+        try:
+            stage(_read(dead_letters_of(directory), files))
+        except FileNotFoundError:
+            raise _taken(app_id, batch_id) from None
     if files:
         tables.commit(
             dead_letters_of(directory),
@@ -96,7 +118,7 @@ def commit_letters(
             batch_id=batch_id,
             files=files,
             parts=(),
-            schema=LETTERS,
+            schema=KEPT_LETTERS,
             evolve=Evolve(adds=True),
         )
     return sum(file.records for file in files)
@@ -127,9 +149,17 @@ def _disjoint(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _each_once(
-    directory: str, app_id: str, batch_id: int, told: list[dict[str, Any]], ranges: Ranges
+    directory: str,
+    app_id: str,
+    batch_id: int,
+    told: list[dict[str, Any]],
+    ranges: Ranges,
+    *,
+    is_needed: bool,
 ) -> list[TableFile]:
-    """Files with the letters that are within the ranges, written anew: those of tasks that read the same hold some of them twice."""
+    """Files with the letters that are within the ranges, written anew: those of tasks that read the same hold some of them twice.
+
+    Where another driver has committed them there are none; where the letters are needed all the same, TakenByAnother."""
     table = dead_letters_of(directory)
     files = [TableFile.from_json(file) for one in told for file in one["letters"]]
     writer = TableFiles(table, app_id, batch_id, Layout())
@@ -146,12 +176,28 @@ def _each_once(
         done = None if opened is None else opened.transaction_version(app_id)
         if done is None or done < batch_id:
             raise
+        if is_needed:
+            raise _taken(app_id, batch_id) from None
         return []  # another driver has committed them
     except BaseException:
         writer.discard()
         raise
     finally:
         tables.abort(table, app_id=app_id, batch_id=batch_id, files=files)
+
+
+def _read(table: str, files: list[TableFile]) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        with pq.ParquetFile(Path(table) / file.name) as source:
+            for rows in source.iter_batches(batch_size=rows_at_once(source.metadata)):
+                yield rows.select(KEPT_LETTERS.names).cast(KEPT_LETTERS)
+
+
+def _taken(app_id: str, batch_id: int) -> TakenByAnother:
+    return TakenByAnother(
+        f"batch {batch_id} of application {app_id!r} belongs to another driver by now, which has taken its dead letters: end one "
+        f"of the two, and start this one again"
+    )
 
 
 def _are_new(rows: pa.RecordBatch, ranges: Ranges, seen: set[tuple[str, int, int]]) -> Iterator[bool]:

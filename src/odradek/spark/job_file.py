@@ -76,6 +76,7 @@ _OF_TOPICS = {
     "directory": _Key("directory", str),
     "sql": _Key("sql", str),
     "compression": _Key("compression", str),
+    "dead-letters-topic": _Key("dead_letters_topic", str),
 }
 _OF_ALL = ("bootstrap", "cores", "memory", "master", "archive")  # one session has one of the last four
 

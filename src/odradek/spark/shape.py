@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.formats.declared import Format, decoder
 from odradek.spark.formats.decoded import KEY, REGISTRY, SCHEMA, SIZE, Bad, Decoded, Rows
 from odradek.spark.formats.rows import LARGEST as LARGEST_VALUE
@@ -49,6 +50,8 @@ LETTERS = pa.schema(
         ("leaderEpoch", pa.int32()),
     ]
 )
+# With the headers of the record, where they were read.
+KEPT_LETTERS = LETTERS.append(rows_schema(("headers",)).field("headers"))
 
 
 class BadValue(OdradekError):
@@ -196,7 +199,10 @@ class Shape(NamedTuple):
         found["stage"] = pa.array([why.stage for why in reasons], pa.string())
         found["error"] = pa.array([why.error for why in reasons], pa.string())
         found["schemaId"] = pa.array([why.schema_id for why in reasons], pa.int64())
-        return pa.RecordBatch.from_arrays([found[name] for name in LETTERS.names], schema=LETTERS)
+        schema = LETTERS
+        if "headers" in records.schema.names:
+            schema, found["headers"] = KEPT_LETTERS, of_record.column("headers")
+        return pa.RecordBatch.from_arrays([found[name] for name in schema.names], schema=schema)
 
     def to_json(self) -> dict[str, Any]:
         key = self.key

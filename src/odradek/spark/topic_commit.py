@@ -107,7 +107,7 @@ def _sent(
         "appId": options.app_id,
         "batchId": batch_id,
         "producer": [transaction.producer_id, transaction.producer_epoch],
-        "records": sum(proof.count for proof in proofs.values()),
+        "records": sum(proof.count for p, proof in proofs.items() if p.topic != options.letters_topic),
         "letters": letters,
         "topics": topics,
         "parts": [[*p, first_offsets[p], proof.count, proof.hex] for p, proof in sorted(proofs.items())],

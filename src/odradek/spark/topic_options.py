@@ -18,7 +18,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PROGRESS_TOPIC = "odradek-sinks"
 # What the source takes and a sink has no use for: code that hands both the same options goes on working.
 _USED = ("kafka.bootstrap.servers", "topic", "appId", "batchId", "directory", "progressTopic")
-_INNER = ("killSwitch", "decoded", "maxDeadLetters")  # what jobs of ours and tests say
+_INNER = ("killSwitch", "decoded", "maxDeadLetters", "deadLettersTopic")  # what jobs of ours and tests say
 _ACCEPTED = ("path", "checkpointLocation", "includeHeaders")
 _KAFKA_USED = (
     "kafka.bootstrap.servers",
@@ -46,6 +46,9 @@ class TopicOptions(NamedTuple):
     kill_switch: KillSwitch = KillSwitch()
     is_decoded: bool = False  # values were decoded on the way, and tasks have left letters aside
     most_letters: str = ""
+    letters_topic: str = (
+        ""  # where letters go in the transaction of the batch; "" nowhere but into their table
+    )
     checkpoint: str = ""  # of the query; "" of a batch write
 
     @property
@@ -85,6 +88,7 @@ def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOp
         kill_switch=KillSwitch.from_text(options.text("killSwitch")),
         is_decoded=options.text("decoded") == "true",
         most_letters=options.text("maxDeadLetters") or "",
+        letters_topic=options.text("deadLettersTopic") or "",
         checkpoint=_checkpoint(options),
     )
 

@@ -139,13 +139,19 @@ class TopicWriter(DataSourceArrowWriter):
 
 
 def _commit(options: "TopicOptions", messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
-    from odradek.spark.topic_commit import commit
-
     staged = _staged(messages)
-    letters = 0
-    if options.is_decoded:
-        from odradek.spark import decoding
+    if not options.is_decoded:
+        _commit_or_discard(options, staged, batch_id)
+        return
+    from odradek.spark import decoding
+    from odradek.spark.topic_writing import discard, stage_letters
 
+    of_letters: list[Staged] = []
+
+    def stage(letters: "Iterator[pa.RecordBatch]") -> None:
+        of_letters.append(stage_letters(letters, options, batch_id=batch_id))
+
+    try:
         # Before the rows: a batch that is in the topic has its letters, whatever happens in between.
         letters = decoding.commit_letters(
             options.directory,
@@ -154,13 +160,26 @@ def _commit(options: "TopicOptions", messages: Sequence[WriterCommitMessage | No
             options.most_letters,
             run_id=max((one.run_id for one in staged), default=""),
             checkpoint=options.checkpoint,
+            stage=stage if options.letters_topic else None,
         )
+        _commit_or_discard(options, [*staged, *of_letters], batch_id, letters=letters)
+    except BaseException:
+        discard(options, of_letters)  # of which Spark knows nothing
+        raise
+    decoding.forget(options.directory, options.app_id, batch_id)
+
+
+def _commit_or_discard(
+    options: "TopicOptions", staged: "Sequence[Staged]", batch_id: int, *, letters: int = 0
+) -> None:
+    """Of a batch without records there is no transaction."""
+    from odradek.spark.topic_commit import commit
+    from odradek.spark.topic_writing import discard
+
     if any(one.places for one in staged):
         commit(options, staged, batch_id, letters=letters)
     else:
-        _abort(options, messages)
-    if options.is_decoded:
-        decoding.forget(options.directory, options.app_id, batch_id)
+        discard(options, staged)
 
 
 def _abort(options: "TopicOptions", messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -24,6 +24,7 @@ from odradek.spark.jobs.tables import (
     spark_duration,
     words_of,
 )
+from odradek.spark.on_error import actions_of
 from odradek.spark.options import parse
 from odradek.spark.places import check_directory
 from odradek.spark.shape import COLUMNS, Shape
@@ -62,6 +63,7 @@ class TransformJob(NamedTuple):
     is_framed: bool = False
     on_error: str = "dlq"
     max_dead_letters: str = ""
+    dead_letters_topic: str = ""  # that they are written to as well, in the transaction of the batch
     cores: str = "2"
     memory: str = "1g"
     master: str = ""
@@ -94,10 +96,27 @@ class TransformJob(NamedTuple):
             raise ConfigurationError(
                 f"--to {self.to}: the job reads that topic, and would never come to its end"
             )
+        self._check_letters()
         if self.compression not in CODECS:
             raise ConfigurationError(f"--compression {self.compression}: there are {', '.join(CODECS)}")
         parse(self.source_options())
         return self
+
+    def _check_letters(self) -> None:
+        name = self.dead_letters_topic
+        if not name:
+            return
+        if self.format == "raw":
+            raise ConfigurationError(f"--dead-letters-topic {name} is for values with fields: --format json")
+        if name in (*self.topics, self.to):
+            what = "the job reads that topic" if name in self.topics else "rows go to that topic"
+            raise ConfigurationError(
+                f"--dead-letters-topic {name}: {what}; dead letters need a topic of their own"
+            )
+        if "dlq" not in actions_of(self.on_error).values():
+            raise ConfigurationError(
+                f"--dead-letters-topic {name}: with --on-error {self.on_error} there are no dead letters; dlq makes them"
+            )
 
     @property
     def of_values(self) -> TablesJob:
@@ -146,6 +165,7 @@ class TransformJob(NamedTuple):
             "checkpointLocation": self.checkpoint_directory,
             "decoded": str(self.format != "raw").lower(),
             "maxDeadLetters": self.max_dead_letters,
+            "deadLettersTopic": self.dead_letters_topic,
         }
 
 
@@ -157,6 +177,7 @@ class TransformPlan(NamedTuple):
     end: dict[TopicPartition, int]
     partitions: int  # of the topic that is written
     values: Plan | None = None  # what is known of values that are decoded
+    letters: int = 0  # partitions of the topic of dead letters
 
     def lines(self) -> Iterator[tuple[str, str]]:
         job = self.job
@@ -169,6 +190,11 @@ class TransformPlan(NamedTuple):
         )
         if self.values is not None:
             yield from self.values.lines_of_values()
+        if job.dead_letters_topic:
+            yield (
+                "letters",
+                f"{job.dead_letters_topic}, too: {counted(self.letters, 'partition')}; in the transaction of the batch",
+            )
         yield "between", job.sql or "nothing: keys, values, headers and timestamps as they are"
         yield (
             "into",
@@ -232,9 +258,14 @@ def planned(job: TransformJob) -> TransformPlan:
     with SyncClient(job.bootstrap) as client:
         topics = {name: existing_topic(client, name, "--topic") for name in job.topics}
         to = existing_topic(client, job.to, "--to")
+        letters = job.dead_letters_topic and existing_topic(
+            client, job.dead_letters_topic, "--dead-letters-topic"
+        )
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.partitions]
         begin, end = client.begin_offsets(partitions), client.end_offsets(partitions)
     values = None
     if job.format != "raw":
         values = shaped(Plan(job.of_values, None, 0, 0, None, begin, end), None)
-    return TransformPlan(job, begin, end, len(to.partitions), values)
+    return TransformPlan(
+        job, begin, end, len(to.partitions), values, len(letters.partitions) if letters else 0
+    )

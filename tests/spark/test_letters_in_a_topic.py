@@ -1,0 +1,258 @@
+"""Dead letters of a job from topics into a topic: records of a topic of their own, in the transaction of the good rows."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+
+from odradek.client.sync import SyncClient
+from odradek.model.errors import ConfigurationError
+from odradek.model.ids import TopicPartition
+from odradek.records.builder import NewRecord, build_batch
+from odradek.records.reader import Record
+from odradek.spark import tables
+from odradek.spark.dead_letters import dead_letters
+from odradek.spark.decoding import Decoding, TakenByAnother
+from odradek.spark.job_file import jobs_of
+from odradek.spark.jobs.transform import AS_THEY_ARE, TransformJob, planned
+from odradek.spark.kill_switch import TOPIC_STEPS
+from odradek.spark.letter_records import PREFIX, letter_records
+from odradek.spark.shape import KEPT_LETTERS, LETTERS, Shape
+from odradek.spark.topic_options import TopicOptions, parse_topic_options
+from odradek.spark.topic_sink import TopicStreamWriter
+from odradek.spark.topic_writing import stage, staged_directory
+from odradek.spark.writing import dead_letters_of
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+from tests.spark.task_context import Context, of_values
+from tests.spark.test_transform import BAD, JSON, read, run, verified
+from tests.support import eventually
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MakeTopic = Callable[..., str]
+SHAPE = Shape(pa.schema([("id", pa.int32())]))
+
+
+class Died(Exception):
+    pass
+
+
+def reasons(record: Record) -> dict[str, str]:
+    """The headers that say why, without their prefix."""
+    found = [(name, value) for name, value in record.headers if name.startswith(PREFIX)]
+    return {name.removeprefix(PREFIX): bytes(value or b"").decode() for name, value in found}
+
+
+@pytest.fixture
+def job(cluster: ProcessCluster, make_topic: MakeTopic, tmp_path: Path) -> TransformJob:
+    source, to, letters = make_topic(partitions=2), make_topic(partitions=2), make_topic(partitions=2)
+    return TransformJob(
+        cluster.bootstrap,
+        (source,),
+        to,
+        str(tmp_path / "job"),
+        format="json",
+        schema="id INT",
+        dead_letters_topic=letters,
+        is_once=True,
+    )
+
+
+@pytest.mark.spark
+def test_letters_are_in_the_topic_as_they_were_with_the_reason_and_in_the_table_too(
+    spark: "SparkSession", job: TransformJob, client: SyncClient
+) -> None:
+    (source,) = job.topics
+    fill(client, source, 0, [*JSON[:5], BAD[0]])
+    many = [("n", b"%d" % n) for n in range(10_000)]
+    odd = [NewRecord(None, BAD[1], -5_000, many), NewRecord(b"tomb", b"", 1, [("h", None)])]
+    client.produce(TopicPartition(source, 1), build_batch(odd))
+    told = dict(planned(job).lines())
+    assert told["letters"] == f"{job.dead_letters_topic}, too: 2 partitions; in the transaction of the batch"
+
+    (batch,) = run(spark, job)
+    fill(client, source, 1, [b"still none"])
+    (alone,) = run(spark, job)
+
+    assert (batch.rows, batch.dead_letters) == (5, 3)
+    assert (alone.rows, alone.dead_letters) == (0, 1), "a batch of letters alone is a transaction, too"
+    rows = [bytes(r.value or b"") for rows in read(client, job.to, 2).values() for r in rows]
+    assert sorted(rows) == JSON[:5]
+    found = [r for rows in read(client, job.dead_letters_topic, 2).values() for r in rows]
+    by_place = {(reasons(r)["partition"], reasons(r)["offset"]): r for r in found}
+    assert len(found) == len(by_place) == 4
+    one, null_key, tomb = by_place["0", "5"], by_place["1", "0"], by_place["1", "1"]
+    assert (one.key, one.value) == (b"k0", BAD[0]) and one.timestamp > 1_700_000_000_005
+    assert reasons(one) == {
+        "topic": source,
+        "partition": "0",
+        "offset": "5",
+        "timestamp": "1700000000005",
+        "stage": "value",
+        "message": "no JSON object",
+    }
+    assert (null_key.key, null_key.value) == (None, BAD[1])
+    assert list(null_key.headers)[:10_000] == many and reasons(null_key)["timestamp"] == "-5000"
+    assert next(iter(tomb.headers)) == ("h", None) and tomb.value == b""
+    assert [(x.partition, x.offset) for x in dead_letters(job.directory)] == [(0, 5), (1, 0), (1, 1), (1, 2)]
+    table = tables.open_table(dead_letters_of(job.directory))
+    assert table is not None
+    headers = {
+        row["offset"]: row["headers"] for row in table.to_pyarrow_table().to_pylist() if row["partition"]
+    }
+    assert len(headers[0]) == 10_000 and headers[1] == [{"key": "h", "value": None}]
+    report = verified(job)
+    assert report.is_equal and report.records == 9
+    assert list(staged_directory(parse_topic_options(job.sink_options(), is_stream=True)).iterdir()) == []
+
+
+@pytest.fixture
+def options(job: TransformJob) -> TopicOptions:
+    return parse_topic_options(job.sink_options(), is_stream=True)
+
+
+def batch_4(options: TopicOptions, *, dies_at: str = "", run_id: str = "a") -> None:
+    """Of two tasks: what Spark does with the batch, without Spark."""
+
+    class Switch:
+        def at(self, step: str, batch_id: int) -> None:
+            if step == dies_at:
+                raise Died
+
+        def when_gone(self, step: str, batch_id: int, holder: Any) -> None:
+            self.at(step, batch_id)
+
+    options = options._replace(kill_switch=Switch())  # type: ignore[arg-type]
+    context = Context()
+    context.run = run_id
+    messages = []
+    both = of_values(b'{"id":1}', b"none", b'{"id":2}', b"either")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TaskContext, "get", lambda: context)
+        for context.partition in (0, 1):
+            decode = Decoding(SHAPE, options.directory, options.app_id, AS_THEY_ARE)
+            rows = decode(iter([both.slice(2 * context.partition, 2)]))
+            messages.append(stage(rows, options, batch_id=4))
+    TopicStreamWriter(options).commit(messages, 4)
+
+
+def values(client: SyncClient, topic: str) -> list[bytes]:
+    return sorted(bytes(r.value or b"") for rows in read(client, topic, 2).values() for r in rows)
+
+
+ALL = [b'{"id":1}', b'{"id":2}'], [b"either", b"none"]
+
+
+@pytest.mark.parametrize("step", TOPIC_STEPS)
+def test_letters_are_in_the_topic_once_and_with_their_rows_wherever_the_driver_dies(
+    step: str, job: TransformJob, options: TopicOptions, client: SyncClient
+) -> None:
+    def both() -> tuple[list[bytes], list[bytes]]:
+        return values(client, job.to), values(client, job.dead_letters_topic)
+
+    with pytest.raises(Died):
+        batch_4(options, dies_at=step)
+    is_there = step in ("after-commit", "before-checkpoint")
+    eventually(lambda: both() == (ALL if is_there else ([], [])), 30.0, "rows with their letters, or none")
+
+    batch_4(options, run_id="b")
+
+    eventually(lambda: both() == ALL, 30.0, "both are committed everywhere")
+    assert [x.offset for x in dead_letters(job.directory)] == [1, 3]
+    assert list(staged_directory(options).iterdir()) == []
+
+
+def test_a_driver_whose_letters_another_has_taken_commits_no_rows_without_them(
+    job: TransformJob, options: TopicOptions, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odradek.spark import decoding
+
+    commit = decoding.commit_letters
+
+    def taken(*args: Any, **given: Any) -> int:
+        for file in Path(dead_letters_of(job.directory)).rglob("*.parquet"):
+            file.unlink()
+        return commit(*args, **given)
+
+    monkeypatch.setattr(decoding, "commit_letters", taken)
+
+    with pytest.raises(TakenByAnother, match=r"batch 4 of application .* belongs to another driver by now"):
+        batch_4(options)
+
+    assert values(client, job.to) == values(client, job.dead_letters_topic) == []
+
+
+def test_a_table_of_letters_of_before_gets_their_headers(
+    job: TransformJob, options: TopicOptions, client: SyncClient
+) -> None:
+    deltalake.write_deltalake(dead_letters_of(job.directory), LETTERS.empty_table())
+
+    batch_4(options)
+
+    table = tables.open_table(dead_letters_of(job.directory))
+    assert table is not None and table.to_pyarrow_table().column("headers").null_count == 2
+    eventually(lambda: values(client, job.dead_letters_topic) == ALL[1], 30.0, "the letters")
+
+
+def test_a_schema_id_is_a_header_where_one_is_known_and_the_last_reason_stands_last() -> None:
+    before = {"key": f"{PREFIX}stage", "value": b"schema"}
+    row = {"topic": "orders", "partition": 1, "offset": 2, "timestamp": -2_000, "key": None, "value": None}
+    why = {"stage": "schema", "error": "\u00fcber", "leaderEpoch": 0}
+    rows = [
+        {**row, **why, "schemaId": 7, "headers": [before]},
+        {**row, **why, "schemaId": None, "headers": None},
+    ]
+
+    first, second = letter_records(pa.RecordBatch.from_pylist(rows, KEPT_LETTERS)).to_pylist()
+
+    names = [header["key"].removeprefix(PREFIX) for header in first["headers"]]
+    assert names == ["stage", "topic", "partition", "offset", "timestamp", "stage", "message", "schema.id"]
+    found = {header["key"].removeprefix(PREFIX): header["value"] for header in second["headers"]}
+    assert (
+        "schema.id" not in found and found["message"] == "\u00fcber".encode() and found["timestamp"] == b"-2"
+    )
+    assert letter_records(pa.RecordBatch.from_pylist([], KEPT_LETTERS)).num_rows == 0
+
+
+def test_a_topic_of_dead_letters_that_is_missing_is_told_of_before_spark_starts(
+    job: TransformJob, client: SyncClient
+) -> None:
+    with pytest.raises(ConfigurationError, match="--dead-letters-topic names the topic nobody-has-made-it"):
+        planned(job._replace(dead_letters_topic="nobody-has-made-it"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"dead_letters_topic": "orders"}, "orders: the job reads that topic; dead letters need a topic of"),
+        ({"dead_letters_topic": "loud"}, "loud: rows go to that topic"),
+        ({"format": "raw"}, "--dead-letters-topic letters is for values with fields"),
+        ({"on_error": "skip"}, "with --on-error skip there are no dead letters; dlq makes them"),
+    ],
+)
+def test_a_topic_of_dead_letters_that_cannot_be_meant_is_refused(
+    changed: dict[str, Any], sentence: str
+) -> None:
+    job = TransformJob("a:1", ("orders",), "loud", "d", format="json", dead_letters_topic="letters")
+    with pytest.raises(ConfigurationError, match=sentence):
+        job._replace(**changed).check()
+
+
+def test_the_topic_of_dead_letters_stands_in_a_file_of_jobs(tmp_path: Path) -> None:
+    given = {"topic": "orders", "to": "loud", "directory": "./loud", "format": "json"}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in given.items()]
+    file = tmp_path / "job.toml"
+    file.write_text(
+        "\n".join(['bootstrap = "a:1"', "[[transform]]", *lines, 'dead-letters-topic = "letters"'])
+    )
+
+    (job,) = jobs_of(file)
+
+    assert isinstance(job, TransformJob) and job.dead_letters_topic == "letters"
