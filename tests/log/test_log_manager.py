@@ -646,6 +646,21 @@ def test_segments_below_the_start_that_was_asked_for_go_a_hundred_at_a_time(star
     assert len(log.segments) == 1 and log.log_start_offset == log.log_end_offset - 1
 
 
+def test_a_segment_below_the_start_has_no_part_in_the_largest_timestamp(start: Start) -> None:
+    """It may be there for some minutes more."""
+    manager = start(segment_bytes=SIZE, retention_ms=-1)
+    log = aged(manager, MOST_SEGMENTS)
+    produce(log, batch(at=NOW + 900 * HOUR), now_ms=NOW + 900 * HOUR)
+    for n in range(3):
+        produce(log, batch(at=NOW + 500 * HOUR - n), now_ms=NOW + 900 * HOUR)
+
+    log.delete_records_before(MOST_SEGMENTS + 1)
+
+    assert log.segments[0].base_offset < log.log_start_offset
+    assert log.max_timestamp() == (NOW + 500 * HOUR, MOST_SEGMENTS + 1)
+    assert log.offset_of_max_timestamp() == (NOW + 500 * HOUR, MOST_SEGMENTS + 1, 0)
+
+
 def test_a_log_that_goes_between_two_steps_of_retention_is_left_alone(start: Start) -> None:
     manager = start(segment_bytes=SIZE, retention_ms=HOUR)
     aged(manager, 2 * MOST_SEGMENTS + 50)

@@ -125,17 +125,19 @@ def _candidate(log: LogState, timestamp: int, offset: int) -> Candidate | None:
     return None
 
 
-def max_timestamp(segments: Segments) -> TimestampOffset:
-    """The largest timestamp and the last offset of the first batch that has it; (-1, -1) if there is none."""
+def max_timestamp(log: LogState) -> TimestampOffset:
+    """The largest timestamp and the last offset of the first batch that has it; (-1, -1) if there is none.
+
+    Of the segments from the one on that holds the log's start: what lies below waits to be let go."""
     best = TimestampOffset(-1, -1)
-    for segment in segments:
+    for segment in log.segments.since(log.log_start_offset):
         if segment.largest_timestamp() > best.timestamp:
             best = TimestampOffset(segment.largest_timestamp(), segment.offset_of_max_timestamp)
     return best
 
 
 def offset_of_max_timestamp(log: LogState) -> FoundOffset | None:
-    best = max_timestamp(log.segments)
+    best = max_timestamp(log)
     return None if best.timestamp < 0 else offset_for_timestamp(log, best.timestamp)
 
 

@@ -175,7 +175,7 @@ class PartitionLog(AppendableLog):
 
     def max_timestamp(self) -> TimestampOffset:
         try:
-            return lookups.max_timestamp(self.segments)
+            return lookups.max_timestamp(self)
         except StorageError as error:
             raise self.broken(error) from None
 
