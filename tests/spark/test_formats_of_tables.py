@@ -472,6 +472,15 @@ def test_a_plain_key_is_a_column_of_its_type(job: TablesJob, server: RegistrySer
     assert [row["__key"] for row in rows(kept)] == ["\x00\x00\x00\x00\x01\n", None, "k"]
 
 
+def test_fields_of_keys_that_delta_cannot_have_are_left_out(job: TablesJob, server: RegistryServer) -> None:
+    fields = [{"name": name, "type": "long"} for name in ("id", "ID", "other")]
+    schema = {"type": "record", "name": "Key", "fields": fields}
+    server.has(1, json.dumps(schema), subject=f"{job.topics[0]}-key")
+    of_key = shape_of(job._replace(schema="id BIGINT")).key
+
+    assert of_key is not None and of_key.columns.names == ["id", "other"]
+
+
 def said(*arguments: str) -> str:
     done = CliRunner().invoke(spark_commands, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output

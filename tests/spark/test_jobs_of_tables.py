@@ -140,6 +140,19 @@ def test_a_table_of_an_older_release_does_not_get_the_column_of_batches(job: Tab
         planned(job._replace(table=f"{job.table}-new", schema="id BIGINT, `__batch` BIGINT"))
 
 
+def test_a_table_of_an_older_release_gets_no_field_in_the_place_of_the_column_of_batches(
+    job: TablesJob,
+) -> None:
+    old = columns_of(job)._replace(has_batch=False)
+    writer(job, old).commit([task(job, old, 0, 5)], 0)
+    wanted = f"{text_of(old.columns)}, `__batch` BIGINT"
+
+    with pytest.raises(
+        ConfigurationError, match=r"the values have a field __batch, .* --meta off leaves ours out"
+    ):
+        planned(job._replace(schema=wanted, evolve="add"))
+
+
 def test_a_batch_that_fails_leaves_neither_rows_nor_letters(job: TablesJob) -> None:
     shape = columns_of(job)
     done = [task(job, shape, 0, 5)]

@@ -23,7 +23,7 @@ from odradek.spark.evolution import Evolve, addable_type, is_addable, same, wide
 from odradek.spark.parquet import OWN_DIRECTORY, application_prefix
 from odradek.spark.partitioning import Spec
 from odradek.spark.required import field_as_nullable
-from odradek.spark.shape import Shape
+from odradek.spark.shape import BATCH, Shape
 from odradek.spark.storage import storage_of
 
 _DECISIONS = f"{OWN_DIRECTORY}/columns"
@@ -52,6 +52,8 @@ class Growth:
                 *(spec.whole(pa.schema([]))),
             ]
         )
+        # Behind ours it would be taken for our own by whoever opens the table next (`ours_in`).
+        self._never = [pa.field(BATCH, pa.null())] if shape.has_meta else []
         self.columns = shape.columns
         if there is not None:
             own = [field_as_nullable(field) for field in there if field.name not in self._taken.names]
@@ -72,7 +74,7 @@ class Growth:
         return not self.columns.equals(before)
 
     def _add(self, name: str, kind: pa.DataType) -> None:
-        known = pa.schema([*self.columns, *self._taken])
+        known = pa.schema([*self.columns, *self._taken, *self._never])
         cleaned = addable_type(kind)
         if not self._evolve.adds or cleaned is None or not is_addable(name, known):
             return

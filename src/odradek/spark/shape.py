@@ -126,12 +126,15 @@ class Shape(NamedTuple):
         """Where the table's columns, and fields within them, may be made such that they can be null."""
         return self._replace(required=())
 
-    def check(self) -> "Shape":
+    def check_names(self) -> None:
         taken = [name for name in self.columns.names if name in self.ours]
         if taken:
             raise ConfigurationError(
                 f"the values have a field {taken[0]}, which is the name of a column of ours; --meta off leaves ours out"
             )
+
+    def check(self) -> "Shape":
+        self.check_names()
         if not self.columns.names:
             raise ConfigurationError("there is no column: no value had a field; give them with --schema")
         if self.key is not None and not self.has_meta:

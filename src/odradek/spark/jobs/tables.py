@@ -433,6 +433,8 @@ def _given_beside(job: TablesJob, own: Shape) -> Shape:
         raise ConfigurationError(
             f"--schema is not what {job.table} has, which is {ddl.text_of(own.columns)}; leave it out to append to it"
         )
+    # Behind ours it would be taken for the number of the batch.
+    own._replace(columns=pa.schema(change.added), has_batch=own.has_meta).check_names()
     widened = {field.name: field for field in change.widened}
     return own._replace(
         columns=pa.schema([*(widened.get(field.name, field) for field in own.columns), *change.added])
@@ -444,7 +446,7 @@ def _key_shape(plan: Plan, there: pa.Schema | None) -> KeyShape:
     is_plain = form.name == "string"
     if form.name in formats.OF_SCHEMAS:
         found = formats.learnt(form, job.key_subject or f"{job.topics[0]}-key", lambda: _sampled(plan, "key"))
-        columns, is_plain = found.columns, found.is_plain
+        (columns, _), is_plain = addable(found.columns), found.is_plain
     elif is_plain:
         columns = formats.PLAIN
     elif job.key_schema:
