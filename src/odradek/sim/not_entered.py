@@ -289,12 +289,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/handlers/describe_configs.py _answer.<locals>.made",
         "broker/slices.py answer_in_slices.<locals>.piece",
     ),
-    "the store has to be away just when quotas are described": (
-        "broker/handlers/describe_client_quotas.py handle.<locals>.refused",
-    ),
-    "no reader of committed records of a world reads a segment whose index is on the disk": (
-        "log/indexes.py ceiling_in_file",
-    ),
     "a follower of ours begins another session when its broker registers anew; Apache's goes on in the same": (
         "broker/fetch_sessions.py FetchSession.registered_anew",
     ),
