@@ -66,6 +66,22 @@ def test_the_directory_of_a_living_process_stays() -> None:
         assert (directory / "within" / "file").exists()
 
 
+@pytest.mark.parametrize("host", ["another kernel", ""])
+def test_a_directory_of_another_host_is_left(host: str) -> None:
+    """On a network's file system a lock may hold on the host alone that took it (nolock, local_lock=flock)."""
+    with owner() as (killed, left):
+        killed.kill()
+        killed.wait(60)
+        here = (left / "lock").read_text()
+        (left / "lock").write_text(host)
+        sweep()
+        assert (left / "within" / "file").exists()
+
+        (left / "lock").write_text(here)
+        sweep()
+        assert not left.exists()
+
+
 def test_the_directory_stays_as_long_as_a_fork_lives() -> None:
     with owner("fork") as (parent, directory):
         parent.wait(60)
@@ -84,18 +100,18 @@ def test_what_has_no_lock_or_is_no_directory_or_is_somebody_elses_is_left(
     elsewhere = temporary / "elsewhere"
     for directory in (elsewhere, pipe, linked):
         directory.mkdir()
-    (elsewhere / "lock").write_text("")
+    (elsewhere / "lock").write_bytes(own_directory._host())
     link.symlink_to(elsewhere)
     os.mkfifo(pipe / "lock")
     (linked / "lock").symlink_to(elsewhere / "lock")
     named_otherwise = temporary / "odradek-7"
     named_otherwise.mkdir()
-    (named_otherwise / "lock").write_text("")
+    (named_otherwise / "lock").write_bytes(own_directory._host())
 
     sweep()
     assert all(path.exists() for path in (*kinds[:3], linked, elsewhere / "lock", named_otherwise / "lock"))
 
-    (new / "lock").write_text("")
+    (new / "lock").write_bytes(own_directory._host())
     with monkeypatch.context() as patch:
         patch.setattr("os.geteuid", lambda: os.getuid() + 1)
         sweep()

@@ -1,17 +1,19 @@
 """A directory of this process for as long as it lives: made with its first use, removed at its end, by a later process where it was killed.
 
     TMPDIR/odradek-fork-*/    mode 0700
-        lock                  locked (flock) by the process, and by forks of it, until the last of them has ended
+        lock                  locked (flock) by the process, and by forks of it, until the last of them has ended; names the kernel
         ...
 
 The lock says whether somebody is left, where a process id would not: a container has process ids of its own and may share the
-directory. Whoever gets the lock may remove the directory. Where locks cannot be had it is left alone.
+directory. Whoever gets the lock may remove the directory, under the kernel that it was locked under: on a network's file system
+another host may get a lock that is held here. Where locks cannot be had it is left alone.
 """
 
 import atexit
 import fcntl
 import os
 import shutil
+import socket
 import stat
 import tempfile
 from contextlib import suppress
@@ -20,6 +22,7 @@ from pathlib import Path
 
 PREFIX = "odradek-fork-"
 _LOCK = "lock"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @cache
@@ -58,6 +61,7 @@ def _is_locked(directory: Path) -> bool:
     if not os.fstat(lock).st_nlink:
         os.close(lock)
         return False
+    os.write(lock, _host())
     return True
 
 
@@ -69,10 +73,20 @@ def _remove_if_left(directory: Path) -> None:
     lock = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock).st_nlink:  # else it is removed, and its name may be another's by now
+        is_there = os.fstat(lock).st_nlink  # else it is removed, and its name may be another's by now
+        if is_there and os.read(lock, 256) == _host():
             shutil.rmtree(directory, ignore_errors=True)
     finally:
         os.close(lock)
+
+
+@cache
+def _host() -> bytes:
+    """The kernel that runs here since it was started, which containers share; elsewhere than on Linux the name of the host."""
+    try:
+        return _BOOT.read_bytes()
+    except OSError:
+        return socket.gethostname().encode()
 
 
 def _removed(directory: Path, of: int) -> None:
