@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -180,10 +180,11 @@ class Environment:
     def __init__(self) -> None:
         self.clock = self
         self.ended = self.abandoned = 0
+        self.time_ms = NOW
         self.is_idle = False
 
     def now_ms(self) -> int:
-        return NOW
+        return self.time_ms
 
     def random_bytes(self, count: int) -> bytes:
         return bytes(count)
@@ -207,12 +208,14 @@ class Environment:
 class Stands:
     """A log with something to clean, and whatever cleans it."""
 
-    def __init__(self, path: Path, environment: Environment) -> None:
+    def __init__(
+        self, path: Path, environment: Environment, overrides: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         compacted = Compacted(path)
         for number in range(30):
             compacted.write(str(number % 3))
         self.log = compacted.log
-        settings = BrokerSettings({"log.dirs": str(path)})
+        settings = BrokerSettings({"log.dirs": str(path), **overrides})
         self.said: list[str] = []
 
         async def by_all(log: PartitionLog, end_offset: int) -> int:
@@ -248,8 +251,11 @@ def test_it_reads_no_faster_than_it_may_and_a_change_of_that_counts_at_once(
 ) -> None:
     slept: list[float] = []
 
+    environment = Environment()
+
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
+        environment.time_ms += int(1000 * seconds)
         rate["log.cleaner.io.max.bytes.per.second"] = "4000000"
 
     async def by_all(log: PartitionLog, end_offset: int) -> int:
@@ -259,7 +265,7 @@ def test_it_reads_no_faster_than_it_may_and_a_change_of_that_counts_at_once(
     rate = {"log.dirs": str(tmp_path)}
     cleaning = LogCleaning(
         Compacted(tmp_path).manager,
-        Environment(),  # type: ignore[arg-type]
+        environment,  # type: ignore[arg-type]
         lambda: BrokerSettings(dict(rate)),
         high_watermark_of=lambda log: None,
         passed_by_all=by_all,
@@ -272,7 +278,25 @@ def test_it_reads_no_faster_than_it_may_and_a_change_of_that_counts_at_once(
     assert asyncio.run(cleaning._walk(slices())) and slept == [], "it may read as fast as it can"  # type: ignore[arg-type]
     rate["log.cleaner.io.max.bytes.per.second"] = "1000000"
     assert asyncio.run(cleaning._walk(slices()))  # type: ignore[arg-type]
-    assert slept == [2.0, 0.5, 0.5], "the first 2 MB in two seconds, the rest four times as fast"
+    assert slept == [1.0, 0.5, 0.5], "of two seconds for the first 2 MB one, the rest four times as fast"
+
+
+def test_a_stop_does_not_wait_for_the_end_of_a_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At ten bytes a second one slice of these lasts a minute, and one of 4 MiB five days."""
+    environment = Environment()
+    environment.cleaner_slice_bytes = 500
+    stands = Stands(tmp_path, environment, {"log.cleaner.io.max.bytes.per.second": "10"})
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        environment.time_ms += int(1000 * seconds)
+        if len(slept) == 3:
+            stands.cleaning.stop()
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    assert not stands.round()
+    assert slept == [1.0, 1.0, 1.0] and stands.said == []
 
 
 @pytest.mark.parametrize("step", ["candidates", "most_dirty"])

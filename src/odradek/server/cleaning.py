@@ -21,6 +21,8 @@ from odradek.server.log_limits import LimitedLog
 
 logger = logging.getLogger("odradek.server")
 
+MOST_PAUSE_S = 1.0  # before it is asked again whether there is a reason to pause
+
 
 class LogCleaning:
     """`round` is called from time to time, one call at a time."""
@@ -142,13 +144,20 @@ class LogCleaning:
                 raise
             if count is None:
                 return True
-            rate = max(self._settings().log_cleaner_io_max_bytes_per_second, 1.0)
-            ahead_ms = 1000 * count / rate - (self._environment.clock.now_ms() - started_ms)
-            if ahead_ms >= 1:
-                await asyncio.sleep(ahead_ms / 1000)
+            await self._pause(count, started_ms)
             if self._is_stopping:
                 await self._environment.run_blocking(steps.close)
                 return False
+
+    async def _pause(self, count: int, started_ms: int) -> None:
+        """Until as much time has passed as `count` bytes may take. At a low rate that is many minutes for one slice, in which the
+        broker may be stopped, or the rate changed."""
+        while not self._is_stopping:
+            rate = max(self._settings().log_cleaner_io_max_bytes_per_second, 1.0)
+            ahead_ms = 1000 * count / rate - (self._environment.clock.now_ms() - started_ms)
+            if ahead_ms < 1:
+                return
+            await asyncio.sleep(min(ahead_ms / 1000, MOST_PAUSE_S))
 
     def _say(self, cleaning: Cleaning, took_ms: int) -> None:
         logger.info(
