@@ -233,6 +233,7 @@ def test_a_topic_of_dead_letters_that_is_missing_is_told_of_before_spark_starts(
     [
         ({"dead_letters_topic": "orders"}, "orders: the job reads that topic; dead letters need a topic of"),
         ({"dead_letters_topic": "loud"}, "loud: rows go to that topic"),
+        ({"dead_letters_topic": "odradek-sinks"}, "odradek-sinks: sinks note their progress in that topic"),
         ({"format": "raw"}, "--dead-letters-topic letters is for values with fields"),
         ({"on_error": "skip"}, "with --on-error skip there are no dead letters; dlq makes them"),
     ],

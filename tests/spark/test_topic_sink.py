@@ -16,7 +16,7 @@ from odradek.client.sync_connection import ConnectionLost, SyncConnection
 from odradek.client.sync_records import records
 from odradek.client.sync_transaction import Fenced, Transaction
 from odradek.model.error_codes import ErrorCode
-from odradek.model.errors import OdradekError, ProtocolError
+from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.spark.cannot_write import CannotWrite
@@ -392,6 +392,20 @@ def test_a_full_disk_is_a_sentence_and_leaves_no_file(sink: Sink) -> None:
         stage([rows], sink.options, batch_id=4)
 
     assert list(directory.iterdir()) == []
+
+
+def test_rows_for_the_topic_of_progress_are_refused(sink: Sink) -> None:
+    """Compaction would take them, and whoever looks for what an application noted there would find them."""
+    name = f"progress-of-{sink.options.topic}"
+    options = sink.options._replace(topic=None, progress_topic=name)
+    rows = pa.RecordBatch.from_pydict({"value": [b"row", b"row"], "topic": [sink.options.topic, name]})
+
+    with pytest.raises(
+        ConfigurationError, match=f"a row is for topic {name}, where sinks note their progress"
+    ):
+        stage([rows], options, batch_id=0)
+
+    assert list(staged_directory(options).iterdir()) == []
 
 
 def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:

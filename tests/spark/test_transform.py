@@ -238,6 +238,7 @@ def test_a_sink_looks_at_topic_and_columns_before_a_task_starts(cluster: Process
     ("changed", "sentence"),
     [
         ({"to": "orders"}, "--to orders: the job reads that topic"),
+        ({"to": "odradek-sinks"}, "--to odradek-sinks: sinks note their progress in that topic"),
         ({"compression": "br"}, "--compression br: there are none"),
         ({"trigger": "soon"}, "--trigger soon: expected a duration"),
         ({"cores": "many"}, "--cores many: expected a number"),

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from odradek.client.produce_pieces import FileSlice
 from odradek.client.sync_transaction import BatchInFile
-from odradek.model.errors import OdradekError
+from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import BATCH_OVERHEAD, read_header
 from odradek.spark.cannot_write import told
@@ -137,6 +137,10 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
     counts: dict[str, int] = {}
 
     def partitions(topic: str) -> int:
+        if topic == options.progress_topic:
+            raise ConfigurationError(
+                f"a row is for topic {topic}, where sinks note their progress; rows need a topic of their own"
+            )
         if topic not in counts:
             counts[topic] = len(existing_topic(client, topic, "topic").partitions)
         return counts[topic]

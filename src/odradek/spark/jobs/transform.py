@@ -96,6 +96,8 @@ class TransformJob(NamedTuple):
             raise ConfigurationError(
                 f"--to {self.to}: the job reads that topic, and would never come to its end"
             )
+        if self.to == PROGRESS_TOPIC:
+            raise ConfigurationError(f"--to {self.to}: sinks note their progress in that topic")
         self._check_letters()
         if self.compression not in CODECS:
             raise ConfigurationError(f"--compression {self.compression}: there are {', '.join(CODECS)}")
@@ -108,8 +110,12 @@ class TransformJob(NamedTuple):
             return
         if self.format == "raw":
             raise ConfigurationError(f"--dead-letters-topic {name} is for values with fields: --format json")
-        if name in (*self.topics, self.to):
-            what = "the job reads that topic" if name in self.topics else "rows go to that topic"
+        taken = {
+            **dict.fromkeys(self.topics, "the job reads that topic"),
+            self.to: "rows go to that topic",
+            PROGRESS_TOPIC: "sinks note their progress in that topic",
+        }
+        if what := taken.get(name):
             raise ConfigurationError(
                 f"--dead-letters-topic {name}: {what}; dead letters need a topic of their own"
             )
