@@ -11,6 +11,7 @@ from odradek.spark.options import ConnectionOptions
 from odradek.spark.topic_options import TopicOptions
 from tests.interop.cluster import MixedCluster
 from tests.spark.test_topic_sink import Sink, dies_and_goes_on
+from tests.spark.test_transaction_boundaries import no_transaction_is_divided
 from tests.spark.test_transactional_topics import Writers, committed_records_alone
 from tests.spark.test_transform_kills import kill_again_and_again
 
@@ -58,3 +59,10 @@ def test_no_record_is_lost_or_doubled_whenever_the_job_is_killed(
 def test_a_reader_of_committed_records_sees_them_alone(cluster: MixedCluster, client: SyncClient) -> None:
     create_topic(cluster, "settled", partitions=1)
     committed_records_alone(cluster.running, Writers(client, "settled"))
+
+
+def test_no_transaction_is_divided_where_boundaries_are_asked_for(
+    cluster: MixedCluster, client: SyncClient
+) -> None:
+    create_topic(cluster, "whole", partitions=1)
+    no_transaction_is_divided(cluster.running, Writers(client, "whole"))

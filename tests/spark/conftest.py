@@ -1,6 +1,6 @@
 """One broker process and one Spark session for all of this directory: starting Spark takes five seconds."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,11 @@ import pytest
 
 from odradek.client.sync import CONTROLLER, SyncClient
 from odradek.model.ids import TopicPartition
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from odradek.records.builder import NewRecord, build_batch
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.store_server import BUCKET, Front, Store, environment, front
@@ -63,8 +67,11 @@ def make_topic(client: SyncClient) -> Callable[..., str]:
     return make
 
 
-def create_topic(client: SyncClient, name: str, *, partitions: int = 1) -> None:
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+def create_topic(
+    client: SyncClient, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> None:
+    configs = [CreatableTopicConfig(name=key, value=value) for key, value in (config or {}).items()]
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=configs)
     (answer,) = client.call(CONTROLLER, CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics
     assert answer.error_code == 0, answer
 

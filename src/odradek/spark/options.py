@@ -62,6 +62,7 @@ _USED = (
     "maxRecordBytes",
     "readSegments",
     "pushFilters",
+    "transactionBoundaries",
 )
 # Known to Spark's connector, without a meaning here: there is no consumer group and no consumer to keep.
 _ACCEPTED = (
@@ -115,6 +116,7 @@ class SourceOptions(NamedTuple):
     include_headers: bool = False
     columns: tuple[str, ...] | None = None
     push_filters: bool = False
+    transaction_boundaries: bool = False
 
 
 def parse(given: Mapping[str, str]) -> SourceOptions:
@@ -141,6 +143,12 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     if most is not None and least is not None and least > most:
         # Taken, every batch would wait for what it may not read, until maxTriggerDelay.
         raise ConfigurationError(f"minOffsetsPerTrigger={least} is above maxOffsetsPerTrigger={most}")
+    at_boundaries = options.flag("transactionBoundaries", False)
+    if at_boundaries and not connection.read_committed:
+        raise ConfigurationError(
+            "transactionBoundaries=true needs kafka.isolation.level=read_committed: whoever reads uncommitted records "
+            "reads those of open transactions, and of aborted ones"
+        )
     subscribe, pattern, assign = _subscription(options)
     return SourceOptions(
         connection=connection,
@@ -163,6 +171,7 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         include_headers=options.flag("includeHeaders", False),
         columns=_columns(options),
         push_filters=options.flag("pushFilters", False),
+        transaction_boundaries=at_boundaries,
     )
 
 

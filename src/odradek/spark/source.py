@@ -172,6 +172,8 @@ class BatchReader(_Executor, DataSourceReader):
             start = subscription.start(default="earliest")
             end, latest = subscription.ends()
             begin = subscription.standing(start, latest, what="was to begin at")
+            if self._options.transaction_boundaries:
+                end = end._replace(places=subscription.boundaries.moved(begin, end.places, end))
             return tasks_between(self._options, *self._narrowed(begin, end, subscription), subscription)
         finally:
             subscription.close()
@@ -252,6 +254,8 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         }
         if isinstance(limit, ReadMaxRows):
             ends = limited(begin, ends, limit.max_rows)
+        if self._options.transaction_boundaries:
+            ends = self._subscribed().boundaries.moved(begin, ends, now)
         after = advanced(begin, ends)
         if self._waits_for_more(begin, after, limit):
             self._reached = before.places

@@ -26,6 +26,7 @@ from odradek.spark.options import PerPartition, SourceOptions
 
 if TYPE_CHECKING:
     from odradek.spark.pushed_filters import Wanted
+    from odradek.spark.transaction_boundaries import Boundaries
 
 NOTHING = Offsets({}, {})
 NOWHERE = Place(0)
@@ -80,6 +81,7 @@ class Subscription:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._client: SyncClient | None = None
+        self._boundaries: Boundaries | None = None
         # Where the epoch of a place ends in the log of a later leader: that does not change while that one leads.
         self._ends: dict[TopicPartition, tuple[Place, int, OffsetAndEpoch]] = {}
         self._told: set[str] = set()
@@ -96,10 +98,19 @@ class Subscription:
             )
         return self._client
 
+    @property
+    def boundaries(self) -> "Boundaries":
+        """Imported where it is asked for: it takes numpy."""
+        if self._boundaries is None:
+            from odradek.spark.transaction_boundaries import Boundaries
+
+            self._boundaries = Boundaries(self.client, self._options.connection)
+        return self._boundaries
+
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
-            self._client = None
+            self._client = self._boundaries = None
 
     def timestamps_at(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """As the client's, of the first `MOST_AGES`: for people to look at, so nothing fails where it cannot be told."""
