@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -155,7 +157,7 @@ def test_brokers_whose_cleaning_processes_are_killed_now_and_then_compact_all_th
             pid = environment._cleaning.pid
             if pid is not None and pid not in killed:
                 killed.add(pid)
-                environment.abandon_cleaning()
+                os.kill(pid, signal.SIGKILL)
                 return True
         return False
 
