@@ -118,8 +118,18 @@ def options(job: TransformJob) -> TopicOptions:
     return parse_topic_options(job.sink_options(), is_stream=True)
 
 
-def batch_4(options: TopicOptions, *, dies_at: str = "", run_id: str = "a") -> None:
-    """Of two tasks: what Spark does with the batch, without Spark."""
+FOUR = (b'{"id":1}', b"none", b'{"id":2}', b"either")
+
+
+def batch_4(
+    options: TopicOptions,
+    *,
+    dies_at: str = "",
+    run_id: str = "a",
+    values: tuple[bytes, ...] = FOUR,
+    of_first: int = 2,
+) -> None:
+    """Of two tasks, the first of which has so many records: what Spark does with the batch, without Spark."""
 
     class Switch:
         def at(self, step: str, batch_id: int) -> None:
@@ -133,12 +143,13 @@ def batch_4(options: TopicOptions, *, dies_at: str = "", run_id: str = "a") -> N
     context = Context()
     context.run = run_id
     messages = []
-    both = of_values(b'{"id":1}', b"none", b'{"id":2}', b"either")
+    both = of_values(*values)
+    tasks = both.slice(0, of_first), both.slice(of_first)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TaskContext, "get", lambda: context)
         for context.partition in (0, 1):
             decode = Decoding(SHAPE, options.directory, options.app_id, AS_THEY_ARE)
-            rows = decode(iter([both.slice(2 * context.partition, 2)]))
+            rows = decode(iter([tasks[context.partition]]))
             messages.append(stage(rows, options, batch_id=4))
     TopicStreamWriter(options).commit(messages, 4)
 
@@ -167,6 +178,19 @@ def test_letters_are_in_the_topic_once_and_with_their_rows_wherever_the_driver_d
     eventually(lambda: both() == ALL, 30.0, "both are committed everywhere")
     assert [x.offset for x in dead_letters(job.directory)] == [1, 3]
     assert list(staged_directory(options).iterdir()) == []
+
+
+def test_letters_of_a_partition_are_in_the_order_of_their_offsets(
+    job: TransformJob, options: TopicOptions, client: SyncClient
+) -> None:
+    """Whichever task read more of it. All have one key."""
+    batch_4(options, values=(b"first", b"second", b'{"id":1}', b"third"), of_first=1)
+
+    def found() -> list[bytes]:
+        every = read(client, job.dead_letters_topic, 2).values()
+        return [bytes(r.value or b"") for rows in every for r in rows]
+
+    eventually(lambda: found() == [b"first", b"second", b"third"], 30.0, "the letters, in order")
 
 
 def test_a_driver_whose_letters_another_has_taken_commits_no_rows_without_them(

@@ -97,8 +97,8 @@ def commit_letters(
     `stage` is given the letters first, as `KEPT_LETTERS`: of a batch that comes again the commit deletes their files.
     TakenByAnother where it would not get all of them.
     """
-    told = list(_told(_directory(directory, app_id, batch_id) / run_id))
-    once = _disjoint(told)
+    told = sorted(_told(_directory(directory, app_id, batch_id) / run_id), key=_begins)
+    once = sorted(_disjoint(told), key=_begins)
     if most:
         Most.of(most).check(sum(one["refused"] for one in once), sum(one["records"] for one in once))
     ranges = ranges_of_batch(checkpoint, batch_id) if checkpoint else []
@@ -146,6 +146,14 @@ def _disjoint(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for partition, (first, last) in one["read"]:
             covered.setdefault(partition, []).append((first, last))
     return found
+
+
+def _begins(one: dict[str, Any]) -> tuple[str, int, int]:
+    """In this order of tasks the letters of a partition are in that of their offsets: a task has a run of what is read."""
+    places = ((*place.rpartition("-"), first) for place, (first, _) in one["read"])
+    return min(
+        ((topic, int(partition), first) for topic, _, partition, first in places), default=("", -1, -1)
+    )
 
 
 def _each_once(
