@@ -1,9 +1,10 @@
 """Dead letters of a job from topics into a topic: records of a topic of their own, in the transaction of the good rows."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import deltalake
 import pyarrow as pa
@@ -16,17 +17,23 @@ from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import Record
 from odradek.spark import tables
-from odradek.spark.dead_letters import dead_letters
-from odradek.spark.decoding import Decoding, TakenByAnother
+from odradek.spark.dead_letters import TakenByAnother, dead_letters
+from odradek.spark.decoding import Decoding
 from odradek.spark.job_file import jobs_of
+from odradek.spark.jobs.tables import TablesJob, followed
+from odradek.spark.jobs.tables import planned as planned_tables
 from odradek.spark.jobs.transform import AS_THEY_ARE, TransformJob, planned
 from odradek.spark.kill_switch import TOPIC_STEPS
 from odradek.spark.letter_records import PREFIX, letter_records
+from odradek.spark.options import parse
+from odradek.spark.ranges import OffsetRange
 from odradek.spark.shape import KEPT_LETTERS, LETTERS, Shape
+from odradek.spark.sink import DESCRIPTION, DeltaWriter
+from odradek.spark.source import schema_of as columns_of_source
 from odradek.spark.topic_options import TopicOptions, parse_topic_options
 from odradek.spark.topic_sink import TopicStreamWriter
 from odradek.spark.topic_writing import stage, staged_directory
-from odradek.spark.writing import dead_letters_of
+from odradek.spark.writing import TableOptions, dead_letters_of, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 from tests.spark.task_context import Context, of_values
@@ -258,7 +265,7 @@ def test_a_topic_of_dead_letters_that_is_missing_is_told_of_before_spark_starts(
         ({"dead_letters_topic": "orders"}, "orders: the job reads that topic; dead letters need a topic of"),
         ({"dead_letters_topic": "loud"}, "loud: rows go to that topic"),
         ({"dead_letters_topic": "odradek-sinks"}, "odradek-sinks: sinks note their progress in that topic"),
-        ({"format": "raw"}, "--dead-letters-topic letters is for values with fields"),
+        ({"format": "raw"}, "--dead-letters-topic is for values with fields"),
         ({"on_error": "skip"}, "with --on-error skip there are no dead letters; dlq makes them"),
     ],
 )
@@ -268,6 +275,123 @@ def test_a_topic_of_dead_letters_that_cannot_be_meant_is_refused(
     job = TransformJob("a:1", ("orders",), "loud", "d", format="json", dead_letters_topic="letters")
     with pytest.raises(ConfigurationError, match=sentence):
         job._replace(**changed).check()
+
+
+@pytest.fixture
+def to_table(job: TransformJob, client: SyncClient, tmp_path: Path) -> TablesJob:
+    (source,) = job.topics
+    odd = [NewRecord(None, BAD[1], 1, [("h", b"x")]), NewRecord(b"k", b'{"id":7}', 1, [])]
+    fill(client, source, 0, [*JSON[:5], BAD[0]])
+    client.produce(TopicPartition(source, 1), build_batch(odd))
+    return TablesJob(
+        job.bootstrap,
+        job.topics,
+        str(tmp_path / "table"),
+        format="json",
+        schema="id INT",
+        dead_letters_topic=job.dead_letters_topic,
+        is_once=True,
+    )
+
+
+@pytest.mark.spark
+def test_letters_of_a_table_are_in_the_topic_too_also_of_rows_that_are_upserted(
+    spark: "SparkSession", to_table: TablesJob, client: SyncClient
+) -> None:
+    upserted = to_table._replace(table=f"{to_table.table}-upserted", upsert_by="key", app_id="upserts")
+    told = dict(planned_tables(to_table).lines())
+    assert told["letters"].endswith("too: in a transaction of their own before the commit of the batch")
+
+    for job in (to_table, upserted):
+        plan = planned_tables(job)
+        (batch,) = [b for b in followed(plan.start(spark), plan, lambda: False, spark) if b is not None]
+
+        assert batch.dead_letters == 2 and batch.rows >= 2
+        assert [letter.value for letter in dead_letters(job.table)] == BAD
+    letters = to_table.dead_letters_topic
+    eventually(lambda: values(client, letters) == sorted([*BAD, *BAD]), 30.0, "the letters of both jobs")
+    found = [r for rows in read(client, letters, 2).values() for r in rows]
+    odd = [r for r in found if r.value == BAD[1]]
+    assert [(r.key, next(iter(r.headers))) for r in odd] == [(None, ("h", b"x"))] * 2
+    assert sorted(reasons(r)["stage"] for r in odd) == ["key", "value"]
+
+
+class Batch(NamedTuple):
+    """The first batch of a job, without Spark."""
+
+    job: TablesJob
+    query_id: str = "a"
+
+    def run(self, dies_at: str = "", batch_id: int = 0) -> None:
+        class Switch:
+            def at(self, step: str, batch_id: int) -> None:
+                if step == dies_at:
+                    raise Died
+
+        job = self.job
+        shape, source = planned_tables(job).shape, parse(job.source_options())
+        options = TableOptions(job.table, job.name, shape=shape)
+        ranges = [OffsetRange(job.topics[0], 0, 0, 6), OffsetRange(job.topics[0], 1, 0, 2)]
+        done = write_ranges(ranges, source.connection, columns_of_source(source), options, batch_id=batch_id)
+        done.query_id = self.query_id
+        given = {
+            "kafka.bootstrap.servers": job.bootstrap,
+            "topic": job.dead_letters_topic,
+            "appId": f"{job.name}:dead-letters",
+            "checkpointLocation": job.checkpoint_directory,
+        }
+        to = parse_topic_options(given, is_stream=True)
+        options = options._replace(letters_to=to._replace(kill_switch=Switch()))  # type: ignore[arg-type]
+        DeltaWriter(options, DESCRIPTION).commit([done], batch_id)
+
+    @property
+    def rows(self) -> list[int]:
+        table = tables.open_table(self.job.table)
+        return [] if table is None else sorted(table.to_pyarrow_table().column("id").to_pylist())
+
+
+STEPS_OF_LETTERS = [step for step in TOPIC_STEPS if step not in ("after-write", "before-checkpoint")]
+
+
+@pytest.mark.parametrize("step", STEPS_OF_LETTERS)
+def test_letters_of_a_table_are_sent_once_before_its_rows_wherever_the_driver_dies(
+    step: str, to_table: TablesJob, client: SyncClient
+) -> None:
+    batch = Batch(to_table)
+    with pytest.raises(Died):
+        batch.run(dies_at=step)
+    sent = sorted(BAD) if step == "after-commit" else []
+    eventually(lambda: values(client, to_table.dead_letters_topic) == sent, 30.0, "letters, or none")
+    assert batch.rows == []
+
+    batch.run()
+    batch.run()  # as where the driver dies behind the commit
+
+    eventually(lambda: values(client, to_table.dead_letters_topic) == sorted(BAD), 30.0, "each letter once")
+    assert batch.rows == [0, 1, 2, 3, 4, 7] and len(dead_letters(to_table.table)) == 2
+    staged = Path(to_table.checkpoint_directory, "odradek-sink", "staged")
+    assert list(staged.iterdir()) == []
+
+
+def test_a_checkpoint_that_is_not_the_tables_sends_no_letters_and_a_table_made_anew_sends_them_anew(
+    to_table: TablesJob, client: SyncClient
+) -> None:
+    Batch(to_table).run()
+    with pytest.raises(tables.WrongCheckpoint):
+        Batch(to_table, query_id="another").run()
+    eventually(lambda: values(client, to_table.dead_letters_topic) == sorted(BAD), 30.0, "each letter once")
+
+    shutil.rmtree(to_table.table)
+    Batch(to_table, query_id="another").run()
+
+    eventually(lambda: len(values(client, to_table.dead_letters_topic)) == 4, 30.0, "the letters of both")
+
+
+def test_a_topic_of_letters_of_a_table_that_is_missing_is_told_of_before_spark_starts(
+    to_table: TablesJob,
+) -> None:
+    with pytest.raises(ConfigurationError, match="--dead-letters-topic names the topic nobody-has-made-it"):
+        planned_tables(to_table._replace(dead_letters_topic="nobody-has-made-it"))
 
 
 def test_the_topic_of_dead_letters_stands_in_a_file_of_jobs(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ A letter that was fed again (`odradek.spark.replay`) stays where it is; that it 
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -32,6 +32,16 @@ Identity = tuple[str, int, int, int]
 
 class NoTable(OdradekError):
     """There is no table to have dead letters."""
+
+
+class TakenByAnother(OdradekError):
+    """Another driver of the application is at the batch, and its letters are no longer here."""
+
+    def __init__(self, app_id: str, batch_id: int) -> None:
+        super().__init__(
+            f"batch {batch_id} of application {app_id!r} belongs to another driver by now, which has taken its dead letters: end "
+            f"one of the two, and start this one again"
+        )
 
 
 class DeadLetter(NamedTuple):
@@ -98,22 +108,28 @@ def _without_bytes(letter: DeadLetter) -> DeadLetter:
 def batches(table: str) -> Iterator[pa.RecordBatch]:
     """All letters, in no order, with the columns of `LETTERS`: null where they were written before there was one."""
     place = dead_letters_of(table)
-    opened, storage = tables.open_table(place), storage_of(place)
-    for name in [] if opened is None else [placed.name for placed in files_of(opened)]:
+    opened = tables.open_table(place)
+    if opened is not None:
+        yield from in_files(place, [placed.name for placed in files_of(opened)], LETTERS)
+
+
+def in_files(place: str, files: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The letters of these files, with the columns of `schema`: null where a file has none."""
+    storage = storage_of(place)
+    for name in files:
         with storage.parquet(name) as file:
-            names = [name for name in LETTERS.names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(batch_size=rows_at_once(file.metadata), columns=names):
+            names = [name for name in schema.names if name in file.schema_arrow.names]
+            for batch in file.iter_batches(batch_size=_at_once(file.metadata), columns=names):
                 columns = [
                     batch.column(field.name).cast(field.type)
                     if field.name in names
                     else pa.nulls(batch.num_rows, field.type)
-                    for field in LETTERS
+                    for field in schema
                 ]
-                yield pa.RecordBatch.from_arrays(columns, schema=LETTERS)
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def rows_at_once(file: pq.FileMetaData) -> int:
-    """How many letters of a file are read together."""
+def _at_once(file: pq.FileMetaData) -> int:
     size: int = sum(file.row_group(n).total_byte_size for n in range(file.num_row_groups))
     rows: int = file.num_rows
     return max(1, min(_BATCH, _BATCH_BYTES * rows // max(1, size)))

@@ -23,11 +23,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odradek.model.errors import OdradekError
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import Ranges, ranges_of_batch
-from odradek.spark.dead_letters import rows_at_once
+from odradek.spark.dead_letters import TakenByAnother
 from odradek.spark.evolution import Evolve
 from odradek.spark.micro_batch import current_batch_id, current_run_id
 from odradek.spark.on_error import Most
@@ -35,10 +34,6 @@ from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.shape import COLUMNS, KEPT_LETTERS, Shape
 from odradek.spark.table_files import Layout, TableFiles
 from odradek.spark.writing import dead_letters_of
-
-
-class TakenByAnother(OdradekError):
-    """Another driver of the application is at the batch, and its letters are no longer here."""
 
 
 class Decoding:
@@ -89,12 +84,12 @@ def commit_letters(
     *,
     run_id: str,
     checkpoint: str = "",
-    stage: Callable[[Iterator[pa.RecordBatch]], None] | None = None,
+    stage: Callable[[list[TableFile]], None] | None = None,
 ) -> int:
     """How many letters the batch has, as tasks of this run of the query said; TooManyLetters where that is more than
     allowed, and nothing is committed then. `checkpoint` tells how often the query reads the records, and from where to where.
 
-    `stage` is given the letters first, as `KEPT_LETTERS`: of a batch that comes again the commit deletes their files.
+    `stage` is given their files first: of a batch that comes again the commit deletes them.
     TakenByAnother where it would not get all of them.
     """
     told = sorted(_told(_directory(directory, app_id, batch_id) / run_id), key=_begins)
@@ -107,10 +102,7 @@ def commit_letters(
     else:
         files = _each_once(directory, app_id, batch_id, told, ranges[0], is_needed=stage is not None)
     if files and stage is not None:
-        try:
-            stage(_read(dead_letters_of(directory), files))
-        except FileNotFoundError:
-            raise _taken(app_id, batch_id) from None
+        stage(files)
     if files:
         tables.commit(
             dead_letters_of(directory),
@@ -185,27 +177,13 @@ def _each_once(
         if done is None or done < batch_id:
             raise
         if is_needed:
-            raise _taken(app_id, batch_id) from None
+            raise TakenByAnother(app_id, batch_id) from None
         return []  # another driver has committed them
     except BaseException:
         writer.discard()
         raise
     finally:
         tables.abort(table, app_id=app_id, batch_id=batch_id, files=files)
-
-
-def _read(table: str, files: list[TableFile]) -> Iterator[pa.RecordBatch]:
-    for file in files:
-        with pq.ParquetFile(Path(table) / file.name) as source:
-            for rows in source.iter_batches(batch_size=rows_at_once(source.metadata)):
-                yield rows.select(KEPT_LETTERS.names).cast(KEPT_LETTERS)
-
-
-def _taken(app_id: str, batch_id: int) -> TakenByAnother:
-    return TakenByAnother(
-        f"batch {batch_id} of application {app_id!r} belongs to another driver by now, which has taken its dead letters: end one "
-        f"of the two, and start this one again"
-    )
 
 
 def _are_new(rows: pa.RecordBatch, ranges: Ranges, seen: set[tuple[str, int, int]]) -> Iterator[bool]:

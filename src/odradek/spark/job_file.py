@@ -54,6 +54,7 @@ _KEYS = {
     "key-subject": _Key("key_subject", str),
     "from-checkpoint": _Key("from_checkpoint", str),
     "max-dead-letters": _Key("max_dead_letters", str),
+    "dead-letters-topic": _Key("dead_letters_topic", str),
     "partition-by": _Key("partition_by", str),
     "target-file-size": _Key("target_file_size", str),
     "sort-by": _Key("sort_by", str),
@@ -69,14 +70,13 @@ _OF_TOPICS = {
         *("bootstrap", "topic", "trigger", "once", "starting-offsets", "max-offsets-per-trigger"),
         *("allow-data-loss", "app-id", "commit-group", "cores", "memory", "master", "archive"),
         *("format", "schema", "registry", "schema-file", "message", "subject", "framed"),
-        *("on-error", "max-dead-letters"),
+        *("on-error", "max-dead-letters", "dead-letters-topic"),
     )
 } | {
     "to": _Key("to", str),
     "directory": _Key("directory", str),
     "sql": _Key("sql", str),
     "compression": _Key("compression", str),
-    "dead-letters-topic": _Key("dead_letters_topic", str),
 }
 _OF_ALL = ("bootstrap", "cores", "memory", "master", "archive")  # one session has one of the last four
 

@@ -11,6 +11,7 @@ fetches also writes the Parquet. Only a description of the file crosses the JVM,
 described. Several times faster, same table.
 """
 
+import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from odradek.spark.writing import TableOptions, Written
 
 # What one of ours gives the other.
-_INNER_OPTIONS = {"killswitch", "shape", "upserts"}
+_INNER_OPTIONS = {"killswitch", "shape", "upserts", "deadletters"}
 _SPELLED = {
     name.lower(): name
     for name in ("appId", "batchId", "rowsAreRecords", "partitionBy", "targetFileSize", "sortBy")
@@ -115,7 +116,15 @@ class DeltaSink(DataSource):
         table = tables.open_table(options.table)
         if table is not None:
             tables.check_appendable(table)
-        return options
+        of_letters = given.get("deadLetters")
+        if not of_letters:
+            return options
+        from odradek.spark.topic_options import parse_topic_options
+
+        own = {"appId": f"{options.app_id}:dead-letters", "checkpointLocation": given["checkpointLocation"]}
+        return options._replace(
+            letters_to=parse_topic_options({**json.loads(of_letters), **own}, is_stream=True)
+        )
 
 
 class DeltaWriter(DataSourceStreamArrowWriter):
@@ -141,7 +150,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
 
         from odradek.spark import growth, tables
         from odradek.spark.evolution import FIXED, Evolve
-        from odradek.spark.shape import LETTERS
+        from odradek.spark.shape import KEPT_LETTERS, LETTERS
         from odradek.spark.writing import together
 
         written = _written(messages)
@@ -153,13 +162,14 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             self._check_checkpoint(batchId)
             who: dict[str, Any] = {"app_id": self.options.app_id, "batch_id": batchId}
             if whole.letters:
+                self._send_letters(whole, batchId)
                 # Before the rows: a batch that is in the table has its letters, whatever happens in between.
                 tables.commit(
                     self.options.letters,
                     **who,
                     files=whole.letters,
                     parts=(),
-                    schema=LETTERS,
+                    schema=LETTERS if self.options.letters_to is None else KEPT_LETTERS,
                     evolve=Evolve(adds=True),  # an older release wrote fewer
                 )
             what: dict[str, Any] = {
@@ -191,6 +201,26 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                 growth.forget(self.options.table, self.options.app_id, batchId)
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
+
+    def _send_letters(self, whole: "Written", batch_id: int) -> None:
+        """Before any commit: of a batch that comes again that deletes their files. Not for a checkpoint that is not the table's."""
+        from odradek.spark import tables
+        from odradek.spark.parts import merged
+
+        options, to = self.options, self.options.letters_to
+        if to is None:
+            return
+        from odradek.spark.letters_out import send_letters
+
+        query_id = "" if options.upserts else whole.query_id
+        table = tables.open_table(options.table)
+        if table is not None and tables.has_batch(
+            table, options.table, options.app_id, batch_id, merged(whole.parts), query_id
+        ):
+            return
+        # A new checkpoint counts from 0 again: it is another writer, whose batches are not those of the one before.
+        own = to._replace(app_id=f"{to.app_id}:{whole.query_id}")
+        send_letters(options.letters, whole.letters, own, batch_id=batch_id)
 
     def _check_checkpoint(self, batch_id: int) -> None:
         """What is fused commits every batch: a table without any has not been written from a checkpoint that is further."""

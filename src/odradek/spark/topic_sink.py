@@ -30,6 +30,7 @@ from odradek.spark.micro_batch import current_batch_id
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from odradek.spark.parquet import TableFile
     from odradek.spark.topic_options import TopicOptions
     from odradek.spark.topic_writing import Staged
 
@@ -144,12 +145,16 @@ def _commit(options: "TopicOptions", messages: Sequence[WriterCommitMessage | No
         _commit_or_discard(options, staged, batch_id)
         return
     from odradek.spark import decoding
-    from odradek.spark.topic_writing import discard, stage_letters
+    from odradek.spark.kill_switch import OFF
+    from odradek.spark.letters_out import stage_letters
+    from odradek.spark.topic_writing import discard
+    from odradek.spark.writing import dead_letters_of
 
     of_letters: list[Staged] = []
 
-    def stage(letters: "Iterator[pa.RecordBatch]") -> None:
-        of_letters.append(stage_letters(letters, options, batch_id=batch_id))
+    def stage(files: "Sequence[TableFile]") -> None:
+        into = options._replace(topic=options.letters_topic, kill_switch=OFF)
+        of_letters.append(stage_letters(dead_letters_of(options.directory), files, into, batch_id=batch_id))
 
     try:
         # Before the rows: a batch that is in the topic has its letters, whatever happens in between.

@@ -30,8 +30,6 @@ from odradek.spark.cannot_write import told
 from odradek.spark.encode import Places, encoded, records_of, slices_of
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.freed_memory import keep_freed_memory
-from odradek.spark.kill_switch import OFF
-from odradek.spark.letter_records import letter_records
 from odradek.spark.micro_batch import current_run_id
 from odradek.spark.open_files import OpenFiles
 from odradek.spark.reading import client_for
@@ -174,12 +172,6 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
     return Staged(
         name, files.sizes, [StagedPlace(where, proofs[where]) for where in numbers], current_run_id()
     )
-
-
-def stage_letters(letters: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id: int) -> Staged:
-    """In the driver, which alone knows which letters a batch has (`odradek.spark.decoding`)."""
-    into = options._replace(topic=options.letters_topic, kill_switch=OFF)
-    return stage(map(letter_records, letters), into, batch_id=batch_id)
 
 
 def staged_batches(

@@ -30,7 +30,7 @@ from odradek.spark.parquet import OWN_DIRECTORY, FileWriter, TableFile, batch_of
 from odradek.spark.parts import Part, merged
 from odradek.spark.parts import to_json as parts_to_json
 from odradek.spark.places import below
-from odradek.spark.shape import LETTERS, BadValue
+from odradek.spark.shape import KEPT_LETTERS, LETTERS, BadValue
 from odradek.spark.storage import storage_of
 
 DELETED = "__deleted"
@@ -99,7 +99,8 @@ def _letters(records: pa.RecordBatch) -> pa.RecordBatch:
     found["stage"] = pa.repeat(pa.scalar(KEY), count)
     found["error"] = pa.repeat(pa.scalar(_NO_KEY), count)
     found["schemaId"] = pa.nulls(count, pa.int64())
-    return pa.RecordBatch.from_arrays([found[name] for name in LETTERS.names], schema=LETTERS)
+    schema = KEPT_LETTERS if "headers" in found else LETTERS
+    return pa.RecordBatch.from_arrays([found[name] for name in schema.names], schema=schema)
 
 
 def _no_letters() -> pa.RecordBatch:

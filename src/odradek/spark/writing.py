@@ -29,6 +29,7 @@ from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.shape import Shape, newest_ms
 from odradek.spark.table_files import Layout, TableFiles
+from odradek.spark.topic_options import TopicOptions
 from odradek.spark.upsert import ChangeFiles, marked, with_keys
 
 
@@ -48,6 +49,8 @@ class TableOptions(NamedTuple):
     is_named: bool = True  # False: nobody will ever give the batch again under this name
     # The columns that the table had as the batch was planned, where they may grow; None: there was no table yet.
     there: pa.Schema | None = None
+    # The topic that dead letters go to as well.
+    letters_to: TopicOptions | None = None
 
     @property
     def letters(self) -> str:

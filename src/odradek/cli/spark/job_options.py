@@ -31,6 +31,12 @@ _OF_ERRORS = (
         metavar="N|N%",
         help="If a batch has more, the job stops and writes nothing of it.",
     ),
+    click.option(
+        "--dead-letters-topic",
+        default="",
+        metavar="NAME",
+        help="Dead letters go to this topic, too, each once.",
+    ),
 )
 _OF_BATCHES = (
     click.option("--trigger", default="10s", show_default=True, help="How often a batch begins."),

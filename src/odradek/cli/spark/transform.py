@@ -43,12 +43,6 @@ from odradek.cli.spark.session import session_options
 @value_format_options
 @error_options
 @click.option(
-    "--dead-letters-topic",
-    default="",
-    metavar="NAME",
-    help="Dead letters go to this topic, too, in the transaction of the batch.",
-)
-@click.option(
     "--compression",
     default="zstd",
     show_default=True,

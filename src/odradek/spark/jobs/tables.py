@@ -4,6 +4,7 @@
 every batch what came of it. The same job again goes on where its checkpoint stands.
 """
 
+import json
 import os
 import re
 import time
@@ -42,6 +43,7 @@ from odradek.spark.shape import BATCH, COLUMNS, META, KeyShape, Shape, ours_in
 from odradek.spark.store_probe import check as check_store
 from odradek.spark.subscription import existing_topic
 from odradek.spark.table_files import Layout, size_of
+from odradek.spark.topic_options import PROGRESS_TOPIC
 from odradek.spark.upsert import UPSERTS
 from odradek.spark.writing import dead_letters_of
 
@@ -85,6 +87,7 @@ class TablesJob(NamedTuple):
     key_message: str = ""
     key_subject: str = ""  # "" is TOPIC-key
     max_dead_letters: str = ""
+    dead_letters_topic: str = ""  # that they are sent to as well, before the batch is committed
     from_checkpoint: str = ""  # of a query of Spark's connector, whose offsets a new job begins at
     partition_by: str = ""  # of a new table, as `odradek.spark.partitioning` reads it
     target_file_size: str = ""  # as in 128MB; "": a file a task and partition
@@ -129,6 +132,7 @@ class TablesJob(NamedTuple):
         if not self.topics or not all(self.topics):
             raise ConfigurationError("--topic is missing: one topic, or several separated by commas")
         self._check_formats()
+        self._check_letters()
         if self.from_checkpoint and self.starting_offsets != "earliest":
             raise ConfigurationError("--from-checkpoint and --starting-offsets: expected one of them")
         if self.upsert_by not in ("", "key"):
@@ -185,6 +189,7 @@ class TablesJob(NamedTuple):
                 ("--schema-file", self.schema_file),
                 ("--key-format", self.key_format != "raw"),
                 ("--max-dead-letters", self.max_dead_letters),
+                ("--dead-letters-topic", self.dead_letters_topic),
             ):
                 if value:
                     raise ConfigurationError(f"{option} is for values with fields: --format json")
@@ -200,6 +205,21 @@ class TablesJob(NamedTuple):
             raise ConfigurationError("--schema is for values with fields, and --format string has one: value")
         if self.registry and not {self.format, self.key_format} & {*formats.OF_SCHEMAS}:
             raise ConfigurationError("--registry is for --format or --key-format avro or protobuf")
+
+    def _check_letters(self) -> None:
+        name = self.dead_letters_topic
+        taken = {
+            **dict.fromkeys(self.topics, "the job reads that topic"),
+            PROGRESS_TOPIC: "sinks note their progress in that topic",
+        }
+        if what := taken.get(name):
+            raise ConfigurationError(
+                f"--dead-letters-topic {name}: {what}; dead letters need a topic of their own"
+            )
+        if name and "dlq" not in actions_of(self.on_error).values():
+            raise ConfigurationError(
+                f"--dead-letters-topic {name}: with --on-error {self.on_error} there are no dead letters; dlq makes them"
+            )
 
     @property
     def value_format(self) -> formats.Format:
@@ -224,6 +244,8 @@ class TablesJob(NamedTuple):
             options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
         if self.format != "raw":
             options["columns"] = ",".join(COLUMNS)
+            if self.dead_letters_topic:
+                options |= {"columns": ",".join((*COLUMNS, "headers")), "includeHeaders": "true"}
             # What is too large to be parsed is a dead letter, so it has to be read.
             options["maxRecordBytes"] = str(4 * LARGEST)
         return options
@@ -257,6 +279,11 @@ class Plan(NamedTuple):
             f"{', '.join(job.topics)}: {counted(len(self.end), 'partition')}, {held:,} offsets; {where}",
         )
         yield from self.lines_of_values()
+        if job.dead_letters_topic:
+            yield (
+                "letters",
+                f"{job.dead_letters_topic}, too: in a transaction of their own before the commit of the batch",
+            )
         yield (
             "table",
             f"{job.table}: " + ("new" if self.version is None else f"version {self.version}, appended to"),
@@ -319,6 +346,8 @@ def planned(job: TablesJob) -> Plan:
         topics = {name: existing_topic(client, name, "--topic") for name in job.topics}
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.partitions]
         begin, end = client.begin_offsets(partitions), client.end_offsets(partitions)
+        if job.dead_letters_topic:
+            existing_topic(client, job.dead_letters_topic, "--dead-letters-topic")
     check_store(job.table, "--table")
     if Path(job.table).is_file():
         raise ConfigurationError(f"--table {job.table}: a file; a Delta table is a directory")
@@ -516,12 +545,14 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
     when: dict[str, Any] = (
         {"availableNow": True} if job.is_once else {"processingTime": spark_duration(job.trigger)}
     )
+    letters = {"kafka.bootstrap.servers": job.bootstrap, "topic": job.dead_letters_topic}
     return (
         spark.readStream.format("odradek-fused")
         .options(**job.source_options(), **table)
         .load()
         .writeStream.format("odradek-delta")
         .options(**table)
+        .option("deadLetters", json.dumps(letters) if job.dead_letters_topic else "")
         .option("checkpointLocation", job.checkpoint_directory)
         .outputMode("append")
         .trigger(**when)

@@ -24,7 +24,6 @@ from odradek.spark.jobs.tables import (
     spark_duration,
     words_of,
 )
-from odradek.spark.on_error import actions_of
 from odradek.spark.options import parse
 from odradek.spark.places import check_directory
 from odradek.spark.shape import COLUMNS, Shape
@@ -98,31 +97,14 @@ class TransformJob(NamedTuple):
             )
         if self.to == PROGRESS_TOPIC:
             raise ConfigurationError(f"--to {self.to}: sinks note their progress in that topic")
-        self._check_letters()
+        if self.dead_letters_topic == self.to:
+            raise ConfigurationError(
+                f"--dead-letters-topic {self.to}: rows go to that topic; dead letters need a topic of their own"
+            )
         if self.compression not in CODECS:
             raise ConfigurationError(f"--compression {self.compression}: there are {', '.join(CODECS)}")
         parse(self.source_options())
         return self
-
-    def _check_letters(self) -> None:
-        name = self.dead_letters_topic
-        if not name:
-            return
-        if self.format == "raw":
-            raise ConfigurationError(f"--dead-letters-topic {name} is for values with fields: --format json")
-        taken = {
-            **dict.fromkeys(self.topics, "the job reads that topic"),
-            self.to: "rows go to that topic",
-            PROGRESS_TOPIC: "sinks note their progress in that topic",
-        }
-        if what := taken.get(name):
-            raise ConfigurationError(
-                f"--dead-letters-topic {name}: {what}; dead letters need a topic of their own"
-            )
-        if "dlq" not in actions_of(self.on_error).values():
-            raise ConfigurationError(
-                f"--dead-letters-topic {name}: with --on-error {self.on_error} there are no dead letters; dlq makes them"
-            )
 
     @property
     def of_values(self) -> TablesJob:
@@ -140,6 +122,7 @@ class TransformJob(NamedTuple):
             subject=self.subject,
             is_framed=self.is_framed,
             max_dead_letters=self.max_dead_letters,
+            dead_letters_topic=self.dead_letters_topic,
             starting_offsets=self.starting_offsets,
         )
 
