@@ -429,7 +429,8 @@ def test_a_file_that_the_driver_does_not_see_is_said(sink: Sink, client: SyncCli
     discard(sink.options, staged)
 
     with pytest.raises(
-        NotShared, match="the option directory has to name one that executors and driver share"
+        NotShared,
+        match="the option directory has to name one that executors and driver share, or another driver of the application has",
     ):
         commit(sink.options, staged, 0)
     assert read(client, sink, committed=False) == []

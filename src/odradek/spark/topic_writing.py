@@ -115,7 +115,7 @@ class _Sent:
         except FileNotFoundError:
             raise NotShared(
                 f"{self._path} is not there, which a task has just written: the option directory has to name one that executors "
-                f"and driver share"
+                f"and driver share, or another driver of the application has taken the batch: end one of the two"
             ) from None
         except OSError as error:
             raise DamagedFile(f"{self._path} cannot be read: {error.strerror}") from error
