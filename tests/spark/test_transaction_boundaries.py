@@ -1,14 +1,15 @@
 """transactionBoundaries: no transaction has its records in two micro-batches, whatever ends the batch."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from odradek.client.sync import SyncClient
+from odradek.client.sync import OffsetAndEpoch, SyncClient
 from odradek.client.sync_fetch import LogCut, OffsetsGone, TopicRecreated
 from odradek.client.sync_transaction import Transaction
 from odradek.model.errors import ConfigurationError, OdradekError
@@ -21,9 +22,10 @@ from odradek.protocol.messages.delete_records import (
 from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import transaction_boundaries
 from odradek.spark.batch_headers import headers_of
-from odradek.spark.options import parse
+from odradek.spark.offsets import Offsets, Place
+from odradek.spark.options import ConnectionOptions, parse
 from odradek.spark.source import StreamReader, schema_of
-from odradek.spark.transaction_boundaries import Scan
+from odradek.spark.transaction_boundaries import Boundaries, Scan
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import KEEP, create_topic
 from tests.spark.test_source import available
@@ -170,6 +172,45 @@ def test_the_last_stable_offset_alone_is_no_boundary(
     assert running.next() == ["settled-1", "held-1", "settled-2"]
 
 
+def test_a_partition_without_a_boundary_is_told_of_after_a_while_and_again(
+    cluster: ProcessCluster,
+    writers: Writers,
+    stream: StartStream,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Writers whose next transaction begins before the last one has ended: there is no boundary as long as they write."""
+    last = writers.begin("t0-1")
+    for number in range(1, 4):
+        following = writers.begin(f"t{number}-1")
+        writers.end(last, is_commit=True)
+        last = following
+    clock = SimpleNamespace()
+    monkeypatch.setattr(transaction_boundaries, "time", clock)
+    running = stream()
+
+    told = []
+    for seconds in (0.0, 59.0, 61.0, 62.0, 122.0):
+        clock.monotonic = lambda seconds=seconds: seconds
+        caplog.clear()
+        assert running.next() == []
+        told.append([record.getMessage() for record in caplog.records])
+    topic = writers.partition.topic
+    begins = f"{topic}-0: not read on from offset 0, for "
+    assert [len(messages) for messages in told] == [0, 0, 1, 0, 1]
+    assert told[2][0].startswith(f"{begins}61 s: there is no transaction boundary up to 5,")
+    writers.end(last, is_commit=True)
+    assert running.next() == ["t0-1", "t1-1", "t2-1", "t3-1"]
+
+    writers.begin("open")
+    caplog.clear()
+    ends = {"startingOffsets": f'{{"{topic}":{{"0":8}}}}'}
+    assert batch(cluster.bootstrap, topic, **COMMITTED, **WHOLE, **ends) == [] and not caplog.records
+    ends = {"endingOffsets": f'{{"{topic}":{{"0":3}}}}'}
+    assert batch(cluster.bootstrap, topic, **COMMITTED, **WHOLE, **ends) == []
+    assert "no transaction boundary up to 3" in caplog.text, "a batch read tells at once"
+
+
 def test_an_aborted_transaction_holds_nothing_up(writers: Writers, stream: StartStream) -> None:
     bad, good = writers.begin("bad-1", "bad-2"), writers.begin("good-1")
     writers.end(bad, is_commit=False)
@@ -259,6 +300,29 @@ def test_what_a_task_will_find_out_is_left_to_it(
 
     monkeypatch.setattr(transaction_boundaries, "read_range", read_range)
     assert stream().next(ReadMaxRows(4)) == ["a-1", "a-2", "b-1"], "the range ends where the limit said"
+
+
+@pytest.mark.parametrize("epoch", [3, 4])
+def test_the_high_watermark_of_another_leader_proves_nothing(
+    epoch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may not have heard yet how far the last one was."""
+    partition, asked = TopicPartition("t", 0), []
+
+    class Leader:
+        def list_offsets(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndEpoch]:
+            return {p: OffsetAndEpoch(5, epoch) for p in wanted}
+
+    def read_range(*given: Any, **_: Any) -> Iterator[Any]:
+        asked.append(given[2:])
+        return iter(())
+
+    monkeypatch.setattr(transaction_boundaries, "read_range", read_range)
+    client: Any = Leader()
+    ends = {partition: Place(5, 3)}
+
+    assert Boundaries(client, ConnectionOptions("b:9092")).moved({}, ends, Offsets({}, ends)) == ends
+    assert asked == ([] if epoch == 3 else [(0, 5)])
 
 
 def test_an_emptied_batch_opens_nothing_and_a_gap_is_no_transaction() -> None:

@@ -173,7 +173,9 @@ class BatchReader(_Executor, DataSourceReader):
             end, latest = subscription.ends()
             begin = subscription.standing(start, latest, what="was to begin at")
             if self._options.transaction_boundaries:
-                end = end._replace(places=subscription.boundaries.moved(begin, end.places, end))
+                end = end._replace(
+                    places=subscription.boundaries.moved(begin, end.places, end, told_after_s=0)
+                )
             return tasks_between(self._options, *self._narrowed(begin, end, subscription), subscription)
         finally:
             subscription.close()

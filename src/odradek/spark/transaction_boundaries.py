@@ -13,9 +13,11 @@ The last stable offset alone is none: a transaction may have records below it an
 began in between holds it back. Where it is the high watermark no transaction is open, and nothing is read at all.
 """
 
+import logging
+import time
 from collections.abc import Mapping
 
-from odradek.client.sync import SyncClient
+from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_connection import FrameBuffer
 from odradek.client.sync_fetch import LogCut, OffsetsGone, TopicRecreated, read_range
 from odradek.client.sync_segments import LogPlaces
@@ -25,7 +27,9 @@ from odradek.spark.batch_headers import Headers, headers_of
 from odradek.spark.offsets import Offsets, Place
 from odradek.spark.options import FALSE, TRUE, ConnectionOptions
 
+HELD_UP_S = 60.0
 _NOWHERE = 2**63 - 1
+logger = logging.getLogger(__name__)
 
 
 class Scan:
@@ -78,26 +82,50 @@ class Boundaries:
         )
         self._buffer = FrameBuffer()
         self._scans: dict[TopicPartition, tuple[bytes, int, Scan]] = {}  # of which topic id and leader epoch
+        self._held_up: dict[TopicPartition, tuple[float, float]] = {}  # since when, and when that is told
 
     def moved(
-        self, begin: Mapping[TopicPartition, Place], ends: Mapping[TopicPartition, Place], last: Offsets
+        self,
+        begin: Mapping[TopicPartition, Place],
+        ends: Mapping[TopicPartition, Place],
+        last: Offsets,
+        *,
+        told_after_s: float = HELD_UP_S,
     ) -> dict[TopicPartition, Place]:
         """`ends`, each moved back to a boundary; where that leaves nothing of a range, on to the next one.
 
-        None is moved beyond `last`, where no more can be read: a range that has no boundary up to there is empty.
+        None is moved beyond `last`, where no more can be read: a range that has no boundary up to there is empty. A warning
+        says so once that has been the case for `told_after_s`: transactions that overlap without end have no boundary.
         """
         firsts = {p: begin[p].offset if p in begin else 0 for p in ends}
         asked = [p for p in sorted(ends) if ends[p].offset > firsts[p]]
-        high_watermarks = self._client.end_offsets(asked) if asked else {}
+        high_watermarks = self._client.list_offsets(dict.fromkeys(asked, LATEST)) if asked else {}
         moved = dict(ends)
         for p in asked:
-            # Asked after the last stable offset and not beyond it: they were the same then.
-            is_settled = high_watermarks[p] == last.places[p].offset
+            # Asked after the last stable offset, of the same leader, and not beyond it: they were the same then.
+            found = Place(high_watermarks[p].offset, high_watermarks[p].leader_epoch)
+            is_settled = found == last.places[p]
             if not (is_settled and ends[p].offset == last.places[p].offset):
                 offset = self._boundary(p, firsts[p], ends[p].offset, last, is_settled=is_settled)
                 moved[p] = ends[p]._replace(offset=offset)
         self._scans = {p: scan for p, scan in self._scans.items() if p in ends}
+        self._tell_of([p for p in asked if moved[p].offset == firsts[p]], firsts, last, told_after_s)
         return moved
+
+    def _tell_of(
+        self, empty: list[TopicPartition], firsts: Mapping[TopicPartition, int], last: Offsets, after_s: float
+    ) -> None:
+        now = time.monotonic()
+        self._held_up = {p: self._held_up.get(p, (now, now + after_s)) for p in empty}
+        for partition, (since, told_at) in self._held_up.items():
+            if told_at <= now:
+                self._held_up[partition] = since, now + HELD_UP_S
+                logger.warning(
+                    "%s: not read on from offset %d, for %.0f s: there is no transaction boundary up to %d, beyond which it "
+                    "may not go. A transaction is open, or transactions overlap without end; with "
+                    "transactionBoundaries=false their records are read as they come",
+                    *(partition, firsts[partition], now - since, last.places[partition].offset),
+                )
 
     def _boundary(
         self, partition: TopicPartition, first: int, end: int, last: Offsets, *, is_settled: bool
