@@ -26,6 +26,8 @@ from odradek.spark.jobs.transform import AS_THEY_ARE, TransformJob, planned
 from odradek.spark.kill_switch import TOPIC_STEPS
 from odradek.spark.letter_records import PREFIX, letter_records
 from odradek.spark.options import parse
+from odradek.spark.parquet import TableFile
+from odradek.spark.parts import Part
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.shape import KEPT_LETTERS, LETTERS, Shape
 from odradek.spark.sink import DESCRIPTION, DeltaWriter
@@ -33,7 +35,7 @@ from odradek.spark.source import schema_of as columns_of_source
 from odradek.spark.topic_options import TopicOptions, parse_topic_options
 from odradek.spark.topic_sink import TopicStreamWriter
 from odradek.spark.topic_writing import stage, staged_directory
-from odradek.spark.writing import TableOptions, dead_letters_of, write_ranges
+from odradek.spark.writing import TableOptions, Written, dead_letters_of, together, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 from tests.spark.task_context import Context, of_values
@@ -371,6 +373,16 @@ def test_letters_of_a_table_are_sent_once_before_its_rows_wherever_the_driver_di
     assert batch.rows == [0, 1, 2, 3, 4, 7] and len(dead_letters(to_table.table)) == 2
     staged = Path(to_table.checkpoint_directory, "odradek-sink", "staged")
     assert list(staged.iterdir()) == []
+
+
+def test_letters_of_a_table_are_in_the_order_of_their_offsets_whichever_task_is_heard_first() -> None:
+    def told(partition: int, start: int) -> Written:
+        letters = [TableFile(f"{partition}-{start}", 1, 1, "")]
+        return Written(DESCRIPTION, (), [Part("orders", partition, start, start + 5)], letters=letters)
+
+    whole = together([told(10, 0), told(2, 5), told(2, 0)], DESCRIPTION)
+
+    assert [file.name for file in whole.letters] == ["2-0", "2-5", "10-0"]
 
 
 def test_a_checkpoint_that_is_not_the_tables_sends_no_letters_and_a_table_made_anew_sends_them_anew(

@@ -126,11 +126,16 @@ def together(written: Sequence[Written], empty: StructType) -> Written:
         [file for w in written for file in w.files],
         [part for w in written for part in w.parts],
         sum(rows, EMPTY) if rows else None,
-        [file for w in written for file in w.letters],
+        [file for w in sorted(written, key=_begins) for file in w.letters],
         max((w.newest_ms for w in written), default=-1),
         sum(w.refused for w in written),
         max((w.query_id for w in written), default=""),
     )
+
+
+def _begins(one: Written) -> tuple[str, int, int]:
+    """In this order of tasks the letters of a partition are in that of their offsets: a task has a run of what is read."""
+    return min(((part.topic, part.partition, part.start) for part in one.parts), default=("", -1, -1))
 
 
 def _columns_of_all(written: Sequence[Written]) -> StructType:
