@@ -19,6 +19,8 @@ from odradek.records.reader import Record
 from odradek.spark import tables
 from odradek.spark.dead_letters import TakenByAnother, dead_letters
 from odradek.spark.decoding import Decoding
+from odradek.spark.functions import dead_letters as letters_of
+from odradek.spark.functions import decoded, readable
 from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs.tables import TablesJob, followed
 from odradek.spark.jobs.tables import planned as planned_tables
@@ -316,6 +318,33 @@ def test_letters_of_a_table_are_in_the_topic_too_also_of_rows_that_are_upserted(
     odd = [r for r in found if r.value == BAD[1]]
     assert [(r.key, next(iter(r.headers))) for r in odd] == [(None, ("h", b"x"))] * 2
     assert sorted(reasons(r)["stage"] for r in odd) == ["key", "value"]
+
+
+@pytest.mark.spark
+def test_a_program_writes_rows_and_letters_with_their_headers_in_one_transaction(
+    spark: "SparkSession", to_table: TablesJob, job: TransformJob, client: SyncClient, tmp_path: Path
+) -> None:
+    given = {"kafka.bootstrap.servers": job.bootstrap, "subscribe": job.topics[0], "includeHeaders": "true"}
+    frame = spark.read.format("odradek").options(**given).load()
+    found = decoded(frame, "json", schema="id INT", on_error="dlq")
+    rows = readable(found).selectExpr(
+        "__key AS key",
+        "encode(string(id), 'UTF-8') AS value",
+        "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
+        f"'{job.to}' AS topic",
+    )
+
+    both = rows.unionByName(letters_of(found, topic=job.dead_letters_topic))
+    sink = {"kafka.bootstrap.servers": job.bootstrap, "directory": str(tmp_path / "staged")}
+    both.write.format("odradek").mode("append").options(**sink).save()
+
+    eventually(lambda: values(client, job.dead_letters_topic) == sorted(BAD), 30.0, "the letters")
+    eventually(lambda: len(values(client, job.to)) == 6, 30.0, "the rows")
+    assert values(client, job.to) == [b"0", b"1", b"2", b"3", b"4", b"7"]
+    letters = [r for of_one in read(client, job.dead_letters_topic, 2).values() for r in of_one]
+    (odd,) = [r for r in letters if r.value == BAD[1]]
+    assert odd.key is None and next(iter(odd.headers)) == ("h", b"x")
+    assert reasons(odd)["offset"] == "0" and reasons(odd)["stage"] == "value"
 
 
 class Batch(NamedTuple):

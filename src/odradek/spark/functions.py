@@ -16,9 +16,10 @@ from odradek.spark.ddl import schema_of
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.formats import declared
 from odradek.spark.formats.declared import Format
+from odradek.spark.letter_records import RECORDS, letter_records
 from odradek.spark.on_error import actions_of
 from odradek.spark.parquet import parts_of
-from odradek.spark.shape import COLUMNS, LETTERS, Shape
+from odradek.spark.shape import COLUMNS, KEPT_LETTERS, LETTERS, Shape
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -91,7 +92,9 @@ def decoded(
         )
     shape = Shape(columns, has_meta, on_error, value_format).check()
     _check(frame, _NEEDED, "decoded")
-    return frame.select(*_records(frame)).mapInArrow(_Decode(shape), _spark(_output(shape)))
+    columns = (*COLUMNS, "headers") if "headers" in frame.columns else COLUMNS
+    of_records = frame.select(*_records(frame, columns))
+    return of_records.mapInArrow(_Decode(shape, columns), _spark(_output(shape, columns)))
 
 
 def readable(frame: "DataFrame") -> "DataFrame":
@@ -104,15 +107,29 @@ def readable(frame: "DataFrame") -> "DataFrame":
     return frame.where(f"`{LETTER}` IS NULL").drop(LETTER) if LETTER in frame.columns else frame
 
 
-def dead_letters(frame: "DataFrame") -> "DataFrame":
-    """What `decoded` could not read, as it was: topic, partition, offset, timestamp, key, value, stage, error, schema id.
+def dead_letters(frame: "DataFrame", *, topic: str = "") -> "DataFrame":
+    """What `decoded` could not read, as it was: topic, partition, offset, timestamp, key, value, stage, error, schema id, and
+    the headers where the frame had them.
+
+    With `topic` the same as records for that topic, with the headers of `odradek spark transform --dead-letters-topic`: key,
+    value, headers, topic. Together with the rows (`unionByName`) they are a batch of `format("odradek")`, one transaction.
 
     >>> found = decoded(records(spark, b"no json"), schema="id BIGINT", on_error="dlq")
     >>> [(row.offset, row.stage, row.error, bytes(row.value)) for row in dead_letters(found).collect()]
     [(0, 'value', 'no JSON object', b'no json')]
+    >>> [(row.topic, row.headers[-1].key) for row in dead_letters(found, topic="letters").collect()]
+    [('letters', '__odradek.errors.message')]
     """
+    from pyspark.sql import functions as F
+
     _check(frame, (LETTER,), 'dead_letters, which wants what decoded(..., on_error="dlq") gives,')
-    return frame.where(f"`{LETTER}` IS NOT NULL").select(f"{LETTER}.*")
+    letters = frame.where(f"`{LETTER}` IS NOT NULL").select(f"{LETTER}.*")
+    if not topic:
+        return letters
+    if "headers" not in letters.columns:
+        kind = _spark(KEPT_LETTERS)["headers"].dataType
+        letters = letters.withColumn("headers", F.lit(None).cast(kind))
+    return letters.mapInArrow(_as_records, _spark(RECORDS)).withColumn("topic", F.lit(topic))
 
 
 def deduplicated(
@@ -267,17 +284,18 @@ def lag_of(query: "StreamingQuery") -> list[PartitionLag]:
 class _Decode:
     """Runs in the tasks: records in, rows and letters out."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, columns: tuple[str, ...]) -> None:
         self._text = shape.to_text()
+        self._columns = columns
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         shape = Shape.from_text(self._text)
-        wanted, schema = rows_schema(COLUMNS), _output(shape)
+        wanted, schema = rows_schema(self._columns), _output(shape, self._columns)
         for batch in batches:
             done = shape.applied(batch.cast(wanted))
             yield _filled(done.rows, schema)
             if done.letters.num_rows:
-                letters = pa.StructArray.from_arrays(done.letters.columns, fields=list(LETTERS))
+                letters = pa.StructArray.from_arrays(done.letters.columns, fields=list(done.letters.schema))
                 yield _filled(pa.RecordBatch.from_arrays([letters], names=[LETTER]), schema)
 
 
@@ -289,20 +307,26 @@ def _filled(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _output(shape: Shape) -> pa.Schema:
+def _as_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for letters in batches:
+        yield letter_records(letters.select(KEPT_LETTERS.names).cast(KEPT_LETTERS))
+
+
+def _output(shape: Shape, columns: tuple[str, ...]) -> pa.Schema:
     has_letters = "dlq" in actions_of(shape.on_error).values()
-    letter = [pa.field(LETTER, pa.struct(list(LETTERS)))] if has_letters else []
+    letters = KEPT_LETTERS if "headers" in columns else LETTERS
+    letter = [pa.field(LETTER, pa.struct(list(letters)))] if has_letters else []
     return pa.schema([*shape.schema, *letter])
 
 
-def _records(frame: "DataFrame") -> "list[Column]":
+def _records(frame: "DataFrame", columns: tuple[str, ...]) -> "list[Column]":
     """The columns of a record; what another source does not have is null."""
     from pyspark.sql import functions as F
 
     types = {"key": "binary", "leaderEpoch": "int"}
     return [
         F.col(name) if name in frame.columns else F.lit(None).cast(types[name]).alias(name)
-        for name in COLUMNS
+        for name in columns
     ]
 
 
