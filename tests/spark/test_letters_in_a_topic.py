@@ -17,7 +17,7 @@ from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import Record
 from odradek.spark import tables
-from odradek.spark.dead_letters import TakenByAnother, dead_letters
+from odradek.spark.dead_letters import NoTable, TakenByAnother, dead_letters
 from odradek.spark.decoding import Decoding
 from odradek.spark.functions import dead_letters as letters_of
 from odradek.spark.functions import decoded, readable
@@ -31,6 +31,7 @@ from odradek.spark.options import parse
 from odradek.spark.parquet import TableFile
 from odradek.spark.parts import Part
 from odradek.spark.ranges import OffsetRange
+from odradek.spark.replay import replay
 from odradek.spark.shape import KEPT_LETTERS, LETTERS, Shape
 from odradek.spark.sink import DESCRIPTION, DeltaWriter
 from odradek.spark.source import schema_of as columns_of_source
@@ -404,6 +405,20 @@ def test_letters_of_a_table_are_sent_once_before_its_rows_wherever_the_driver_di
     assert list(staged.iterdir()) == []
 
 
+@pytest.mark.process
+def test_letters_of_a_table_in_a_store_are_sent_out_of_their_files_there(
+    to_table: TablesJob, client: SyncClient, url: str, tmp_path: Path
+) -> None:
+    batch = Batch(to_table._replace(table=url, checkpoint=str(tmp_path / "checkpoint")))
+    with pytest.raises(Died):
+        batch.run(dies_at="after-commit")
+
+    batch.run()
+
+    eventually(lambda: values(client, to_table.dead_letters_topic) == sorted(BAD), 30.0, "each letter once")
+    assert batch.rows == [0, 1, 2, 3, 4, 7] and len(dead_letters(url)) == 2
+
+
 def test_letters_of_a_table_are_in_the_order_of_their_offsets_whichever_task_is_heard_first() -> None:
     def told(partition: int, start: int) -> Written:
         letters = [TableFile(f"{partition}-{start}", 1, 1, "")]
@@ -426,6 +441,15 @@ def test_a_checkpoint_that_is_not_the_tables_sends_no_letters_and_a_table_made_a
     Batch(to_table, query_id="another").run()
 
     eventually(lambda: len(values(client, to_table.dead_letters_topic)) == 4, 30.0, "the letters of both")
+
+
+def test_who_asks_a_topic_for_its_letters_is_told_where_they_are(job: TransformJob) -> None:
+    with pytest.raises(
+        NoTable, match="those that go to a topic are in a table, too: below that of the job, or"
+    ):
+        dead_letters(job.dead_letters_topic)
+    with pytest.raises(NoTable, match="dead letters of a job that writes a topic are not fed again"):
+        replay(job.directory)
 
 
 def test_a_topic_of_letters_of_a_table_that_is_missing_is_told_of_before_spark_starts(

@@ -75,7 +75,10 @@ def dead_letters(table: str, values: int | None = None, *, has_replayed: bool = 
     `has_replayed` those that were replayed are not among these.
     """
     if tables.open_table(table) is None and tables.open_table(dead_letters_of(table)) is None:
-        raise NoTable(f"there is no Delta table at {table}, nor dead letters below it")
+        raise NoTable(
+            f"there is no Delta table at {table}, nor dead letters below it; those that go to a topic are in a table, too: below "
+            f"that of the job, or below its --directory"
+        )
     done = replayed(table)
     found: list[DeadLetter] = []
     without: list[DeadLetter] = []

@@ -61,7 +61,10 @@ def replay(table: str, form: Format | None = None) -> Replayed:
 def shape_of(table: str, form: Format | None) -> Shape:
     opened = tables.open_table(table)
     if opened is None:
-        raise NoTable(f"there is no Delta table at {table}")
+        raise NoTable(
+            f"there is no Delta table at {table}; dead letters of a job that writes a topic are not fed again, because they would "
+            f"come behind newer records: produce them again where that is right"
+        )
     if any(note.get(UPSERTS, False) for note in tables.notes(opened)):
         raise ConfigurationError(
             f"{table} has the last record of each key: a letter would take the place of what came after it; produce the record "
