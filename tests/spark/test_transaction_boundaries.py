@@ -287,16 +287,18 @@ def test_what_was_deleted_before_the_range_is_passed_over(
 
 
 @pytest.mark.parametrize(
-    "found", [LogCut("cut", 1), TopicRecreated("made again"), OffsetsGone("restored from an older disk")]
+    "found",
+    [lambda: LogCut("cut", 1), lambda: TopicRecreated("made again"), lambda: OffsetsGone("an older disk")],
+    ids=["cut", "made again", "an older disk"],
 )
 def test_what_a_task_will_find_out_is_left_to_it(
-    found: OdradekError, writers: Writers, stream: StartStream, monkeypatch: pytest.MonkeyPatch
+    found: Callable[[], OdradekError], writers: Writers, stream: StartStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(writers, "a-1", "a-2")
     commit(writers, "b-1", "b-2")
 
     def read_range(*_: Any, **__: Any) -> Any:
-        raise found
+        raise found()
 
     monkeypatch.setattr(transaction_boundaries, "read_range", read_range)
     assert stream().next(ReadMaxRows(4)) == ["a-1", "a-2", "b-1"], "the range ends where the limit said"
