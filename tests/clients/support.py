@@ -112,6 +112,8 @@ def create_topic(
         timeout_ms=30_000,
     )
     with SyncClient(cluster.bootstrap) as client:
+        # There may be none for a moment: the brokers' sessions end on a machine that is busy.
+        client.retrying(lambda: client.connection_to(CONTROLLER, client.deadline()))
         (answer,) = client.call(CONTROLLER, request).topics
         assert answer.error_code == 0, answer
     cluster.wait_until(
