@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,19 +17,19 @@ from odradek.spark.topic_options import PROGRESS_TOPIC
 from odradek.spark.verify_topic import verify_topics
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
+from tests.spark.versions import OTHER_SPARK
 from tests.support import SHORT_LIVED_JAVA, eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RECORDS = 1_200
 A_BATCH = 300
-KILLS = 2
 
 
-def begin(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+def begin(arguments: list[str], log: Path, python: str = sys.executable) -> subprocess.Popen[bytes]:
     with open(log, "ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", "odradek", "spark", "transform", *arguments],
+            [python, "-m", "odradek", "spark", "transform", *arguments],
             stdout=file,
             stderr=file,
             env={**os.environ, **SHORT_LIVED_JAVA},
@@ -45,8 +45,39 @@ def test_no_record_is_lost_or_doubled_whenever_the_job_is_killed(
     )
 
 
-def kill_again_and_again(bootstrap: str, client: SyncClient, source: str, to: str, tmp_path: Path) -> None:
-    """`source` has two partitions, `to` three."""
+@pytest.mark.timeout(1500)
+@pytest.mark.skipif(
+    OTHER_SPARK not in os.environ, reason="needs a second PySpark, as `make test-spark-versions` has it"
+)
+def test_no_record_is_lost_or_doubled_where_another_version_of_spark_goes_on(
+    cluster: ProcessCluster, client: SyncClient, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    other = os.environ[OTHER_SPARK]
+    assert version_of(other) != version_of(sys.executable)
+    kill_again_and_again(
+        cluster.bootstrap,
+        client,
+        make_topic(partitions=2),
+        make_topic(partitions=3),
+        tmp_path,
+        runs=[(sys.executable, 1), (other, 2), (sys.executable, 2)],
+    )
+
+
+def version_of(python: str) -> str:
+    command = [python, "-c", "import pyspark; print(pyspark.__version__)"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def kill_again_and_again(
+    bootstrap: str,
+    client: SyncClient,
+    source: str,
+    to: str,
+    tmp_path: Path,
+    runs: Sequence[tuple[str, int]] = ((sys.executable, 2), (sys.executable, 1), (sys.executable, 2)),
+) -> None:
+    """`source` has two partitions, `to` three. `runs`: interpreter and number of cores of each; all but the last are killed."""
     for partition in (0, 1):
         fill(client, source, partition, [b"%d-%05d" % (partition, n) for n in range(RECORDS // 2)])
     directory = tmp_path / "job"
@@ -59,8 +90,9 @@ def kill_again_and_again(bootstrap: str, client: SyncClient, source: str, to: st
     def written() -> int:
         return len(list(batch_notes.every(str(directory), PROGRESS_TOPIC, to)))
 
-    for kill in range(KILLS):
-        process = begin(arguments, log)
+    *killed, (last, cores_of_last) = runs
+    for kill, (python, cores) in enumerate(killed):
+        process = begin([*arguments, "--master", f"local[{cores}]"], log, python)
         try:
             eventually(lambda least=kill + 1: written() >= least, 400, "a batch in the topic")  # type: ignore[misc]
             os.kill(process.pid, signal.SIGKILL)
@@ -68,7 +100,7 @@ def kill_again_and_again(bootstrap: str, client: SyncClient, source: str, to: st
             process.kill()
             process.wait(60)
         assert process.returncode == -signal.SIGKILL, log.read_text()
-    process = begin(arguments, log)
+    process = begin([*arguments, "--master", f"local[{cores_of_last}]"], log, last)
     try:
         assert process.wait(400) == 0, log.read_text()
     finally:

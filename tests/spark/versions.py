@@ -14,6 +14,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+OTHER_SPARK = "ODRADEK_OTHER_SPARK"  # an interpreter that has another version of PySpark than the one that runs the tests
 CACHE = Path(os.environ.get("ODRADEK_SPARK_CACHE", Path.home() / ".cache" / "odradek-spark"))
 _ALLOWED = re.compile(r"pyspark>=(\d+)\.(\d+),<(\d+)\.(\d+)")
 
@@ -70,7 +71,9 @@ def main(arguments: list[str]) -> int:
         print(f"{requirement}:", flush=True)
         subprocess.run([python, "-m", "tests.spark.class_archive"], cwd=ROOT, check=True)
         command = [python, "-m", "pytest", *(arguments or ["-n", "2", "--dist", "loadfile", "tests/spark"])]
-        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+        # For tests of a job that another version of Spark goes on with.
+        environ = {**os.environ, OTHER_SPARK: sys.executable}
+        if subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode != 0:
             failed.append(requirement)
     if failed:
         print(f"failed on {', '.join(failed)}")
