@@ -168,11 +168,13 @@ def _through_a_window(
             raise TooLarge(_too_large(batch, window, position, filled, size))
         if is_all_read:
             raise CorruptBatch("a record reaches beyond the end of its batch")
-        rest = window[position:filled]
+        rest = memoryview(window)[position:filled]
         if len(window) != max(size, limits.slice_bytes):
             window = bytearray(max(size, limits.slice_bytes))
-        window[: len(rest)] = rest
-        filled = len(rest) + _read(stream, batch, memoryview(window)[len(rest) :])
+        filled -= position
+        memoryview(window)[:filled] = rest
+        del rest  # and with it the window of before, where this is another one
+        filled += _read(stream, batch, memoryview(window)[filled:])
         position = 0
         is_all_read = filled < len(window)
     if position < filled or (not is_all_read and stream.readinto(memoryview(bytearray(1)))):
