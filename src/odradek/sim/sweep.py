@@ -190,6 +190,8 @@ def _process(serve: Callable[..., None], *args: object, hash_seed: str) -> Itera
             return here.recv_bytes()
         except EOFError:
             process.join()
+            if process.exitcode == -signal.SIGINT:  # of the terminal, and it was the first to hear of it
+                raise KeyboardInterrupt from None
             raise ChildProcessError(
                 f"the process of all worlds ended: exit code {process.exitcode}"
             ) from None

@@ -177,6 +177,9 @@ class Machine:
         try:
             for name in (SOURCE, TO):
                 create_topic(self.cluster, name, partitions=PARTITIONS)
+            # The topic of groups is made by the first who asks, while there are as many brokers as it has replicas.
+            with SyncClient(self.cluster.bootstrap) as client:
+                coordinators(client, [GROUP])
             self._start()
             self.feed()
             self.catch_up()
