@@ -72,6 +72,26 @@ def contrast(text: dict[str, Any]) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
+def weak(texts: list[dict[str, Any]]) -> set[tuple[str, float]]:
+    """Those that do not stand out from what they lie on, and their contrast."""
+    return {(t["words"], round(contrast(t), 2)) for t in texts if contrast(t) < LEAST_CONTRAST}
+
+
+def small(texts: list[dict[str, Any]]) -> set[tuple[str, str, float]]:
+    """Those whose letters are too small to be read: plot, words, height in pixels."""
+    return {(t["plot"], t["words"], t["letter"]) for t in texts if t["letter"] < LEAST_LETTER_PX}
+
+
+def covered(labels: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Pairs of which one lies over the other: plot, words, words."""
+    return [
+        (a["plot"], a["words"], b["words"])
+        for number, a in enumerate(labels)
+        for b in labels[number + 1 :]
+        if overlap(a, b)
+    ]
+
+
 def overlap(a: dict[str, Any], b: dict[str, Any], slack_px: float = 1.0) -> bool:
     return (
         a["left"] + slack_px < b["right"]

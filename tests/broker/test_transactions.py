@@ -195,15 +195,20 @@ def test_no_epoch_ahead_of_the_coordinators_comes_into_an_open_transaction(world
     assert state(world) == "CompleteCommit", "its marker met no later epoch"
 
 
+def sent_and_said(world: World, producer: tuple[int, int]) -> tuple[Any, fx.SendToBroker, Any]:
+    """A batch that waits for its leader to hear from the coordinator: with the leader's question and the answer, which is on its way."""
+    pending = send(world, producer, b"late", 0)
+    taken = world[LEADER].broker.take_effects()
+    (question,) = [one for one in taken if isinstance(one, fx.SendToBroker)]
+    return pending, question, world.call(COORDINATOR, question.message, question.version)
+
+
 @pytest.mark.behaviour("P3")
 def test_a_batch_that_comes_behind_the_marker_of_its_transaction_is_refused(world: World) -> None:
     """The coordinator said yes, and then the transaction was aborted, before the leader heard of it."""
     producer = init(world)
     add(world, producer)
-    pending = send(world, producer, b"late", 0)
-    taken = world[LEADER].broker.take_effects()
-    (question,) = [one for one in taken if isinstance(one, fx.SendToBroker)]
-    said = world.call(COORDINATOR, question.message, question.version)
+    pending, question, said = sent_and_said(world, producer)
     assert end(world, producer, is_commit=False) == 0
 
     world[LEADER].broker.answered(question.request_id, said, world.now_ms)
@@ -217,10 +222,7 @@ def test_what_the_coordinator_said_does_not_count_in_another_term_of_the_leader(
     """Another may have led in between, and have the marker of the transaction."""
     producer = init(world)
     add(world, producer)
-    pending = send(world, producer, b"late", 0)
-    taken = world[LEADER].broker.take_effects()
-    (question,) = [one for one in taken if isinstance(one, fx.SendToBroker)]
-    said = world.call(COORDINATOR, question.message, question.version)
+    pending, question, said = sent_and_said(world, producer)
     world.lead(LEADER)
 
     world[LEADER].broker.answered(question.request_id, said, world.now_ms)

@@ -10,17 +10,16 @@ import pytest
 from odradek.demo.page import page
 from tests.browser import (
     DESK,
-    LEAST_CONTRAST,
-    LEAST_LETTER_PX,
     LINES,
     PLOTS,
     TELEPHONE,
     TEXTS,
-    contrast,
+    covered,
     crosses,
     needs_chromium,
-    overlap,
     running_browser,
+    small,
+    weak,
 )
 from tests.demo.results import a_result, flights_of_a_year
 
@@ -54,15 +53,11 @@ def shown(request: pytest.FixtureRequest, browser: Any, report: Path) -> Iterato
 def test_every_text_stands_out_from_what_it_lies_on(shown: Any) -> None:
     texts = shown.evaluate(TEXTS)
     assert len(texts) > 100
-    weak = {(t["words"], round(contrast(t), 2)) for t in texts if contrast(t) < LEAST_CONTRAST}
-    assert not weak
+    assert not weak(texts)
 
 
 def test_labels_are_large_enough_to_be_read(shown: Any) -> None:
-    small = {
-        (t["plot"], t["words"], t["letter"]) for t in shown.evaluate(TEXTS) if t["letter"] < LEAST_LETTER_PX
-    }
-    assert not small
+    assert not small(shown.evaluate(TEXTS))
 
 
 def test_no_line_runs_through_a_label(shown: Any) -> None:
@@ -80,13 +75,7 @@ def test_no_line_runs_through_a_label(shown: Any) -> None:
 
 def test_no_label_covers_another_or_leaves_its_plot(shown: Any) -> None:
     labels = [t for t in shown.evaluate(TEXTS) if t["plot"]]
-    covered = [
-        (a["plot"], a["words"], b["words"])
-        for number, a in enumerate(labels)
-        for b in labels[number + 1 :]
-        if overlap(a, b)
-    ]
-    assert not covered
+    assert not covered(labels)
     boxes = {plot["label"]: plot for plot in shown.evaluate(PLOTS)}
     outside = [
         (t["plot"], t["words"])
@@ -127,4 +116,4 @@ def test_a_failure_can_be_read_too(browser: Any, tmp_path: Path, theme: Any) -> 
         opened.goto(file.as_uri())
         texts = opened.evaluate(TEXTS)
     assert any("3 lost" in t["words"] for t in texts)
-    assert not [t["words"] for t in texts if contrast(t) < LEAST_CONTRAST]
+    assert not weak(texts)

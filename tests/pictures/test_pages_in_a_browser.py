@@ -18,15 +18,14 @@ from odradek.sim.timeline import page as run_page
 from odradek.sim.trace import Recorder
 from tests.browser import (
     DESK,
-    LEAST_CONTRAST,
-    LEAST_LETTER_PX,
     PLOTS,
     TELEPHONE,
     TEXTS,
-    contrast,
+    covered,
     needs_chromium,
-    overlap,
     running_browser,
+    small,
+    weak,
 )
 from tests.pictures.test_pictures import DARK, MOMENTS, ids
 
@@ -105,8 +104,8 @@ def test_a_page_can_be_read(shown: Any) -> None:
     assert len(texts) > 20
     # A picture lies on paper of its own, whatever the theme; what lies on a bar of it is the picture's own matter.
     outside = [text for text in texts if not text["plot"]]
-    assert not {(t["words"], round(contrast(t), 2)) for t in outside if contrast(t) < LEAST_CONTRAST}
-    assert not {(t["plot"], t["words"], t["letter"]) for t in texts if t["letter"] < LEAST_LETTER_PX}
+    assert not weak(outside)
+    assert not small(texts)
 
 
 def test_only_pictures_and_tables_are_wider_than_the_window(shown: Any) -> None:
@@ -128,10 +127,4 @@ def test_no_text_of_a_picture_leaves_it(shown: Any) -> None:
 def test_no_text_covers_another(shown: Any) -> None:
     if "Seed" in shown.title():
         return  # faults that begin together are written over each other's bars on purpose
-    labels = [t for t in shown.evaluate(TEXTS) if t["plot"]]
-    assert not [
-        (a["words"], b["words"])
-        for number, a in enumerate(labels)
-        for b in labels[number + 1 :]
-        if overlap(a, b)
-    ]
+    assert not covered([t for t in shown.evaluate(TEXTS) if t["plot"]])

@@ -177,11 +177,8 @@ def test_a_cleaning_that_is_abandoned_leaves_neither_process_nor_file(
     assert process.pid is None and files(disk) == before
 
 
-def test_who_waits_for_a_slice_hears_that_it_was_killed(tmp_path: Path, process: CleaningProcess) -> None:
-    disk = compacted(tmp_path, process)
-    steps = at(disk, "the map")
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGSTOP)
+def waiting(steps: Generator[int]) -> tuple[Thread, list[str]]:
+    """A thread that walks them, and the sentence with which that fails, once it has."""
     heard: list[str] = []
 
     def waits() -> None:
@@ -191,6 +188,15 @@ def test_who_waits_for_a_slice_hears_that_it_was_killed(tmp_path: Path, process:
 
     thread = Thread(target=waits)
     thread.start()
+    return thread, heard
+
+
+def test_who_waits_for_a_slice_hears_that_it_was_killed(tmp_path: Path, process: CleaningProcess) -> None:
+    disk = compacted(tmp_path, process)
+    steps = at(disk, "the map")
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    thread, heard = waiting(steps)
     process.kill()
     thread.join(60)
 
@@ -205,18 +211,10 @@ def test_a_stop_does_not_wait_for_one_that_cannot_die(
     steps = at(disk, "the map")
     assert process.pid is not None
     os.kill(process.pid, signal.SIGSTOP)
-    heard: list[str] = []
-
-    def waits() -> None:
-        with pytest.raises(StorageError) as raised:
-            walk(steps)
-        heard.append(str(raised.value))
-
     with monkeypatch.context() as patched:
         patched.setattr(subprocess.Popen, "kill", lambda self: None)
         patched.setattr(cleaning_process, "DIES_S", 0.1)
-        thread = Thread(target=waits)
-        thread.start()
+        thread, heard = waiting(steps)
         process.kill()
         thread.join(20)
         is_heard = bool(heard)
