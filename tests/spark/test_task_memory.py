@@ -14,7 +14,7 @@ from odradek.records.builder import NewRecord, build_batch
 from odradek.spark.slices import Limits
 from tests.client.support import ScriptedBroker
 
-MOST_BYTES = 256 << 20
+MOST_BYTES = 256_000_000
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 LONG = 93_000
 

@@ -18,6 +18,7 @@ from odradek.records.batch import BATCH_OVERHEAD, CODEC_MASK
 from odradek.records.compression import NONE
 from odradek.records.errors import CorruptBatch
 from odradek.spark.batch_headers import Headers
+from odradek.spark.freed_memory import give_back_freed_memory
 from odradek.spark.opened import Opened, TooLarge, opened
 from odradek.spark.record_positions import (
     Bytes,
@@ -170,6 +171,7 @@ def _through_a_window(
             raise CorruptBatch("a record reaches beyond the end of its batch")
         rest = memoryview(window)[position:filled]
         if len(window) != max(size, limits.slice_bytes):
+            give_back_freed_memory()
             window = bytearray(max(size, limits.slice_bytes))
         filled -= position
         memoryview(window)[:filled] = rest
