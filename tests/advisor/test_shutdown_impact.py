@@ -65,6 +65,18 @@ def test_another_rack_is_preferred_for_the_newcomer() -> None:
     assert shutdown_impact(context, ids(2)).remedy == {tp("t-0"): (5, 3)}
 
 
+def test_who_is_leaving_too_gets_no_replica() -> None:
+    world = three("t", [2, 3])
+    world.start(4, 5)
+    world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
+    assert shutdown_impact(world.context, ids(2)).remedy == {tp("t-0"): (1, 3)}
+    world.shut_down(1)
+    world.shut_down(4)
+    assert shutdown_impact(world.context, ids(2)).remedy == {tp("t-0"): (5, 3)}
+    world.shut_down(5)
+    assert shutdown_impact(world.context, ids(2)).without_remedy == (tp("t-0"),)
+
+
 def test_without_another_broker_there_is_no_remedy_and_that_is_said() -> None:
     world = World().brokers(1)
     world.elect()

@@ -8,9 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from odradek.cli import sources
 from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.rows import Row
 from odradek.cli.reassign.status import as_dict, progress_line, show
+from odradek.client.sync import SyncClient
 from odradek.model.ids import TopicPartition
 from odradek.pictures.figures import shown_seconds
 from tests.cli.conftest import Shell
@@ -224,6 +226,51 @@ def test_the_way_back_is_never_overwritten(shell: Shell, tmp_path: Path) -> None
     assert code == 2 and "name one file" in err
     shell.ok("reassign", "apply", back, "--wait")
     shell.ok("reassign", "apply", plan, "--rollback", back, "--wait")  # the same way back: nothing is lost
+
+
+def test_what_is_refused_has_started_nothing(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way back, the throttle, then the log directories: each comes before what it is to be there for."""
+    asked: list[str] = []
+    original = SyncClient.call
+
+    def call(self: SyncClient, broker: int, request: Any, **options: Any) -> Any:
+        asked.append(type(request).__name__)
+        return original(self, broker, request, **options)
+
+    monkeypatch.setattr(SyncClient, "call", call)
+    shell.ok("topic", "create", "first", "--assign", "1")
+    plan, back = tmp_path / "plan.json", tmp_path / "back.json"
+    move = {"topic": "first", "partition": 0, "replicas": [2], "log_dirs": ["/nowhere"]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
+    back.write_text("{}")
+    asked.clear()
+    code, _, err = shell("reassign", "apply", plan, "--rollback", back)
+    assert code == 1 and f"{back} is there already" in err and err.endswith("nothing was started\n")
+    assert "AlterReplicaLogDirsRequest" not in asked
+
+    code, _, err = shell("reassign", "apply", plan, "--throttle", "1MB")
+    assert (code, err) == (
+        1,
+        "odradek: first-0 cannot go to /nowhere of broker 2: LOG_DIR_NOT_FOUND; no partition was reassigned\n",
+    )
+    set_there = shell.json("config", "describe", "--broker", 2)["settings"]
+    assert not [s["name"] for s in set_there if "throttled" in s["name"]]
+
+    def silent(client: SyncClient, unknown: list[str]) -> dict[TopicPartition, Any]:
+        unknown.append("whether reassignments run: no controller answers")
+        return {}
+
+    monkeypatch.setattr(sources, "running_reassignments", silent)
+    asked.clear()
+    code, _, err = shell("reassign", "apply", plan, "--throttle", "1MB")
+    assert (code, err) == (
+        1,
+        "odradek: whether reassignments run: no controller answers; what runs must be known before a throttle is set; "
+        "nothing was started\n",
+    )
+    assert not {"AlterReplicaLogDirsRequest", "IncrementalAlterConfigsRequest"} & set(asked)
 
 
 def test_nothing_to_do_is_said(shell: Shell) -> None:

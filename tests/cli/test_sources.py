@@ -7,13 +7,21 @@ from typing import Any
 
 import pytest
 
-from odradek.cli import main, why
+from odradek.cli import main, sources, why
 from odradek.cli.journal import files as journals
+from odradek.cli.observations import lines_between
 from odradek.cli.sources import _offline, parse_time
 from odradek.client.sync import Broker, ClusterView, PartitionView, TopicView
-from odradek.client.sync_connection import Address
+from odradek.client.sync_connection import Address, Unreachable
 from odradek.controller.context import ControllerContext
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.facts import MetadataLoaded
 from odradek.model.ids import BrokerId
+from odradek.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 from odradek.store.api import ConditionalOps, Create
 from odradek.store.embedded import EmbeddedStore
 from tests.advisor.test_replay import written_down
@@ -182,6 +190,80 @@ def test_journals_of_several_controllers_are_one_history_by_epoch(
     assert json.loads(alone)["partitions"][0]["leader"] == 3
 
 
+def test_a_step_is_shown_under_its_own_line_when_the_next_controllers_clock_is_behind(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(2)
+    world.create("t", [3, 1])
+    world.now_ms += 10_000
+    world.kill(3)
+    second_begins = len(lines)
+    world.now_ms -= 5_000
+    world.elect(1)
+    world.now_ms += 20_000
+    world.kill(2)
+    file = tmp_path / "controller-1.jsonl"
+    file.write_text(
+        "".join(
+            json.dumps({"controller": 1, "epoch": 1 + (number >= second_begins), **line}) + "\n"
+            for number, line in enumerate(lines)
+        )
+    )
+    whole = json.loads(run(capsys, "journal", "show", file, "--json")[1])["steps"]
+    since = lines[second_begins - 1]["at_ms"]
+    later = json.loads(run(capsys, "journal", "show", file, "--since", since, "--json")[1])["steps"]
+    assert later == [step for step in whole if step["at_ms"] >= since]
+    assert [step["line"] for step in whole] == list(range(len(lines)))
+
+
+def test_a_time_line_since_a_time_begins_with_how_it_stood_then(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What lasts at that time, an outage or a reassignment, is shown from its beginning."""
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [3])
+    made_ms = world.now_ms
+    world.now_ms += 1000
+    world.kill(3)
+    died_ms = world.now_ms
+    world.now_ms += 1000
+    world.create("u", [1])
+    world.now_ms += 1000
+    world.start(3)
+    back_ms = world.now_ms
+    world.now_ms += 1000
+    world.reassign({"t-0": [2]})
+    world.now_ms += 1000
+    world.create("v", [1])
+    file, svg = tmp_path / "controller-1.jsonl", tmp_path / "line.svg"
+    file.write_text("".join(json.dumps({"controller": 1, "epoch": 1, **line}) + "\n" for line in lines))
+
+    def shown(since_ms: int) -> tuple[list[tuple[int, bool]], list[tuple[int, int | None]], int]:
+        arguments = ("journal", "show", file, "-p", "t-0", "--since", since_ms, "--svg", svg, "--json")
+        code, out, err = run(capsys, *arguments)
+        assert code == 0, err
+        found = json.loads(out)
+        return (
+            [(m["at_ms"], m["offline"]) for m in found["moments"]],
+            [(o["since_ms"], o["until_ms"]) for o in found["outages"]],
+            len(found["reassignments"]),
+        )
+
+    moments, outages, moves = shown(0)
+    assert moments[:3] == [(made_ms, False), (died_ms, True), (back_ms, False)]
+    assert (outages, moves) == ([(died_ms, back_ms)], 1)
+    assert shown(made_ms + 500) == (moments, outages, moves)
+    assert shown(died_ms + 500) == (moments[1:], outages, moves)
+    assert shown(back_ms) == (moments[2:], [], moves)
+    assert shown(world.now_ms) == (moments[3:], [], 1), "it moves since before"
+    code, _, err = run(capsys, "journal", "show", file, "-p", "w-0", "--since", made_ms + 500)
+    assert (code, err) == (1, "odradek: the journal never heard of w-0\n")
+
+
 @pytest.mark.parametrize("is_labelled", [True, False])
 def test_journals_of_two_clusters_are_not_made_one_history(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, is_labelled: bool
@@ -226,6 +308,47 @@ def view(live: list[int], **topics: list[tuple[list[int], list[int]]]) -> Cluste
         for name, partitions in topics.items()
     }
     return ClusterView("c", 1, brokers, found, {})
+
+
+class Polled:
+    """A cluster as a poller sees it; it says what runs only while it has a controller."""
+
+    request_timeout_s = 1.0
+
+    def __init__(self) -> None:
+        self.view = view([1, 2, 3], t=[([3, 1, 2], [])])
+        self.has_controller = True
+
+    def cluster(self, topics: object = None) -> ClusterView:
+        return self.view
+
+    def call(self, broker: int, request: object, **_options: object) -> object:
+        if not self.has_controller:
+            raise Unreachable("127.0.0.1:9092 does not answer")
+        row = OngoingPartitionReassignment(
+            partition_index=0, replicas=[3, 1, 2], adding_replicas=[3], removing_replicas=[2]
+        )
+        topic = OngoingTopicReassignment(name="t", partitions=[row])
+        return ListPartitionReassignmentsResponse(topics=[topic])
+
+
+def test_a_move_is_not_over_because_no_controller_tells_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll during a fail-over; what Metadata says of the replicas is all that is known then."""
+    monkeypatch.setattr(sources, "CONTROLLER_PATIENCE_S", 0.0)
+    polled = Polled()
+    nothing = MetadataLoaded(brokers=(), topics=(), states={})
+
+    def poll(before: MetadataLoaded) -> MetadataLoaded:
+        return sources.refreshed_source(polled, "here", before).snapshot  # type: ignore[arg-type]
+
+    moving = poll(nothing)
+    assert moving.topics[0].partitions[0].adding_replicas == (3,)
+    polled.has_controller = False
+    assert lines_between(moving, poll(moving), 1, 0) == []
+    polled.view = view([1, 2, 3], t=[([3, 1], [])])
+    assert poll(moving).topics[0].partitions[0] == ReplicaAssignment((BrokerId(3), BrokerId(1)))
+    polled.view = view([1, 2, 3], u=[([3, 1, 2], [])])
+    assert [node.topic for node in poll(moving).topics] == ["u"]
 
 
 def test_a_broker_all_of_whose_replicas_are_offline_is_gone_though_it_is_named() -> None:

@@ -232,6 +232,15 @@ def test_what_is_produced_in_json_comes_back_in_json(odradek, codec):
     assert [{name: record[name] for name in lines[0]} for record in found] == lines
 
 
+def test_who_asks_for_no_acknowledgement_is_told_no_offset(odradek):
+    odradek("topic", "create", "unacknowledged", "-p", "1", "-r", "1")
+    code, out, err = odradek(
+        "topic", "produce", "unacknowledged", "--acks", "0", "--json", stdin=b"a\nb\nc\n"
+    )
+    assert code == 0, err
+    assert json.loads(out)["partitions"] == {"0": {"records": 3, "last_offset": None}}
+
+
 def test_a_line_that_is_no_record_is_refused_by_number(odradek, orders):
     code, _, err = odradek(
         "topic", "produce", "orders", "--format", "json", stdin=b'{"value": "x"}\nnonsense\n'

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from click import UsageError
 
 from odradek.advisor.what_if_steps import CatchUp, Configure, Elect, Kill, Reassign, ShutDown, Start
 from odradek.cli.what_if import InOrder, parse_step
@@ -45,6 +46,8 @@ def test_every_option_is_its_step() -> None:
     assert parse_step("--kill", "2,1") == Kill((1, 2))  # type: ignore[arg-type]
     assert parse_step("--start", "3") == Start((3,))  # type: ignore[arg-type]
     assert parse_step("--shut-down", "3") == ShutDown(3)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"one by one, as in --shut-down 1 --shut-down 2"):
+        parse_step("--shut-down", "2,1")
     assert parse_step("--catch-up", "") == CatchUp()
     assert parse_step("--reassign", "a-b-3=2,1") == Reassign({where: (2, 1)})  # type: ignore[dict-item]
     assert parse_step("--config", "t:min.insync.replicas=2") == Configure("t", "min.insync.replicas", "2")

@@ -129,7 +129,8 @@ def _remedy(
 ) -> tuple[dict[TopicPartition, tuple[BrokerId, ...]], tuple[TopicPartition, ...]]:
     """The smallest change of assignment: for each partition, as many replicas that leave as are missing give
     their place to live brokers that stay, the least loaded first, another rack before the same one."""
-    load = {b: len(context.partitions_on.get(b, ())) for b in context.brokers if b not in leaving}
+    gone = {*leaving, *context.shutting_down_brokers}  # a broker that leaves may not join an ISR (KIP-841)
+    load = {b: len(context.partitions_on.get(b, ())) for b in context.brokers if b not in gone}
     remedy: dict[TopicPartition, tuple[BrokerId, ...]] = {}
     hopeless: list[TopicPartition] = []
     for outcome in outcomes:

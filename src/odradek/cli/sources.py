@@ -159,11 +159,28 @@ def refreshed_source(client: "SyncClient", where: str, before: "MetadataLoaded |
     view = client.cluster()
     gone, _ = _offline(view)
     view = view._replace(brokers={b: known for b, known in view.brokers.items() if b not in gone})
-    snapshot = snapshot_of(
-        view, before.topic_configs, before.broker_configs, running_reassignments(client, [])
-    )
+    unknown: list[str] = []
+    moving = running_reassignments(client, unknown)
+    if unknown:
+        moving = _still_moving(view, before)
+    snapshot = snapshot_of(view, before.topic_configs, before.broker_configs, moving)
     controller = view.controller_id if view.controller_id in view.brokers else None
     return Source(where, snapshot, controller, now_ms())
+
+
+def _still_moving(view: "ClusterView", before: "MetadataLoaded") -> "dict[TopicPartition, ReplicaAssignment]":
+    """What ran when a controller last answered and whose replicas are the same: a fail-over ends no reassignment."""
+    from odradek.model.ids import TopicPartition
+
+    return {
+        TopicPartition(known.topic, index): node
+        for known in before.topics
+        if known.topic in view.topics
+        for index, node in known.partitions.items()
+        if (node.adding_replicas or node.removing_replicas)
+        and (seen := view.topics[known.topic].partitions.get(index)) is not None
+        and seen.replicas == tuple(node.replicas)
+    }
 
 
 def _offline(view: "ClusterView") -> "tuple[set[int], dict[int, frozenset[TopicPartition]]]":

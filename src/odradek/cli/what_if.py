@@ -123,8 +123,11 @@ def parse_step(name: str, value: str) -> "Step":
     if name == "--start":
         return steps.Start(tuple(broker_ids([value], name)))
     if name == "--shut-down":
-        (broker,) = broker_ids([value], name)[:1]
-        return steps.ShutDown(broker)
+        brokers = broker_ids([value], name)
+        if len(brokers) != 1:
+            each = " ".join(f"{name} {broker}" for broker in brokers)
+            raise click.UsageError(f"{name} {value}: brokers stop in order one by one, as in {each}")
+        return steps.ShutDown(brokers[0])
     if name == "--catch-up":
         return steps.CatchUp()
     if name == "--reassign":

@@ -1,5 +1,6 @@
 """`odradek journal show`: what changed, when and why; for one partition its time line, also as a picture."""
 
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,32 +65,32 @@ def show(
     history = history_at(place, bootstrap)
     begin = parse_time(since) if since is not None else None
     end = parse_time(until) if until is not None else None
+    # A controller's clock may be behind that of the one before it, so what is kept is not always one piece.
     kept = [
-        line
-        for line in history.lines
+        (number, line)
+        for number, line in enumerate(history.lines)
         if (begin is None or line["at_ms"] >= begin) and (end is None or line["at_ms"] <= end)
     ]
     if not kept:
         first, newest = history.lines[0]["at_ms"], history.lines[-1]["at_ms"]
         fail(f"nothing happened then; the journal goes from {clock(first)} to {clock(newest)}")
     if partition is not None:
-        # From the start, or what stood before `since` would not be known.
-        whole = [line for line in history.lines if end is None or line["at_ms"] <= end]
+        # From the start, or what stood before `since` would not be known; without a gap, as a replay takes them.
+        whole = list(takewhile(lambda line: end is None or line["at_ms"] <= end, history.lines))
         show_partition(history, whole, partition, begin or 0, svg, html, as_json)
         return
-    first_kept = history.lines.index(kept[0])
     steps = [
         {
-            "line": first_kept + number,
+            "line": number,
             "at_ms": line["at_ms"],
             "controller": line.get("controller"),
             "epoch": line["epoch"],
-            "event": event_words(history.lines[cause_of(history.lines, first_kept + number)]["event"]),
+            "event": event_words(history.lines[cause_of(history.lines, number)]["event"]),
             "writes": len(line["writes"]),
             "requests": len(line["requests"]),
             "changes": [c for c in line["changes"] if topic is None or _is_about(c, topic)],
         }
-        for number, line in enumerate(kept)
+        for number, line in kept
     ]
     if as_json:
         print_json({"steps": steps, "notes": list(history.notes)})
@@ -134,12 +135,16 @@ def show_partition(
     from odradek.cli.what_if import partition_named
 
     where: TopicPartition = partition_named(name, "--partition")
-    moments = [m for m in timeline(lines, where) if m.at_ms >= begin_ms]
-    if not moments:
+    life = timeline(lines, where)
+    if not life:
         fail(f"the journal never heard of {where}")
+    # How it stood at `begin_ms` belongs to the answer, and so does what had begun before and was not over.
+    stood = life[max(0, next((n for n, m in enumerate(life) if m.at_ms > begin_ms), len(life)) - 1)]
+    dark = [o for o in outages(life) if o.until_ms is None or o.until_ms > begin_ms]
+    moves = [m for m in reassignments(lines, where) if m.ended_ms is None or m.ended_ms > begin_ms]
+    from_ms = min([stood.at_ms, *(o.since_ms for o in dark), *(m.began_ms for m in moves)])
+    moments = life[next(n for n, m in enumerate(life) if m.at_ms >= from_ms) :]
     end_ms = lines[-1]["at_ms"]
-    dark = outages(moments)
-    moves = [m for m in reassignments(lines, where) if m.began_ms >= begin_ms]
     if svg is not None or html is not None:
         from odradek.pictures.timeline import timeline_page, timeline_svg
 

@@ -54,10 +54,14 @@ def apply(
     with SyncClient(bootstrap) as client:
         view = client.cluster({where.topic for where in targets})
         before = current(view, targets)
-        send_to(client, directories)
         if rollback is not None:
             write_way_back(rollback, before, plan=file)
         undo = set_throttle(client, before, targets, throttle) if throttle is not None else {}
+        try:
+            send_to(client, directories)
+        except BaseException:
+            put_back(client, undo)
+            raise
         try:
             refused = alter(client, dict(targets))
         except BaseException:
@@ -182,7 +186,7 @@ def wait_for(
 
 
 def send_to(client: "SyncClient", wanted: "Mapping[tuple[TopicPartition, int], str]") -> None:
-    """Before anything else starts: a directory that a broker does not have is a mistake in the file."""
+    """Before any partition is reassigned: a directory that a broker does not have is a mistake in the file."""
     from odradek.cli.reassign.directories import ask
 
     for (where, broker), why in ask(client, wanted).items():

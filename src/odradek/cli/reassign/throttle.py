@@ -78,9 +78,13 @@ def _moving(client: "SyncClient") -> "dict[TopicPartition, tuple[tuple[int, ...]
     """What runs: the replicas that were there, and those that are being added."""
     from odradek.cli.sources import running_reassignments
 
+    unknown: list[str] = []
+    running = running_reassignments(client, unknown)
+    if unknown:
+        fail(f"{unknown[0]}; what runs must be known before a throttle is set; nothing was started")
     return {
         where: (tuple(b for b in node.replicas if b not in node.adding_replicas), tuple(node.adding_replicas))
-        for where, node in running_reassignments(client, []).items()
+        for where, node in running.items()
     }
 
 

@@ -75,7 +75,7 @@ def produce(
 
     common = tuple(_header(text) for text in headers)
     counts: dict[int, int] = {}
-    last_offsets: dict[int, int] = {}
+    last_offsets: dict[int, int | None] = {}  # None: with acks=0 nobody answers
     with SyncClient(bootstrap) as client:
         partitions = len(topic_or_fail(client, name).partitions)
         if partition is not None and not 0 <= partition < partitions:
@@ -90,7 +90,7 @@ def produce(
                     TopicPartition(name, target), batch, acks={"all": -1}.get(acks) or int(acks)
                 )
                 counts[target] = counts.get(target, 0) + len(records)
-                last_offsets[target] = offset + len(records) - 1
+                last_offsets[target] = offset + len(records) - 1 if offset >= 0 else None
             gathered.clear()
 
         size = number = keyless = 0
