@@ -18,6 +18,7 @@ from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.log.memory_files import Crashed as DiedInTheMidst
 from odradek.model.ids import TopicPartition
 from odradek.sim import faults, liveness, rolling
+from odradek.sim.acknowledgements import Acknowledgements
 from odradek.sim.administration import Administration
 from odradek.sim.burden import burdens
 from odradek.sim.checkers import replicas
@@ -43,6 +44,7 @@ from odradek.sim.plan import (
     COMPACTED,
     LOSE_ONE,
     MOVE_THE_LOG_START,
+    SETS_MIN_ISR,
     TOPICS,
     UNCLEAN,
     Fault,
@@ -236,6 +238,12 @@ class _Run:
         self.history = outcome.history
         self.observe = observe
         self.watch = Watch(world, on_broken=world.loop.interrupt)
+        self.acknowledgements = Acknowledgements(
+            world,
+            MACHINE,
+            is_min_isr_fixed=not plan.has(SETS_MIN_ISR),
+            on_broken=world.loop.interrupt,
+        )
         self.workload = Workload(world, plan, self.history, TOPIC)
         self.partitions = self.workload.partitions
         self.client_host = Host(MACHINE, NUMBER)
@@ -468,7 +476,7 @@ class _Run:
             raise Enough
 
     def _check_invariants(self) -> None:
-        found = self.watch.found or self.watch.check()
+        found = self.acknowledgements.found or self.watch.found or self.watch.check()
         if self.observe is not None:
             self.observe(self.world)
         found = found or self.world.let_in or [a for b in burdens(self.world) for a in overburdened(b)]

@@ -142,7 +142,7 @@ def valid_high_watermark(view: ClusterView) -> Iterator[Anomaly]:
         for index, one in enumerate(state.replicas):
             for other in state.replicas[index + 1 :]:
                 limit = min(one.high_watermark, other.high_watermark)
-                found = _first_difference(one, other, limit)
+                found = first_difference(one, other, limit)
                 if found is not None:
                     yield Anomaly(
                         "ValidHighWatermark",
@@ -211,7 +211,7 @@ def _holds(
                 f"high watermark {limit} of leader {leader.broker} (epoch {leader.leader_epoch})",
             )
             continue
-        found = _first_difference(leader, member, limit)
+        found = first_difference(leader, member, limit)
         if found is not None:
             yield Anomaly(
                 name,
@@ -301,7 +301,7 @@ def identical_logs(view: ClusterView) -> Iterator[Anomaly]:
                 if other.broker == leader.broker:
                     continue
                 limit = leader.high_watermark
-                found = _first_difference(leader, other, limit)
+                found = first_difference(leader, other, limit)
                 if other.log_end_offset < limit:
                     yield Anomaly(
                         "I9", partition, f"broker {other.broker} ends at {other.log_end_offset}, not {limit}"
@@ -482,7 +482,7 @@ def _neighbours(batches: Sequence[BatchView]) -> Iterator[tuple[BatchView, Batch
         yield from pairwise(batches)
 
 
-def _first_difference(one: ReplicaView, other: ReplicaView, limit: int) -> int | None:
+def first_difference(one: ReplicaView, other: ReplicaView, limit: int) -> int | None:
     """The first offset below `limit` that both logs cover and at which they hold different batches."""
     mine_seen, theirs_seen = one.batches, other.batches
     if isinstance(mine_seen, Batches) and isinstance(theirs_seen, Batches):

@@ -6,6 +6,7 @@ from typing import Any
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.acknowledgements import Acknowledgements
 from odradek.sim.checkers.deliveries import check
 from odradek.sim.checkers.history import History, has_key
 from odradek.sim.client import SimClient
@@ -50,6 +51,7 @@ class Stage(Administrating, Breaking, Producing, Querying, Repeating, Withholdin
         self._ids: dict[str, tuple[int, int]] = {}
         self._sequences: dict[tuple[str, TopicPartition], int] = {}
         self._watch: Watch | None = None
+        self._acknowledgements: Acknowledgements | None = None
         self._quiet = ExitStack()
         self._withheld: Withheld | None = None
         self._told: set[str] = set()
@@ -104,9 +106,10 @@ class Stage(Administrating, Breaking, Producing, Querying, Repeating, Withholdin
         return [f"! {anomaly}" for anomaly in check(self.history, compacted=compacted)]
 
     def _anomalies(self) -> list[str]:
-        watch = self.watch
-        found = [str(anomaly) for anomaly in (*watch.found, *watch.check())]
-        watch.found = []
+        watch, acknowledgements = self.watch, self._acknowledgements
+        assert acknowledgements is not None
+        found = [str(anomaly) for anomaly in (*acknowledgements.found, *watch.found, *watch.check())]
+        watch.found, acknowledgements.found = [], []
         self._mistakes.check()
         found += [f"crash: {mistake}" for mistake in self._mistakes.found]
         for broker in self.world.brokers.values():
@@ -134,6 +137,8 @@ class Stage(Administrating, Breaking, Producing, Querying, Repeating, Withholdin
         )
         world = self._world
         self._watch = Watch(world)
+        # A scenario may change min.insync.replicas at any moment.
+        self._acknowledgements = Acknowledgements(world, self._host.name, is_min_isr_fixed=False)
         self._mistakes = Mistakes(world)
         self._quiet.enter_context(quiet_but_for(self._mistakes))
         world.brokers[BrokerId(1)].start()

@@ -1,0 +1,140 @@
+"""Acknowledgements of producers in the moment in which they leave a broker, for `checkers.acknowledgements`.
+
+Listens on the wire: a Produce with acks=all of a client is noted, and the world is looked at when its answer is written, before
+another event of the world. What a broker has written may be delivered late, or never; it was promised all the same.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.protocol.flat.produce_request import decode as decode_request
+from odradek.protocol.headers import decode_request_header, decode_response_header
+from odradek.protocol.messages.produce import ProduceResponse
+from odradek.records.batch import read_header
+from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged
+from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.replicas import PartitionView
+from odradek.sim.network import SimTransport
+from odradek.sim.world import World
+
+PRODUCE, ALL = 0, -1
+_KEY_OF_PRODUCE = PRODUCE.to_bytes(2, "big")
+
+# Which topic of its name it is, and how many unclean elections there were.
+Era = tuple[int, int]
+
+
+class Asked(NamedTuple):
+    """One Produce with acks=all that was not answered yet: partition -> last offset delta, and the era in which it was sent."""
+
+    version: int
+    batches: dict[TopicPartition, tuple[int, Era]]
+
+
+class Acknowledgements:
+    """`found` holds what was broken first; listening goes on only as long as nothing is."""
+
+    def __init__(
+        self,
+        world: World,
+        client: str,
+        *,
+        is_min_isr_fixed: bool,
+        on_broken: Callable[[], None] | None = None,
+    ) -> None:
+        """`client`: the host of the producers."""
+        self.found: list[Anomaly] = []
+        self.judged = 0  # acknowledgements
+        self._world = world
+        self._client = client
+        self._is_min_isr_fixed = is_min_isr_fixed
+        self._on_broken = on_broken
+        self._asked: dict[
+            SimTransport, dict[int, Asked]
+        ] = {}  # by the client's end, while an answer is awaited
+        world.network.taps.append(self._written)
+
+    def _written(self, transport: SimTransport, data: bytes) -> None:
+        """A listener that fails is a mistake of the simulator: the broker that writes must not hear of it."""
+        try:
+            if transport.host.name == self._client:
+                if _KEY_OF_PRODUCE in data:
+                    self._note_requests(transport, data)
+            elif transport.peer in self._asked and not self.found:
+                self._judge(transport, data)
+        except Exception as error:
+            self._world.loop.call_exception_handler(
+                {"message": "whoever listened to acknowledgements", "exception": error}
+            )
+            self._world.loop.interrupt()
+
+    def _note_requests(self, transport: SimTransport, data: bytes) -> None:
+        for frame in _frames(data):
+            if bytes(frame[:2]) != _KEY_OF_PRODUCE:
+                continue
+            header = decode_request_header(frame)
+            _, acks, _, topics = decode_request(header.api_version, frame, header.body_offset)
+            if acks != ALL:
+                continue
+            batches = {
+                partition: (read_header(records).last_offset_delta, self._era(partition))
+                for topic, rows in topics
+                for index, records in rows
+                if records is not None and (partition := TopicPartition(topic, index))
+            }
+            self._asked.setdefault(transport, {})[header.correlation_id] = Asked(header.api_version, batches)
+
+    def _judge(self, transport: SimTransport, data: bytes) -> None:
+        peer = transport.peer
+        assert peer is not None
+        waiting = self._asked[peer]
+        broker = next((b for b in self._world.brokers.values() if b.host is transport.host), None)
+        for frame in _frames(data):
+            asked = waiting.pop(int.from_bytes(frame[:4], "big"), None)
+            if asked is not None and broker is not None:
+                self._judge_answer(broker.broker_id, asked, frame)
+        if not waiting:
+            del self._asked[peer]
+
+    def _judge_answer(self, broker: BrokerId, asked: Asked, frame: memoryview) -> None:
+        _, offset = decode_response_header(PRODUCE, asked.version, frame)
+        response = ProduceResponse.decode(asked.version, frame[offset:])
+        told = {
+            TopicPartition(topic.name, row.index): row.base_offset
+            for topic in response.responses
+            for row in topic.partition_responses
+            if not row.error_code and row.base_offset >= 0
+        }
+        states = self._world.view(with_knowledge=False).partitions if told else {}
+        for partition, base_offset in told.items():
+            delta, era = asked.batches[partition]
+            state = states.get(partition)
+            if state is None or _era_of(state) != era:
+                continue  # that topic is gone, or lost records with everybody's consent
+            self.judged += 1
+            answer = Acknowledgement(broker, partition, base_offset + delta + 1)
+            self.found += acknowledged(answer, state, is_min_isr_fixed=self._is_min_isr_fixed)
+        if self.found and self._on_broken is not None:
+            self._on_broken()
+
+    def _era(self, partition: TopicPartition) -> Era:
+        topics = self._world.topics
+        found = topics.assignment(partition.topic)
+        number = -1 if found is None else topics.incarnation_of(partition.topic, found.topic_id)
+        return number, topics.unclean_elections_of(partition)
+
+
+def _era_of(state: PartitionView) -> Era:
+    return state.incarnation, state.unclean_elections
+
+
+def _frames(data: bytes) -> Iterator[memoryview]:
+    """Whole frames of what was written at once, without their sizes. Requests and answers of producers are small."""
+    view, at = memoryview(data), 0
+    while at + 4 <= len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        if end > len(data):
+            return
+        yield view[at + 4 : end]
+        at = end
