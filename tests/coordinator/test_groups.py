@@ -159,6 +159,20 @@ def test_a_first_rebalance_waits_once_more_where_somebody_came_meanwhile_and_not
     assert bench.state() == "CompletingRebalance"
 
 
+@pytest.mark.behaviour("G12")
+def test_the_further_wait_of_a_first_rebalance_ends_with_the_rebalance_timeout() -> None:
+    bench = Bench(initial_rebalance_delay_ms=3_000)
+    bench.new_member(rebalance_ms=5_000)
+    bench.wait(1_000)
+    bench.new_member(rebalance_ms=5_000)
+
+    bench.wait(3_999)
+    assert bench.state() == "PreparingRebalance"
+    bench.wait(1)
+
+    assert bench.state() == "CompletingRebalance"
+
+
 def test_who_leaves_takes_the_leadership_along_only_if_it_led() -> None:
     bench = Bench()
     first, second, third = bench.stable(3)

@@ -111,14 +111,14 @@ class Led:
         self.partition.commit_waiters.add(self.append(*values, acks=-1), waits, 0)
         return waits
 
-    def fetched(self, broker: int, offset: int, *, broker_epoch: int = -1) -> None:
+    def fetched(self, broker: int, offset: int, *, broker_epoch: int = -1, log_start: int = 0) -> None:
         """`broker` asks for `offset` on, and so shows that it has what is below."""
         source = self.sources.setdefault(broker, FetchSource())
         source.last_fetch_time_ms = self.now_ms
         self.partition.follower_fetched(
             b(broker),
             offset,
-            follower_log_start=0,
+            follower_log_start=log_start,
             broker_epoch=BrokerEpoch(broker_epoch),
             source=source,
             now_ms=self.now_ms,

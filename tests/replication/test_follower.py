@@ -15,7 +15,7 @@ from odradek.protocol.headers import decode_request_header, response_header
 from odradek.protocol.messages import fetch as fm
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import offset_for_leader_epoch as om
-from odradek.replication.followed import FetchLimits
+from odradek.replication.followed import FIRST_BACKOFF_MS, FetchLimits
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
@@ -468,6 +468,22 @@ def test_an_error_while_truncating_delays_and_asks_again(follows: Follows) -> No
     follows.now_ms += 5
     assert follows.asks() is not None
     assert follows.sent[-1][0] == 23
+
+
+def test_an_answer_while_truncating_makes_the_next_pause_a_short_one_again(follows: Follows) -> None:
+    follows.partition(written=[(-1, 4)])
+    ends = [om.EpochEndOffset(partition=0, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)] * 3
+    for end in [*ends, om.EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)]:
+        follows.now_ms += 100
+        follows.asks()
+        follows.answer(
+            om.OffsetForLeaderEpochResponse(
+                topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[end])]
+            )
+        )
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)))
+    assert follows.fetcher.wake_at_ms(follows.now_ms) == follows.now_ms + FIRST_BACKOFF_MS
 
 
 # -------------------------------------------------------------------------------------------------- bad answers

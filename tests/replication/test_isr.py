@@ -81,6 +81,17 @@ def test_a_follower_joins_at_the_mark_and_not_before(tmp_path: Path) -> None:
     assert led.proposed() == (1, 2, 3)
 
 
+def test_a_follower_at_the_mark_joins_although_it_was_never_at_the_end(tmp_path: Path) -> None:
+    """Another member holds the mark back, and the load does not pause for whoever wants to join."""
+    led = Led(tmp_path, isr=(1, 2))
+    led.append(b"a", b"b", b"c")
+    led.fetched(2, 1)
+    assert led.partition.high_watermark == 1
+    led.append(b"d")
+    led.fetched(3, 1)
+    assert led.proposed() == (1, 2, 3)
+
+
 @pytest.mark.behaviour(156)
 def test_a_follower_below_the_start_of_the_epoch_does_not_join_although_it_is_at_the_mark(
     tmp_path: Path,
@@ -320,6 +331,42 @@ def test_a_refusal_of_an_older_proposal_does_not_take_back_the_present_one(tmp_p
     refusal = IsrAnswer(ErrorCode.INELIGIBLE_REPLICA)
     assert led.partition.isr_answered(older, refusal, led.now_ms) is None
     assert led.partition.state == PendingExpandIsr((b(1), b(2)), (b(3),))
+
+
+def test_a_second_answer_to_a_proposal_says_nothing_of_the_one_that_followed_it(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2), replicas=(1, 2, 3, 4))
+    led.append(b"a")
+    led.fetched(2, 1)
+    led.fetched(3, 1)
+    first = led.partition.proposal(BrokerEpoch(7))
+    assert first is not None
+    answer(led, ErrorCode.NONE, leadership(1, led.partition.leader_epoch, (1, 2, 3), partition_epoch=5))
+    led.fetched(4, 1)
+    pending = PendingExpandIsr((b(1), b(2), b(3)), (b(4),))
+    assert led.partition.state == pending
+    for again in (
+        IsrAnswer(ErrorCode.INELIGIBLE_REPLICA),
+        IsrAnswer(ErrorCode.NONE, leadership(1, led.partition.leader_epoch, (1, 2, 3), partition_epoch=5)),
+    ):
+        assert led.partition.isr_answered(first, again, led.now_ms) is None
+        assert led.partition.state == pending
+
+
+def test_an_answer_from_before_the_present_partition_epoch_commits_nothing(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    epoch, known = led.partition.leader_epoch, led.partition.partition_epoch
+    answer(led, ErrorCode.NONE, leadership(1, epoch, (1,), partition_epoch=known - 1))
+    assert led.partition.partition_epoch == known
+    assert led.partition.state.maximal_isr == (1, 2, 3)
+
+
+def test_a_new_leadership_proposes_at_once_what_was_refused_in_the_one_before(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    assert answer(led, ErrorCode.INELIGIBLE_REPLICA) == REFUSED_RETRY_MS
+    led.lead((1, 2))
+    led.fetched(2, 1)
+    led.fetched(3, 1)
+    assert led.proposed() == (1, 2, 3)
 
 
 def test_a_shrink_takes_effect_only_when_it_is_confirmed(tmp_path: Path) -> None:

@@ -364,6 +364,20 @@ def test_a_cut_comes_before_the_mark_and_takes_it_along(tmp_path: Path) -> None:
     assert "offsets 1 to 2 are cut off" in what
 
 
+def test_the_low_watermark_is_the_smallest_start_of_the_replicas_that_live(tmp_path: Path) -> None:
+    """Whoever deletes records waits for it, and a broker that is dead does not follow."""
+    led = Led(tmp_path)
+    led.append(b"a", b"b", b"c")
+    for follower in (2, 3):
+        led.fetched(follower, 3)
+    assert led.partition.delete_records(2) == 2
+    assert led.partition.low_watermark == 0
+    led.fetched(2, 3, log_start=2)
+    assert led.partition.low_watermark == 0
+    led.live.discard(3)
+    assert led.partition.low_watermark == 2
+
+
 def test_a_follower_drops_what_the_leader_deleted(tmp_path: Path) -> None:
     led = Led(tmp_path, lead=False)
     led.follow(2)
@@ -371,6 +385,17 @@ def test_a_follower_drops_what_the_leader_deleted(tmp_path: Path) -> None:
         a_batch(b"a", b"b", epoch=0), leader_high_watermark=2, leader_log_start=1, now_ms=0
     )
     assert led.partition.log.log_start_offset == 1
+
+
+def test_a_follower_that_ends_below_the_leaders_start_keeps_its_own_until_it_is_cut(tmp_path: Path) -> None:
+    """Where it begins anew it asks the leader first: what was fetched is kept, and says no more."""
+    led = Led(tmp_path, lead=False)
+    led.follow(2)
+    led.partition.append_as_follower(
+        a_batch(b"a", b"b", epoch=0), leader_high_watermark=2, leader_log_start=3, now_ms=0
+    )
+    log = led.partition.log
+    assert (log.log_start_offset, log.log_end_offset, led.partition.high_watermark) == (0, 2, 2)
 
 
 @pytest.mark.behaviour(136)
