@@ -382,6 +382,35 @@ def test_a_follower_puts_out_a_consumers_session_when_there_is_no_room(tmp_path:
     assert [s.replica_id for s in world[1].broker.fetch_sessions._sessions.values()] == [2, 3]
 
 
+def test_sessions_that_are_used_make_no_room_however_old_they_are(world: World) -> None:
+    readers = [Reader(world) for _ in range(3)]
+    for reader in readers:
+        reader.fetch((T, 0, 0))
+    world.now_ms += MIN_EVICTION_MS + 1
+    for reader in readers:
+        reader.fetch()
+    late = Reader(world)
+    late.fetch((T, 0, 0))
+    assert late.session_id == 0
+    assert [reader.fetch().message.error_code for reader in readers] == [ErrorCode.NONE] * 3
+
+
+def test_a_session_in_which_a_reader_waits_is_not_put_out_where_another_may_go(tmp_path: Path) -> None:
+    world = World(tmp_path, max_incremental_fetch_session_cache_slots="2")
+    world.cut |= {(2, 1), (3, 1)}
+    world.lead(1, is_new=True)
+    waiting, idle = Reader(world), Reader(world)
+    for reader in (waiting, idle):
+        reader.fetch((T, 0, 0))
+    waits = waiting.fetch(max_wait_ms=60_000)
+    idle.fetch()  # used last, and it waits for nothing
+    world.cut.discard((2, 1))
+    world.settle()
+    assert not waits.is_answered
+    sessions = world[1].broker.fetch_sessions
+    assert sessions.get(waiting.session_id) is not None and sessions.get(idle.session_id) is None
+
+
 def test_a_partition_made_again_under_the_same_name_is_not_the_one_the_session_knows(world: World) -> None:
     world.produce(1, b"old", topic="u")
     reader = Reader(world)

@@ -165,3 +165,18 @@ def test_a_produce_that_is_not_committed_in_time_is_told_so_and_the_records_stay
     assert world.produced(asked)[0] == ErrorCode.REQUEST_TIMED_OUT
     assert world[1].values() == [b"a"]
     assert len(world[1].partition().commit_waiters) == 0
+
+
+def test_of_a_produce_that_was_not_committed_in_time_the_partition_keeps_nothing_that_waits(
+    tmp_path: Path,
+) -> None:
+    """While the mark stands still nothing else would ever take them out of the line."""
+    world = World(tmp_path)
+    world.cut |= {(2, 1), (3, 1)}
+    world.lead(1, is_new=True)
+    for value in (b"a", b"b"):
+        world.produce(1, value, timeout_ms=500)
+    waiters = world[1].partition().commit_waiters
+    assert waiters.next_offset == 1
+    world.advance(510)
+    assert waiters.next_offset > world[1].partition().log.log_end_offset, "nobody waits"

@@ -118,6 +118,37 @@ def test_an_answer_whose_time_is_over_appends_nothing(world: World) -> None:
     assert world[1].broker.unchecked.partitions == {}
 
 
+@pytest.mark.parametrize("acks", [0, 1])
+def test_the_time_of_a_client_is_for_acknowledgements_and_not_for_the_leaders_own_work(
+    world: World, acks: int
+) -> None:
+    answer = put(world, LARGE, acks=acks, timeout_ms=1000)
+    world.advance(1500)
+    assert not answer.is_answered
+    work(world)
+    assert answer.is_answered and not isinstance(answer.result, CloseConnection)
+    assert world[1].partition().log.log_end_offset == 2000
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_with_flush_messages_1_a_batch_that_was_checked_aside_waits_for_the_disk_too(
+    tmp_path: Path, acks: int
+) -> None:
+    world = World(tmp_path, brokers=(1,), odradek_log_record_validation="full")
+    world.configs["topics", "t"] = {"flush.messages": "1"}
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    broker = world[1].broker
+    answer = world.produce(1, records=LARGE, acks=acks)
+    (check,) = [one for one in broker.take_effects() if isinstance(one, fx.RunAside)]
+    broker.answered(check.request_id, check.work.run(), world.now_ms)
+    (flush,) = [one for one in broker.take_effects() if isinstance(one, fx.FlushLog)]
+    assert world[1].partition().log.log_end_offset == 2000 and not answer.is_answered
+    flush.plan.run()
+    broker.answered(flush.request_id, fx.Flushed(flush.plan, None), world.now_ms)
+    broker.take_effects()
+    assert world.produced(answer) == (ErrorCode.NONE, 0)
+
+
 def test_without_acknowledgements_a_failure_closes_the_connection(world: World) -> None:
     good = put(world, LARGE, acks=0)
     bad = put(world, LARGE[:-1] + b"\2", acks=0)

@@ -120,6 +120,19 @@ def test_an_id_that_nobody_used_may_leave_and_holds_nobody_up_from_then_on() -> 
     assert bench.answers[waits].error_code == ErrorCode.NONE
 
 
+def test_who_is_turned_away_from_a_full_group_holds_nobody_up_from_then_on() -> None:
+    bench = Bench(max_size=1)
+    first, surplus = (bench.call(join_request(), 9).member_id for _ in range(2))
+    assert bench.answers.pop(bench.join(first)).error_code == ErrorCode.NONE
+    bench.sync(first, 1, {first: b""})
+    waits = bench.join(first)
+    assert waits not in bench.answers
+
+    assert bench.call(join_request(surplus), 9).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+    assert bench.answers[waits].error_code == ErrorCode.NONE
+
+
 @pytest.mark.behaviour("G17")
 @pytest.mark.parametrize("says", ["Heartbeat", "OffsetCommit", "TxnOffsetCommit", "SyncGroup"])
 def test_whatever_a_member_says_in_its_generation_renews_its_session(says: str) -> None:
