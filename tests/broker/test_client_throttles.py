@@ -335,6 +335,19 @@ def test_the_longer_of_two_waits_counts(world: World) -> None:
     assert (counters["request_throttled"], counters["produce_throttled"]) == (1, 1)
 
 
+def test_a_fetch_that_is_held_up_for_time_alone_is_not_counted_in_bytes(world: World) -> None:
+    """It was answered with nothing: the bytes it would have had are still to be paid for."""
+    limit(world, consumer_byte_rate=1000, request_percentage=0.01)
+    request = Request(ApiKey.FETCH, 12, 1, "test", memoryview(b""), world.connection())
+    limits = throttles(world).limits_of(request)
+    spend(world, 500)
+    for _ in range(3):
+        assert throttles(world).fetched(limits, 9_000, world.now_ms) == 1000
+    world.now_ms += 11_000
+    assert throttles(world).fetched(limits, 9_000, world.now_ms) == 0
+    assert throttles(world).counters["fetch_throttled"] == 0
+
+
 def test_what_only_brokers_send_and_what_followers_fetch_is_not_held_up(tmp_path: Path) -> None:
     world = World(tmp_path)
     limit(world, "users", producer_byte_rate=1e9, consumer_byte_rate=1, request_percentage=0.001)
@@ -448,6 +461,20 @@ def test_those_who_came_first_are_forgotten_when_there_are_too_many(monkeypatch:
         assert len(throttles._rates) <= 3 and len(throttles._limits) <= 3
     one, again = throttles.limits_of(asked("ann", "c9")), throttles.limits_of(asked("ann", "c9"))
     assert one is again
+
+
+def test_a_rate_that_was_forgotten_is_begun_anew_by_all_who_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.broker.client_throttles.MOST_BUCKETS", 4)
+    quotas = ClientQuotas()
+    throttles = ClientThrottles(quotas, BrokerSettings({}))
+    for user in ("ann", "bob"):
+        quotas.change("users", user, {PRODUCE_RATE: "1", FETCH_RATE: "1", REQUEST_PERCENTAGE: "1"})
+    throttles.quotas_changed()
+    throttles.limits_of(asked("ann", "one"))
+    throttles.limits_of(asked("bob", "one"))  # the rates of both are more than are kept
+    one, other = (throttles.limits_of(asked("ann", client)) for client in ("one", "other"))
+    assert one.produce is not None and other.produce is not None
+    assert one.produce.rate is other.produce.rate
 
 
 def test_names_without_end_are_told_apart_by_their_beginning() -> None:

@@ -7,9 +7,11 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker.answers import Reply
-from odradek.broker.quotas import MUTATION_RATE, ClientQuotas, TokenBucket
+from odradek.broker.quotas import MUTATION_RATE, REQUEST_PERCENTAGE, ClientQuotas, TokenBucket
+from odradek.broker.request import Request
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LEADER_DURING_DELETE
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages import alter_client_quotas as aq
 from odradek.protocol.messages import delete_topics as dt
 from odradek.protocol.messages import describe_client_quotas as dq
@@ -159,6 +161,19 @@ def test_a_client_that_does_not_know_the_error_is_let_through_and_held_up(
     code, throttle_time_ms = made(limited, pending)
     assert code == (ErrorCode.THROTTLING_QUOTA_EXCEEDED if is_strict else TIMED_OUT)
     assert throttle_time_ms > 0
+
+
+def test_the_wait_for_topics_is_not_shortened_by_a_shorter_one_for_time(limited: World) -> None:
+    limited[1].broker.client_quota_changed("users", "<default>", {**RATE, REQUEST_PERCENTAGE: "0.01"})
+    made(limited, create(limited, topic("a", BURST + 40)))
+    connection = limited.connection()
+    spent = Request(ApiKey.METADATA, 9, 1, "test", memoryview(b""), connection)
+    limited[1].broker.throttles.time_spent(spent, 10**9, limited.now_ms)
+    pending = create(limited, topic("b", 1))
+    assert pending.message.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert pending.message.throttle_time_ms > 1_000, "that of time is one window at most"
+    assert isinstance(pending.result, Reply)
+    assert pending.result.throttle_time_ms == pending.message.throttle_time_ms
 
 
 def test_growing_and_deleting_count_as_well(limited: World) -> None:

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from odradek.broker.transaction_markers import AGAIN_MS, TransactionMarkers
+from odradek.broker.transaction_markers import AGAIN_MS, UNKNOWN_FOR_MS, TransactionMarkers
 from odradek.coordinator.transaction_effects import Markers, MarkersWritten
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages.write_txn_markers import (
@@ -52,3 +52,36 @@ def test_an_answer_for_the_marker_of_a_transaction_before_counts_for_none_behind
     answered(written(9), 10 + AGAIN_MS)
 
     assert told == [MarkersWritten("tx", 9, 5, frozenset((T0,)))]
+
+
+def test_of_the_markers_that_wait_for_a_leader_the_last_decision_of_an_id_goes() -> None:
+    metadata: Any = SimpleNamespace(partition=lambda topic, index: SimpleNamespace(leader=LEADER))
+    peers: Any = Peers()
+    markers = TransactionMarkers(BrokerId(1), metadata, peers, [])
+    for epoch in (4, 5, 6):
+        markers.send(0, 0, Markers("tx", 9, epoch, False, frozenset((T0,))), 0)
+    (_, answered) = peers.asked.pop()
+    answered(written(9), 10)
+    ((request, _),) = peers.asked
+    assert [row.producer_epoch for row in request.markers] == [6]
+
+
+def test_a_partition_is_taken_for_deleted_when_it_was_unknown_all_the_time() -> None:
+    """An UpdateMetadata may be late twice; what was heard of in between has its marker still to come."""
+    known: list[Any] = [None]
+    metadata: Any = SimpleNamespace(partition=lambda topic, index: known[0])
+    peers: Any = Peers()
+    markers = TransactionMarkers(BrokerId(1), metadata, peers, [])
+    told: list[MarkersWritten] = []
+    markers.on_written = lambda index, what, now_ms: told.append(what)
+    markers.send(0, 0, Markers("tx", 9, 4, False, frozenset((T0,))), 0)
+    for now_ms, seen in (
+        (UNKNOWN_FOR_MS // 2, SimpleNamespace(leader=-1)),
+        (UNKNOWN_FOR_MS, None),
+        (2 * UNKNOWN_FOR_MS - 1, None),
+    ):
+        known[0] = seen
+        markers.tick(now_ms)
+        assert told == []
+    markers.tick(2 * UNKNOWN_FOR_MS + AGAIN_MS)
+    assert told == [MarkersWritten("tx", 9, 4, frozenset((T0,)))]
