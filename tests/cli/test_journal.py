@@ -45,6 +45,13 @@ def test_what_changed_is_shown_with_its_reason(story: tuple[Shell, Path, int]) -
     assert about == {"s3-0", "s3"}
     last = shell("journal", "show", directory, "--last", "2", offline=True)[1]
     assert "the last 2 of " in last
+    newest = [
+        c["reason"]
+        for step in shell.json("journal", "show", directory, offline=True)["steps"]
+        for c in step["changes"]
+    ]
+    shown = last.splitlines()[-2:]
+    assert all(line.endswith(why) for line, why in zip(shown, newest[-2:], strict=True)), last
     code, _, err = shell("journal", "show", directory, "--since", "2100-01-01", offline=True)
     assert code == 1 and err.startswith("odradek: nothing happened then; the journal goes from ")
 

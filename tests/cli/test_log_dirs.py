@@ -5,6 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from odradek.cli.output import Failed
+from odradek.cli.reassign.directories import still_coming
+from odradek.model.ids import TopicPartition
+
 
 def where(shell: Any, topic: str) -> dict[int, str]:
     """Broker -> the directory it has the first partition in."""
@@ -14,6 +20,20 @@ def where(shell: Any, topic: str) -> dict[int, str]:
         for replica in row["replicas"]
         if not replica["is_future"] and replica["partition"] == f"{topic}-0"
     }
+
+
+def test_a_copy_on_its_way_is_not_in_its_directory_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = TopicPartition("orders", 0)
+    copy = {"partition": "orders-0", "is_future": True}
+    row: dict[str, Any] = {"broker": 1, "directory": "/b", "error": None, "replicas": [copy]}
+    monkeypatch.setattr("odradek.cli.log_dirs.directories_of", lambda *_: [row])
+    client: Any = None
+    assert still_coming(client, {(orders, 1): "/b"}) == [(orders, 1)]
+    copy["is_future"] = False
+    assert still_coming(client, {(orders, 1): "/b"}) == []
+    row["error"] = "KAFKA_STORAGE_ERROR"
+    with pytest.raises(Failed, match="/b of broker 1 is offline"):
+        still_coming(client, {(orders, 1): "/b"})
 
 
 def test_replicas_go_to_the_directories_of_a_file(start_cluster: Callable[..., Any], tmp_path: Path) -> None:

@@ -8,12 +8,18 @@ from xml.etree import ElementTree
 
 import pytest
 
+from odradek.advisor.move_plan import Move, MovePlan
 from odradek.cli import sources
+from odradek.cli.elect.replica_ends import ReplicaEnd
 from odradek.cli.quantities import RATE, shown_bytes
+from odradek.cli.reassign import plan as plan_verb
+from odradek.cli.reassign import status as status_verb
 from odradek.cli.reassign.rows import Row
 from odradek.cli.reassign.status import as_dict, progress_line, show
 from odradek.client.sync import SyncClient
-from odradek.model.ids import TopicPartition
+from odradek.client.sync_connection import ConnectionLost
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.pictures.figures import shown_seconds
 from tests.cli.conftest import Shell
 from tests.support import eventually
@@ -116,7 +122,7 @@ def test_a_move_that_waits_is_shown_drawn_explained_and_cancelled(
 
 
 def test_a_throttle_is_not_taken_from_under_a_move_that_runs(
-    start_cluster: Callable[..., Any], tmp_path: Path
+    start_cluster: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two administrators at once: the rate of a broker is for all of its copies, the list of a topic for all of its
     moves. A request that is refused, one that ends, and one that looks leave them while another copy runs."""
@@ -169,8 +175,82 @@ def test_a_throttle_is_not_taken_from_under_a_move_that_runs(
     code, _, err = shell("reassign", "status", quick, "--remove-throttle")
     assert (code, err) == (1, "odradek: the throttle stays: reassignments still run: stuck-0\n")
     assert throttle()[1] == "3000000"
+    shell.ok("reassign", "apply", move("stuck", 0, controller), "--throttle", "3MB")
+    assert f"0:{controller}" in throttle()[0][followers].split(","), "who copies it is another one now"
+
+    def refuses(_client: object, wanted: dict[TopicPartition, None]) -> dict[TopicPartition, str]:
+        return dict.fromkeys(wanted, "INVALID_REPLICA_ASSIGNMENT: nobody in sync would be left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("odradek.cli.reassign.cancel.alter", refuses)
+        assert shell("reassign", "cancel", "--all")[0] == 1
+    assert throttle()[1] == "3000000", "it goes on"
+    shell.ok("reassign", "cancel", "--all", "--keep-throttle")
+    assert throttle()[1] == "3000000"
+    shell.ok("reassign", "apply", move("stuck", 0, controller), "--throttle", "3MB")
     shell.ok("reassign", "cancel", "--all")
     assert throttle() == ({}, None)
+
+
+def test_a_throttle_stays_where_nobody_knows_what_has_started(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.ok("topic", "create", "unknown", "--assign", "1")
+    file = tmp_path / "unknown.json"
+    file.write_text('{"version":1,"partitions":[{"topic":"unknown","partition":0,"replicas":[2]}]}')
+
+    def lost(_client: object, _targets: object) -> None:
+        raise ConnectionLost("127.0.0.1:9092: connection reset by peer while waiting for the answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("odradek.cli.reassign.apply.alter", lost)
+        code, _, err = shell("reassign", "apply", file, "--throttle", "10MB")
+    assert code == 1
+    assert err.startswith("odradek: the throttle stays until odradek reassign status --remove-throttle\n")
+    set_ = {s["name"]: s["value"] for s in shell.json("config", "describe", "-t", "unknown")["settings"]}
+    assert set_["follower.replication.throttled.replicas"] == "0:2"
+    assert "the throttle is removed" in shell.ok("reassign", "status", "--remove-throttle")
+    assert shell.json("config", "describe", "-t", "unknown")["settings"] == []
+
+
+def test_a_refused_throttle_is_put_back_to_the_level_it_came_from(shell: Shell, tmp_path: Path) -> None:
+    rate = "follower.replication.throttled.rate"
+    shell.ok("topic", "create", "level", "--assign", "1")
+    shell.ok("config", "set", "--cluster", f"{rate}=7000000")
+    file = tmp_path / "level.json"
+    file.write_text('{"version":1,"partitions":[{"topic":"level","partition":0,"replicas":[2,2]}]}')
+    assert shell("reassign", "apply", file, "--throttle", "10MB")[0] == 1
+    found = shell.json("config", "get", rate, "--broker", 1)
+    assert (found["value"], found["source"]) == ("7000000", "cluster default")
+    shell.ok("config", "delete", "--cluster", rate)
+
+
+def test_a_move_is_behind_by_its_slowest_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = [ReplicaEnd(1, 100), ReplicaEnd(2, 90), ReplicaEnd(3, 40), ReplicaEnd(4, None, problem="silent")]
+    monkeypatch.setattr("odradek.cli.elect.replica_ends.replica_ends", lambda *_: ends)
+    node = ReplicaAssignment(tuple(map(BrokerId, (2, 3, 4, 1))), tuple(map(BrokerId, (2, 3, 4))))
+    assert status_verb._behind(None, TopicPartition("t", 0), node, 1, (1,)) == 60  # type: ignore[arg-type]
+
+
+def test_nobody_waits_for_the_directory_of_a_replica_that_was_refused(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.ok("topic", "create", "directed", "--assign", "1:1")
+    (path,) = {row["directory"] for row in shell.json("log", "dirs", "--broker", 2)}
+    file = tmp_path / "directed.json"
+    moves = [
+        {"topic": "directed", "partition": p, "replicas": replicas, "log_dirs": [path] * len(replicas)}
+        for p, replicas in ((0, [2]), (1, [2, 2]))
+    ]
+    file.write_text(json.dumps({"version": 1, "partitions": moves}))
+    awaited: list[object] = []
+    monkeypatch.setattr(
+        "odradek.cli.reassign.apply.wait_for_directories",
+        lambda _client, wanted, *, quiet: awaited.extend(wanted),
+    )
+    code, out, err = shell("reassign", "apply", file, "--wait")
+    assert code == 1 and out.startswith("1 of 2 moves started."), err
+    assert awaited == [(TopicPartition("directed", 0), 2)]
 
 
 @pytest.mark.parametrize(
@@ -215,8 +295,14 @@ def test_the_way_back_is_never_overwritten(shell: Shell, tmp_path: Path) -> None
     plan, back = tmp_path / "plan.json", tmp_path / "back.json"
     move = {"topic": "back", "partition": 0, "replicas": [2]}
     plan.write_text(json.dumps({"version": 1, "partitions": [move]}))
-    code, _, err = shell("reassign", "apply", plan, "--rollback", tmp_path / "." / "plan.json")
-    assert (code, err) == (1, f"odradek: {plan} is the plan itself; the way back needs a file of its own\n")
+    alias = tmp_path / "alias.json"
+    alias.symlink_to(plan)
+    for same in (plan, alias):
+        code, _, err = shell("reassign", "apply", plan, "--rollback", same)
+        assert (code, err) == (
+            1,
+            f"odradek: {same} is the plan itself; the way back needs a file of its own\n",
+        )
     shell.ok("reassign", "apply", plan, "--rollback", back, "--wait")
     kept = back.read_text()
     code, _, err = shell("reassign", "apply", plan, "--rollback", back)
@@ -286,6 +372,21 @@ def test_nothing_to_do_is_said(shell: Shell) -> None:
     assert code == 1 and out.startswith(
         "1 partition changes hands, 1 copy to make, 0 B. 2 partitions are left out."
     )
+
+
+def test_a_plan_takes_as_long_as_the_broker_that_receives_most() -> None:
+    def move(partition: int, *after: int) -> Move:
+        return Move(TopicPartition("t", partition), (BrokerId(1),), tuple(map(BrokerId, after)))
+
+    plan = MovePlan((move(0, 2), move(1, 2), move(2, 3)))
+    sizes = {TopicPartition("t", 0): 1000, TopicPartition("t", 1): 500, TopicPartition("t", 2): 300}
+    known = plan_verb.as_dict(plan, sizes, 100)
+    assert (known["bytes"], known["seconds"]) == (1800, 15.0)
+    assert plan_verb.headline(known, 100).endswith("1.8 kB; about 15 s at 100 B/s for each receiver.")
+    del sizes[TopicPartition("t", 2)]
+    partly = plan_verb.as_dict(plan, sizes, 100)
+    assert (partly["bytes"], partly["bytes_known"], partly["seconds"]) == (None, 1500, None)
+    assert plan_verb.headline(partly, 100).endswith("3 copies to make, 1.5 kB and 1 of unknown size.")
 
 
 def test_rows_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:

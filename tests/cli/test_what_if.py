@@ -41,6 +41,16 @@ def test_a_move_and_a_setting_change_what_comes_after(shell: Shell, topic: str) 
     assert code == 0 and out.startswith("delete min.insync.replicas of asked")
 
 
+def test_what_an_earlier_step_broke_is_not_well_because_a_later_one_asks_of_something_else(
+    shell: Shell, topic: str
+) -> None:
+    shell.ok("topic", "create", "calm", "--assign", "3,4")
+    steps = ("--kill", "2", "--config", "calm:min.insync.replicas=1")
+    code, out, _ = shell("what-if", *steps)
+    assert code == 1 and out.endswith("at the end: not safe\n")
+    assert not shell.json("what-if", *steps)["safe"]
+
+
 def test_every_option_is_its_step() -> None:
     where = TopicPartition("a-b", 3)
     assert parse_step("--kill", "2,1") == Kill((1, 2))  # type: ignore[arg-type]
@@ -60,6 +70,11 @@ def test_the_controller_among_the_dead_is_said(shell: Shell, topic: str) -> None
     controller = shell.json("cluster", "health")["controller"]
     assert shell.json("what-if", "--kill", controller)["controller_dies"]
     out = shell("what-if", "--kill", controller)[1]
+    assert out.startswith(f"broker {controller} is the controller: another one is elected first\n")
+    everybody = ("--kill", "1,2,3,4")
+    out = shell("what-if", *everybody)[1]
+    assert out.startswith(f"broker {controller} is the controller: no broker is left to be controller\n")
+    out = shell("what-if", "--start", "5", *everybody)[1]
     assert out.startswith(f"broker {controller} is the controller: another one is elected first\n")
     out = shell("what-if", "--kill", "1,2,3,4")[1]
     assert out.startswith(f"broker {controller} is the controller: no broker is left to be controller\n")

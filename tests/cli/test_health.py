@@ -1,0 +1,35 @@
+"""`cluster health`, of what Metadata says."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from odradek.cli import cluster_health
+from odradek.client.sync import ClusterView
+from tests.cli.test_sources import view
+
+
+def report(monkeypatch: pytest.MonkeyPatch, seen: ClusterView, minimum: int) -> dict[str, Any]:
+    monkeypatch.setattr(cluster_health, "min_insync_replicas", lambda *_: dict.fromkeys(seen.topics, minimum))
+    client: Any = SimpleNamespace(cluster=lambda: seen)
+    return cluster_health.health_report(client)
+
+
+def test_a_topic_with_fewer_replicas_takes_what_all_of_them_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = view([1, 2], alone=[([1], [])], pair=[([1, 2], [])])
+    found = report(monkeypatch, seen, 2)
+    assert found["healthy"] and found["under_min_isr"] == []
+    pair = seen.topics["pair"]
+    short = pair._replace(partitions={0: pair.partitions[0]._replace(isr=(1,))})
+    found = report(monkeypatch, seen._replace(topics={**seen.topics, "pair": short}), 2)
+    assert not found["healthy"]
+    assert [(p["partition"], p["min_insync_replicas"]) for p in found["under_min_isr"]] == [("pair-0", 2)]
+
+
+def test_a_cluster_without_a_controller_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = view([1, 2], pair=[([1, 2], [])])
+    assert report(monkeypatch, seen, 1)["healthy"]
+    for controller in (-1, 3):
+        found = report(monkeypatch, seen._replace(controller_id=controller), 1)
+        assert (found["healthy"], found["controller"]) == (False, None)
