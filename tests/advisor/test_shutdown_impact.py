@@ -27,6 +27,13 @@ def test_a_quote_names_what_goes_offline_what_falls_under_and_what_lands_on_min_
     assert world.leader("t-0")[0] == 2 and world.context.shutting_down_brokers == set(), "only asked"
 
 
+def test_who_had_no_more_than_min_isr_before_does_not_land_on_it() -> None:
+    world = three("t", [3, 2], [3, 2])
+    world.alter("t-0", [3])
+    impact = shutdown_impact(world.context, ids(2))
+    assert names(impact.lands_on_min_isr) == ["t-1"]
+
+
 def test_the_quote_is_what_then_happens() -> None:
     world = three("t", [2], [2, 3], [2, 1, 3])
     impact = shutdown_impact(world.context, ids(2))

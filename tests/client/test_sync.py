@@ -20,7 +20,7 @@ from odradek.client.sync_connection import (
 )
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.list_offsets import (
@@ -29,7 +29,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from odradek.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -38,7 +38,7 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.schema import Request
 from odradek.records.builder import NewRecord, build_batch
-from tests.client.support import HANG_UP, ScriptedBroker
+from tests.client.support import HANG_UP, TOPIC_ID, ScriptedBroker
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -292,12 +292,77 @@ def test_a_broker_that_is_not_in_the_cluster_is_a_sentence(client: SyncClient) -
 
 
 def test_a_moved_leader_is_looked_up_and_asked_again(broker: ScriptedBroker, client: SyncClient) -> None:
-    codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NONE]
+    codes = [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NONE,
+    ]
     broker.answer(ListOffsetsRequest, lambda request, version: offsets_answer(codes.pop(0)))
 
     assert client.list_offsets({ORDERS: LATEST})[ORDERS].offset == 7
     asked = [type(r) for r in broker.requests if not isinstance(r, ApiVersionsRequest)]
-    assert asked == [MetadataRequest, ListOffsetsRequest] * 3
+    assert asked == [MetadataRequest, ListOffsetsRequest] * 4
+
+
+def test_a_leader_at_whose_address_nobody_answers_is_looked_up_anew(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    ports = [1]  # of its life before
+
+    def metadata(request: Request, version: int) -> MetadataResponse:
+        answer = broker.metadata()
+        answer.brokers[0].port = ports.pop() if ports else broker.port
+        return answer
+
+    broker.answer(MetadataRequest, metadata)
+    broker.answer(ListOffsetsRequest, lambda request, version: offsets_answer(0))
+    assert client.list_offsets({ORDERS: LATEST}, timeout_s=5.0)[ORDERS].offset == 7
+
+
+def test_a_partition_without_a_leader_is_looked_up_anew_each_time(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    broker.partitions["orders"] = [9]  # dead: Metadata does not name it among the brokers
+    with pytest.raises(ProtocolError, match="orders-0 has no leader at the moment"):
+        client.leader(ORDERS)
+    broker.partitions["orders"] = [1]
+    assert client.leader(ORDERS)[0] == 1
+
+
+def test_a_topic_that_metadata_knows_no_more_is_forgotten(broker: ScriptedBroker, client: SyncClient) -> None:
+    """Its id would be that of the topic before, should the name come again."""
+    client.leader(ORDERS)
+    assert client.known_topic_id("orders") == TOPIC_ID
+
+    def metadata(request: Request, version: int) -> MetadataResponse:
+        answer = broker.metadata()
+        answer.topics = [
+            MetadataResponseTopic(name="orders", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        ]
+        return answer
+
+    broker.answer(MetadataRequest, metadata)
+    assert client.cluster(["orders"]).errors == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert client.known_topic_id("orders") == NO_TOPIC_ID
+    with pytest.raises(ProtocolError, match="topic orders: UNKNOWN_TOPIC_OR_PARTITION"):
+        client.leader(ORDERS)
+
+
+def test_a_broker_that_does_not_answer_is_asked_again_once_others_are_known(client: SyncClient) -> None:
+    outcomes: list[object] = [Unreachable("no broker answers at 127.0.0.1:1"), 7]
+
+    def attempt() -> object:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    with pytest.raises(Unreachable):
+        client.retrying(attempt)
+    outcomes.insert(0, Unreachable("no broker answers at 127.0.0.1:1"))
+    client.cluster()
+    assert client.retrying(attempt) == 7
 
 
 def test_a_connection_that_breaks_is_made_again(broker: ScriptedBroker, client: SyncClient) -> None:
@@ -364,6 +429,17 @@ def test_a_batch_whose_answer_was_lost_is_the_callers_to_judge(
     assert len([r for r in broker.requests if isinstance(r, ProduceRequest)]) == 1
 
 
+def test_a_batch_that_nobody_answers_leaves_the_next_answer_to_the_next_request(
+    broker: ScriptedBroker,
+) -> None:
+    broker.answer(ProduceRequest, lambda request, version: b"")
+    with SyncClient(broker.address, request_timeout_s=5) as client:
+        client.cluster()
+        assert client.produce(ORDERS, build_batch([NewRecord(b"k", b"v")]), acks=0) == -1
+        assert client.cluster().controller_id == 1
+    assert len([r for r in broker.requests if isinstance(r, ApiVersionsRequest)]) == 1, "one connection"
+
+
 def test_without_a_controller_a_request_to_it_is_a_sentence(
     broker: ScriptedBroker, client: SyncClient
 ) -> None:
@@ -387,5 +463,6 @@ def test_answers_may_be_asked_for_in_any_order(client: SyncClient) -> None:
     first = connection.send(MetadataRequest(topics=[]), 12, deadline)
     second = connection.send(MetadataRequest(topics=None), 12, deadline)
 
-    assert connection.receive(second, deadline).controller_id == 1
+    # What came on the way is kept aside: the buffer is the second one's.
+    assert connection.receive(second, deadline, FrameBuffer()).controller_id == 1
     assert connection.receive(first, deadline).controller_id == 1

@@ -51,11 +51,16 @@ def test_what_does_not_last_is_left_out() -> None:
 def test_incarnations_of_the_old_store_are_forgotten_and_all_else_of_a_state_is_kept() -> None:
     data = (
         b'{"controller_epoch":3,"leader":1,"version":1,"leader_epoch":4,"isr":[1,2],"elr":[3],'
-        b'"elr_controller_epoch":3,"isr_broker_epochs":[25,31],"isr_broker_epochs_controller_epoch":3}'
+        b'"elr_controller_epoch":3,"isr_broker_epochs":[25,31],"isr_broker_epochs_controller_epoch":3,'
+        b'"elr_broker_epochs":[28]}'
     )
     (moved,) = portable.portable([(STATE, Node(data, plain(9)))])
     before, after = json.loads(data), json.loads(moved.data)
-    assert set(before) - set(after) == {"isr_broker_epochs", "isr_broker_epochs_controller_epoch"}
+    assert set(before) - set(after) == {
+        "isr_broker_epochs",
+        "isr_broker_epochs_controller_epoch",
+        "elr_broker_epochs",
+    }
     assert all(before[name] == value for name, value in after.items())
     # Then whoever registers in the new store counts as restarted since this was written.
     assert layout.decode_partition_state(STATE, moved.data, 0, written_zxid=12).written_zxid == 12
