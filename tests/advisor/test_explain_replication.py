@@ -109,6 +109,9 @@ def test_what_slows_is_told_and_nothing_else() -> None:
     assert why_slow(world.context, tp("t-0")).holds
     world.context.topic_configs["t"] = {"leader.replication.throttled.replicas": "0:1,5:2"}
     assert slow(world.context) == ["its replication is not throttled"]
+    for listed in ("0:2", "*"):
+        world.context.topic_configs["t"] = {"follower.replication.throttled.replicas": listed}
+        assert slow(world.context) == ["its replication is not throttled"]
     world.context.topic_configs["t"] = {"leader.replication.throttled.replicas": "10:1"}
     assert slow(world.context) == []
     world.reassign({"t-0": [1, 3]})

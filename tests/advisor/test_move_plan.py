@@ -152,6 +152,13 @@ def test_only_the_topics_named_are_moved_and_all_count() -> None:
     assert targets(plan) == {"t-0": (2,)}
 
 
+def test_what_moves_already_counts_where_it_goes() -> None:
+    world = three("t", [2], [3])
+    world.reassign({"t-0": [1]})
+    plan = move_plan(world.context, MoveGoal(drain=ids(3)))
+    assert targets(plan) == {"t-1": (2,)}, "broker 1 gets the other one"
+
+
 def test_what_cannot_be_moved_is_left_out_with_the_reason() -> None:
     world = three("t", [2, 1, 3], [1, 2])
     plan = move_plan(world.context, MoveGoal(drain=ids(2)))

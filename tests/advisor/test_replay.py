@@ -68,6 +68,26 @@ def test_a_journal_played_again_says_the_same_at_every_step() -> None:
     assert core.context.replica_state_overrides == world.context.replica_state_overrides
 
 
+def test_after_a_difference_the_store_holds_what_a_hand_had_written_before_it() -> None:
+    """From there on a store in memory answers, and it began with what the real one had answered."""
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 1, 3])
+    world.before_write = lambda writes: world.states.update({tp("t-0"): state(2, [2, 3], version=1)})
+    world.alter("t-0", [2, 1])
+    from_here = len(lines)
+    world.create("u", [1])
+    at = next(n for n, line in enumerate(lines) if n >= from_here and line["changes"])
+    lines[at]["changes"][0]["reason"] = "in words of another version"
+    world.kill(3)
+    steps, core = replay(lines)
+    different = first_difference(steps)
+    assert different is not None and different.line == at
+    assert core.context is not None
+    assert core.context.leaderships == world.context.leaderships
+
+
 def test_it_can_stop_at_a_point_in_time() -> None:
     _, lines = story()
     _, core = replay(lines, until_ms=1_000_000)
