@@ -154,6 +154,17 @@ def test_the_epoch_that_leads_is_not_believed_of_another_broker(world: World, ki
     assert is_unharmed(world) and questions(world) == []
 
 
+def test_a_look_that_finds_no_controller_any_more_does_not_forget_who_was_elected(world: World) -> None:
+    """It has given its place up: its epoch is the largest still, and nobody else's."""
+    message, version = requests(controller_id=66, controller_epoch=LARGEST, broker_epoch=-1)[0]
+    world.send(1, message, version)
+    (question,) = questions(world)
+    world[1].broker.answered(question.request_id, ControlEpochs(ELECTED, None), world.now_ms)
+    assert lead_again(world, controller=66).message.error_code == STALE_CONTROLLER
+    assert is_unharmed(world)
+    assert lead_again(world, controller=1).message.error_code == NONE
+
+
 def test_a_new_controller_waits_for_one_look_and_what_it_sent_is_obeyed_in_order(world: World) -> None:
     first = lead_again(world, epoch=8, controller=2)
     world.leadership[T0]["leader_epoch"] = 7

@@ -69,6 +69,7 @@ def test_a_replica_gets_the_log_end_and_a_consumer_the_high_watermark(tmp_path: 
     assert list_offsets(world, 1_000).offset == -1, "not committed: nobody may read it"
     assert list_offsets(world, -1, to=2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert list_offsets(world, -1, to=2, replica_id=-2).offset == 0, "anybody may be asked by -2"
+    assert list_offsets(world, -1, replica_id=-2).offset == 2, "and tells what it holds"
 
 
 def test_a_new_leader_whose_mark_lags_does_not_name_an_end_yet(tmp_path: Path) -> None:
@@ -127,3 +128,14 @@ def test_the_end_of_an_epoch_is_told_with_the_largest_epoch_not_above_the_asked_
         row = end_of_epoch(world, asked)
         assert (row.leader_epoch, row.end_offset) == expected
     assert end_of_epoch(world, 9, replica_id=-2).end_offset == 3, "what it holds, for an unclean election"
+
+
+def test_before_version_3_whoever_asks_for_the_end_of_an_epoch_is_a_consumer(tmp_path: Path) -> None:
+    """Its request has no replica id, and that reads as the one which any replica answers."""
+    world = World(tmp_path)
+    world.lead(1, is_new=True)
+    world.produce(1, b"a")
+    assert end_of_epoch(world, 0, version=2).end_offset == 1
+    assert end_of_epoch(world, 9, version=2).end_offset == -1
+    assert end_of_epoch(world, 0, to=2, version=2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert end_of_epoch(world, 0, to=2, replica_id=-2, version=3).error_code == ErrorCode.NONE

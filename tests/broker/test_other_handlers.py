@@ -93,6 +93,26 @@ def test_delete_records_moves_the_start_and_answers_when_all_replicas_have_follo
     assert row(delete(5))[0] == ErrorCode.POLICY_VIOLATION
 
 
+def test_delete_records_waits_for_no_replica_that_died_meanwhile(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.lead(1, is_new=True)
+    world.produce(1, b"a")
+    world.advance(10)
+    world.cut.add((3, 1))
+    wanted = dr.DeleteRecordsPartition(partition_index=0, offset=1)
+    request = dr.DeleteRecordsRequest(
+        topics=[dr.DeleteRecordsTopic(name="t", partitions=[wanted])], timeout_ms=1_000
+    )
+    asked = world.send(1, request, 2)
+    world.advance(20)
+    assert not asked.is_answered
+    world.kill(3)
+    world.notify_metadata()
+    world.advance(1_000)
+    row = asked.message.topics[0].partitions[0]
+    assert (row.error_code, row.low_watermark) == (ErrorCode.NONE, 1)
+
+
 def test_delete_records_of_many_partitions_takes_several_turns(tmp_path: Path) -> None:
     """Each start that moves is written to a file, and each segment that goes is some that are renamed."""
     many = 3 * MOST_LABOUR // MOVED_LABOUR

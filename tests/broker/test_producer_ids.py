@@ -3,6 +3,7 @@
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker.producer_ids import RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import allocate_producer_ids as apm
 from odradek.protocol.messages import init_producer_id as ip
@@ -42,6 +43,20 @@ def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears
     told(world, fx.SendToController, 2)
     world.advance(11_000)
     assert asked.message.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_clients_that_come_while_the_controller_cannot_be_reached_do_not_make_it_be_asked_more_often(
+    world: World,
+) -> None:
+    def init() -> list[fx.SendToController]:
+        world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)
+        return told(world, fx.SendToController, 2)
+
+    (effect,) = init()
+    world[2].broker.answered(effect.request_id, None, world.now_ms)
+    assert [init() for _ in range(3)] == [[], [], []]
+    world.advance(RETRY_MS)
+    assert len(told(world, fx.SendToController, 2)) == 1
 
 
 @pytest.mark.parametrize(

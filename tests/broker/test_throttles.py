@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.world import World, batch
+from odradek.model.ids import EPOCH_DURING_DELETE
+from tests.broker.world import T0, World, batch
 
 SIZE = 10_000
 BATCHES = 40
@@ -93,3 +94,13 @@ def test_replicas_that_are_not_listed_are_copied_as_fast_as_they_can(
 ) -> None:
     world = world_with(tmp_path, topic, {**LEADER[1], **FOLLOWER[1]})
     assert after(world, 500) == BATCHES
+
+
+def test_a_replica_that_is_deleted_is_covered_by_no_throttle_any_more(tmp_path: Path) -> None:
+    """Else its name would stay for ever, and every fetch would be looked at for it."""
+    world = world_with(tmp_path, {**LEADER[0], **FOLLOWER[0]}, {**LEADER[1], **FOLLOWER[1]})
+    leader, follower = world[1].broker.replicas, world[2].broker.replicas
+    assert leader.leader_throttle.covered == follower.follower_throttle.covered == {T0}
+    for broker in (1, 2):
+        assert world.stop_replica(broker, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == 0
+    assert leader.leader_throttle.covered == follower.follower_throttle.covered == set()

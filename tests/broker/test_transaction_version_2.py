@@ -268,6 +268,19 @@ def test_offsets_are_added_by_the_coordinator_of_their_group(world: World, wire:
     assert commit_offset(world, (producer[0], 1), 5) == 0
 
 
+def test_a_transaction_whose_first_batch_was_checked_aside_is_asked_about_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = made(tmp_path, odradek_log_record_validation="full")
+    wire = Wire(world, monkeypatch)
+    producer = init(world)
+    first = send(world, producer, b"v", 0, 12, values=2_000)
+    world.settle()
+    assert world.produced(first) == (ErrorCode.NONE, 0)
+    assert write(world, producer, b"w", 2_000) == 0
+    assert len(wire.questions) == 1
+
+
 @pytest.mark.behaviour("T22")
 def test_offsets_whose_question_was_overtaken_by_the_marker_before_are_asked_about_once_more(
     world: World, wire: Wire

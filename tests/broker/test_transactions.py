@@ -334,6 +334,25 @@ def test_offsets_count_when_their_transaction_is_committed(world: World) -> None
     assert fetched_offset(world, stable=True) == (7, 0)
 
 
+def test_a_marker_that_was_loaded_decides_nothing_on_the_transaction_behind_it(world: World) -> None:
+    """It is told to the coordinator when it is committed, and that one may have read it, and what follows it, by then."""
+    producer = init(world)
+    add_offsets(world, producer)
+    assert commit_offset(world, producer) == 0
+    assert end(world, producer, is_commit=False) == 0
+    marker = world[GROUPS].partition(GROUPS_TOPIC).log.log_end_offset - 1
+    add_offsets(world, producer)
+    assert commit_offset(world, producer) == 0
+    for leader in (LEADER, GROUPS):
+        world.lead(leader, topic=GROUPS_TOPIC, topic_id=b"o" * 16)
+        world.advance(20)
+    groups = world[GROUPS].broker.groups
+    groups.transaction_ended(0, marker, producer[0], is_commit=True, now_ms=world.now_ms)
+    assert fetched_offset(world, stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    assert end(world, producer) == 0
+    assert fetched_offset(world, stable=True) == (7, 0)
+
+
 def test_a_marker_that_is_committed_late_decides_on_offsets_then_and_not_before(world: World) -> None:
     producer = init(world)
     add_offsets(world, producer)

@@ -178,6 +178,9 @@ def test_only_so_many_bytes_wait(world: World) -> None:
     assert [world.produced(answer)[0] for answer in refused] == [ErrorCode.REQUEST_TIMED_OUT] * 2
     work(world)
     assert all(answer.is_answered for answer in answers)
+    again = [put(world, large) for _ in range(3)]
+    work(world)
+    assert [world.produced(answer)[0] for answer in again] == [ErrorCode.NONE] * 3, "there is room again"
 
 
 def test_a_request_with_very_many_partitions_is_appended_piece_by_piece(tmp_path: Path) -> None:
