@@ -346,6 +346,27 @@ def test_a_request_refused_as_a_whole_or_lost_is_made_again_with_the_same_propos
     assert node.alters[0][1] == first
 
 
+def test_a_topic_without_an_id_is_named_in_a_version_that_has_names(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From version 2 on a topic is its id, and an old tool gave it none."""
+    sent: list[fx.SendToController] = []
+    broker = world[1].broker
+    take = broker.take_effects
+
+    def take_and_note() -> list[fx.Effect]:
+        effects: list[fx.Effect] = take()
+        sent.extend(e for e in effects if isinstance(e, fx.SendToController) and e.api_key == 56)
+        return effects
+
+    monkeypatch.setattr(broker, "take_effects", take_and_note)
+    world.lead(1, isr=(1, 2), topic_id=bytes(16), is_new=True)
+    (asked,) = sent
+    encoded = asked.message.encode(asked.max_version)
+    read = ap.AlterPartitionRequest.decode(asked.max_version, encoded)
+    assert [topic.topic_name for topic in read.topics] == ["t"]
+
+
 @pytest.mark.behaviour(159)
 def test_an_answer_that_leaves_a_partition_out_counts_as_lost_for_it(world: World) -> None:
     world.lead(1, isr=(1, 2), is_new=True)
