@@ -199,6 +199,22 @@ def test_one_dead_disk_takes_only_its_own_partitions(two_disks: World) -> None:
     assert two_disks.stop_replica(1, key, leader_epoch=-1) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_a_deletion_of_which_nobody_knows_whether_it_stays_is_not_told_as_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    root = world[1].logs.directories[0].root
+
+    def sync() -> None:
+        raise root.health.fail(DiskFault("fsync: Input/output error"))
+
+    monkeypatch.setattr(type(root), "sync", lambda self: sync())
+    assert world.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == (
+        ErrorCode.KAFKA_STORAGE_ERROR
+    )
+
+
 def test_a_replica_that_is_not_new_is_not_made_anew_while_a_disk_is_missing(two_disks: World) -> None:
     """It may be on the disk that died: an empty copy would be taken for it."""
     node = two_disks[1]

@@ -293,6 +293,27 @@ def test_large_logs_are_copied_in_parts_and_the_last_one_within_the_turn(tmp_pat
     assert world[1].values()[-1] == b"last"
 
 
+def test_a_flush_is_not_repeated_for_the_little_that_comes_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under steady writes something always comes: a move that counted what is flushed would never end."""
+    monkeypatch.setattr("odradek.broker.log_moves.LAST_UNFLUSHED_BYTES", LAST_BYTES)
+    world = a_world(tmp_path, replica_fetch_max_bytes=str(1 << 17))
+    for n in range(12):
+        world.produce(1, bytes([n]) * (LAST_BYTES // 8))
+    world.copies = False
+    ask(world, second(world))
+    flushes = 0
+    while where(world) != second(world):
+        (effect,) = steps(world)
+        if isinstance(effect, fx.FlushLog):
+            flushes += 1
+            assert flushes == 1
+            world.produce(1, b"meanwhile")
+        do(world, effect)
+    assert steps(world) == [] and world[1].values()[-1] == b"meanwhile"
+
+
 def test_only_so_many_are_copied_at_once_in_the_order_asked(tmp_path: Path) -> None:
     world = World(tmp_path, brokers=(1,), directories="2", num_replica_alter_log_dirs_threads="1")
     for index in range(3):

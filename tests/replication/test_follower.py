@@ -19,6 +19,7 @@ from odradek.replication.followed import FIRST_BACKOFF_MS, FetchLimits
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
+from odradek.replication.throttle import ReplicationThrottle
 from odradek.replication.waiting import Outbox
 from tests.replication.partitions import a_batch, a_log, b, leadership
 
@@ -29,7 +30,7 @@ SESSION = 77
 class Follows:
     """Broker 2 follows broker 1."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, throttle: ReplicationThrottle | None = None) -> None:
         self.path = path
         self.now_ms = 1_000
         self.outbox = Outbox(Purgatory())
@@ -39,6 +40,7 @@ class Follows:
             limits=FetchLimits(backoff_ms=100),
             outbox=self.outbox,
             broker_epoch=lambda: BrokerEpoch(33),
+            throttle=throttle,
         )
         self.sent: list[tuple[int, int, int]] = []  # key, version, correlation id of what is in flight
 
@@ -484,6 +486,22 @@ def test_an_answer_while_truncating_makes_the_next_pause_a_short_one_again(follo
     follows.asks()
     follows.answer_fetch(("t", 1, row(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)))
     assert follows.fetcher.wake_at_ms(follows.now_ms) == follows.now_ms + FIRST_BACKOFF_MS
+
+
+def test_a_throttle_holds_nobody_back_who_has_what_is_committed(tmp_path: Path) -> None:
+    """Also where a new connection makes it name all its partitions again: for its ISR it must be heard of."""
+    throttle = ReplicationThrottle()
+    throttle.rate = 1
+    follows = Follows(tmp_path, throttle)
+    has_all = follows.partition("t", written=[(5, 2)])
+    lacks_one = follows.partition("u", written=[(5, 2)], number=2)
+    throttle.covered |= {has_all.topic_partition, lacks_one.topic_partition}
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(mark=2)), ("u", 2, row(mark=3)))
+    throttle.record(1 << 20, follows.now_ms)
+    follows.fetcher.connection_lost(follows.now_ms)
+    follows.sent.clear()
+    assert wanted(follows.asks()) == {1: (5, 2, 5)}
 
 
 # -------------------------------------------------------------------------------------------------- bad answers
