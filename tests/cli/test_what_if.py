@@ -10,6 +10,7 @@ from odradek.advisor.what_if_steps import CatchUp, Configure, Elect, Kill, Reass
 from odradek.cli.what_if import InOrder, parse_step
 from odradek.model.ids import TopicPartition
 from tests.cli.conftest import Shell
+from tests.support import eventually
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,20 @@ def test_a_move_and_a_setting_change_what_comes_after(shell: Shell, topic: str) 
     assert code == 0 and "asked-1" in out and "2 -> 3" in out
     code, out, _ = shell("what-if", "--config", "asked:min.insync.replicas", "--kill", "2")
     assert code == 0 and out.startswith("delete min.insync.replicas of asked")
+
+
+def test_a_default_of_the_whole_cluster_is_deleted_where_it_is_set(shell: Shell) -> None:
+    shell.ok("topic", "create", "plain", "--assign", "1,2")
+    shell.ok("config", "set", "--cluster", "min.insync.replicas=2")
+
+    def minimum(*steps: str) -> int:
+        found = shell.json("what-if", *steps, "--kill", "2")
+        (plain,) = (p for p in found["partitions"] if p["partition"] == "plain-0")
+        return int(plain["min_insync_replicas"])
+
+    eventually(lambda: minimum() == 2, what="the broker that is asked has heard of it")
+    assert minimum("--config", "min.insync.replicas") == 1
+    shell.ok("config", "delete", "--cluster", "min.insync.replicas")
 
 
 def test_what_an_earlier_step_broke_is_not_well_because_a_later_one_asks_of_something_else(

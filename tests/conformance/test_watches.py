@@ -69,8 +69,10 @@ async def test_a_watch_on_existence_fires_on_creation(world: World) -> None:
     with pytest.raises(NoNode):
         await reader.children("/b", watch=True)
     assert await reader.get_many(["/b"], watch=True) == [None]
+    assert await reader.children_many(["/b"], watch=True) == [None]
     await writer.create("/b")
-    assert await reader.exists("/b") is not None
+    await writer.create("/b/c")
+    assert await reader.exists("/b/c") is not None
     assert heard == [WatchEvent(CREATED, "/a")]
 
 

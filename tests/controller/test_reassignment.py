@@ -247,9 +247,11 @@ def test_a_leaver_that_says_no_is_asked_again_for_ever() -> None:
 def test_a_second_reassignment_sends_stop_replica_again() -> None:
     world = six([1, 2, 3])
     world.reassign({"r-0": [1, 2]})
+    began_ms = world.now_ms
+    world.now_ms += 1000
     effects = world.reassign({"r-0": [1]})
     assert told_to_delete(effects) == [2]
-    assert tp("r-0") in world.context.removals and set(world.context.removals[tp("r-0")]) == {2, 3}
+    assert world.context.removals[tp("r-0")] == {3: began_ms, 2: world.now_ms}, "each since it was told"
     world.stopped(2, "r-0")
     world.stopped(3, "r-0")
     assert world.node("r-0") == ((1,), (), ())

@@ -61,6 +61,13 @@ def test_an_address_above_its_own_rate_is_held_and_sent_away() -> None:
     assert limits.open("10.0.0.1") == 0.0, "who was sent away did not count"
 
 
+def test_as_many_as_the_limit_says_may_be_open() -> None:
+    limits = Limits(max_connections="3", max_connections_per_ip="2")
+    assert limits.open(here=2, total=3) == 0.0
+    assert limits.open(here=1, total=4) == Refused("max.connections=3 are open")
+    assert limits.open(here=3, total=3) == Refused("max.connections.per.ip=2 are open from 10.0.0.1")
+
+
 def test_an_override_counts_for_its_address_alone() -> None:
     limits = Limits(max_connections_per_ip="1", max_connections_per_ip_overrides="10.0.0.1:2, ::1:0")
     assert limits.open("10.0.0.1", here=2) == 0.0

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from odradek.broker.handlers import offset_for_leader_epoch
+from odradek.client.connection import BrokerLink
 from odradek.client.sync import CONTROLLER, SyncClient
 from odradek.log.compaction.cleaner import NO_LIMIT
 from odradek.log.partition_log import PartitionLog
@@ -29,6 +30,7 @@ from tests.support import eventually
 
 WHERE = TopicPartition("state", 0)
 LEADER, FOLLOWER, AWAY = 1, 2, 3
+CLIENT_ID = "test"
 DOOMED = b"doomed"
 SETTINGS = {
     "log.cleaner.backoff.ms": "20",
@@ -137,7 +139,7 @@ def positions(cluster: RunningCluster, broker: int, end_offset: int | None = Non
     runtime = cluster.cluster.runtimes[broker]
     log = log_of(cluster, broker)
     asked = ReplicaPositions(
-        links=Links(runtime._environment.loop, runtime._pool, "test", lambda: None, ANSWER_MS),
+        links=Links(runtime._environment.loop, runtime._pool, CLIENT_ID, lambda: None, ANSWER_MS),
         others=runtime._other_replicas_of,
         endpoint=lambda other: runtime.broker.metadata.endpoint(other, runtime._listener),
     )
@@ -150,10 +152,21 @@ def positions(cluster: RunningCluster, broker: int, end_offset: int | None = Non
 def test_every_replica_leader_or_not_learns_what_all_have(
     cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made: list[BrokerLink] = []
+    original = Links.to
+
+    def to(links: Links, host: str, port: int) -> BrokerLink:
+        link = original(links, host, port)
+        if links.client_id == CLIENT_ID:
+            made.append(link)
+        return link
+
+    monkeypatch.setattr(Links, "to", to)
     produce(cluster, *filled(1))
     end = log_of(cluster, LEADER).log_end_offset
     for broker in (LEADER, FOLLOWER, AWAY):
         eventually(lambda broker=broker: positions(cluster, broker) == end, 30, "all have all")
+    assert len(made) >= 6 and all(link.is_closed for link in made), "nobody keeps a connection for a question"
     # As Apache's brokers do: only a leader tells of its epochs, and any replica where its log ends.
     monkeypatch.setattr(offset_for_leader_epoch, "DEBUGGING", -99)
     assert positions(cluster, LEADER) == end

@@ -52,6 +52,19 @@ def test_a_trace_holds_no_line_that_looks_like_an_event(out: io.StringIO) -> Non
     assert not re.search("[\x00-\x09\x0b-\x1f]", out.getvalue())
 
 
+def test_who_never_stops_is_told_of_once_a_period_and_of_how_often(out: io.StringIO) -> None:
+    now = 0.0
+    limited = LimitedLog(logger, lambda: now, period_s=10)
+    for second in range(25):
+        now = float(second)
+        limited.warning("disk", "the disk is slow")
+    assert out.getvalue().splitlines() == [
+        "[WARNING] the disk is slow",
+        "[WARNING] the disk is slow (9 more like it were left out)",
+        "[WARNING] the disk is slow (9 more like it were left out)",
+    ]
+
+
 def test_keys_beyond_what_is_remembered_share_one_line_a_period(out: io.StringIO) -> None:
     now = 0.0
     limited = LimitedLog(logger, lambda: now, period_s=10)

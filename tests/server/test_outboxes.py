@@ -13,7 +13,7 @@ from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from odradek.server.links import Links
 from odradek.server.log_limits import LimitedLog
-from odradek.server.outboxes import Outboxes
+from odradek.server.outboxes import MOST_ON_THE_WIRE, Outboxes
 from odradek.store import layout
 from tests.server.test_controller_runtime import FakeBroker
 
@@ -116,6 +116,24 @@ def test_a_connection_that_goes_is_no_answer_and_what_is_sent_again_keeps_its_nu
 
         assert numbers(heard) == [7, 8]
         assert broker.numbers == [0, 1, 2, 3, 4, 5], "each attempt has a new correlation id"
+
+    scenario(body)
+
+
+def test_what_is_sent_again_goes_before_what_has_not_been_sent_yet() -> None:
+    """One connection keeps the order of all: a later request must not be overtaken by its forerunner."""
+
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        broker.is_silent = True
+        outboxes.brokers_are([registered(broker)])
+        every = list(range(7, 7 + 2 * MOST_ON_THE_WIRE))
+        outboxes.send([stop(number) for number in every])
+        await broker.until(lambda: len(broker.told) == MOST_ON_THE_WIRE)
+        broker.is_silent = False
+        broker.disconnect()
+        await broker.until(lambda: len(heard) == len(every))
+
+        assert numbers(heard) == every
 
     scenario(body)
 

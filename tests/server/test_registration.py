@@ -7,9 +7,10 @@ import pytest
 
 from odradek.model.cluster import Endpoint
 from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.model.values import replace
 from odradek.server import registration
 from odradek.server.environment import Environment
-from odradek.server.registration import BrokerIdInUse, prepare_tree, register, register_again
+from odradek.server.registration import BrokerIdInUse, prepare_tree, register, register_again, rewrite
 from odradek.store import layout
 from odradek.store.memory_session import MemoryEnsemble
 
@@ -46,6 +47,22 @@ def test_who_registers_again_claims_no_clean_end_of_the_life_before() -> None:
 
         assert again == layout.decode_registration(ME, await store.get(layout.broker_path(ME)))
         assert again.epoch > made.epoch and (again.rack, again.clean_epoch) == ("rack-1", -1)
+
+    asyncio.run(scenario())
+
+
+def test_who_moves_to_other_addresses_is_the_same_incarnation_with_all_that_it_claimed() -> None:
+    async def scenario() -> None:
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
+        store = ensemble.open()
+        await prepare_tree(store, environment)
+        made = await register(store, environment, ME, HERE, "rack-1", BrokerEpoch(5))
+        there = (Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.2", 9093),)
+
+        moved = await rewrite(store, environment, made, there)
+
+        assert moved == layout.decode_registration(ME, await store.get(layout.broker_path(ME)))
+        assert moved == replace(made, endpoints=there)
 
     asyncio.run(scenario())
 

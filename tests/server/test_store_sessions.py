@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from odradek.log.errors import CorruptLog
 from odradek.model.cluster import Endpoint
+from odradek.model.ids import BrokerEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server import store_sessions as module
 from odradek.server.environment import Environment
@@ -124,6 +126,65 @@ def test_a_new_registration_wished_while_the_session_begins_is_made_when_the_sto
 
         await until(is_made)
         assert (await scene.node()).stat.czxid == scene.broker.broker_epoch
+        task.cancel()
+
+    live(tmp_path, body)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_another_session_is_one_registration_that_claims_what_it_may(tmp_path: Path, is_whole: bool) -> None:
+    """The session's end brings the new epoch that was wished for; the life before lost nothing, unless a log of it was
+    found damaged."""
+
+    async def body(scene: Scene) -> None:
+        epochs: list[int] = []
+        registered = scene.broker.registered
+
+        def noted(epoch: BrokerEpoch, now_ms: int) -> None:
+            epochs.append(epoch)
+            registered(epoch, now_ms)
+
+        scene.broker.registered = noted  # type: ignore[method-assign]
+        task = asyncio.ensure_future(scene.sessions.live())
+
+        async def has_registered(times: int) -> bool:
+            return len(epochs) == times and scene.sessions.is_registered.done()
+
+        await until(lambda: has_registered(1))
+        assert scene.sessions.store is not None
+        if not is_whole:
+            scene.broker.replicas.logs.refused[TopicPartition("t", 0)] = CorruptLog("damaged")
+        scene.sessions.register_again("told to lead in an epoch of a former incarnation")
+        scene.ensemble.expire(scene.sessions.store.session_id)
+        await until(lambda: has_registered(2))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(epochs) == 2
+        found = layout.decode_registration(scene.broker.broker_id, await scene.node())
+        assert (found.epoch, found.clean_epoch) == (epochs[1], epochs[0] if is_whole else -1)
+        task.cancel()
+
+    live(tmp_path, body)
+
+
+def test_addresses_that_could_not_be_written_are_written_when_the_store_is_back(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        tries: list[int] = []
+        task = asyncio.ensure_future(scene.sessions.live())
+
+        async def is_registered() -> bool:
+            return scene.sessions.is_registered.done()
+
+        await until(is_registered)
+        scene.ensemble.gate = Away("multi", lambda: tries.append(1))
+        scene.endpoints = at(9999)
+        scene.sessions._advertise(scene.broker.settings)
+
+        async def is_written() -> bool:
+            return b"9999" in (await scene.node()).data
+
+        await until(is_written)
+        assert tries == [1]
         task.cancel()
 
     live(tmp_path, body)

@@ -25,6 +25,7 @@ from odradek.store.api import (
     StoreUnavailable,
 )
 from odradek.store.embedded import EmbeddedStore, database, holder
+from odradek.store.embedded.liveness import OwnLife
 from odradek.store.embedded.worker import Job, Worker
 
 # Longer than any machine stands still: where a session ends here, it is not because a test was slow.
@@ -382,3 +383,20 @@ def test_a_store_whose_directory_of_sessions_was_lost_starts_again(file: Path) -
         await store.close()
 
     asyncio.run(run())
+
+
+def test_a_session_that_cannot_be_made_leaves_nothing_open_and_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker asks for one ten times a second."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "mkfifo", refuse)
+    before = os.listdir("/proc/self/fd")
+    for session_id in range(3):
+        with pytest.raises(StoreUnavailable, match="cannot hold a session: Operation not permitted"):
+            OwnLife(tmp_path, session_id, 0)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert list(tmp_path.iterdir()) == []
