@@ -396,6 +396,18 @@ def test_a_conflict_during_deletion_is_planned_again_on_the_value_found() -> Non
 
 
 @pytest.mark.behaviour(169)
+def test_a_replica_that_a_reassignment_had_removed_is_not_made_anew_to_be_deleted() -> None:
+    world = World().brokers(1, 2, 3)
+    world.elect(1)
+    world.create("d", [1, 2, 3])
+    world.reassign({"d-0": [1]})
+    world.stopped(2, "d-0")
+    assert world.replica_state("d-0", 2) is ReplicaState.NON_EXISTENT
+    effects = delete(world, "d")
+    assert 2 in deletions(effects), "whatever came back with the broker goes"
+    assert 2 not in lai_brokers(effects)
+
+
 def test_a_deleted_topic_leaves_nothing_in_the_older_reassignment_node() -> None:
     world = three("d", [2, 1])
     world.reassignment = {tp("d-0"): (BrokerId(2), BrokerId(3))}

@@ -66,6 +66,30 @@ def test_survivors_are_asked_what_they_hold_before_one_is_chosen() -> None:
 
 
 @pytest.mark.behaviour(47)
+def test_each_question_has_its_own_deadline() -> None:
+    """The second is not forgotten with the first, though its survivors never answer."""
+    world = World().brokers(1, 2, 3, 4, 5)
+    world.elect(1)
+    world.create("u", [4, 1, 2], [5, 1, 2])
+    world.step(ConfigChanged("topics", "u", ALLOWED))
+    world.alter("u-0", [4])
+    world.alter("u-1", [5])
+    first_ms = world.now_ms + PATIENCE_MS
+    world.kill(4)
+    world.now_ms += 300
+    world.kill(5)
+    world.now_ms = first_ms
+    world.step(Tick())
+    states = [world.partition_state(text) for text in ("u-0", "u-1")]
+    assert states == [PartitionState.ONLINE, PartitionState.OFFLINE]
+    second_ms = world.core.next_deadline_ms()
+    assert second_ms == first_ms + 300
+    world.now_ms = second_ms
+    world.step(Tick())
+    assert world.partition_state("u-1") is PartitionState.ONLINE
+
+
+@pytest.mark.behaviour(47)
 def test_the_last_epoch_counts_before_the_length_of_the_log() -> None:
     world = lost([2, 1, 3], allowed=True)
     world.step(ends(3, 4, 100))

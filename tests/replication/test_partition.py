@@ -232,7 +232,8 @@ def test_a_batch_sent_again_waits_for_its_own_offset_and_not_for_those_behind_it
     line = AckQueue()
     first, again, last = Waits(), Waits(), Waits()
     line.add(10, first, 0)
-    line.add(30, last, 0)
+    for offset in (30, 40, 50):
+        line.add(offset, last, 0)
     line.add(20, again, 0)
     assert line.next_offset == 10
     line.complete(ErrorCode.NONE, up_to=20)

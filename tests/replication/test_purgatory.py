@@ -98,6 +98,20 @@ def test_a_deadline_can_only_be_brought_forward() -> None:
     assert waiter.events == ["expired at 400"]
 
 
+def test_whose_deadline_was_brought_forward_is_woken_and_leaves_nothing_behind() -> None:
+    purgatory = Purgatory()
+    woken, late = Parked(purgatory), Parked(purgatory)
+    for waiter in (woken, late):
+        purgatory.park(waiter, deadline_ms=1_000, keys=["a"])
+        purgatory.reschedule(waiter, deadline_ms=400)
+    late.can_complete = False
+    purgatory.wake_key("a")
+    purgatory.sweep(7)
+    assert (woken.events, late.events) == (["tried at 7"], ["tried at 7"])
+    assert purgatory.expire(400) == 1
+    assert len(purgatory) == 0 and purgatory._watched == {}
+
+
 def test_whose_deadline_stays_in_its_grain_keeps_its_turn() -> None:
     purgatory = Purgatory()
     first, second = Parked(purgatory), Parked(purgatory)
