@@ -10,13 +10,14 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from odradek.testing.process_cluster import BrokerProcess
-from tests import forked_brokers
-from tests.marked_files import holds_none
+from tests import forked_brokers, one_session
+from tests.marked_files import REST, holds_none
 from tests.open_descriptors import MOST_LEFT, MOST_LEFT_OF_SPARK, OpenDescriptors
 
 HERE = Path(__file__).parent
@@ -43,13 +44,14 @@ LONGEST_FILES = (
     "sim/test_explore_transactions.py",
     "spark/test_task_memory.py",
     "mutants/museum/test_museum_counting.py",
-    # Those of processes and Spark.
+    # Those of processes and Spark. A worker that is given one test is given the next file as well, to be run after it.
     "spark/test_random_kills.py",
+    "spark/test_letters_in_a_topic.py",  # and with it all that share the session (`tests/one_session.py`)
     "spark/test_object_store.py",
     "spark/test_object_store_jobs.py",
     "spark/test_later_driver_kills.py",
-    "spark/test_driver_kills.py",
     "demo/test_run.py",
+    "spark/test_driver_kills.py",
     "spark/test_connect.py",
     "spark/test_standalone.py",
     "benchmarks/test_spark.py",
@@ -58,7 +60,6 @@ LONGEST_FILES = (
     "clients/test_transactions.py",
     "examples/test_wheel.py",
     "spark/test_shipped.py",
-    "spark/test_jobs.py",
     "examples/test_examples.py",
     "clients/test_twenty_kills.py",
     "clients/test_habits.py",
@@ -66,8 +67,6 @@ LONGEST_FILES = (
     "conformance/test_zookeeper_ensemble.py",
     "examples/test_readme.py",
     "cli/test_verbs.py",
-    "spark/test_jobs_of_tables.py",
-    "spark/test_functions.py",
     "demo/test_page_in_a_browser.py",
     "pictures/test_pages_in_a_browser.py",
     "conformance/test_zookeeper_cluster.py",
@@ -125,6 +124,16 @@ def free_memory() -> int:
     limit = MOST_MEMORY.read_text().strip() if MOST_MEMORY.exists() else "max"
     free = int(found[1]) << 10 if found else 0
     return min(free, int(limit)) if limit.isdigit() else free
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist, where it is at work
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    is_without_spark = config.option.markexpr == REST
+    return (
+        one_session.scheduling(config, log)
+        if config.getvalue("dist") == "loadfile" and not is_without_spark
+        else None
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
