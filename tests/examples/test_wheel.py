@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.examples.terminal import README, Terminal, steps
+from tests.support import SHORT_LIVED_JAVA
 
 pytestmark = [pytest.mark.process, pytest.mark.spark]
 
@@ -89,7 +90,12 @@ def test_an_installed_wheel_goes_through_the_four_steps_of_the_readme(
     bootstrap = terminal.environment["ODRADEK_BOOTSTRAP"]
     # Spark and Java, 400 MB, are borrowed from the environment of the tests: its odradek stands in a .pth file,
     # which is read there alone.
-    borrowed = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib"), "PYSPARK_PYTHON": str(installed)}
+    borrowed = {
+        **os.environ,
+        **SHORT_LIVED_JAVA,
+        "PYTHONPATH": sysconfig.get_path("purelib"),
+        "PYSPARK_PYTHON": str(installed),
+    }
     read = subprocess.run(
         [
             installed,

@@ -54,12 +54,12 @@ def use(spark: "SparkSession", bootstrap: str, directory: Path) -> None:
 def record(file: Path) -> None:
     """In a process of its own: its JVM writes the file as it ends."""
     from odradek.client.sync import SyncClient
-    from odradek.spark.session import find_java, local_session
+    from odradek.spark.session import local_session
     from odradek.testing.process_cluster import ProcessCluster
     from tests.spark.conftest import KEEP, create_topic, fill
 
-    find_java()  # before the option is set: it starts a Java, too
-    os.environ["JDK_JAVA_OPTIONS"] = f"{JAVA_OF_TESTS} -XX:ArchiveClassesAtExit={file} -Xlog:disable"
+    os.environ["JDK_JAVA_OPTIONS"] = JAVA_OF_TESTS
+    os.environ["SPARK_SUBMIT_OPTS"] = f"-XX:ArchiveClassesAtExit={file} -Xlog:disable"
     with (
         tempfile.TemporaryDirectory() as place,
         ProcessCluster(Path(place) / "broker", brokers=1, settings=KEEP) as cluster,

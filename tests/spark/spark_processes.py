@@ -11,7 +11,7 @@ import pyspark
 
 from odradek.spark.session import find_java
 from odradek.testing.process_cluster import free_ports
-from tests.support import SHORT_LIVED_JAVA, eventually
+from tests.support import SHORT_LIVED_SERVERS, eventually
 
 HOME = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"
@@ -22,7 +22,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return {
         **own,
-        **SHORT_LIVED_JAVA,
+        **SHORT_LIVED_SERVERS,
         "JAVA_HOME": str(find_java().home),
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
