@@ -3,8 +3,10 @@
 import pytest
 
 from odradek.model.errors import ConfigurationError
+from odradek.spark import options
 from odradek.spark.options import SourceOptions, check_batch, check_stream, parse
 from odradek.spark.source import OdradekSource
+from tests.support import each
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
@@ -42,6 +44,60 @@ def test_names_are_taken_in_any_case_as_spark_gives_them() -> None:
     assert options.connection.read_committed
     assert options.max_trigger_delay_s == 10
     assert options.columns == ("value", "leaderEpoch")
+
+
+# Option -> what is given, where it is found, and what it is there.
+EACH: dict[str, tuple[str, str, object]] = {
+    "startingOffsets": ("earliest", "starting", "earliest"),
+    "endingOffsets": ("latest", "ending", "latest"),
+    "startingTimestamp": ("5", "starting_timestamps", 5),
+    "endingTimestamp": ("6", "ending_timestamps", 6),
+    "startingOffsetsByTimestamp": ('{"orders":{"0":5}}', "starting_timestamps", {"orders": {0: 5}}),
+    "endingOffsetsByTimestamp": ('{"orders":{"0":6}}', "ending_timestamps", {"orders": {0: 6}}),
+    "startingOffsetsByTimestampStrategy": ("latest", "latest_without_timestamp", True),
+    "failOnDataLoss": ("false", "connection.fail_on_data_loss", False),
+    "maxOffsetsPerTrigger": ("7", "max_offsets_per_trigger", 7),
+    "minOffsetsPerTrigger": ("8", "min_offsets_per_trigger", 8),
+    "maxTriggerDelay": ("2m", "max_trigger_delay_s", 120.0),
+    "minPartitions": ("9", "min_partitions", 9),
+    "maxRecordsPerPartition": ("10", "max_records_per_partition", 10),
+    "minRecordsPerTask": ("11", "min_records_per_task", 11),
+    "includeHeaders": ("true", "include_headers", True),
+    "columns": ("value", "columns", ("value",)),
+    "maxRecordBytes": ("12", "connection.max_record_bytes", 12),
+    "readSegments": ("false", "connection.read_segments", "false"),
+    "pushFilters": ("true", "push_filters", True),
+    "kafka.client.id": ("me", "connection.client_id", "me"),
+    "kafka.isolation.level": ("read_committed", "connection.read_committed", True),
+    "kafka.request.timeout.ms": ("45000", "connection.request_timeout_s", 45.0),
+    "kafka.max.partition.fetch.bytes": ("1000", "connection.fetch_max_bytes", 1000),
+    "kafka.fetch.max.bytes": ("2000", "connection.fetch_max_bytes", 2000),
+}
+
+
+@each(EACH)
+def test_each_option_changes_what_it_is_about_and_nothing_else(option: str) -> None:
+    given, place, expected = EACH[option]
+    default = parsed()
+    group, _, name = place.rpartition(".")
+    inner = getattr(default, group) if group else default
+    assert getattr(inner, name) != expected
+    changed = inner._replace(**{name: expected})
+    assert parsed(**{option: given}) == (default._replace(**{group: changed}) if group else changed)
+
+
+def test_every_option_that_is_used_is_known_here() -> None:
+    others = {"kafka.bootstrap.servers", "kafka.security.protocol", "transactionBoundaries"}
+    ways = {"subscribe", "subscribePattern", "assign"}
+    assert set(EACH) | others | ways == {*options._USED, *options._KAFKA_USED}
+    committed = parsed(**{"kafka.isolation.level": "read_committed", "transactionBoundaries": "true"})
+    assert committed.transaction_boundaries
+
+
+def test_of_two_limits_of_a_fetch_the_smaller_one_counts() -> None:
+    partition, whole = "kafka.max.partition.fetch.bytes", "kafka.fetch.max.bytes"
+    for sizes in (("1000", "2000"), ("2000", "1000")):
+        assert parsed(**dict(zip((partition, whole), sizes, strict=True))).connection.fetch_max_bytes == 1000
 
 
 def test_the_three_ways_to_subscribe() -> None:

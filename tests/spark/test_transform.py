@@ -29,6 +29,7 @@ from odradek.spark.verify_topic import NothingNoted, SinkReport, verify_topics
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 from tests.spark.task_context import Context, of_values
+from tests.support import each
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -210,6 +211,34 @@ def test_columns_that_make_no_records_are_refused(
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigurationError, match=sentence):
         parse_topic_options(options, is_stream=True)
+
+
+# Option -> what is given, where it is found, and what it is there.
+EACH: dict[str, tuple[str, str, object]] = {
+    "topic": ("u", "topic", "u"),
+    "appId": ("another", "app_id", "another"),
+    "directory": ("/elsewhere", "directory", "/elsewhere"),
+    "progressTopic": ("notes", "progress_topic", "notes"),
+    "checkpointLocation": ("file:/c", "checkpoint", "/c"),
+    "kafka.client.id": ("me", "connection.client_id", "me"),
+    "kafka.request.timeout.ms": ("45000", "connection.request_timeout_s", 45.0),
+    "kafka.compression.type": ("ZSTD", "codec", "zstd"),
+    "kafka.transaction.timeout.ms": ("1500", "timeout_ms", 1500),
+}
+
+
+@each(EACH)
+def test_each_option_of_a_sink_changes_what_it_is_about_and_nothing_else(option: str) -> None:
+    needed = {"kafka.bootstrap.servers": "a:1", "topic": "t", "appId": "x", "directory": "/d"}
+    given, place, expected = EACH[option]
+    default = parse_topic_options(needed, is_stream=True)
+    group, _, name = place.rpartition(".")
+    inner = getattr(default, group) if group else default
+    assert getattr(inner, name) != expected
+    changed = inner._replace(**{name: expected})
+    assert parse_topic_options({**needed, option: given}, is_stream=True) == (
+        default._replace(**{group: changed}) if group else changed
+    )
 
 
 def test_a_batch_write_leaves_its_files_where_nobody_else_can_change_them(
