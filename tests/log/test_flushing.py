@@ -54,6 +54,18 @@ def test_the_next_flush_syncs_only_what_is_new(tmp_path: Path, synced: list[str]
     assert synced == ["00000000000000000000.log"], "group commit costs one fdatasync"
 
 
+def test_a_flush_is_due_after_a_roll_that_came_while_another_one_ran(tmp_path: Path) -> None:
+    log = Disk(tmp_path).create()
+    produce(log, batch())
+    plan = log.plan_flush()
+    log.roll(NOW)
+    plan.run()
+    log.commit_flush(plan, NOW)
+    assert log.flush_is_due(NOW)
+    log.flush(NOW)
+    assert not log.flush_is_due(NOW)
+
+
 def test_appends_during_a_flush_wait_for_the_next(tmp_path: Path) -> None:
     log = Disk(tmp_path, config(segment_bytes=SIZE * 2)).create()
     produce(log, batch())

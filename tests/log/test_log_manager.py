@@ -625,6 +625,22 @@ def test_a_log_larger_than_retention_bytes_loses_its_oldest_segments(start: Star
     assert log.log_start_offset == 4 and log.size_bytes == SIZE * 6, "never below what was asked to be kept"
 
 
+def test_a_log_is_left_with_exactly_as_much_as_retention_bytes_keeps(start: Start) -> None:
+    manager = start(segment_bytes=SIZE * 2, retention_bytes=SIZE * 6, retention_ms=-1)
+    log = aged(manager)
+    manager.apply_retention(NOW, {A: 10})
+    assert log.log_start_offset == 4 and log.size_bytes == SIZE * 6
+
+
+def test_a_record_as_old_as_retention_ms_stays_and_an_older_one_goes(start: Start) -> None:
+    manager = start(segment_bytes=SIZE * 2, retention_ms=5 * HOUR)
+    log = aged(manager)
+    manager.apply_retention(NOW + 6 * HOUR, {A: 10})
+    assert log.log_start_offset == 0
+    manager.apply_retention(NOW + 6 * HOUR + 1, {A: 10})
+    assert log.log_start_offset == 2
+
+
 def test_segments_are_taken_out_a_hundred_at_a_time(start: Start) -> None:
     manager = start(segment_bytes=SIZE, retention_ms=HOUR)
     log = aged(manager, 2 * MOST_SEGMENTS + 50)

@@ -169,6 +169,24 @@ def test_markers_of_older_epochs_are_zombies(log: PartitionLog) -> None:
     assert log.log_end_offset == 2
 
 
+def test_a_coordinator_that_was_fenced_stays_so_for_whoever_read_a_snapshot(log: PartitionLog) -> None:
+    """The log behind it has no marker that would tell."""
+    produce(log, idempotent(0, epoch=2, is_transactional=True))
+    produce(log, marker(commit=True, epoch=2, coordinator_epoch=5), from_coordinator=True)
+    log.producers = Producers.from_bytes(log.producers.to_bytes(), NOW)
+    with pytest.raises(ProtocolError) as caught:
+        produce(log, marker(commit=True, epoch=2, coordinator_epoch=4), from_coordinator=True)
+    assert caught.value.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_marker_counts_for_when_a_producer_was_last_heard_of(log: PartitionLog) -> None:
+    """DescribeProducers tells it, and the snapshot keeps it."""
+    produce(log, idempotent(0, is_transactional=True, at=NOW))
+    produce(log, marker(commit=True, at=NOW + 5), from_coordinator=True)
+    (told,), (kept,) = log.active_producers, read_snapshot(log.producers.to_bytes())
+    assert told.last_timestamp == kept.last_timestamp == NOW + 5
+
+
 def test_a_marker_that_bumps_the_epoch_starts_the_sequence_anew(log: PartitionLog) -> None:
     produce(log, idempotent(0, 3, is_transactional=True))
     produce(log, marker(commit=False, epoch=1), from_coordinator=True)
