@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
-from odradek.client.sync import SyncClient
-from odradek.model.ids import TopicPartition
+from odradek.cli.elect.replica_ends import ReplicaEnd
+from odradek.cli.elect.unclean import poll
+from odradek.client.sync import PartitionView, SyncClient
+from odradek.controller.context import UncleanPoll
+from odradek.controller.unclean import ranking
+from odradek.model.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from tests.cli.conftest import Shell
+from tests.controller.world import World, tp
 from tests.records.test_batch import batch
-from tests.support import eventually
+from tests.support import each, eventually
 
 
 def produce(shell: Shell, where: TopicPartition, records: int) -> None:
@@ -111,3 +116,31 @@ def test_a_mistake_is_one_sentence(shell: Shell, arguments: list[str], code: int
     found, out, err = shell("elect", *arguments)
     assert (found, out) == (code, "")
     assert words in err and err.count("\n") == 1
+
+
+@each(
+    (
+        ((5, 10), (4, 1000), 1),
+        ((5, 10), (-1, 1000), 2),  # a broker of Apache's tells its log end alone
+        ((-1, 0), (3, 7), 2),  # an empty log has no epoch
+        ((5, 10), (5, 10), 1),
+    )
+)
+def test_the_best_is_whom_the_controller_would_choose(
+    first: tuple[int, int], second: tuple[int, int], best: int
+) -> None:
+    ends = [ReplicaEnd(broker, end, epoch) for broker, (epoch, end) in ((1, first), (2, second))]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("odradek.cli.elect.replica_ends.replica_ends", lambda *_, **__: ends)
+        client: Any = None
+        view = PartitionView(-1, 6, (1, 2), (3,), ())
+        assert poll(client, TopicPartition("t", 0), view)["best"] == best
+    world = World().brokers(1, 2, 3)
+    world.elect(3)
+    world.create("t", [1, 2])
+    known = {
+        BrokerId(broker): (LeaderEpoch(epoch), Offset(end))
+        for broker, (epoch, end) in ((1, first), (2, second))
+    }
+    world.context.polls[tp("t-0")] = UncleanPoll(tuple(known), known, 0)
+    assert ranking(world.context, tp("t-0"))[0] == best

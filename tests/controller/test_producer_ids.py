@@ -51,7 +51,12 @@ def test_a_block_whose_answer_was_lost_is_skipped_never_doubled() -> None:
 
 @pytest.mark.parametrize(
     ("broker", "epoch", "error"),
-    [(9, 1, ErrorCode.BROKER_ID_NOT_REGISTERED), (2, 1, ErrorCode.STALE_BROKER_EPOCH)],
+    [
+        (9, 1, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (2, 1, ErrorCode.STALE_BROKER_EPOCH),
+        (2, -1, ErrorCode.STALE_BROKER_EPOCH),  # the default of the wire is nobody's
+        (2, 10_000, ErrorCode.STALE_BROKER_EPOCH),
+    ],
 )
 def test_strangers_get_nothing(broker: int, epoch: int, error: ErrorCode) -> None:
     world = three()

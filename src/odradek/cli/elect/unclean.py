@@ -70,7 +70,9 @@ def poll(client: "SyncClient", where: "TopicPartition", view: "PartitionView") -
 
     ends = replica_ends(client, where, view.replicas, leader_epoch=max(0, view.leader_epoch), with_sizes=True)
     alive = [end for end in ends if end.log_end_offset is not None]
-    best = max(alive, key=lambda e: (e.last_epoch, e.log_end_offset or 0), default=None)
+    # As the controller ranks them: where of one only the log end is known (a broker of Apache's), all are compared by that.
+    only_ends = any(e.last_epoch < 0 < (e.log_end_offset or 0) for e in alive)
+    best = max(alive, key=lambda e: (0 if only_ends else e.last_epoch, e.log_end_offset or 0), default=None)
     return {
         "isr": list(view.isr),
         "best": None if best is None else best.broker,
