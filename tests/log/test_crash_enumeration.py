@@ -9,11 +9,15 @@ changes nothing. Seeds draw where there are too many; more with ODRADEK_CRASH_CU
 import os
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pytest
 
-from odradek.log.memory_files import MemoryDisk, MemoryFile
+from odradek.log.indexes import OffsetIndex, TimeIndex
+from odradek.log.memory_files import MemoryDirectory, MemoryDisk, MemoryFile
+from odradek.log.partition_log import PartitionLog
+from odradek.log.segment import Segment
+from odradek.model.settings import TopicSettings
 from odradek.sim.crash_states import (
     CrashState,
     Moment,
@@ -22,9 +26,10 @@ from odradek.sim.crash_states import (
     copied,
     crash_states,
     disk_with,
+    fingerprint,
 )
 from tests.log.logs import NOW, TP, batch
-from tests.log.test_crash_states import SIZE, Batch, World
+from tests.log.test_crash_states import SIZE, Batch, Sound, World
 
 CUTS = int(os.environ.get("ODRADEK_CRASH_CUTS", "80"))
 RECOVERIES = 400  # crash states of recoveries, a script
@@ -81,7 +86,13 @@ class RecordedWorld(World):
 
 
 class Resumed(World):
-    """What comes up after a crash state, and what must be true of it."""
+    """What comes up after a crash state, and what must be true of it.
+
+    Most states are recovered to a log that another one was recovered to: of thousands, to one of a hundred. What is true of a
+    log whatever was written is judged once of each (`likeness`).
+    """
+
+    sound: ClassVar[dict[bytes, Sound]] = {}
 
     def __init__(self, note: Note, disk: MemoryDisk, segment_bytes: int = SIZE * 4) -> None:
         super().__init__(0, segment_bytes, disk)
@@ -89,6 +100,33 @@ class Resumed(World):
         self.flushed = list(note.flushed)
         self.deleted = note.deleted
         self.epoch = note.epoch
+
+    def sound_log(self) -> Sound:
+        alike = likeness(self.log, self.disk, self.topic)
+        found = self.sound.get(alike)
+        if found is None:
+            found = self.sound[alike] = super().sound_log()
+        return found
+
+
+def likeness(log: PartitionLog, disk: MemoryDisk, topic: TopicSettings) -> bytes:
+    """The same of two logs with the same settings whose files are the same, byte for byte, and what is in memory of them."""
+    segments = [[in_words(getattr(one, name)) for name in Segment.__slots__] for one in log.segments]
+    ends = log.log_start_offset, log.log_end_offset, log.failure
+    memory = segments, ends, log.epochs.entries, log.producers.to_bytes()
+    return fingerprint(disk._top, repr((memory, topic)).encode())
+
+
+def in_words(value: object) -> object:
+    """What a segment holds: the same text for the same."""
+    if isinstance(value, MemoryFile):
+        return value.name, value.size_bytes, value.cuts
+    if isinstance(value, OffsetIndex | TimeIndex):
+        return value.to_bytes()
+    if isinstance(value, MemoryDirectory):
+        return value.path
+    assert value is None or isinstance(value, int | list | dict), value
+    return value
 
 
 Script = Callable[[RecordedWorld], None]

@@ -43,6 +43,14 @@ class Batch(NamedTuple):
     crc: int
 
 
+class Sound(NamedTuple):
+    """A log that is whole in itself."""
+
+    held: list[Batch]
+    start: int
+    end: int
+
+
 @cache
 def settings_of(segment_bytes: int) -> tuple[BrokerSettings, TopicSettings]:
     overrides = {"segment.bytes": str(segment_bytes), "index.interval.bytes": str(SIZE)}
@@ -173,9 +181,7 @@ class World:
 
     def check(self, *, all_of_it: bool) -> None:
         assert self.manager.refused == {} and self.manager.offline_directories == {}, self.report.notes
-        log = self.log
-        held = self.held()
-        start = log.log_start_offset
+        held, start, end = self.sound_log()
         histories = self.histories[-2:] if all_of_it else self.histories
         matching = self.histories_that_begin_with(held, start, histories)
         assert matching, f"no history of the log begins with {held}"
@@ -185,12 +191,23 @@ class World:
             assert len(held) >= least, "a killed process loses nothing"
         missing = set(visible(self.flushed, max(start, self.deleted))) - set(held)
         assert not missing, f"flushed and gone: {sorted(missing)}"
+        self.deleted = min(self.deleted, end)
+        current = matching[-1][: cut(matching[-1], held, start)]
+        # What was never synced may still fall back to any older history at a later power cut.
+        self.histories.append(current)
+        self.flushed = [b for b in self.flushed if b in current]
+        self.epoch += 1
+
+    def sound_log(self) -> Sound:
+        """What must be true of a log whatever was written: of its checksums, epochs and indexes, and of a second recovery."""
+        log = self.log
+        found = Sound(self.held(), log.log_start_offset, log.log_end_offset)
         # Also the batches before the log's start, where there are any: the epoch it begins in is one of theirs.
         of_batches = LeaderEpochs()
         for segment in log.segments:
             for _, header in segment.headers():
                 if header.leader_epoch > of_batches.latest:
-                    of_batches.assign(header.leader_epoch, max(header.base_offset, start))
+                    of_batches.assign(header.leader_epoch, max(header.base_offset, found.start))
         if self.epochs_of_batches_begin(log):
             assert log.epochs.entries == of_batches.entries
         assert_index_answers_as_a_scan(log)
@@ -198,12 +215,7 @@ class World:
         self.disk.restart()
         self.start()
         assert state(self.log) == before, "a second recovery changes nothing"
-        self.deleted = min(self.deleted, log.log_end_offset)
-        current = matching[-1][: cut(matching[-1], held, start)]
-        # What was never synced may still fall back to any older history at a later power cut.
-        self.histories.append(current)
-        self.flushed = [b for b in self.flushed if b in current]
-        self.epoch += 1
+        return found
 
 
 def cut(history: list[Batch], held: list[Batch], start: int) -> int:

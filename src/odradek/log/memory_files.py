@@ -52,7 +52,8 @@ class _Inode:
         self.durable = bytearray(self.data)
         self.dirty.clear()
 
-    def after_power_cut(self, choose: Choose) -> None:
+    def left_by_power_cut(self, choose: Choose) -> bytearray:
+        """What a power cut leaves of its bytes."""
         old, new = self.durable, self.data
         if len(new) < len(old):
             size = (len(new), len(old))[choose(2)]
@@ -70,8 +71,11 @@ class _Inode:
             start, end = page * PAGE_BYTES, min((page + 1) * PAGE_BYTES, size, len(new))
             if start < end and choose(2):
                 kept[start:end] = new[start:end]
-        self.data = kept
-        self.durable = bytearray(kept)
+        return kept
+
+    def after_power_cut(self, choose: Choose) -> None:
+        self.data = self.left_by_power_cut(choose)
+        self.durable = bytearray(self.data)
         self.dirty.clear()
 
 
@@ -105,12 +109,16 @@ class _Node:
         self.durable = dict(self.entries)
         self.pending.clear()
 
-    def after_power_cut(self, choose: Choose) -> None:
-        names = self.durable
+    def left_by_power_cut(self, choose: Choose) -> dict[str, "_Inode | _Node"]:
+        """The names that a power cut leaves in it, and what they are of as it was."""
+        names = dict(self.durable)
         for change in self.pending[: choose(len(self.pending) + 1)]:
             _apply(names, change)
-        self.entries = dict(names)
-        self.durable = names
+        return names
+
+    def after_power_cut(self, choose: Choose) -> None:
+        self.durable = self.left_by_power_cut(choose)
+        self.entries = dict(self.durable)
         self.pending.clear()
         for name in sorted(self.entries):
             self.entries[name].after_power_cut(choose)

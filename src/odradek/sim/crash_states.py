@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from odradek.log.memory_files import MemoryDisk, _Change, _Inode, _Node
 
+KINDS = ("killed", "torn", "power cut")
+
 
 class Moment(NamedTuple):
     """Before an operation. `note` is what the script knew then: whatever its checks need."""
@@ -31,7 +33,7 @@ class Moment(NamedTuple):
 class CrashState(NamedTuple):
     moment: Moment
     note: Any
-    kind: str  # killed | torn | power cut
+    kind: str  # of `KINDS`
     disk: MemoryDisk
 
     def __str__(self) -> str:
@@ -87,40 +89,62 @@ def copied(top: _Node) -> _Node:
     return made
 
 
+def without_what_was_lost(top: _Node, choose: Callable[[int], int]) -> _Node:
+    """What stands on a copy of the disk after `MemoryDisk.power_cut`. Most of what is not synced is copied by nobody."""
+    known: dict[int, _Inode | _Node] = {}
+
+    def one(node: "_Inode | _Node") -> "_Inode | _Node":
+        found = known.get(id(node))
+        if found is None:
+            if isinstance(node, _Inode):
+                found = known[id(node)] = _Inode()
+                found.data = node.left_by_power_cut(choose)
+                found.durable = bytearray(found.data)
+            else:
+                found = known[id(node)] = _Node()
+                names = node.left_by_power_cut(choose)
+                found.durable = {name: one(names[name]) for name in sorted(names)}
+                found.entries = dict(found.durable)
+        return found
+
+    made = one(top)
+    assert isinstance(made, _Node)
+    return made
+
+
 def crash_states(moments: list[Moment], *, cuts_per_moment: int, seed: int) -> Iterator[CrashState]:
     """See the module. At most `cuts_per_moment` different power cuts of each moment."""
     seen: set[bytes] = set()
     for before, moment in zip([None, *moments], moments, strict=False):
-        for kind, disk in _of(before, moment, cuts_per_moment, seed):
-            # A torn write has not been done: what was known before it holds.
-            known = before if kind == "torn" and before is not None else moment
-            looks = fingerprint(disk._top, known.note, kind == "power cut")
+        # A torn write has not been done: what was known before it holds.
+        known = {"torn": moment if before is None else before}
+        said = {kind: repr((known.get(kind, moment).note, kind == "power cut")).encode() for kind in KINDS}
+        for kind, top in _of(before, moment, cuts_per_moment, seed):
+            looks = fingerprint(top, said[kind])
             if looks not in seen:
                 seen.add(looks)
-                yield CrashState(moment, known.note, kind, disk)
+                disk = MemoryDisk()
+                disk._top = top
+                yield CrashState(moment, known.get(kind, moment).note, kind, disk)
 
 
-def _of(before: Moment | None, moment: Moment, cuts: int, seed: int) -> Iterator[tuple[str, MemoryDisk]]:
-    yield "killed", disk_with(moment.top)
+def _of(before: Moment | None, moment: Moment, cuts: int, seed: int) -> Iterator[tuple[str, _Node]]:
+    yield "killed", copied(moment.top)
     if before is not None and moment.operation.startswith("append "):
         yield from _torn(before, moment)
     choices = random.Random(seed * 1_000_003 + moment.step)
     for tried, choose in enumerate(all_choices(), start=1):
-        disk = disk_with(moment.top)
-        disk.power_cut(choose)
-        yield "power cut", disk
+        yield "power cut", without_what_was_lost(moment.top, choose)
         if tried == cuts:
             break
     else:
         return
     # There are more than that: the ones drawn lie anywhere among all of them, not at their beginning only.
     for _ in range(cuts):
-        disk = disk_with(moment.top)
-        disk.power_cut(choices.randrange)
-        yield "power cut", disk
+        yield "power cut", without_what_was_lost(moment.top, choices.randrange)
 
 
-def _torn(before: Moment, moment: Moment) -> Iterator[tuple[str, MemoryDisk]]:
+def _torn(before: Moment, moment: Moment) -> Iterator[tuple[str, _Node]]:
     path = moment.operation.removeprefix("append ").split("/", 2)[2]
     disk = disk_with(moment.top)
     old = disk_with(before.top)
@@ -130,7 +154,7 @@ def _torn(before: Moment, moment: Moment) -> Iterator[tuple[str, MemoryDisk]]:
         if 0 < cut < size:
             disk = disk_with(moment.top)
             del disk.contents(path)[begin + cut :]
-            yield "torn", disk
+            yield "torn", disk._top
 
 
 def all_choices() -> Iterator[Callable[[int], int]]:
@@ -153,18 +177,20 @@ def all_choices() -> Iterator[Callable[[int], int]]:
         prefix = [answer for answer, _ in asked[:-1]] + [asked[-1][0] - 1]
 
 
-def fingerprint(top: _Node, note: object, is_cut: bool) -> bytes:
-    digest = blake2b(digest_size=16)
-    digest.update(repr((note, is_cut)).encode())
+def fingerprint(top: _Node, said: bytes = b"") -> bytes:
+    """Of what whoever opens the disk finds there: names and bytes. `said`: what else tells two states apart."""
+    digest = blake2b(said, digest_size=16)
 
-    def walk(node: "_Inode | _Node", path: str) -> None:
-        if isinstance(node, _Inode):
-            digest.update(f"{path} {len(node.data)}\n".encode())
-            digest.update(node.data)
-        else:
-            digest.update(f"{path}/\n".encode())
-            for name in sorted(node.entries):
-                walk(node.entries[name], f"{path}/{name}")
+    def walk(node: _Node, path: str) -> None:
+        entries = node.entries
+        for name in sorted(entries):
+            below = entries[name]
+            if isinstance(below, _Inode):
+                digest.update(f"{path}/{name} {len(below.data)}\n".encode())
+                digest.update(below.data)
+            else:
+                digest.update(f"{path}/{name}/\n".encode())
+                walk(below, f"{path}/{name}")
 
     walk(top, "")
     return digest.digest()
