@@ -13,14 +13,14 @@ tasks has a bug that a busy machine would show as well. What TCP keeps in order 
 """
 
 import asyncio
-import heapq
 import inspect
 import random
 from asyncio import events as asyncio_events
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
-from types import CodeType
+from heapq import heappop, heappush
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -236,7 +236,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.trace_hash = seed & _MASK
         self.network = network
         self.unhandled: list[dict[str, Any]] = []
-        self._now = 0.0
+        self.now = 0.0  # `time()`, for those who ask at every event
+        self._now_us = 0
         self._ready: list[Handle] = []
         self._timers: list[tuple[float, int, Handle]] = []
         self._timer_count = 0
@@ -246,15 +247,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._interrupted = False
         self.after_event: Callable[[Host], None] | None = None  # whoever records a run
         self.meter: Meter | None = None
-        self._names: dict[
-            int, tuple[int, Any]
-        ] = {}  # by identity, for code is hashed anew each time; and what it is of
+        self._names: dict[int, int] = {}  # by identity, for code is hashed anew each time
+        self._named: list[Any] = []  # which keep their identities
         self._contexts: dict[Host, Context] = {}
 
     # --- time
 
     def time(self) -> float:
-        return self._now
+        return self.now
 
     # --- scheduling
 
@@ -263,7 +263,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> Handle:
         if context is None:
             context = copy_context()
-        handle = Handle(callback, args, context, context.get(current_host, NOBODY), self._now)
+        handle = Handle(callback, args, context, context.get(current_host, NOBODY), self.now)
         self._ready.append(handle)
         return handle
 
@@ -272,7 +272,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Handle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -281,16 +281,16 @@ class SimLoop(asyncio.AbstractEventLoop):
             context = copy_context()
         handle = Handle(callback, args, context, context.get(current_host, NOBODY), when)
         self._timer_count += 1
-        now = self._now
-        heapq.heappush(self._timers, (when if when > now else now, self._timer_count, handle))
+        now = self.now
+        heappush(self._timers, (when if when > now else now, self._timer_count, handle))
         return handle
 
     def world_at(self, when: float, callback: Callable[[], object]) -> None:
         """`call_at` of the world itself, which cancels nothing."""
         self._timer_count += 1
-        now = self._now
+        now = self.now
         handle = Handle(callback, (), self.context_of(NOBODY), NOBODY, when)
-        heapq.heappush(self._timers, (when if when > now else now, self._timer_count, handle))
+        heappush(self._timers, (when if when > now else now, self._timer_count, handle))
 
     def context_of(self, host: Host) -> Context:
         """The context in which callbacks of `host` run."""
@@ -302,7 +302,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return context
 
     def call_as(self, host: Host, callback: Callable[..., object], *args: Any) -> Handle:
-        handle = Handle(callback, args, self.context_of(host), host, self._now)
+        handle = Handle(callback, args, self.context_of(host), host, self.now)
         self._ready.append(handle)
         return handle
 
@@ -310,7 +310,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         """What was due while the host stood still is due now; if it stands still for longer by now, later."""
         if host.threads is not None:
             self.go_on(host.threads)
-        if host.postponed and host.paused_until > self._now:
+        if host.postponed and host.paused_until > self.now:
             self.call_at(host.paused_until, self.go_on, host)
         elif host.postponed:
             self._ready += host.postponed
@@ -318,18 +318,25 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     # --- running
 
+    def _passed_to(self, when: float) -> float:
+        """The clock stands there now, or where it stood, if that is later."""
+        if when > self.now:
+            self.now = when
+            self._now_us = int(when * 1e6)
+        return self.now
+
     def run_one(self) -> bool:
         """Runs one ready callback, or moves the clock to the next timer; False when nothing is left at all."""
         ready = self._ready
         if not ready:
             timers = self._timers
             while timers and timers[0][2]._cancelled:
-                heapq.heappop(timers)
+                heappop(timers)
             if not timers:
                 return False
-            self._now = max(self._now, timers[0][0])
-            while timers and timers[0][0] <= self._now:
-                handle = heapq.heappop(timers)[2]
+            now = self._passed_to(timers[0][0])
+            while timers and timers[0][0] <= now:
+                handle = heappop(timers)[2]
                 if not handle._cancelled:
                     ready.append(handle)
             return True
@@ -341,7 +348,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         host = handle.host
         if handle._cancelled or not host.is_alive:
             return True
-        if host.paused_until > self._now:
+        if host.paused_until > self.now:
             if not host.postponed:
                 self.call_at(host.paused_until, self.go_on, host)
             host.postponed.append(handle)
@@ -351,7 +358,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def at_once(self, host: Host, callback: Callable[[], object]) -> None:
         """A turn of `host` right behind what brought it about, where it can take one; else when it can."""
-        if host is NOBODY or host.paused_until > self._now:
+        if host is NOBODY or host.paused_until > self.now:
             self.call_as(host, callback)
         elif host.is_alive:
             self._turn(host, self.context_of(host), callback, ())
@@ -360,10 +367,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         self, host: Host, context: Context, callback: Callable[..., object], args: tuple[Any, ...]
     ) -> None:
         self.events += 1
-        key = getattr(callback, "__code__", None) or type(callback)
-        name, _ = self._names.get(id(key)) or self._name(key)
-        mixed = self.trace_hash * 1000003 ^ int(self._now * 1e6) ^ host.number << 40 ^ name
-        self.trace_hash = mixed & _MASK
+        kind = type(callback)
+        key = callback.__code__ if kind is FunctionType or kind is MethodType else _named_by(callback)  # type: ignore[attr-defined]
+        name = self._names.get(id(key))
+        if name is None:
+            name = self._name(key)
+        self.trace_hash = (self.trace_hash * 1000003 ^ self._now_us ^ host.number << 40 ^ name) & _MASK
         try:
             if self.meter is None or host is NOBODY:
                 context.run(callback, *args)
@@ -384,10 +393,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         if self.after_event is not None:
             self.after_event(host)
 
-    def _name(self, key: Any) -> tuple[int, Any]:
+    def _name(self, key: Any) -> int:
         """Of a function's code, or of the type of a callback that has none: the same in every process."""
         text = key.co_qualname if isinstance(key, CodeType) else key.__qualname__
-        name = self._names[id(key)] = crc32(text.encode()) << 8, key
+        name = self._names[id(key)] = crc32(text.encode()) << 8
+        self._named.append(key)
         return name
 
     def note_bytes(self, data: bytes | bytearray | memoryview) -> None:
@@ -421,7 +431,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                     self._interrupted = False
                     return
                 if not ready and (not timers or timers[0][0] > when):
-                    self._now = max(self._now, when)
+                    self._passed_to(when)
                     return
                 self.run_one()
 
@@ -515,7 +525,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return [
             task
             for host in self._contexts
-            if host.is_alive and host.paused_until <= self._now
+            if host.is_alive and host.paused_until <= self.now
             for task in host.unasked_failures()
         ]
 
@@ -574,6 +584,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         **options: Any,
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         return await self._network().connect(current_host.get(), protocol_factory, host, port)
+
+
+def _named_by(callback: Callable[..., object]) -> Any:
+    """The code of what has one, else the type."""
+    return getattr(callback, "__code__", None) or type(callback)
 
 
 class _Running:

@@ -227,7 +227,9 @@ class SimTransport(asyncio.Transport):
             delay = link.latency_s + loop.random.random() * link.jitter_s
             if link.bytes_per_second:
                 delay += len(piece) / link.bytes_per_second
-            arrival = max(self._next_arrival, loop.time() + delay)
+            arrival = loop.now + delay
+            if arrival < self._next_arrival:
+                arrival = self._next_arrival
             self._next_arrival = arrival
             self._in_flight.append((arrival, piece))
             loop.world_at(arrival, self._arrive)
@@ -247,7 +249,7 @@ class SimTransport(asyncio.Transport):
         Which pieces are due says the queue, not the timer: timers of one instant run in any order, and the first takes all.
         """
         loop = self.network.loop
-        in_flight, now, peer = self._in_flight, loop.time(), self.peer
+        in_flight, now, peer = self._in_flight, loop.now, self.peer
         has_come = False
         while in_flight and in_flight[0][0] <= now:
             _, piece = in_flight.popleft()
