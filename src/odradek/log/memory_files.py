@@ -42,11 +42,19 @@ class _Inode:
         self.dirty: set[int] = set()
 
     def write(self, position: int, data: Buffer) -> None:
+        written = self.data
         end = position + len(data)
-        if len(self.data) < end:
-            self.data.extend(bytes(end - len(self.data)))
-        self.data[position:end] = data
-        self.dirty.update(range(position // PAGE_BYTES, -(-end // PAGE_BYTES)))
+        if position == len(written):
+            written += data
+        else:
+            if len(written) < end:
+                written.extend(bytes(end - len(written)))
+            written[position:end] = data
+        first = position // PAGE_BYTES
+        if position < end <= (first + 1) * PAGE_BYTES:
+            self.dirty.add(first)
+        else:
+            self.dirty.update(range(first, -(-end // PAGE_BYTES)))
 
     def sync(self) -> None:
         self.durable = bytearray(self.data)
@@ -273,6 +281,8 @@ class MemoryDisk:
         """Before anything is done: is the caller alive, and does the operation fail by request?"""
         if life != self.life:
             raise Crashed(f"{operation} {name}: this process is dead")
+        if not self._faults:
+            return
         for at, fault in enumerate(self._faults):
             if fault.operation in (operation, "any") and fault.name in name and fault.times > 0:
                 if fault.after > 0:
@@ -284,6 +294,8 @@ class MemoryDisk:
 
     def _is_next_short(self, name: str) -> bool:
         """Half of the next append fits, and no more; asked of those for whom `inject("short", ...)` was called."""
+        if not self._faults:
+            return False
         try:
             self._check("short", name, self.life)
         except OSError:

@@ -7,6 +7,7 @@ host that is killed leaves half-open connections behind a cut, and resets where 
 """
 
 import asyncio
+from asyncio import BufferedProtocol
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -211,29 +212,30 @@ class SimTransport(asyncio.Transport):
         if link.is_cut:
             self.network.stalled.add(self)
             return
-        loop = self.network.loop
-        while self._unsent:
+        loop, unsent = self.network.loop, self._unsent
+        while unsent:
             room = SOCKET_BUFFER_BYTES - peer._received_bytes - self._in_flight_bytes
             if room <= 0:
                 return
             if link.reset_probability and loop.random.random() < link.reset_probability:
                 self.network.reset(self)
                 return
-            piece = self._unsent.popleft()
-            if len(piece) > room:
-                self._unsent.appendleft(piece[room:])
-                piece = piece[:room]
-            self._in_flight_bytes += len(piece)
+            piece = unsent.popleft()
+            size = len(piece)
+            if size > room:
+                unsent.appendleft(piece[room:])
+                piece, size = piece[:room], room
+            self._in_flight_bytes += size
             delay = link.latency_s + loop.random.random() * link.jitter_s
             if link.bytes_per_second:
-                delay += len(piece) / link.bytes_per_second
+                delay += size / link.bytes_per_second
             arrival = loop.now + delay
             if arrival < self._next_arrival:
                 arrival = self._next_arrival
             self._next_arrival = arrival
             self._in_flight.append((arrival, piece))
             loop.world_at(arrival, self._arrive)
-        if self._eof_sent and not self._unsent:
+        if self._eof_sent and not unsent:
             arrival = max(self._next_arrival, loop.time() + link.latency_s)
             self._next_arrival = arrival
             self._eof_sent = False
@@ -297,8 +299,9 @@ class SimTransport(asyncio.Transport):
             return
         if self._received:
             # As recv does: whatever has arrived, as one piece or less.
-            data = b"".join(self._received)
-            self._received.clear()
+            received = self._received
+            data = received[0] if len(received) == 1 else b"".join(received)
+            received.clear()
             taken = self._give(data)
             self._received_bytes -= taken
             if taken < len(data):
@@ -315,17 +318,16 @@ class SimTransport(asyncio.Transport):
 
     def _give(self, data: bytes) -> int:
         """Hands over some of `data`; returns how much."""
-        cut = self.network.cut_point(len(data))
-        data = data[:cut]
-        if isinstance(self.protocol, asyncio.BufferedProtocol):
-            buffer = memoryview(self.protocol.get_buffer(len(data)))
-            taken = min(len(buffer), len(data))
-            assert taken > 0, "get_buffer gave no room"
-            buffer[:taken] = data[:taken]
-            self.protocol.buffer_updated(taken)
-            return taken
-        self.protocol.data_received(data)
-        return len(data)
+        size, protocol = self.network.cut_point(len(data)), self.protocol
+        if isinstance(protocol, BufferedProtocol):
+            buffer = memoryview(protocol.get_buffer(size))
+            size = min(len(buffer), size)
+            assert size > 0, "get_buffer gave no room"
+            buffer[:size] = data if size == len(data) else data[:size]
+            protocol.buffer_updated(size)
+            return size
+        protocol.data_received(data[:size])
+        return size
 
     def _lost(self, error: Exception | None) -> None:
         if self._is_lost:

@@ -378,13 +378,13 @@ class World:
 
     def is_ready(self) -> bool:
         running = [b for b in self.brokers.values() if b.is_running]
+        if not all(b.is_serving for b in running):
+            return False
         expected = {int(b.broker_id) for b in running}
         for broker in running:
-            runtime = broker.runtime
-            if runtime is None or runtime.parts is None:
-                return False
-            metadata = runtime.broker.metadata
-            if not expected <= set(metadata.brokers) or metadata.controller_id not in expected:
+            assert broker.runtime is not None
+            metadata = broker.runtime.broker.metadata
+            if not expected <= metadata.brokers.keys() or metadata.controller_id not in expected:
                 return False
         return bool(running)
 
