@@ -57,6 +57,7 @@ class Scene:
     def end_turn(self) -> None:
         while self.effects.drain():
             pass
+        self.effects.set_deadline()
 
     async def until_answered(self) -> None:
         async with asyncio.timeout(60):

@@ -101,11 +101,10 @@ class BrokerEffects:
         }
 
     def drain(self) -> bool:
-        """Does what the broker asked for; False when there was nothing, and then its deadline is set."""
+        """Does what the broker asked for; False when there was nothing."""
         try:
             taken = self._broker.take_effects()
             if not taken:
-                self._set_deadline(self._broker.next_deadline_ms())
                 return False
             does = self._does
             lines: list[state_change_log.Line] = []
@@ -134,7 +133,13 @@ class BrokerEffects:
 
     # --- time
 
-    def _set_deadline(self, at_ms: int) -> None:
+    def set_deadline(self) -> None:
+        """At the end of a turn, when nothing is due at once any more."""
+        try:
+            at_ms = self._broker.next_deadline_ms()
+        except Exception as error:
+            self._on_broken(error)
+            raise
         if self._deadline is not None:
             if self._deadline_ms <= at_ms:
                 return  # it fires, checks, and sets the next

@@ -248,6 +248,7 @@ class BrokerRuntime:
             pool=pool,
             handle=broker.handle,
             drain_effects=lambda: doing.drain(),
+            turn_over=lambda: doing.set_deadline(),
             on_connection_closed=lambda connection: broker.connection_closed(connection, self._now_ms()),
             log=self._log,
             metrics=self.metrics,

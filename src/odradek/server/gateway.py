@@ -57,6 +57,7 @@ class Gateway:
         pool: BufferPool,
         handle: Callable[[Request, int], Answer],
         drain_effects: Callable[[], bool],
+        turn_over: Callable[[], None] = lambda: None,
         on_connection_closed: Callable[[ConnectionInfo], None],
         log: LimitedLog,
         metrics: Metrics,
@@ -64,7 +65,7 @@ class Gateway:
         throttles: ClientThrottles | None = None,
     ) -> None:
         """`address_rate`: new connections a second that an address may open (KIP-612), None: any. `throttles`: to
-        whom the time of requests is told, when somebody has a quota of it."""
+        whom the time of requests is told, when somebody has a quota of it. `turn_over`: called when nothing is due any more."""
         self.pool = pool
         self.monotonic = environment.loop.time
         self.call_later = environment.loop.call_later
@@ -74,6 +75,7 @@ class Gateway:
         self._loop = environment.loop
         self._handle = handle
         self._drain_effects = drain_effects
+        self._turn_over = turn_over
         self._on_connection_closed = on_connection_closed
         self._log = log
         self._metrics = metrics
@@ -265,6 +267,7 @@ class Gateway:
                     for connection in ready:
                         connection.is_marked_ready = False
                         connection.flush()
+            self._turn_over()
         finally:
             self._is_ending_turn = False
 
