@@ -368,7 +368,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> None:
         self.events += 1
         kind = type(callback)
-        key = callback.__code__ if kind is FunctionType or kind is MethodType else _named_by(callback)  # type: ignore[attr-defined]
+        key = callback.__code__ if kind is FunctionType or kind is MethodType else _named_by(callback)
         name = self._names.get(id(key))
         if name is None:
             name = self._name(key)
@@ -409,7 +409,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         with self._running():
             task = asyncio.ensure_future(future, loop=self)
             if is_coroutine:
-                task._log_destroy_pending = False
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
             while not task.done():
                 if not self.run_one():
                     raise SimulationEnded("nothing is left to run, yet the future is not done")
