@@ -16,7 +16,7 @@ import asyncio
 import inspect
 import random
 from asyncio import events as asyncio_events
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from heapq import heappop, heappush
@@ -67,12 +67,10 @@ class Host:
             self._kept = [one for one in kept if not _has_ended(one)]
             self._keep_at_most = 2 * len(self._kept) + MOST_ENDED_TASKS
 
-    def unasked_failures(self) -> "Iterator[asyncio.Task[Any]]":
+    def unasked_failures(self) -> "list[asyncio.Task[Any]]":
         """Tasks that have failed, and nobody has asked them how they ended. All others that have ended are let go of."""
         self._kept = [one for one in self._kept if not _has_ended(one)]
-        for thing in self._kept:
-            if isinstance(thing, asyncio.Task) and thing.done():
-                yield thing
+        return [one for one in self._kept if isinstance(one, asyncio.Task) and one.done()]
 
     def end(self) -> None:
         """Closes what was kept, here and now, so that nothing of it runs later, in the middle of another world.
@@ -409,7 +407,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         with self._running():
             task = asyncio.ensure_future(future, loop=self)
             if is_coroutine:
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                task._log_destroy_pending = False
             while not task.done():
                 if not self.run_one():
                     raise SimulationEnded("nothing is left to run, yet the future is not done")
@@ -525,7 +523,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return [
             task
             for host in self._contexts
-            if host.is_alive and host.paused_until <= self.now
+            if host._kept and host.is_alive and host.paused_until <= self.now
             for task in host.unasked_failures()
         ]
 

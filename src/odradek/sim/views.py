@@ -138,9 +138,10 @@ class BrokerLogs:
             seen = self._seen_steps.get(disk.path, 0)
             if len(disk.trace) > seen:
                 for step in disk.trace[seen:]:
-                    operation, _, path = step.partition(" ")
-                    if operation in CHANGES_A_LOG and ".log" in path:
-                        self._forget(_partition_of(path))
+                    if ".log" in step and not step.startswith("append "):
+                        operation, _, path = step.partition(" ")
+                        if operation in CHANGES_A_LOG and ".log" in path:
+                            self._forget(_partition_of(path))
                 self._seen_steps[disk.path] = len(disk.trace)
 
 

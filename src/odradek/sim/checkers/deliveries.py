@@ -256,7 +256,7 @@ def _skips(partition: TopicPartition, polls: list[Polled], versions: Versions) -
                         partition,
                         f"{poll.consumer} read offset {offset} after {previous}",
                     )
-                else:
+                elif offset > previous + 1:
                     skipped = [o for o in known if previous < o < offset]
                     if skipped:
                         yield Anomaly(
