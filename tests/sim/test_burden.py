@@ -4,6 +4,7 @@ import pytest
 
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.server import connection
+from odradek.sim.burden import burdens
 from odradek.sim.checkers.burden import Burden, Held, overburdened
 from odradek.sim.checkers.history import History
 from odradek.sim.client import SimClient
@@ -85,6 +86,28 @@ def test_a_read_that_brings_thousands_of_requests_is_handled_in_many_turns(
     outcome = run(metered(deaf))
     assert outcome.code == CORRECTNESS
     assert outcome.reason.startswith("BoundedBurden: ")
+
+
+def seen_held(kind: str) -> list[Held]:
+    """At all looks of a run with this fault."""
+    found: list[Held] = []
+
+    def look(world: World) -> None:
+        found.extend(one for burden in burdens(world) for one in burden.connections)
+
+    outcome = run(plan_with(Fault(2.0, kind, 0.1, 0.9, 3.0)), observe=look)
+    assert outcome.code == OK, describe(outcome)
+    return found
+
+
+def test_what_is_held_for_a_connection_is_seen_by_whoever_looks() -> None:
+    deaf = seen_held("deaf_clients")
+    assert max(one.written_bytes for one in deaf) > 100_000
+    assert max(one.requests for one in deaf) > 0  # a follower's fetch that waits
+
+    halves = [one.received_bytes for one in seen_held("half_frames")]
+    assert max(halves) > 90_000  # of a large frame
+    assert any(0 < size < 100 for size in halves)  # of a small one
 
 
 def test_to_count_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
