@@ -317,6 +317,21 @@ def test_until_the_configuration_of_a_topic_is_known_the_strictest_minimum_holds
     assert leader.effective_min_isr == 1
 
 
+@pytest.mark.parametrize("at_start", [None, {"flush.messages": "1"}, {}])
+def test_until_the_configuration_of_a_topic_is_known_it_is_flushed_before_a_fetch_acknowledges_it(
+    tmp_path: Path, at_start: dict[str, str] | None
+) -> None:
+    """As it stood when the broker started; of a topic that was not there then the strictest."""
+    world = World(tmp_path)
+    if at_start is not None:
+        configs = world[1].broker.replicas.topic_configs
+        configs.at_start(configs.settings, {"t": at_start})
+    world.lead(1, is_new=True, settle=False)
+    assert world[1].partition().flushes_before_ack is (at_start != {})
+    world.settle()
+    assert not world[1].partition().flushes_before_ack, "it was read, and says nothing of it"
+
+
 # ------------------------------------------------------------------------------------------ failover and epochs
 
 

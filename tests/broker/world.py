@@ -94,7 +94,10 @@ class Node:
 
     def start(self) -> None:
         topic_configs = TopicConfigs(self.settings)
-        topic_configs.at_start(self.settings, {topic: {} for topic in self.world.topics_at_start})
+        stored = {*self.world.topics_at_start, *(topic for topic, _ in self.world.leadership)}
+        topic_configs.at_start(
+            self.settings, {topic: self.world.configs.get(("topics", topic), {}) for topic in stored}
+        )
         self.logs = LogManager(
             [OsDirectory.create(path) for path in self.log_dirs],
             self.settings,

@@ -1,5 +1,7 @@
 """Administrators in the seeds: what they do, what is still promised then, and that a broken promise is named."""
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
@@ -18,9 +20,12 @@ from odradek.sim.checkers.replicas import (
     valid_high_watermark,
     weak_isr,
 )
+from odradek.sim.client import SimClient
+from odradek.sim.loop import Host
 from odradek.sim.plan import ACTIONS, KINDS, UNCLEAN, draw
-from odradek.sim.run import OK, describe, run
+from odradek.sim.run import OK, describe, let_go, run
 from odradek.sim.topics import Topics
+from odradek.sim.world import PORT, World
 from odradek.store import layout
 from odradek.store.api import ConditionalOps, Put
 from odradek.store.memory import Tree
@@ -202,3 +207,25 @@ def test_a_seed_with_administrators_is_right_and_comes_to_rest(seed: int) -> Non
     assert plan.is_administered
     outcome = run(plan)
     assert outcome.code == OK, describe(outcome)
+
+
+def test_delete_records_that_is_answered_too_early_is_named() -> None:
+    world = World(0)
+    administration = Administration(world, replace(draw(1), faults=()), "t", {"min.insync.replicas": "1"})
+    host = Host("c1", 101)
+    client = SimClient(world.loop, host, [(broker.name, PORT) for broker in world.brokers.values()])
+
+    async def create() -> None:
+        await client.refresh([])
+        assert await client.create_topic("t", 1, 3) == 0
+
+    try:
+        world.start()
+        world.call(host, create())
+        world.run_for(1.0)
+        administration._judge_deleted(T, 0)
+        assert world.let_in == []
+        administration._judge_deleted(T, 1)
+        assert [anomaly.name for anomaly in world.let_in] == ["LowWatermark"] * 3
+    finally:
+        let_go(world)

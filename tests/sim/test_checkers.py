@@ -182,6 +182,14 @@ def test_what_was_sent_while_the_topic_was_made_again_may_stand_in_the_new_one()
     assert [a.name for a in check(History([*events, third], adrift=adrift))] == ["duplicate"]
 
 
+def test_a_consumer_that_was_given_what_is_not_committed_is_named() -> None:
+    """Also where nothing came of it: the record stayed."""
+    history = History([A, polled("c", (0, "a"))])
+    assert check(history) == []
+    history.uncommitted.append(("c", T, 1, 0))
+    assert [anomaly.name for anomaly in check(history)] == ["uncommitted-read"]
+
+
 def test_what_is_allowed_is_left_out() -> None:
     history = History([A, B, polled("c", (1, "b"))])
 

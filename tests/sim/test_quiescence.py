@@ -14,6 +14,7 @@ from odradek.sim.shrink import signature
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
 from tests.mutants.table import EXHIBITS
+from tests.sim.plans import three_brokers
 
 T = TopicPartition("t", 0)
 A, B = BrokerId(1), BrokerId(2)
@@ -126,6 +127,17 @@ def test_a_cluster_that_does_not_stay_at_rest_says_why() -> None:
     text = describe(outcome)
     assert "every replica of orders-" in text
     assert "high watermark" in text and "and believes" in text
+
+
+def test_a_follower_that_hears_of_the_high_watermark_by_a_deadline_is_missed() -> None:
+    late = Edit(
+        "broker.fetch_sessions:WantedPartition.on_high_watermark", "session.parked is not None", "False"
+    )
+    with applied([late]):
+        outcome = run(three_brokers(duration_s=2.0))
+
+    assert outcome.code == LIVENESS
+    assert "every follower hears of the high watermark" in outcome.reason
 
 
 def test_a_reader_that_is_not_woken_is_missed() -> None:

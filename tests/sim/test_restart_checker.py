@@ -7,7 +7,7 @@ import pytest
 from odradek.log.segment import Segment
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.batches import BatchView
-from odradek.sim.checkers.restart import LogAnswers, restartable
+from odradek.sim.checkers.restart import KnownProducer, LogAnswers, restartable
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, OK, run
 
@@ -16,6 +16,10 @@ BATCHES = tuple(BatchView(n, n, 0, 100 + n) for n in range(3))
 PLACES = ((0, 0, 0), (1, 0, 70), (2, 0, 140))
 RUNNING = LogAnswers(0, 3, BATCHES, ((0, 0),))
 GOOD = LogAnswers(0, 3, BATCHES, ((0, 0),), PLACES, PLACES)
+
+
+def with_producer(answers: LogAnswers, sequence: int, last_offset: int = 2) -> LogAnswers:
+    return answers._replace(known=(KnownProducer(7, 0, sequence, last_offset, -1),))
 
 
 def judge(once: LogAnswers | None, twice: LogAnswers | None, running: LogAnswers = RUNNING) -> list[str]:
@@ -73,6 +77,21 @@ def test_a_bad_restart_is_named(
 
 def test_a_good_restart_passes() -> None:
     assert judge(GOOD, GOOD) == []
+
+
+def test_a_producer_that_is_known_otherwise_after_a_restart_is_named() -> None:
+    """A client that sends again would be refused, or believed twice."""
+    running = with_producer(RUNNING, 4)
+    for once in (with_producer(GOOD, 5), GOOD):
+        assert ["producer 7" in line for line in judge(once, once, running)] == [True]
+    once = with_producer(GOOD, 4)
+    assert judge(once, once, running) == []
+    assert ["producer 7" in line for line in judge(once, once)] == [True]
+
+
+def test_a_producer_of_deleted_records_may_be_forgotten() -> None:
+    running = with_producer(LogAnswers(2, 3, BATCHES[2:], ((0, 2),)), 4, last_offset=1)
+    assert judge(GOOD, GOOD, running) == []
 
 
 def test_deleted_records_may_be_there_again_and_an_epoch_without_records_may_be_gone() -> None:

@@ -318,6 +318,8 @@ class ReplicaManager(Organ):
         self._of_topic.setdefault(topic, {})[topic_partition] = partition
         if is_configured:
             self._configure(partition, self.topic_configs.settings_of(topic), now_ms)
+        else:
+            partition.set_flushes_before_ack(self.topic_configs.may_flush_before_ack(topic))
         self.moves.hosted(partition, now_ms)
         return partition
 

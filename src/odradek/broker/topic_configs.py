@@ -47,6 +47,11 @@ class TopicConfigs:
         """Of a topic whose configuration was not read yet: as it stood at the start, else the broker's values."""
         return TopicSettings(self.settings, self._overrides.get(topic, self._at_start.get(topic)))
 
+    def may_flush_before_ack(self, topic: str) -> bool:
+        """Whether flush.messages=1 holds before the configuration is read: as it stood at the start; of a topic that was not there
+        then the strictest, for a follower that fetches on acknowledges what it has not flushed (H5)."""
+        return topic not in self._at_start or self.settings_of(topic).flush_messages == 1
+
     def overrides_of(self, topic: str) -> Mapping[str, str]:
         return self._overrides.get(topic, {})
 

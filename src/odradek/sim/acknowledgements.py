@@ -12,9 +12,10 @@ from odradek.protocol.flat.produce_request import decode as decode_request
 from odradek.protocol.headers import decode_request_header, decode_response_header
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.records.batch import read_header
-from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged
+from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged, flushed
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import PartitionView
+from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
 from odradek.sim.world import World
 
@@ -23,13 +24,20 @@ _KEY_OF_PRODUCE = PRODUCE.to_bytes(2, "big")
 
 # Which topic of its name it is, and how many unclean elections there were.
 Era = tuple[int, int]
+Lives = dict[BrokerId, Host | None]
+
+
+class SentBatch(NamedTuple):
+    last_offset_delta: int
+    era: Era  # in which this request was sent
+    lives: Lives  # of brokers, when the batch was sent for the first time
 
 
 class Asked(NamedTuple):
-    """One Produce with acks=all that was not answered yet: partition -> last offset delta, and the era in which it was sent."""
+    """One Produce with acks=all that was not answered yet."""
 
     version: int
-    batches: dict[TopicPartition, tuple[int, Era]]
+    batches: dict[TopicPartition, SentBatch]
 
 
 class Acknowledgements:
@@ -41,18 +49,21 @@ class Acknowledgements:
         client: str,
         *,
         is_min_isr_fixed: bool,
+        is_flushed: bool = False,
         on_broken: Callable[[], None] | None = None,
     ) -> None:
-        """`client`: the host of the producers."""
+        """`client`: the host of the producers. `is_flushed`: their topics have flush.messages=1."""
         self.found: list[Anomaly] = []
         self.judged = 0  # acknowledgements
         self._world = world
         self._client = client
         self._is_min_isr_fixed = is_min_isr_fixed
+        self._is_flushed = is_flushed
         self._on_broken = on_broken
         self._asked: dict[
             SimTransport, dict[int, Asked]
         ] = {}  # by the client's end, while an answer is awaited
+        self._first_lives: dict[tuple[TopicPartition, int], Lives] = {}  # by the checksum of the batch
         world.network.taps.append(self._written)
 
     def _written(self, transport: SimTransport, data: bytes) -> None:
@@ -78,12 +89,21 @@ class Acknowledgements:
             if acks != ALL:
                 continue
             batches = {
-                partition: (read_header(records).last_offset_delta, self._era(partition))
+                partition: self._sent(partition, records)
                 for topic, rows in topics
                 for index, records in rows
                 if records is not None and (partition := TopicPartition(topic, index))
             }
-            self._asked.setdefault(transport, {})[header.correlation_id] = Asked(header.api_version, batches)
+            asked = Asked(header.api_version, batches)
+            self._asked.setdefault(transport, {})[header.correlation_id] = asked
+
+    def _sent(self, partition: TopicPartition, records: memoryview) -> SentBatch:
+        header = read_header(records)
+        lives: Lives = {}
+        if self._is_flushed:
+            now = {broker.broker_id: broker.host for broker in self._world.brokers.values()}
+            lives = self._first_lives.setdefault((partition, header.crc), now)
+        return SentBatch(header.last_offset_delta, self._era(partition), lives)
 
     def _judge(self, transport: SimTransport, data: bytes) -> None:
         peer = transport.peer
@@ -108,15 +128,27 @@ class Acknowledgements:
         }
         states = self._world.view(with_knowledge=False).partitions if told else {}
         for partition, base_offset in told.items():
-            delta, era = asked.batches[partition]
+            batch = asked.batches[partition]
             state = states.get(partition)
-            if state is None or _era_of(state) != era:
+            if state is None or _era_of(state) != batch.era:
                 continue  # that topic is gone, or lost records with everybody's consent
             self.judged += 1
-            answer = Acknowledgement(broker, partition, base_offset + delta + 1)
+            answer = Acknowledgement(broker, partition, base_offset + batch.last_offset_delta + 1)
             self.found += acknowledged(answer, state, is_min_isr_fixed=self._is_min_isr_fixed)
+            if self._is_flushed:
+                self.found += flushed(answer, state, self._recovery_points(partition, batch.lives))
         if self.found and self._on_broken is not None:
             self._on_broken()
+
+    def _recovery_points(self, partition: TopicPartition, lives: Lives) -> dict[BrokerId, int]:
+        found = {}
+        for broker in self._world.brokers.values():
+            runtime = broker.runtime
+            if broker.host is lives.get(broker.broker_id) and broker.is_serving and runtime is not None:
+                replica = runtime.broker.replicas.partitions.get(partition)
+                if replica is not None:
+                    found[broker.broker_id] = replica.log.recovery_point
+        return found
 
     def _era(self, partition: TopicPartition) -> Era:
         topics = self._world.topics

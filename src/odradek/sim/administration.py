@@ -22,6 +22,7 @@ from odradek.protocol.messages import (
     list_offsets,
     list_partition_reassignments,
 )
+from odradek.sim.checkers.history import Anomaly
 from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.loop import Host
 from odradek.sim.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
@@ -248,6 +249,24 @@ class Administration(Operations):
 
     # --- records
 
+    def _judge_deleted(self, partition: TopicPartition, low_watermark: int) -> None:
+        """DeleteRecords is answered when every live replica has deleted. Who has restarted may begin where an old checkpoint says,
+        and whom the leader does not know to live it does not wait for: so in a healthy cluster only."""
+        world = self.world
+        state = world.view(with_batches=False).partitions.get(partition)
+        if state is None or state.stored is None or not (world.is_everything_healthy() and world.is_ready()):
+            return
+        world.let_in += [
+            Anomaly(
+                "LowWatermark",
+                partition,
+                f"DeleteRecords was answered with the low watermark {low_watermark}, and broker {replica.broker}, of the ISR, "
+                f"begins at {replica.log_start_offset}",
+            )
+            for replica in state.replicas
+            if replica.broker in state.stored.isr and replica.log_start_offset < low_watermark
+        ]
+
     async def _delete_records(self, fault: Fault) -> str:
         """Up to somewhere below the high watermark, which ListOffsets tells; now and then up to it (-1)."""
         partition = self._partition(fault)
@@ -274,6 +293,8 @@ class Administration(Operations):
         except RequestFailed:
             return "no answer"
         row = answer.topics[0].partitions[0]
+        if row.error_code == ErrorCode.NONE:
+            self._judge_deleted(partition, row.low_watermark)
         return f"up to {offset}: {ErrorCode(row.error_code).name}, low watermark {row.low_watermark}"
 
     async def _list_offsets(self, fault: Fault) -> str:

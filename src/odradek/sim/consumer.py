@@ -104,6 +104,8 @@ class SimConsumer:
         except CorruptBatch:  # as other clients do: what does not fit its checksum is nothing
             await self._pauses.pause()
             return -1
+        if records and next_offset > part.high_watermark:
+            self.history.uncommitted.append((self.name, self.partition, next_offset, part.high_watermark))
         self.offset = next_offset  # also behind a batch that compaction has emptied
         if records:
             partition = self.partition if self._named is None else self._named(self.partition, topic_id)

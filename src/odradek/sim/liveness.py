@@ -24,6 +24,9 @@ LAG_TIMES = 1.6
 # Of a send to a quiescent cluster with acks=all, and of a poll that waits for it: a round trip to every follower, and one
 # attempt more for a client that has not heard who leads.
 PROMPT_S = 5.0
+# Of a quiescent cluster, from the write of a request to that of its answer: some round trips of half a millisecond, and a flush.
+# Whoever is not woken is answered by the deadline of a fetch, half a second and more.
+PROMPTLY_S = 0.25
 # Of members that come back at once: those they were before may hold up a rebalance until their sessions are over.
 GROUP_PROMPT_S = 15.0
 SESSIONS_END_S = 5.0  # of static members, who do not leave, and what their groups write of it
@@ -75,8 +78,17 @@ def goes_on(world: World, workload: "Workload", host: Host) -> None:
         world.call(host, produce(partition), within_s=PROMPT_S)
     missing = [str(partition) for partition in partitions if partition not in woken]
     world.run_while(
-        lambda: len(woken) < len(partitions), PROMPT_S, f"a poll that waits sees a record of {missing}"
+        lambda: len(woken) < len(partitions), PROMPTLY_S, f"a poll that waits sees a record of {missing}"
     )
+    world.run_while(
+        lambda: any(_differing_marks(world)), PROMPTLY_S, "every follower hears of the high watermark"
+    )
+
+
+def _differing_marks(world: World) -> Iterator[TopicPartition]:
+    for partition, state in world.view(with_batches=False).partitions.items():
+        if len({replica.high_watermark for replica in state.replicas}) > 1:
+            yield partition
 
 
 def groups_go_on(world: World, workload: "Workload") -> None:

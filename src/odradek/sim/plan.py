@@ -176,7 +176,7 @@ SESSION_MS, LAG_MS = 3_000, 5_000
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
 # Records below the log start are gone because somebody asked for it.
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
-SETS_MIN_ISR = frozenset({"set_min_isr"})
+SETS_MIN_ISR, MOVES_LOGS = frozenset({"set_min_isr"}), frozenset({"move_log_dir"})
 # A broker's wall clock is not the others': what a coordinator takes for new may be an hour old for the next.
 CLOCKS = frozenset({"clock_jump", "clock_strobe"})
 # Lose what was not synced: only acknowledged records that were flushed first are promised to survive these.

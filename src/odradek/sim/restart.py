@@ -12,7 +12,7 @@ from odradek.log.memory_files import MemoryDisk
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.batches import BatchView
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.restart import LogAnswers, restartable
+from odradek.sim.checkers.restart import KnownProducer, LogAnswers, restartable
 from odradek.sim.crash_states import disk_with
 from odradek.sim.world import SimBroker, World
 
@@ -61,7 +61,9 @@ def answers_of_running(broker: SimBroker, log: Any) -> LogAnswers:
     """Without its index: asking would warm it up."""
     with broker.undisturbed():
         batches = tuple(batch for batch, _, _ in walk(log))
-    return LogAnswers(log.log_start_offset, log.log_end_offset, batches, epochs_of(log))
+    return LogAnswers(
+        log.log_start_offset, log.log_end_offset, batches, epochs_of(log), known=producers_of(log)
+    )
 
 
 def answers_of(log: Any) -> LogAnswers:
@@ -80,6 +82,7 @@ def answers_of(log: Any) -> LogAnswers:
         tuple(by_index),
         by_scan,
         log.producers.to_bytes(),
+        known=producers_of(log),
     )
 
 
@@ -91,6 +94,19 @@ def walk(log: Any) -> Iterator[tuple[BatchView, Any, int]]:
             if last >= log.log_start_offset:
                 batch = BatchView(header.base_offset, last, header.leader_epoch, header.crc)
                 yield batch, segment, position
+
+
+def producers_of(log: Any) -> tuple[KnownProducer, ...]:
+    return tuple(
+        KnownProducer(
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.last_sequence,
+            producer.last_offset,
+            producer.transaction_first_offset,
+        )
+        for producer in log.producers.all()
+    )
 
 
 def epochs_of(log: Any) -> tuple[tuple[int, int], ...]:

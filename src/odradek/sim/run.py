@@ -44,6 +44,7 @@ from odradek.sim.plan import (
     COMPACTED,
     LOSE_ONE,
     MOVE_THE_LOG_START,
+    MOVES_LOGS,
     SETS_MIN_ISR,
     TOPICS,
     UNCLEAN,
@@ -242,6 +243,8 @@ class _Run:
             world,
             MACHINE,
             is_min_isr_fixed=not plan.has(SETS_MIN_ISR),
+            # A log that has moved to another directory is flushed there a moment later.
+            is_flushed=plan.flushes and not plan.has(MOVES_LOGS),
             on_broken=world.loop.interrupt,
         )
         self.workload = Workload(world, plan, self.history, TOPIC)

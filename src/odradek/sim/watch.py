@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from odradek.model.ids import TopicPartition
+from odradek.sim.beliefs import acquaintances, positions
 from odradek.sim.checkers import replicas
+from odradek.sim.checkers.beliefs import BELIEF_CHECKS, positions_are_held, who_is_live_is_known
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.last_values import LastValues
 from odradek.sim.checkers.removals import Removals
@@ -57,7 +59,10 @@ class Watch:
         view = replicas.ClusterView(
             changed, whole.controllers, whole.live_brokers, controller_writes=self._writes.take()
         )
-        found = [anomaly for check in replicas.STEP_CHECKS for anomaly in check(view)]
+        checks = (*replicas.STEP_CHECKS, *BELIEF_CHECKS)
+        found = [anomaly for check in checks for anomaly in check(view)]
+        found += positions_are_held(positions(self.world))
+        found += who_is_live_is_known(acquaintances(self.world))
         for memory in self._memories:
             found += memory.observe(view)
         if found:

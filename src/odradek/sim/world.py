@@ -325,7 +325,7 @@ class World:
         self.administration: Any = None  # of a seed with administrators (`administration`)
         self.clients: Any = None  # of a run (`workload`)
         self.roll: Any = None  # of all brokers, once it has begun (`rolling`)
-        self.let_in: list[Anomaly] = []  # what was granted to strangers
+        self.let_in: list[Anomaly] = []  # what was granted to strangers, and told to administrators too early
         self.waiting_for_stop: dict[str, list[Callable[[], None]]] = {}
         self.on_broker_stopped: list[Callable[[SimBroker, BaseException], None]] = []
         # (broker, event, effects) after each step of a controller, before anything of it is written or told

@@ -5,6 +5,7 @@ The test that fails under each stands beside it.
 
 from tests.mutants.edit import Edit
 from tests.mutants.mutant import Mutant
+from tests.mutants.table import own_scenarios
 
 EXHIBITS: tuple[Mutant, ...] = (
     # test_a_duplicate_batch_is_acknowledged_when_the_original_is_committed
@@ -93,5 +94,33 @@ EXHIBITS: tuple[Mutant, ...] = (
         ),
         commit="-",
         scenario="elected_again_and_heard_of_nothing_between",
+    ),
+    # test_a_promise_that_is_kept_a_moment_later_is_named_and_no_snapshot_shows_it
+    Mutant(
+        "answered at the append",
+        "acks=all is answered when the leader has appended",
+        (
+            Edit(
+                "broker.handlers.produce:append_all",
+                "partition.high_watermark < required",
+                "partition.high_watermark < result.base_offset",
+            ),
+        ),
+        commit="-",
+        own_scenario=own_scenarios.PRODUCED_TO_THREE,
+    ),
+    # test_a_promise_that_is_kept_a_moment_later_is_named_and_no_snapshot_shows_it
+    Mutant(
+        "one record further",
+        "the high watermark is one record above the end of the slowest follower",
+        (
+            Edit(
+                "replication.high_watermark:high_watermark",
+                "mark = follower.log_end_offset",
+                "mark = follower.log_end_offset + 1",
+            ),
+        ),
+        commit="-",
+        own_scenario=own_scenarios.PRODUCED_TO_THREE,
     ),
 )

@@ -52,3 +52,31 @@ settle
 read t-0
 ----
 """
+
+PRODUCED_TO_THREE = """
+# Whether a record is on every member of the ISR is asked when its acknowledgement leaves, and not a moment later.
+
+cluster
+topic t replicas=1,2,3 min=2
+produce t-0 a
+produce t-0 b
+produce t-0 c
+produce t-0 d
+produce t-0 e
+produce t-0 f
+produce t-0 g
+produce t-0 h
+produce t-0 i
+produce t-0 j
+produce t-0 k
+produce t-0 l
+produce t-0 m
+produce t-0 n
+produce t-0 o
+produce t-0 p
+produce t-0 q
+produce t-0 r
+produce t-0 s
+produce t-0 t
+----
+"""

@@ -4,7 +4,7 @@ A snapshot between two events sees a replica that catches up a millisecond later
 moment of the answer it does not: nothing that was promised may still be under way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from odradek.model.ids import BrokerId, TopicPartition
@@ -50,6 +50,18 @@ def acknowledged(
             yield _anomaly(
                 answer, f"but only brokers {holders} may hold them, and {state.min_insync_replicas} must"
             )
+
+
+def flushed(
+    answer: Acknowledgement, state: PartitionView, recovery_points: Mapping[BrokerId, int]
+) -> Iterator[Anomaly]:
+    """I15, with flush.messages=1: every member of the stored ISR has flushed them (H5). `recovery_points`: of the brokers whose
+    processes have lived since the batch was sent first; what a former life flushed, the present one need not know."""
+    shown = {replica.broker for replica in state.replicas}
+    for member in sorted(shown & set(() if state.stored is None else state.stored.isr)):
+        point = recovery_points.get(member)
+        if point is not None and point < answer.next_offset:
+            yield _anomaly(answer, f"but broker {member}, of the ISR, has flushed up to {point - 1}")
 
 
 def _holders(state: PartitionView, by_broker: dict[BrokerId, ReplicaView], end: int) -> list[BrokerId]:

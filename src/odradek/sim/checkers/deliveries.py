@@ -6,6 +6,7 @@
 | unseen | acknowledged, and not read by the end of the final polls | I1 |
 | inconsistent-offsets | two values at one offset | I2 |
 | G1a | a record was read whose send definitely failed | I3 |
+| uncommitted-read | a consumer was given a record at or above the high watermark of the same answer | I3 |
 | duplicate | one value at two offsets although its producer is idempotent | I4 |
 | nonmonotonic-send, int-nonmonotonic-send | offsets of one producer fall: from send to send, or inside one | I5 |
 | poll-skip, nonmonotonic-poll | a consumer passes over records, or goes back, from poll to poll | I6 |
@@ -83,8 +84,19 @@ def check(
         found += _duplicates(partition, attempts, versions)
         found += _falling_sends(partition, sends)
         found += _skips(partition, polls, {} if plain.topic in compacted else versions)
+    found += _uncommitted(history)
     excluded = frozenset(allowed)
     return [anomaly for anomaly in found if anomaly.name not in excluded]
+
+
+def _uncommitted(history: History) -> Iterator[Anomaly]:
+    """Whichever copy it reads from, a consumer gets what is below the high watermark that it is told with it."""
+    for consumer, partition, end, high_watermark in history.uncommitted:
+        yield Anomaly(
+            "uncommitted-read",
+            partition,
+            f"{consumer} was given records up to {end - 1} and told of the high watermark {high_watermark}",
+        )
 
 
 def _versions(sends: list[Sent], polls: list[Polled]) -> Versions:

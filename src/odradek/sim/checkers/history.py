@@ -67,6 +67,9 @@ class History:
     # Sends during which the topic of that name went and another came: nobody can say in which they stand, if in any.
     # They are kept under the topic's plain name, and say only what may stand once more.
     adrift: list[Sent] = field(default_factory=list)
+    # Answers to consumers with records that were not committed as the same answer says: name, partition, the offset behind the
+    # last record, high watermark.
+    uncommitted: list[tuple[str, TopicPartition, int, int]] = field(default_factory=list)
 
     def sends(self) -> list[Sent]:
         return [e for e in self.events if isinstance(e, Sent)]

@@ -13,6 +13,14 @@ from odradek.sim.checkers.batches import BatchView
 from odradek.sim.checkers.history import Anomaly
 
 
+class KnownProducer(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    transaction_first_offset: int
+
+
 class LogAnswers(NamedTuple):
     log_start_offset: int = 0
     log_end_offset: int = 0
@@ -23,6 +31,7 @@ class LogAnswers(NamedTuple):
     by_scan: tuple[tuple[int, int, int], ...] = ()
     producers: bytes = b""
     refused: str = ""
+    known: tuple[KnownProducer, ...] = ()  # what was heard of producers
 
 
 def restartable(
@@ -59,6 +68,14 @@ def restartable(
     before, after = (_with_records(answers, running.log_start_offset) for answers in (running, once))
     if before != after:
         yield anomaly(f"its epochs are {before}, and {after} after a restart")
+    mine, theirs = ({p.producer_id: p for p in answers.known} for answers in (running, once))
+    for number in sorted(mine.keys() | theirs.keys()):
+        last = max(known[number].last_offset for known in (mine, theirs) if number in known)
+        # Whose last record is deleted may be forgotten, and may be known from a snapshot that stayed.
+        if last >= running.log_start_offset and mine.get(number) != theirs.get(number):
+            yield anomaly(
+                f"it knows of producer {number} {mine.get(number)}, and {theirs.get(number)} after a restart"
+            )
     if once.by_index != once.by_scan:
         yield anomaly(f"the index finds {_first(once.by_index, once.by_scan)}, a scan does not")
     if twice != once:

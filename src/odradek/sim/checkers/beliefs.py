@@ -1,0 +1,106 @@
+"""Judges what brokers believe of each other against what is so, at every look.
+
+A wrong belief does harm only if somebody dies while it is held, and most are mended by the next fetch. So they are judged
+themselves, and not by what came of them.
+"""
+
+from collections.abc import Iterable, Iterator, Set
+from typing import NamedTuple
+
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.replicas import ClusterView, first_difference
+
+
+def maximal_isr_covers_the_store(view: ClusterView) -> Iterator[Anomaly]:
+    """MaximalIsr: a leader counts on every member of the stored ISR of its epoch.
+
+    Within a leader epoch the ISR changes by the proposals of its leader alone, and until the answer comes the leader counts on
+    whoever the controller may have stored (KIP-497).
+    """
+    for partition, state in sorted(view.partitions.items()):
+        stored = state.stored
+        if stored is None:
+            continue
+        for leader in state.replicas:
+            if not leader.is_leader or leader.leader_epoch != stored.leader_epoch:
+                continue
+            left_out = [member for member in stored.isr if member not in leader.maximal_isr]
+            if left_out:
+                yield Anomaly(
+                    "MaximalIsr",
+                    partition,
+                    f"leader {leader.broker} counts on {list(leader.maximal_isr)}, and not on {left_out} of the stored ISR "
+                    f"{list(stored.isr)}",
+                )
+
+
+def marks_are_committed(view: ClusterView) -> Iterator[Anomaly]:
+    """MarkIsCommitted: what a follower takes for committed is on every member of the stored ISR; of leaders StrongIsr asks it."""
+    for partition, state in sorted(view.partitions.items()):
+        if state.stored is None:
+            continue
+        members = [replica for replica in state.replicas if replica.broker in state.stored.isr]
+        for follower in state.replicas:
+            if follower.is_leader:
+                continue
+            mark = follower.high_watermark
+            for member in members:
+                if member is follower:
+                    continue
+                found = first_difference(follower, member, mark)
+                if member.log_end_offset < mark or found is not None:
+                    where = (
+                        f"ends at {member.log_end_offset}" if found is None else f"differs at offset {found}"
+                    )
+                    yield Anomaly(
+                        "MarkIsCommitted",
+                        partition,
+                        f"follower {follower.broker} has the high watermark {mark}, and broker {member.broker}, of the ISR, "
+                        f"{where}",
+                    )
+
+
+BELIEF_CHECKS = (maximal_isr_covers_the_store, marks_are_committed)
+
+
+class Position(NamedTuple):
+    """Where a leader believes the log of a follower to end, by a fetch of this life of the follower in this leader epoch."""
+
+    topic_partition: TopicPartition
+    leader: BrokerId
+    follower: BrokerId
+    believed_end: int
+    end: int
+
+
+def positions_are_held(positions: Iterable[Position]) -> Iterator[Anomaly]:
+    """ValidPosition: no follower ends before the position that its leader counts."""
+    for position in positions:
+        if position.end < position.believed_end:
+            yield Anomaly(
+                "ValidPosition",
+                position.topic_partition,
+                f"leader {position.leader} believes broker {position.follower} to end at {position.believed_end}, and it ends "
+                f"at {position.end}",
+            )
+
+
+class Acquaintance(NamedTuple):
+    """Whom a broker takes for live, and whose addresses it knows."""
+
+    broker: BrokerId
+    live: Set[int]
+    known: Set[int]
+
+
+def who_is_live_is_known(acquaintances: Iterable[Acquaintance]) -> Iterator[Anomaly]:
+    """LiveIsKnown: a broker counts on those that the controller names as live, and on nobody else."""
+    for acquaintance in acquaintances:
+        if acquaintance.live != acquaintance.known:
+            yield Anomaly(
+                "LiveIsKnown",
+                None,
+                f"broker {acquaintance.broker} takes {sorted(acquaintance.live)} for live, and the controller named "
+                f"{sorted(acquaintance.known)}",
+            )

@@ -1,0 +1,137 @@
+"""What brokers believe of each other: wrong beliefs made by hand, each named; and a world in which one is planted."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.sim.checkers import beliefs as b
+from odradek.sim.checkers.history import Anomaly, History
+from odradek.sim.checkers.replicas import BatchView, ClusterView, PartitionView, ReplicaView
+from odradek.sim.client import SimClient
+from odradek.sim.loop import Host
+from odradek.sim.producer import SimProducer
+from odradek.sim.run import let_go
+from odradek.sim.watch import Watch
+from odradek.sim.world import PORT, World
+from tests.support import each
+
+HOST = Host("c1", 101)
+T = TopicPartition("t", 0)
+ONE, TWO, THREE = map(BrokerId, (1, 2, 3))
+
+
+def replica(broker: BrokerId, ends: int, high_watermark: int, *, crc: int = 1000) -> ReplicaView:
+    batches = tuple(BatchView(n, n, 0, crc + n) for n in range(ends))
+    return ReplicaView(broker, True, False, 0, 0, ends, high_watermark, batches=batches)
+
+
+def leader(maximal_isr: tuple[BrokerId, ...], *, epoch: int = 0) -> ReplicaView:
+    made = replica(ONE, 3, 3)
+    return replace(made, is_leader=True, leader_epoch=epoch, isr=maximal_isr[:1], maximal_isr=maximal_isr)
+
+
+def view(*replicas: ReplicaView, isr: tuple[BrokerId, ...] = (ONE, TWO)) -> ClusterView:
+    stored = LeaderAndIsr(ONE, LeaderEpoch(0), isr, PartitionEpoch(0))
+    return ClusterView({T: PartitionView(replicas, stored, assignment=(ONE, TWO, THREE))})
+
+
+MAXIMAL, MARKS = b.maximal_isr_covers_the_store, b.marks_are_committed
+BAD: dict[str, tuple[str, Callable[..., Any], Any]] = {
+    "who joined is not counted": ("MaximalIsr", MAXIMAL, view(leader((ONE,)))),
+    "one of two that joined is not": ("MaximalIsr", MAXIMAL, view(leader((ONE, TWO)), isr=(ONE, TWO, THREE))),
+    "who leaves is not counted any more": ("MaximalIsr", MAXIMAL, view(leader((ONE, THREE)))),
+    "a follower's mark is above a member's end": (
+        "MarkIsCommitted",
+        MARKS,
+        view(leader((ONE, TWO)), replica(TWO, 2, 0), replica(THREE, 3, 3)),
+    ),
+    "above the leader's own end": ("MarkIsCommitted", MARKS, view(leader((ONE, TWO)), replica(TWO, 4, 4))),
+    "below it the logs differ": (
+        "MarkIsCommitted",
+        MARKS,
+        view(leader((ONE, TWO)), replica(THREE, 3, 2, crc=5)),
+    ),
+    "a follower ends before its position": (
+        "ValidPosition",
+        b.positions_are_held,
+        [b.Position(T, ONE, TWO, 4, 3)],
+    ),
+    "one that has nothing": ("ValidPosition", b.positions_are_held, [b.Position(T, ONE, TWO, 1, 0)]),
+    "the second of two": (
+        "ValidPosition",
+        b.positions_are_held,
+        [b.Position(T, ONE, TWO, 3, 3), b.Position(T, ONE, THREE, 9, 3)],
+    ),
+    "a dead broker counts as live": (
+        "LiveIsKnown",
+        b.who_is_live_is_known,
+        [b.Acquaintance(ONE, {1, 2, 3}, {1, 2})],
+    ),
+    "a live one does not": ("LiveIsKnown", b.who_is_live_is_known, [b.Acquaintance(ONE, {1}, {1, 2})]),
+    "another one does": ("LiveIsKnown", b.who_is_live_is_known, [b.Acquaintance(ONE, {1, 3}, {1, 2})]),
+}
+GOOD: dict[str, tuple[Callable[..., Any], Any]] = {
+    "who was asked to join is counted before it is stored": (MAXIMAL, view(leader((ONE, TWO, THREE)))),
+    "in another epoch the leader has heard of nothing": (MAXIMAL, view(leader((ONE,), epoch=1))),
+    "a follower may know less": (MARKS, view(leader((ONE, TWO)), replica(TWO, 3, 1), replica(THREE, 1, 1))),
+    "a follower may be further": (b.positions_are_held, [b.Position(T, ONE, TWO, 2, 3)]),
+    "all live ones are known": (b.who_is_live_is_known, [b.Acquaintance(ONE, {1, 2}, {1, 2})]),
+}
+
+
+@each(BAD)
+def test_a_wrong_belief_is_named(why: str) -> None:
+    name, check, seen = BAD[why]
+    assert {anomaly.name for anomaly in check(seen)} == {name}, why
+
+
+@each(GOOD)
+def test_a_true_one_passes(why: str) -> None:
+    check, seen = GOOD[why]
+    assert list(check(seen)) == [], why
+
+
+def found_with(plant: Callable[[Any], None]) -> set[str]:
+    """By a look at a healthy cluster, in the memory of whose leader something was planted."""
+    world = World(0)
+    watch = Watch(world)
+    client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
+
+    async def produce() -> None:
+        await client.refresh([])
+        assert await client.create_topic("t", 1, 3) == 0
+        producer = SimProducer(client, "p0", History())
+        await producer.open()
+        assert (await producer.send(T, [b"1"])).outcome == "ok"
+
+    def brokers() -> list[Any]:
+        return [broker.runtime.broker for broker in world.brokers.values() if broker.runtime is not None]
+
+    try:
+        world.start()
+        world.call(HOST, produce())
+        world.run_for(1.0)
+        assert [*watch.found, *watch.check()] == []
+        plant(next(one for one in brokers() if one.replicas.partitions[T].is_leader))
+        found: list[Anomaly] = watch.check()
+    finally:
+        let_go(world)
+    return {anomaly.name for anomaly in found}
+
+
+def position(broker: Any) -> None:
+    state = next(iter(broker.replicas.partitions[T].followers.values()))
+    state.log_end_offset += 1
+
+
+def acquaintance(broker: Any) -> None:
+    broker.metadata.live_brokers.add(9)
+
+
+@pytest.mark.parametrize(("plant", "name"), [(position, "ValidPosition"), (acquaintance, "LiveIsKnown")])
+def test_a_belief_that_is_planted_is_found(plant: Callable[[Any], None], name: str) -> None:
+    assert found_with(plant) == {name}
