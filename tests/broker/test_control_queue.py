@@ -160,6 +160,8 @@ def test_many_partitions_are_taken_in_slices_and_answered_together(world: World)
 
 
 def test_clients_are_served_between_two_slices(world: World) -> None:
+    configs = world[1].broker.replicas.topic_configs
+    configs.at_start(configs.settings, {"t": {}})  # what is not known is flushed first
     world.send(1, told(world), 7)
     done = world.produce(1, b"a", index=0, acks=1)
     assert world.produced(done) == (ErrorCode.NONE, 0)

@@ -13,7 +13,7 @@ from odradek.log import files
 from odradek.log.errors import StorageError
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import NO_EPOCH
-from tests.broker.world import T0, World, batch
+from tests.broker.world import T0, World, batch, told
 
 
 def turn_a_bit(world: World, broker: int, at: int = -3) -> None:
@@ -265,6 +265,9 @@ def test_a_replica_that_cannot_begin_an_epoch_for_want_of_a_descriptor_is_not_of
     assert registered_again(world, 2) == ["t-0 could not be used at first"]
     register(world, 2)
     world.lead(1, isr=(1, 3))
+    (flush,) = told(world, fx.FlushLog, 2)  # before it has read how it is configured, it flushes what it has
+    flush.plan.run()
+    world[2].broker.answered(flush.request_id, fx.Flushed(flush.plan, None), world.now_ms)
     world.advance(1_000)
     assert world[2].values() == world[1].values() == [b"a", b"b"]
     assert world.leadership[T0]["isr"] == [1, 3, 2]

@@ -94,10 +94,7 @@ class Node:
 
     def start(self) -> None:
         topic_configs = TopicConfigs(self.settings)
-        stored = {*self.world.topics_at_start, *(topic for topic, _ in self.world.leadership)}
-        topic_configs.at_start(
-            self.settings, {topic: self.world.configs.get(("topics", topic), {}) for topic in stored}
-        )
+        topic_configs.at_start(self.settings, {topic: {} for topic in self.world.topics_at_start})
         self.logs = LogManager(
             [OsDirectory.create(path) for path in self.log_dirs],
             self.settings,
@@ -112,6 +109,11 @@ class Node:
             inter_broker_listener=LISTENER,
             seed=bytes([self.id]) * 16,
             now_ms=self.world.now_ms,
+        )
+        # Of topics that it has hosted before, the store had told the configuration before the logs were loaded.
+        topic_configs.at_start(
+            self.settings,
+            {topic: self.world.configs.get(("topics", topic), {}) for topic, _ in self.world.leadership},
         )
         self.epoch = self.world.next_zxid()
         # The store knows whatever the test says as a controller.
