@@ -117,8 +117,8 @@ def test_a_move_that_waits_is_shown_drawn_explained_and_cancelled(
     assert shell.ok("reassign", "cancel", "--partition", "stuck-0").startswith("1 of 1 cancelled.")
     eventually(lambda: shell.json("reassign", "status") == [], what="nothing runs any more")
     assert replicas(shell, "stuck") == [[only]]
-    code, out, _ = shell("reassign", "cancel", "-p", "stuck-0")
-    assert code == 1 and "NO_REASSIGNMENT_IN_PROGRESS" in out
+    code, out, _ = shell("reassign", "cancel", "-p", "stuck-0", "-p", "stuck-0")
+    assert code == 1 and out.startswith("0 of 1 cancelled.") and "NO_REASSIGNMENT_IN_PROGRESS" in out
 
 
 def test_a_throttle_is_not_taken_from_under_a_move_that_runs(
@@ -387,6 +387,13 @@ def test_a_plan_takes_as_long_as_the_broker_that_receives_most() -> None:
     partly = plan_verb.as_dict(plan, sizes, 100)
     assert (partly["bytes"], partly["bytes_known"], partly["seconds"]) == (None, 1500, None)
     assert plan_verb.headline(partly, 100).endswith("3 copies to make, 1.5 kB and 1 of unknown size.")
+
+
+def test_the_size_of_what_was_deleted_meanwhile_is_not_known(shell: Shell) -> None:
+    shell.ok("topic", "create", "sized", "--assign", "1")
+    there, gone, further = (TopicPartition(*where) for where in (("sized", 0), ("deleted", 0), ("sized", 1)))
+    moves = tuple(Move(where, (BrokerId(1),), (BrokerId(2),)) for where in (there, gone, further))
+    assert plan_verb.sizes_of(shell.bootstrap, MovePlan(moves)) == {there: 0}
 
 
 def test_rows_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,8 @@
 """`odradek txn`: against brokers in this process, and a producer that is another client."""
 
+from collections.abc import Callable
+from typing import Any
+
 import confluent_kafka
 
 from odradek.client import sync_transactions
@@ -9,6 +12,7 @@ from odradek.protocol.messages import produce as pm
 from odradek.testing.running_cluster import running_cluster
 from tests.broker.world import batch
 from tests.cli.conftest import Shell
+from tests.support import eventually
 
 PLACE = TopicPartition("orders", 0)
 
@@ -77,3 +81,20 @@ def test_a_transaction_that_no_coordinator_knows_is_found_and_ended() -> None:
             assert shell.json(*find) == []
             (known,) = sync_transactions.producers(client, PLACE)
             assert known.current_txn_start_offset == -1
+
+
+def test_a_partition_without_a_leader_does_not_keep_back_what_hangs_elsewhere(
+    start_cluster: Callable[..., Any],
+) -> None:
+    cluster, shell = start_cluster(2)
+    controller = shell.json("cluster", "health")["controller"]
+    victim = 3 - controller
+    shell.ok("topic", "create", "lonely", "--assign", victim)
+    shell.ok("topic", "create", "orders", "--assign", controller)
+    find = ("txn", "find-hanging", "--older-than-ms", 0)
+    assert shell(*find, "--json") == (0, "[]\n", "")
+    cluster.kill(victim)
+    eventually(lambda: shell.json("cluster", "health")["missing_brokers"] == [victim], what="it is missed")
+    told = "odradek: not known: lonely-0: lonely-0 has no leader at the moment\n"
+    assert shell(*find, "--json") == (1, "[]\n", told)
+    assert shell(*find, "--json", "--topic", "orders") == (0, "[]\n", "")

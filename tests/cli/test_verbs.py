@@ -200,6 +200,13 @@ def test_consume_beyond_the_end_says_so_and_waits_for_the_offset(odradek, cluste
         assert reader.communicate(timeout=30)[0] == "c\n"
 
 
+def test_a_partition_that_is_named_twice_is_one(odradek, orders):
+    beyond = ("topic", "consume", orders, "-o", "99", "--exit")
+    once = odradek(*beyond, "-p", "0")
+    assert once[0] == 1 and once[2].startswith("odradek: orders has no offset 99 yet: partition 0 ends at ")
+    assert odradek(*beyond, "-p", "0", "-p", "0") == once
+
+
 def test_consume_waits_for_more_until_it_has_its_count(odradek, cluster):
     odradek("topic", "create", "later", "-p", "1", "-r", "1")
     got = []

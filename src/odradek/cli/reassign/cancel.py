@@ -45,7 +45,7 @@ def cancel(
         if file is not None:
             wanted = [where for where in read_proposal(file) if where in running]
         elif texts:
-            wanted = [partition_named(text, "--partition") for text in texts]
+            wanted = sorted({partition_named(text, "--partition") for text in texts})
         else:
             wanted = sorted(running)
         refused = alter(client, dict.fromkeys(wanted)) if wanted else {}

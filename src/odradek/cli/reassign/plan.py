@@ -103,9 +103,10 @@ def sizes_of(bootstrap: str, plan: "MovePlan") -> "dict[TopicPartition, int]":
         view = client.cluster({move.topic_partition.topic for move in plan.moves})
         for move in plan.moves:
             where = move.topic_partition
-            leader = view.topics[where.topic].partitions[where.partition].leader
-            if move.adding and leader in view.brokers:
-                by_leader.setdefault(leader, []).append(where)
+            topic = view.topics.get(where.topic)
+            found = topic.partitions.get(where.partition) if topic is not None else None  # deleted meanwhile
+            if move.adding and found is not None and found.leader in view.brokers:
+                by_leader.setdefault(found.leader, []).append(where)
         for leader, partitions in sorted(by_leader.items()):
             sizes.update(log_sizes(client, leader, partitions))
     return sizes

@@ -83,7 +83,7 @@ def consume(
         there = topic_or_fail(client, name).partitions
         if unknown := [p for p in partitions if p not in there]:
             fail(f"{name} has {numbered(len(there), 'partition')}; there is no {unknown[0]}")
-        chosen = [TopicPartition(name, p) for p in sorted(partitions or there)]
+        chosen = [TopicPartition(name, p) for p in sorted(set(partitions or there))]
         positions = resolve(client, chosen, first)
         bounds = resolve(client, chosen, last) if last is not None else None
         if at_end and bounds is None:
