@@ -148,3 +148,9 @@ def test_every_write_names_the_lives_of_those_that_are_eligible() -> None:
     write = world.writes()[-1]
     assert isinstance(write, WritePartitionState)
     assert (write.isr_broker_epochs, write.elr_broker_epochs) == ((102,), (103,))
+
+
+def test_who_is_no_replica_takes_nobodys_place_though_the_node_calls_it_eligible() -> None:
+    """The assignment was written over it: broker 1 deletes what it has."""
+    assert found(left({2: 92}, {1: 101}, leader=2))[:2] == (2, (2,))
+    assert found(left({2: 92}, {1: 101, 3: 103}, leader=2))[:2] == (3, (3,))
