@@ -5,6 +5,7 @@ from dataclasses import replace
 from odradek.sim.plan import Fault, Plan, _of_sharers, _of_transactions, draw
 from odradek.sim.rolling import HIGHEST
 
+DURATION_S = 10.0  # enough for each bug to be seen
 TRANSACTIONS, SHARERS, GROUP = "transactions", "sharers", "group"
 
 
@@ -18,7 +19,7 @@ def _plan(world: str, seed: int, faults: tuple[Fault, ...], *, bumping_owners: i
         producers=1,
         acks=-1,
         pause_between_sends_s=0.2,
-        duration_s=15.0,
+        duration_s=DURATION_S,
         flushes=False,
         topic_count=1,
         states={},
@@ -37,7 +38,7 @@ def _plan(world: str, seed: int, faults: tuple[Fault, ...], *, bumping_owners: i
 
 
 def _often(kind: str, every_s: float, lasts_s: float) -> tuple[Fault, ...]:
-    count = int(14 / every_s)
+    count = int((DURATION_S - 1) / every_s)
     return tuple(
         Fault(1.0 + every_s * n, kind, (n * 0.37) % 1, (n * 0.61) % 1, lasts_s) for n in range(count)
     )
@@ -45,7 +46,7 @@ def _often(kind: str, every_s: float, lasts_s: float) -> tuple[Fault, ...]:
 
 WORLDS: dict[str, tuple[Plan, ...]] = {
     TRANSACTIONS: (
-        _plan(TRANSACTIONS, 1, _often("kill_transaction_coordinator", 2.0, 0.5)),
+        _plan(TRANSACTIONS, 1, _often("kill_transaction_coordinator", 1.5, 0.5)),
         _plan(TRANSACTIONS, 2, _often("transactional_producer_killed", 1.2, 0.4)),
         _plan(TRANSACTIONS, 3, _often("late_client_bytes", 1.5, 1.5) + _often("kill_coordinator", 4.5, 1.0)),
         _plan(TRANSACTIONS, 4, _often("transactional_producer_paused", 1.5, 3.0), bumping_owners=3),
