@@ -1,6 +1,8 @@
 """Transactions in simulated worlds: what is wrong on purpose is named, and transactions outlive whoever makes, coordinates and
 stores them."""
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.model.ids import TopicPartition
@@ -207,7 +209,7 @@ def test_zombies_take_an_id_from_each_other_and_both_get_on(bumping_owners: int)
 @pytest.mark.parametrize("bumping_owners", BUMPING)
 def test_transactions_outlive_it(kind: str, bumping_owners: int) -> None:
     lasts_s = 4.0 if kind == "transactional_producer_paused" else 1.0
-    faults = tuple(Fault(3.5 * n, kind, 0.3 * n - 0.3, 0.4, lasts_s) for n in range(1, 4))
-    attempts = attempts_of(plan_with(*faults, bumping_owners=bumping_owners))
+    faults = tuple(Fault(2.5 * n, kind, 0.3 * n - 0.3, 0.4, lasts_s) for n in range(1, 4))
+    attempts = attempts_of(replace(plan_with(*faults, bumping_owners=bumping_owners), duration_s=12.0))
     after = max(fault.at_s for fault in faults)
     assert [one for one in attempts if one.fate == "committed" and one.told_s > after]
