@@ -62,6 +62,26 @@ def test_a_lost_coordinator_holds_nothing_up_and_is_told_when_it_is_back(
         assert committed(asked, "spark.orders") == {partition: 3}
 
 
+def test_where_an_idle_query_stands_is_committed_again_before_a_broker_forgets_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    partition = TopicPartition("orders", 0)
+    commits: list[dict[TopicPartition, int]] = []
+
+    def commit(client: SyncClient, group: str, offsets: dict[TopicPartition, int]) -> dict[Any, Any]:
+        commits.append(offsets)
+        return {}
+
+    monkeypatch.setattr(group_offsets, "commit", commit)
+    monkeypatch.setattr(group_offsets, "REPEAT_S", 0.01)
+    group = GroupOffsets("127.0.0.1:1", "spark.orders")
+    group.tell({partition: 7})
+
+    eventually(lambda: len(commits) >= 3, 30)
+    assert group.close(timeout_s=30)
+    assert set(map(str, commits)) == {str({partition: 7})}
+
+
 def test_a_group_with_members_is_not_touched_and_the_query_goes_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
