@@ -204,6 +204,13 @@ def test_log_append_time_is_the_brokers_clock_under_a_new_crc(tmp_path: Path) ->
     assert {r.timestamp for r in decode_batch(contents(log), created=True)} == {5, 6, 7}
 
 
+def test_a_retry_is_answered_with_the_time_of_the_first_append(tmp_path: Path) -> None:
+    log = Disk(tmp_path, config(message_timestamp_type="LogAppendTime")).create()
+    produce(log, idempotent(0), now_ms=NOW + 77)
+    again = produce(log, idempotent(0), now_ms=NOW + 5_000)
+    assert again.duplicate and again.log_append_time_ms == NOW + 77
+
+
 def test_timestamps_out_of_the_allowed_range_are_refused(tmp_path: Path) -> None:
     log = Disk(
         tmp_path, config(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
@@ -212,6 +219,8 @@ def test_timestamps_out_of_the_allowed_range_are_refused(tmp_path: Path) -> None
     assert produce(log, batch(1, at=NOW + 500), now_ms=NOW).last_offset == 2
     assert refused(log, batch(1, at=NOW - 1001), now_ms=NOW).code == ErrorCode.INVALID_TIMESTAMP
     assert refused(log, batch(2, at=NOW + 500), now_ms=NOW).code == ErrorCode.INVALID_TIMESTAMP
+    spread = build_batch([NewRecord(b"k", b"v", NOW - 1001), NewRecord(b"k", b"v", NOW)])
+    assert refused(log, spread, now_ms=NOW).code == ErrorCode.INVALID_TIMESTAMP, "the first is too old"
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)

@@ -19,7 +19,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
-from tests.log.logs import NOW, TOPIC_ID, TP, batch, contents, follow, produce
+from tests.log.logs import NOW, TOPIC_ID, TP, batch, contents, follow, idempotent, produce
 from tests.support import no_collector, open_under
 
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 1), TopicPartition("with-dash", 2)
@@ -675,6 +675,25 @@ def test_a_segment_below_the_start_has_no_part_in_the_largest_timestamp(start: S
     assert log.segments[0].base_offset < log.log_start_offset
     assert log.max_timestamp() == (NOW + 500 * HOUR, MOST_SEGMENTS + 1)
     assert log.offset_of_max_timestamp() == (NOW + 500 * HOUR, MOST_SEGMENTS + 1, 0)
+
+
+def test_a_producer_is_forgotten_by_its_own_setting_and_not_with_the_records(start: Start) -> None:
+    """producer.id.expiration.ms, a day; retries are recognised as long, however short records are kept."""
+    manager = start(retention_ms=HOUR)
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(log, idempotent(0))
+    manager.apply_retention(NOW + 23 * HOUR, {A: 0})
+    assert log.producers.ids() == [7]
+    manager.apply_retention(NOW + 24 * HOUR, {A: 0})
+    assert log.producers.ids() == []
+
+
+def test_where_a_replica_was_to_go_is_forgotten_with_it(start: Start) -> None:
+    """The next topic of that name is another one, and nobody has asked for a directory for it."""
+    manager = start()
+    manager.futures.preferred[A] = manager.directories[0].path
+    manager.delete(A, NOW)
+    assert A not in manager.futures.preferred
 
 
 def test_a_log_that_goes_between_two_steps_of_retention_is_left_alone(start: Start) -> None:

@@ -82,6 +82,13 @@ def test_a_partition_that_is_new_is_limited_from_its_beginning() -> None:
     assert limited({}, end, 30) == {TopicPartition("orders", 0): Place(30)}
 
 
+def test_a_place_below_the_end_has_the_epoch_of_the_leader_that_told_the_end() -> None:
+    """Its log reaches that far: whether another leader's does is asked by this epoch."""
+    partition = TopicPartition("orders", 0)
+
+    assert limited({partition: Place(10, 3)}, {partition: Place(50, 5)}, 20) == {partition: Place(30, 5)}
+
+
 def test_an_election_without_a_new_record_changes_nothing() -> None:
     """Spark compares offsets as text: another epoch alone would start an empty batch, for ever."""
     partition = TopicPartition("orders", 0)

@@ -196,8 +196,24 @@ def test_too_little_that_is_new_is_waited_for_but_not_for_ever_and_not_at_first(
     ten(client, topic)
     assert patient.latestOffset(first, limit) == first
     assert offsets(impatient.latestOffset(first, limit), topic) == {"0": 20}
+    assert offsets(patient.latestOffset(first, EVERYTHING), topic) == {"0": 20}, "asked for all there is"
     ten(client, topic)
     assert offsets(patient.latestOffset(first, limit), topic) == {"0": 30}
+
+
+def test_the_delay_of_too_small_a_batch_counts_from_the_last_one_that_was_read(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    ten(client, topic)
+    stream = reader(cluster, topic, startingOffsets="earliest", minOffsetsPerTrigger="15")
+    limit = stream.getDefaultReadLimit()
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    assert stream._last_advance is not None
+    stream._last_advance -= 16 * 60  # a minute more than maxTriggerDelay
+    assert stream.latestOffset(first, limit) == first, "nothing is new"
+    ten(client, topic)
+    assert offsets(stream.latestOffset(first, limit), topic) == {"0": 20}
 
 
 def test_a_partition_that_came_later_is_read_from_its_beginning(
