@@ -327,6 +327,30 @@ def test_the_high_watermark_of_another_leader_proves_nothing(
     assert asked == ([] if epoch == 3 else [(0, 5)])
 
 
+@pytest.mark.parametrize(("epoch", "read"), [(3, (5, 7)), (4, (2, 7))])
+def test_what_was_read_of_the_log_of_a_former_leader_is_read_again(
+    epoch: int, read: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have been cut, and other transactions stand there now."""
+    partition, asked = TopicPartition("t", 0), []
+
+    class Leader:
+        def list_offsets(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndEpoch]:
+            return {p: OffsetAndEpoch(9, epoch) for p in wanted}
+
+    def read_range(*given: Any, **_: Any) -> Iterator[Any]:
+        asked.append(given[2:])
+        return iter(())
+
+    monkeypatch.setattr(transaction_boundaries, "read_range", read_range)
+    client: Any = Leader()
+    boundaries = Boundaries(client, ConnectionOptions("b:9092"))
+    for begin, end in ((Place(0), Place(5, 3)), (Place(2, epoch), Place(7, epoch))):
+        ends = {partition: end}
+        assert boundaries.moved({partition: begin}, ends, Offsets({}, ends)) == ends
+    assert asked == [(0, 5), read]
+
+
 def test_an_emptied_batch_opens_nothing_and_a_gap_is_no_transaction() -> None:
     """Compaction leaves a producer's last batch without its records, and its marker goes once they are gone."""
     emptied = build_batch([], is_transactional=True, producer_id=1, base_offset=4, last_offset_delta=1)
