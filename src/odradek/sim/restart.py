@@ -97,16 +97,14 @@ def walk(log: Any) -> Iterator[tuple[BatchView, Any, int]]:
 
 
 def producers_of(log: Any) -> tuple[KnownProducer, ...]:
-    return tuple(
-        KnownProducer(
-            producer.producer_id,
-            producer.producer_epoch,
-            producer.last_sequence,
-            producer.last_offset,
-            producer.transaction_first_offset,
-        )
-        for producer in log.producers.all()
-    )
+    """Read from its fields: what is asked here counts as entered."""
+    found = []
+    for producer in log.producers.all():
+        last = producer.batches[-1] if producer.batches else None
+        sequence, offset = (-1, -1) if last is None else (last.last_sequence, last.last_offset)
+        begun = producer.transaction_first_offset
+        found.append(KnownProducer(producer.producer_id, producer.producer_epoch, sequence, offset, begun))
+    return tuple(found)
 
 
 def epochs_of(log: Any) -> tuple[tuple[int, int], ...]:
