@@ -13,7 +13,7 @@ from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
-from tests.broker.world import T0, Pending, World
+from tests.broker.world import T0, Pending, World, live_broker, told
 
 LARGEST = 2**31 - 1
 ELECTED = ControllerEpoch(7)
@@ -66,7 +66,7 @@ def requests(**claims: Any) -> list[tuple[Any, int]]:
         (
             um.UpdateMetadataRequest(
                 topic_states=[um.UpdateMetadataTopicState(topic_name="t", partition_states=[told])],
-                live_brokers=[],
+                live_brokers=[live_broker(1)],
                 **claims,
             ),
             8,
@@ -236,3 +236,25 @@ def test_the_controller_of_this_process_needs_no_look(world: World) -> None:
     world[1].broker.controller_status(True, 8, world.now_ms)
     assert lead_again(world, epoch=8, controller=1).message.error_code == NONE
     assert questions(world) == []
+
+
+@pytest.mark.parametrize("version", range(9))
+def test_metadata_in_which_this_broker_is_not_live_is_no_controllers(world: World, version: int) -> None:
+    """Found by requests drawn at random: with the right epochs, which before version 5 are small numbers, one without brokers
+    left clients of the broker without any address."""
+    broker = world[1].broker
+    known = broker.metadata.brokers
+    elsewhere = live_broker(1)
+    elsewhere.endpoints[0].listener = "OTHER"
+    unnamed = [[], [live_broker(2)], *([[elsewhere]] if version >= 3 else [])]
+    for live in unnamed:
+        message = um.UpdateMetadataRequest(controller_id=1, controller_epoch=ELECTED, live_brokers=live)
+        assert world.send(1, message, version).message.error_code == ErrorCode.INVALID_REQUEST
+        assert broker.metadata.brokers == known and known[1].endpoints
+    (line,) = told(world, LogLine)
+    assert "this one does not name broker 1" in line.text
+    named = um.UpdateMetadataRequest(
+        controller_id=1, controller_epoch=ELECTED, live_brokers=[live_broker(1), live_broker(2)]
+    )
+    assert world.send(1, named, version).message.error_code == ErrorCode.NONE
+    assert list(broker.metadata.brokers) == [1, 2]

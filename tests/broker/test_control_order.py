@@ -12,7 +12,7 @@ from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
-from tests.broker.world import T0, TOPIC_ID, Pending, World
+from tests.broker.world import T0, TOPIC_ID, Pending, World, live_broker
 
 EPOCH = 100
 
@@ -82,6 +82,7 @@ def update_metadata(world: World, leader: int) -> um.UpdateMetadataRequest:
         topic_states=[
             um.UpdateMetadataTopicState(topic_name="t", topic_id=TOPIC_ID, partition_states=[partition])
         ],
+        live_brokers=[live_broker(1)],
     )
 
 

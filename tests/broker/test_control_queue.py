@@ -14,7 +14,7 @@ from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
-from tests.broker.world import TOPIC_ID, Pending, World
+from tests.broker.world import TOPIC_ID, Pending, World, live_broker
 
 MANY = 3 * AT_ONCE
 NEW_AT_ONCE = AT_ONCE // NEW_LOG
@@ -77,6 +77,7 @@ def metadata(world: World, leader: int) -> um.UpdateMetadataRequest:
         topic_states=[
             um.UpdateMetadataTopicState(topic_name="t", topic_id=TOPIC_ID, partition_states=[partition])
         ],
+        live_brokers=[live_broker(1)],
     )
 
 

@@ -26,7 +26,7 @@ from odradek.protocol.messages import describe_cluster as dc
 from odradek.protocol.messages import list_offsets as lo
 from odradek.protocol.messages import metadata as mm
 from odradek.protocol.messages import update_metadata as um
-from tests.broker.world import Pending, World, told
+from tests.broker.world import Pending, World, live_broker, told
 
 
 @pytest.fixture
@@ -272,7 +272,9 @@ def test_the_controllers_connection_is_known_by_its_requests(world: World) -> No
     connection = world.connection()
     world.send(
         1,
-        um.UpdateMetadataRequest(controller_id=1, controller_epoch=1, broker_epoch=world[1].epoch),
+        um.UpdateMetadataRequest(
+            controller_id=1, controller_epoch=1, broker_epoch=world[1].epoch, live_brokers=[live_broker(1)]
+        ),
         8,
         connection=connection,
     )

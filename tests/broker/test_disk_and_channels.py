@@ -12,7 +12,7 @@ from odradek.log.errors import DiskFault
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import EPOCH_DURING_DELETE, TopicPartition
 from odradek.protocol.messages import alter_partition as ap
-from tests.broker.world import World
+from tests.broker.world import World, live_broker
 from tests.support import no_collector, open_under
 
 T0 = TopicPartition("t", 0)
@@ -473,16 +473,7 @@ def test_a_leader_that_moves_to_another_address_is_connected_there(tmp_path: Pat
         controller_id=1,
         controller_epoch=1,
         broker_epoch=node.epoch,
-        live_brokers=[
-            um.UpdateMetadataBroker(
-                id=1,
-                endpoints=[
-                    um.UpdateMetadataEndpoint(
-                        port=7777, host="elsewhere", listener="PLAINTEXT", security_protocol=0
-                    )
-                ],
-            )
-        ],
+        live_brokers=[live_broker(1, host="elsewhere", port=7777), live_broker(2)],
     )
     assert world.send(2, request, 8).message.error_code == 0
     effects = [e for e in node.broker.take_effects() if isinstance(e, fx.StopFetcher | fx.StartFetcher)]

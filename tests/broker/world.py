@@ -320,18 +320,7 @@ class World:
                 controller_epoch=self.controller_epoch,
                 broker_epoch=self.nodes[number].epoch,
                 topic_states=list(topics.values()),
-                live_brokers=[
-                    um.UpdateMetadataBroker(
-                        id=node.id,
-                        rack=None,
-                        endpoints=[
-                            um.UpdateMetadataEndpoint(
-                                port=9000 + node.id, host="localhost", listener=LISTENER, security_protocol=0
-                            )
-                        ],
-                    )
-                    for node in live
-                ],
+                live_brokers=[live_broker(node.id) for node in live],
             )
             assert self.send(number, request, 8).message.error_code == 0
             self.nodes[number].broker.departures.hear(self.now_ms)  # the turn ends
@@ -622,6 +611,14 @@ class World:
         while not condition():
             assert self.now_ms < end, "never"
             self.advance(50)
+
+
+def live_broker(number: int, *, host: str = "localhost", port: int | None = None) -> um.UpdateMetadataBroker:
+    """A row of UpdateMetadata; each request has one of the broker that it is sent to."""
+    place = um.UpdateMetadataEndpoint(
+        port=9000 + number if port is None else port, host=host, listener=LISTENER, security_protocol=0
+    )
+    return um.UpdateMetadataBroker(id=number, rack=None, endpoints=[place])
 
 
 def told(world: World, kind: type, broker: int = 1) -> list[Any]:

@@ -207,20 +207,29 @@ class ControlGate(Organ):
         finally:
             self._replayed = None
 
+    def say_unnamed(self, request: Request, asked: ControlRequest, now_ms: int) -> None:
+        """An UpdateMetadata in which this broker is not live was refused."""
+        self._warn(
+            f"UpdateMetadata of {request.connection.peer} refused: controller {asked.controller_id} names every live "
+            f"broker, and this one does not name broker {self._broker.broker_id}",
+            now_ms,
+        )
+
     def _say(self, request: Request, asked: ControlRequest, now_ms: int) -> None:
+        name = type(asked).__name__.removesuffix("Request")
+        known = self.known
+        self._warn(
+            f"{name} of {request.connection.peer} refused: it claims controller {asked.controller_id}, controller "
+            f"epoch {asked.controller_epoch} and broker epoch {asked.broker_epoch}; the store knows controller "
+            f"{known.controller}, controller epoch {known.controller_epoch} and broker epoch "
+            f"{self._broker.broker_epoch}",
+            now_ms,
+        )
+
+    def _warn(self, what: str, now_ms: int) -> None:
         if now_ms - self._said_at_ms < SAID_EVERY_MS:
             self._unsaid += 1
             return
         more = f" ({self._unsaid} more like it were left out)" if self._unsaid else ""
         self._said_at_ms, self._unsaid = now_ms, 0
-        name = type(asked).__name__.removesuffix("Request")
-        known = self.known
-        self._broker.effects.append(
-            LogLine(
-                "warning",
-                f"{name} of {request.connection.peer} refused: it claims controller {asked.controller_id}, controller "
-                f"epoch {asked.controller_epoch} and broker epoch {asked.broker_epoch}; the store knows controller "
-                f"{known.controller}, controller epoch {known.controller_epoch} and broker epoch "
-                f"{self._broker.broker_epoch}{more}",
-            )
-        )
+        self._broker.effects.append(LogLine("warning", what + more))

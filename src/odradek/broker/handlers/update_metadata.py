@@ -3,6 +3,9 @@
 The list of live brokers is replaced, partitions are merged, leader -2 takes one out. Refused as a whole as
 LeaderAndIsr is. Whoever waits for a topic's leaders, and fetchers whose leader moved, are told.
 
+A controller finds this broker by its registration, and names all live brokers in each request: one that does not name this broker is
+no controller's, whatever epochs it gives. Obeyed, it would leave clients without an address of any broker until the next change.
+
 v0 one address a broker, partitions as a flat list.
 v1 an address a listener.
 v2 racks.
@@ -19,6 +22,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.leader_wait import topic_key
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerId
 from odradek.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 if TYPE_CHECKING:
@@ -37,6 +41,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply([UpdateMetadataResponse(error_code=refused).encode(version)])
     if refused is not None:
         return refused
+    if not _names(asked, broker.broker_id, request.connection.listener, version):
+        broker.control_gate.say_unnamed(request, asked, now_ms)
+        return Reply([UpdateMetadataResponse(error_code=ErrorCode.INVALID_REQUEST).encode(version)])
     change = broker.metadata.commit_update(asked, now_ms)
     broker.replicas.damaged.metadata_changed()
     for topic in change.topics:
@@ -48,3 +55,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         broker.replicas.settle_fetchers(now_ms)
         broker.replicas.propose_again(now_ms)  # who was not live before may join now
     return Reply([UpdateMetadataResponse().encode(version)])
+
+
+def _names(asked: UpdateMetadataRequest, broker: BrokerId, listener: str, version: int) -> bool:
+    """Whether this broker is live in it, at the listener through which it came; before v3 listeners have no names."""
+    return any(
+        told.id == broker and (version < 3 or any(place.listener == listener for place in told.endpoints))
+        for told in asked.live_brokers
+    )
