@@ -5,6 +5,7 @@ python docs/generate.py
 """
 
 from collections.abc import Callable
+from inspect import cleandoc
 from pathlib import Path
 
 import click
@@ -150,7 +151,7 @@ def commands() -> str:
                 assert inner is not None, f"{path} lists {name} and does not have it"
                 describe(inner, f"{path} {name}", context)
             return
-        page += f"\n## `{path}`\n\n{(command.help or '').strip()}\n\n"
+        page += f"\n## `{path}`\n\n{cleandoc(command.help or '')}\n\n"
         rows: list[list[object]] = []
         for parameter in command.get_params(context):
             if isinstance(parameter, click.Argument):

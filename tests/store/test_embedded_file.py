@@ -307,11 +307,11 @@ def test_signs_of_life_that_fail_for_a_moment_are_told_and_pass_by_themselves(
 
 
 READ_ONLY_CHILD = """
-import asyncio, os, sys
+import asyncio, os, sys, urllib.parse
 from pathlib import Path
 from odradek.store.api import StoreUnavailable
 from odradek.store.embedded import EmbeddedStore
-if os.getuid() == 0:  # after the imports: this user may not be able to read Python itself
+if os.getuid() == 0:  # after the imports, those of pathlib too: this user may not be able to read Python itself
     os.setgid(65534)
     os.setuid(65534)
 try:
