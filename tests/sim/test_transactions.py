@@ -2,6 +2,8 @@
 stores them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ from odradek.sim.checkers.transactions import (
     check_transactions,
 )
 from odradek.sim.ledger import BatchReader
-from odradek.sim.ledger_workload import OWNERS
+from odradek.sim.ledger_workload import OWNERS, Ledger
 from odradek.sim.plan import LEDGER_OWNERS, TRANSACTION_KINDS, Fault, Plan, _of_transactions, draw
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World
@@ -213,3 +215,20 @@ def test_transactions_outlive_it(kind: str, bumping_owners: int) -> None:
     attempts = attempts_of(replace(plan_with(*faults, bumping_owners=bumping_owners), duration_s=12.0))
     after = max(fault.at_s for fault in faults)
     assert [one for one in attempts if one.fate == "committed" and one.told_s > after]
+
+
+def test_a_log_without_its_marker_is_unfinished_unless_an_unclean_election_may_have_lost_it() -> None:
+    """Seed 533: the marker was committed, its coordinator was told so, and the last replica that was elected had not got it."""
+    hanging = SimpleNamespace(producer_id=1000, transaction_first_offset=17)
+    ended = SimpleNamespace(producer_id=2000, transaction_first_offset=-1)
+    log = SimpleNamespace(producers=SimpleNamespace(all=lambda: [hanging, ended]))
+    leads = SimpleNamespace(is_leader=True, log=log)
+    parts = SimpleNamespace(
+        transactions=SimpleNamespace(shards={}), replicas=SimpleNamespace(partitions={T: leads, OTHER: leads})
+    )
+    broker = SimpleNamespace(is_serving=True, runtime=SimpleNamespace(broker=parts))
+    topics = SimpleNamespace(unclean_elections_of=lambda partition: int(partition == T))
+    ledger: Any = SimpleNamespace(
+        producers=[], moves=0, world=SimpleNamespace(brokers={1: broker}, topics=topics)
+    )
+    assert list(Ledger.unfinished(ledger)) == [f"the transaction of producer 1000 in {OTHER} is"]
