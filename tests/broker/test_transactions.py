@@ -219,7 +219,8 @@ def test_a_batch_that_comes_behind_the_marker_of_its_transaction_is_refused(worl
 
 
 def test_what_the_coordinator_said_does_not_count_in_another_term_of_the_leader(world: World) -> None:
-    """Another may have led in between, and have the marker of the transaction."""
+    """Another may have led in between, and have the marker of the transaction. The client sends the batch again, for its transaction
+    may well be open still; seed 1713 aborted one that nothing was wrong with."""
     producer = init(world)
     add(world, producer)
     pending, question, said = sent_and_said(world, producer)
@@ -228,8 +229,25 @@ def test_what_the_coordinator_said_does_not_count_in_another_term_of_the_leader(
     world[LEADER].broker.answered(question.request_id, said, world.now_ms)
     world.settle()
 
-    assert world.produced(pending)[0] == ErrorCode.INVALID_TXN_STATE
+    assert world.produced(pending)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert world[LEADER].values() == []
+    assert write(world, producer, b"late", 0) == 0
+    assert world[LEADER].values() == [b"late"]
+
+
+def test_offsets_of_a_transaction_are_asked_about_again_in_another_term_of_the_leader(world: World) -> None:
+    producer = init(world)
+    add_offsets(world, producer)
+    pending = world.send(GROUPS, offsets_request(producer), 3)
+    (question,) = [e for e in world[GROUPS].broker.take_effects() if isinstance(e, fx.SendToBroker)]
+    said = world.call(COORDINATOR, question.message, question.version)
+    world.lead(GROUPS, topic=GROUPS_TOPIC, topic_id=b"o" * 16)
+
+    world[GROUPS].broker.answered(question.request_id, said, world.now_ms)
+    world.settle()
+
+    assert pending.message.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert commit_offset(world, producer) == 0
 
 
 def test_a_batch_that_was_checked_aside_while_its_transaction_ended_is_refused(tmp_path: Path) -> None:

@@ -116,6 +116,13 @@ class Verifications:
     def why_not(self, partition: Partition, writer: Writer, verified: Verification) -> ProtocolError | None:
         """Asked when the batch is to be appended."""
         if not self.still_holds(partition, writer, verified):
+            if (
+                verified.leader_epoch != partition.leader_epoch
+            ):  # the client sends it again, and it is asked in this term
+                return ProtocolError(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                    "a leader was elected while the coordinator was asked about it",
+                )
             return ProtocolError(
                 ErrorCode.INVALID_TXN_STATE, "its transaction ended while the coordinator was asked about it"
             )

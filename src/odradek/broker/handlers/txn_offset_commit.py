@@ -61,7 +61,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             if not error and not broker.verifications.still_holds(partition, writer, verification):
                 if is_adding and attempts > 1:
                     return ask(attempts - 1, later_ms)
-                error = ErrorCode.INVALID_TXN_STATE
+                is_of_this_term = verification.leader_epoch == partition.leader_epoch
+                error = ErrorCode.INVALID_TXN_STATE if is_of_this_term else ErrorCode.NOT_COORDINATOR
             if error:
                 return park.answer(lambda: Reply([refuse(asked, version, error).encode(version)]))
             return park.answer(lambda: ask_one(broker.groups, own, asked, asked.group_id, later_ms))
