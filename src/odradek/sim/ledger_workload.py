@@ -207,10 +207,10 @@ class Ledger:
                 for name in (*stored.ongoing, *stored.prepared):
                     yield f"the transaction of {name} ({stored.by_id[name].state.title}) is"
             for partition in PARTITIONS:
-                replica = parts.replicas.partitions.get(partition)
                 # With an unclean election a marker may be lost that its coordinator knows to be written: it writes no other one.
                 if self.world.topics.unclean_elections_of(partition):
                     continue
+                replica = parts.replicas.partitions.get(partition)
                 if replica is not None and replica.is_leader:
                     for one in replica.log.producers.all():
                         if one.transaction_first_offset >= 0:

@@ -40,11 +40,9 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
         for topic, view in sorted(chosen.items()):
             for index in sorted(view.partitions):
                 partition = TopicPartition(topic, index)
-                try:
+                try:  # a partition in trouble does not keep back what the others hold
                     there = sync_transactions.producers(client, partition)
-                except (
-                    OdradekError
-                ) as error:  # a partition in trouble does not keep back what the others hold
+                except OdradekError as error:
                     unknown.append(f"{partition}: {error}")
                     continue
                 suspects += [
