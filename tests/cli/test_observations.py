@@ -6,7 +6,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from odradek.advisor.timeline import outages, timeline
+from odradek.cli import main, sources
 from odradek.cli.observations import first_line, is_observed, lines_between, snapshot_at
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import MetadataLoaded, TopicAssignment
@@ -124,3 +127,20 @@ def test_a_cluster_is_recorded_shown_and_asked_about_its_past(
     for verb in (["replay", file], ["diff", file, file]):
         code, _, err = shell("journal", *verb, offline=True)
         assert code == 1 and "there is nothing to play again" in err
+
+
+def test_a_topic_that_is_not_answered_is_said_once_and_recorded_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, note = seen(1, 2, t=(2, [2, 1])), "topic t is taken as it was: LEADER_NOT_AVAILABLE"
+    looks = iter([(), (note,), (note,), (), (note,)])
+    monkeypatch.setattr(
+        sources,
+        "refreshed_source",
+        lambda _client, where, _before: sources.Source(where, whole, 1, 0, unknown=next(looks)),
+    )
+    file = tmp_path / "looks.jsonl"
+    assert main.main(["journal", "record", str(file), "--looks", "5", "--every", "0.05"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("0 changes in 5 looks in ")
+    assert err == f"odradek: 1970-01-01 00:00:00.000 not known: {note}\n" * 2

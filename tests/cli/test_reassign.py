@@ -192,6 +192,38 @@ def test_a_throttle_is_not_taken_from_under_a_move_that_runs(
     assert throttle() == ({}, None)
 
 
+@pytest.mark.parametrize("how", ["partition", "file", "all"])
+def test_a_throttle_that_was_left_over_goes_with_a_cancel_of_what_runs_no_more(
+    shell: Shell, tmp_path: Path, how: str
+) -> None:
+    """As Apache's tool does, which looks at the topics of the file and not at what runs."""
+    topic = f"over-{how}"
+    shell.ok("topic", "create", topic, "--assign", "1")
+    file = tmp_path / "m.json"
+    entry = {"topic": topic, "partition": 0, "replicas": [2]}
+    file.write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    shell.ok("reassign", "apply", file, "--throttle", "1MB")
+    eventually(lambda: shell.json("reassign", "status") == [], what="the move is done")
+
+    def throttled() -> set[str]:
+        return {
+            entry["name"]
+            for kind, name in (("-t", topic), ("--broker", 1), ("--broker", 2))
+            for entry in shell.json("config", "describe", kind, name)["settings"]
+            if "throttled" in entry["name"]
+        }
+
+    which = {"partition": ["-p", f"{topic}-0"], "file": [file], "all": ["--all"]}[how]
+    assert shell("reassign", "cancel", "--keep-throttle", *which)[0] == (how == "partition")
+    assert len(throttled()) == 4
+    code, out, err = shell("reassign", "cancel", *which)
+    assert (code, err) == (how == "partition", "")
+    assert ("NO_REASSIGNMENT_IN_PROGRESS" if how == "partition" else "so none was cancelled") in out
+    assert not throttled()
+    missing = shell("reassign", "cancel", "-p", "nowhere-0")
+    assert missing[0] == 1 and "UNKNOWN_TOPIC_OR_PARTITION" in missing[1] + missing[2]
+
+
 def test_a_throttle_stays_where_nobody_knows_what_has_started(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from odradek.client.sync import Broker, ClusterView, PartitionView, TopicView
 from odradek.client.sync_connection import Address, Unreachable
 from odradek.controller.context import ControllerContext
 from odradek.model.cluster import ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import MetadataLoaded
 from odradek.model.ids import BrokerId
 from odradek.protocol.messages.list_partition_reassignments import (
@@ -349,6 +350,36 @@ def test_a_move_is_not_over_because_no_controller_tells_of_it(monkeypatch: pytes
     assert poll(moving).topics[0].partitions[0] == ReplicaAssignment((BrokerId(3), BrokerId(1)))
     polled.view = view([1, 2, 3], u=[([3, 1, 2], [])])
     assert [node.topic for node in poll(moving).topics] == ["u"]
+
+
+@pytest.mark.parametrize(
+    ("code", "is_gone"),
+    [
+        (ErrorCode.LEADER_NOT_AVAILABLE, False),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, False),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, False),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
+        (ErrorCode.UNKNOWN_TOPIC_ID, True),
+    ],
+)
+def test_a_topic_that_metadata_answers_with_an_error_is_unknown_and_not_gone(
+    code: ErrorCode, is_gone: bool
+) -> None:
+    polled = Polled()
+    polled.view = view([1, 2, 3], t=[([3, 1, 2], [])], u=[([1], [])])
+    nothing = MetadataLoaded(brokers=(), topics=(), states={})
+    before = sources.refreshed_source(polled, "here", nothing).snapshot  # type: ignore[arg-type]
+    polled.view = view([1, 3], u=[([3], [])])._replace(errors={"t": code, "new": code})
+
+    seen = sources.refreshed_source(polled, "here", before)  # type: ignore[arg-type]
+
+    assert [topic.topic for topic in seen.snapshot.topics] == (["u"] if is_gone else ["t", "u"])
+    assert set(seen.snapshot.states) == ({tp("u-0")} if is_gone else {tp("t-0"), tp("u-0")})
+    told = {
+        change["name"] for line in lines_between(before, seen.snapshot, 1, 0) for change in line["changes"]
+    }
+    assert ("t" in told) == is_gone and {"2", "u-0"} <= told, "the others are told of"
+    assert (f"topic t is taken as it was: {code.name}" in seen.unknown) != is_gone
 
 
 def test_a_broker_all_of_whose_replicas_are_offline_is_gone_though_it_is_named() -> None:

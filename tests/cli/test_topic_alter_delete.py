@@ -39,6 +39,11 @@ def test_a_dry_run_changes_nothing(shell: Shell) -> None:
         (["fixed", "-p", 1], 1, "2 partitions"),
         (["fixed", "-c", "retention.mss=1"], 2, "did you mean retention.ms?"),
         (["fixed", "-c", "retention.ms=soon"], 1, "nothing was changed"),
+        (
+            ["fixed", "-c", "retention.ms=1", "-d", "retention.ms"],
+            2,
+            "retention.ms is both set by --config and",
+        ),
         (["fixed"], 2, "say --partitions, --config or --delete-config"),
         (["fixed", "--assign", "1"], 2, "say with --partitions"),
         (["fixd", "-p", 3], 1, "did you mean fixed?"),

@@ -1,5 +1,6 @@
 """The process that compacts: it makes what a thread makes, and whatever becomes of it, the log and its broker go on."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -19,6 +20,7 @@ from odradek.log.errors import CorruptLog, DiskFull, MissingFile, NoDescriptor, 
 from odradek.server import cleaning_process
 from odradek.server.cleaning_messages import GoOn, error_of, failed
 from odradek.server.cleaning_process import IDLE_S, CleaningProcess
+from odradek.server.environment import Environment
 from tests.log.compaction.test_cleaning import Compacted, filled, walk
 from tests.log.logs import NOW, batch, contents, idempotent, marker, produce
 from tests.support import eventually
@@ -354,6 +356,27 @@ def test_it_cannot_be_started_and_that_says_nothing_of_the_log(
         with pytest.raises(StorageError, match="cannot be started: Too many open files"):
             walk(disk.begin().build_map())
     disk.clean()
+
+
+@pytest.mark.parametrize("executable", ["", None])
+def test_an_embedded_interpreter_that_knows_no_executable_compacts_by_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executable: str | None
+) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+    loop = asyncio.new_event_loop()
+    environment = Environment(loop)
+    disk = compacted(tmp_path, None)
+    disk.cleaner = Cleaner(
+        lambda: list(disk.manager.logs.values()), disk.manager.cleaned_to, b"secret", environment.passes_of
+    )
+    before = contents(disk.log)
+
+    disk.clean()
+
+    assert contents(disk.log) != before and disk.log.failure is None
+    assert not environment.cleaning_is_idle()
+    environment.close()
+    loop.close()
 
 
 def test_none_is_started_beside_one_that_was_killed_and_does_not_end(

@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,43 @@ def test_where_an_idle_query_stands_is_committed_again_before_a_broker_forgets_i
     eventually(lambda: len(commits) >= 3, 30)
     assert group.close(timeout_s=30)
     assert set(map(str, commits)) == {str({partition: 7})}
+
+
+def test_after_each_failure_it_waits_twice_as_long_up_to_a_minute_and_a_commit_ends_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    partition = TopicPartition("orders", 0)
+    pauses: list[float] = []
+    answers = iter([*[ErrorCode.NOT_COORDINATOR] * 9, ErrorCode.NONE, ErrorCode.NOT_COORDINATOR])
+    commits: list[int] = []
+
+    class Clock(threading.Condition):
+        """A pause after a failure is over at once; what else is waited for is waited for."""
+
+        def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+            if timeout == group_offsets.REPEAT_S:
+                return super().wait_for(predicate, timeout)
+            assert timeout is not None
+            pauses.append(timeout)
+            return predicate()
+
+    def commit(client: SyncClient, group: str, offsets: dict[TopicPartition, int]) -> dict[Any, Any]:
+        code = next(answers, ErrorCode.NONE)
+        if code == ErrorCode.NONE:
+            commits.append(offsets[partition])
+        return {partition: code}
+
+    monkeypatch.setattr(group_offsets, "commit", commit)
+    monkeypatch.setattr(group_offsets, "threading", SimpleNamespace(Condition=Clock, Thread=threading.Thread))
+    group = GroupOffsets("127.0.0.1:1", "spark.orders")
+    group.tell({partition: 1})
+    eventually(lambda: commits == [1], 30)
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+
+    group.tell({partition: 2})
+    eventually(lambda: commits == [1, 2], 30)
+    assert pauses[9:] == [1.0]
+    assert group.close(timeout_s=30)
 
 
 def test_a_group_with_members_is_not_touched_and_the_query_goes_on(

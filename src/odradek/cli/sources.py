@@ -7,7 +7,7 @@
 What such a source cannot know is said in `unknown`, one sentence each.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -145,6 +145,7 @@ def refreshed_source(client: "SyncClient", where: str, before: "MetadataLoaded |
     from dataclasses import replace
 
     from odradek.controller.context import CLUSTER_DEFAULT
+    from odradek.model.error_codes import ErrorCode
 
     if before is None:
         first = source_of(client, client.cluster(), where)
@@ -164,8 +165,23 @@ def refreshed_source(client: "SyncClient", where: str, before: "MetadataLoaded |
     if unknown:
         moving = _still_moving(view, before)
     snapshot = snapshot_of(view, before.topic_configs, before.broker_configs, moving)
+    gone_codes = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+    unanswered = {name: code for name, code in sorted(view.errors.items()) if code not in gone_codes}
+    notes = tuple(f"topic {name} is taken as it was: {code.name}" for name, code in unanswered.items())
     controller = view.controller_id if view.controller_id in view.brokers else None
-    return Source(where, snapshot, controller, now_ms())
+    return Source(where, _as_before(snapshot, before, unanswered.keys()), controller, now_ms(), unknown=notes)
+
+
+def _as_before(snapshot: "MetadataLoaded", before: "MetadataLoaded", names: Set[str]) -> "MetadataLoaded":
+    """`snapshot` with the topics of `names` as they were: Metadata answered an error about each, which does not say that it is gone."""
+    from odradek.model.values import replace
+
+    kept = [topic for topic in before.topics if topic.topic in names]
+    if not kept:
+        return snapshot
+    topics = sorted((*snapshot.topics, *kept), key=lambda topic: topic.topic)
+    states = {tp: state for tp, state in before.states.items() if tp.topic in names}
+    return replace(snapshot, topics=tuple(topics), states={**snapshot.states, **states})
 
 
 def _still_moving(view: "ClusterView", before: "MetadataLoaded") -> "dict[TopicPartition, ReplicaAssignment]":

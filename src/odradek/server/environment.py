@@ -6,13 +6,14 @@ Time, randomness, threads and files. Sockets come through the loop (`create_serv
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
 from odradek.broker.control_queue import AT_ONCE
-from odradek.log.compaction.passes import CleaningJob, Passes
+from odradek.log.compaction.passes import CleaningJob, Passes, PassesHere
 from odradek.log.errors import StorageError
 from odradek.log.files import Directory
 from odradek.server import collector
@@ -101,7 +102,10 @@ class Environment:
         os.sched_yield()
 
     def passes_of(self, job: CleaningJob, directory: Directory) -> Passes:
-        """Of a compaction: by a process of its own. By a thread; may start it."""
+        """Of a compaction: by a process of its own. By a thread; may start it. Where Python is embedded in a program and does not
+        know of any interpreter to start (`sys.executable` is empty or None), the thread that asks makes them itself."""
+        if not sys.executable:
+            return PassesHere(job, directory)
         return self._cleaning.passes(job, directory)
 
     def cleaning_is_idle(self) -> bool:

@@ -39,6 +39,7 @@ def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json:
     before: MetadataLoaded | None = None
     written = done = 0
     was_lost = False
+    not_known: tuple[str, ...] = ()
     try:
         with SyncClient(bootstrap) as client, file.open("a", encoding="utf-8") as out:
             while looks is None or done < looks:
@@ -58,6 +59,10 @@ def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json:
                     was_lost = True
                     continue
                 was_lost = False
+                for note in seen.unknown:
+                    if note not in not_known:
+                        print(f"odradek: {clock(seen.now_ms)} not known: {note}", file=sys.stderr)
+                not_known = seen.unknown
                 controller = -1 if seen.controller is None else seen.controller
                 lines = (
                     [first_line(seen.snapshot, controller, seen.now_ms)]

@@ -43,15 +43,18 @@ def cancel(
         if unknown:
             fail(f"{unknown[0]}; the running reassignments are not known")
         if file is not None:
-            wanted = [where for where in read_proposal(file) if where in running]
+            named = sorted(read_proposal(file))
+            wanted = [where for where in named if where in running]
         elif texts:
-            wanted = sorted({partition_named(text, "--partition") for text in texts})
+            wanted = named = sorted({partition_named(text, "--partition") for text in texts})
         else:
-            wanted = sorted(running)
+            wanted = named = sorted(running)
         refused = alter(client, dict.fromkeys(wanted)) if wanted else {}
-        left = set(running) - set(wanted) | set(refused)
-        if wanted and not left and not keep_throttle:
-            remove_or_say(client, {where.topic for where in wanted}, sorted(client.cluster([]).brokers))
+        left = set(running) - set(wanted) | set(running) & set(refused)
+        if not left and not keep_throttle:
+            # Also of what ran no more: its throttle is left over, as of an `apply` whose wait was interrupted.
+            view = client.cluster(None if everything and not named else {where.topic for where in named})
+            remove_or_say(client, view.topics, sorted(view.brokers))
     back = {where: list(running[where].origin_replicas) for where in wanted if where in running}
     if as_json:
         print_json(
@@ -61,7 +64,8 @@ def cancel(
             }
         )
     elif not wanted:
-        print("No reassignment runs, so none was cancelled.")
+        whose = f"of those of {file} " if running else ""
+        print(f"No reassignment {whose}runs, so none was cancelled.")
     else:
         print(f"{len(wanted) - len(refused)} of {len(wanted)} cancelled.")
         print_table(

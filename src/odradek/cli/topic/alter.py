@@ -46,6 +46,10 @@ def alter(
     changes = parse_pairs(resource, configs, "--config ")
     for setting in deleted:
         check_name(resource, setting)
+        if changes.get(setting) is not None:
+            raise click.UsageError(
+                f"{setting} is both set by --config and deleted by --delete-config; say one of them"
+            )
         changes[setting] = None
     assignment = parse_assignment(assign)
     if assignment and partitions is None:
