@@ -66,8 +66,8 @@ def test_a_meter_counts_what_a_turn_enters_and_nothing_of_threads() -> None:
     assert meter.steps["b1"] == 8 + 41 + 901
 
 
-def metered(*faults: Fault) -> Plan:
-    plan = plan_with(*faults, seed=50)
+def metered(*faults: Fault, duration_s: float) -> Plan:
+    plan = plan_with(*faults, seed=50, duration_s=duration_s)
     assert plan.is_metered
     return plan
 
@@ -79,11 +79,11 @@ def test_a_read_that_brings_thousands_of_requests_is_handled_in_many_turns(
         "odradek.sim.checkers.burden.MOST_STEPS_OF_A_TURN", 50_000
     )  # what clients ask here is cheap
     deaf = Fault(2.0, "deaf_clients", 0.1, 0.9, 3.0)
-    outcome = run(metered(deaf))
+    outcome = run(metered(deaf, duration_s=6.0))
     assert outcome.code == OK, describe(outcome)
 
     monkeypatch.setattr(connection, "MOST_FRAMES_A_TURN", 1_000_000)
-    outcome = run(metered(deaf))
+    outcome = run(metered(deaf, duration_s=6.0))
     assert outcome.code == CORRECTNESS
     assert outcome.reason.startswith("BoundedBurden: ")
 
@@ -95,7 +95,7 @@ def seen_held(kind: str) -> list[Held]:
     def look(world: World) -> None:
         found.extend(one for burden in burdens(world) for one in burden.connections)
 
-    outcome = run(plan_with(Fault(2.0, kind, 0.1, 0.9, 3.0)), observe=look)
+    outcome = run(plan_with(Fault(2.0, kind, 0.1, 0.9, 3.0), duration_s=6.0), observe=look)
     assert outcome.code == OK, describe(outcome)
     return found
 
@@ -111,9 +111,9 @@ def test_what_is_held_for_a_connection_is_seen_by_whoever_looks() -> None:
 
 
 def test_to_count_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = run(metered())
+    counted = run(metered(duration_s=5.0))
     monkeypatch.setattr(Plan, "is_metered", False)
-    uncounted = run(plan_with(seed=50))
+    uncounted = run(plan_with(seed=50, duration_s=5.0))
 
     assert (counted.trace_hash, counted.events) == (uncounted.trace_hash, uncounted.events)
 

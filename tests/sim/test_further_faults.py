@@ -30,8 +30,8 @@ from odradek.sim.wire_faults import control_frames
 from odradek.sim.world import World
 
 
-def plan_with(*chosen: Fault, seed: int = 1) -> Plan:
-    """Three partitions in three copies on four brokers, and these faults alone."""
+def plan_with(*chosen: Fault, seed: int = 1, duration_s: float = 12.0) -> Plan:
+    """Three partitions in three copies on four brokers, and these faults alone. What is asked of a world costs what it lasts."""
     return replace(
         draw(seed),
         brokers=4,
@@ -42,7 +42,7 @@ def plan_with(*chosen: Fault, seed: int = 1) -> Plan:
         acks=-1,
         is_idempotent=True,
         pause_between_sends_s=0.05,
-        duration_s=12.0,
+        duration_s=duration_s,
         flushes=False,
         store_notices_death=True,
         faults=chosen,
@@ -95,7 +95,7 @@ def test_they_act_twice_each_and_are_survived(first: str, second: str) -> None:
     """In turn, each on two targets, in one world: whatever comes meets what those before have left."""
     turns = ((2.0, first, 0.1), (5.5, second, 0.1), (9.0, first, 0.9), (12.5, second, 0.9))
     chosen = [Fault(at_s, kind, target, 0.4, 3.0) for at_s, kind, target in turns]
-    outcome = run(replace(plan_with(*chosen), duration_s=15.0))
+    outcome = run(plan_with(*chosen, duration_s=15.0))
 
     assert outcome.code == OK, describe(outcome)
     assert [(fault.at_s, fault.kind, fault.target) for fault in outcome.injected] == list(turns)
@@ -128,7 +128,7 @@ def test_a_controller_dies_with_what_it_had_decided_undone() -> None:
     died = []
     for amount in (0.0, 0.2, 0.4):
         chosen = Fault(1.0, "kill_controller_between_steps", 0.0, amount, 1.0)
-        outcome = run(plan_with(chosen, Fault(2.0, "kill_leader", 0.5, 0.0, 3.0)))
+        outcome = run(plan_with(chosen, Fault(2.0, "kill_leader", 0.5, 0.0, 3.0), duration_s=6.0))
         assert outcome.code == OK, describe(outcome)
         died += notes(outcome, " dies at ")
 
@@ -140,7 +140,10 @@ def test_control_requests_of_a_former_term_arrive_in_a_later_one() -> None:
     late = Fault(1.0, "late_control_requests", 0.5, 0.8, 3.0)
     outcome = run(
         plan_with(
-            late, Fault(2.0, "kill_leader", 0.5, 0.0, 1.0), Fault(3.8, "kill_controller", 0.0, 0.0, 1.0)
+            late,
+            Fault(2.0, "kill_leader", 0.5, 0.0, 1.0),
+            Fault(3.8, "kill_controller", 0.0, 0.0, 1.0),
+            duration_s=6.0,
         )
     )
 
@@ -166,7 +169,7 @@ def test_a_directory_fails_alone_and_its_broker_goes_on() -> None:
                 if logs.offline_directories:
                     offline.add((broker.name, len(logs.directories) - len(logs.offline_directories)))
 
-    outcome = run(plan_with(Fault(1.0, "directory_offline", 0.1, 0.9, 6.0)), observe=observe)
+    outcome = run(plan_with(Fault(1.0, "directory_offline", 0.1, 0.9, 6.0), duration_s=8.0), observe=observe)
 
     assert outcome.code == OK, describe(outcome)
     assert {left for _, left in offline} == {1}
@@ -190,7 +193,7 @@ def test_what_was_not_flushed_is_gone_after_a_power_cut(kind: str, monkeypatch: 
         return root
 
     monkeypatch.setattr(MemoryDisk, "power_cut", unlucky)
-    outcome = run(plan_with(Fault(3.0, kind, 0.0, 0.5, 3.0)))
+    outcome = run(plan_with(Fault(3.0, kind, 0.0, 0.5, 3.0), duration_s=7.0))
 
     assert outcome.code == OK, describe(outcome)
     assert any(flushed.values()), "something had been flushed"
@@ -211,7 +214,9 @@ def test_a_process_killed_in_the_middle_of_a_callback_writes_nothing_more() -> N
 
     outcome = run(
         plan_with(
-            Fault(1.0, "kill_controller_between_steps", 0.0, 0.0, 1.0), Fault(1.5, "kill_leader", 0.5, 0, 1.0)
+            Fault(1.0, "kill_controller_between_steps", 0.0, 0.0, 1.0),
+            Fault(1.5, "kill_leader", 0.5, 0, 1.0),
+            duration_s=4.0,
         ),
         prepare=prepare,
     )
@@ -230,7 +235,7 @@ def test_a_flipped_bit_is_found_and_the_replica_fetched_anew(kind: str) -> None:
             aside.update(name for name in broker.disk._top.entries if name.endswith("-stray"))
 
     for seed in (1, 2, 3, 4):
-        plan = replace(plan_with(Fault(3.0, kind, 0.2 * seed, 0.4, 1.0), seed=seed), duration_s=5.0)
+        plan = plan_with(Fault(3.0, kind, 0.2 * seed, 0.4, 1.0), seed=seed, duration_s=5.0)
         outcome = run(plan, observe=observe)
         assert outcome.code == OK, describe(outcome)
         assert notes(outcome, "flipped, in the batch at offset")
@@ -248,7 +253,7 @@ def test_brokers_with_each_others_disks_refuse_to_start_and_have_lost_nothing_af
         if swapped and not back:
             served.extend(b.name for b in world.brokers.values() if b.is_serving and b.name in "b1 b2")
 
-    outcome = run(plan_with(Fault(3.0, "disks_swapped", 0.1, 0.5, 4.0)), observe=observe)
+    outcome = run(plan_with(Fault(3.0, "disks_swapped", 0.1, 0.5, 4.0), duration_s=8.0), observe=observe)
 
     assert outcome.code == OK, describe(outcome)
     assert len(notes(outcome, "WrongDirectory")) >= 2
@@ -270,7 +275,7 @@ def test_a_broker_without_descriptors_hosts_its_replica_once_it_has_some_again()
 
     faults_of_all = [Fault(1.0 + n / 100, "descriptors_run_out", 0.3 * n, 0.5, 3.0) for n in range(4)]
     outcome = run(
-        plan_with(*faults_of_all, Fault(2.0, "add_partition", 0.1, 0.5, 0.0)),
+        plan_with(*faults_of_all, Fault(2.0, "add_partition", 0.1, 0.5, 0.0), duration_s=6.0),
         observe=observe,
     )
 
@@ -289,8 +294,8 @@ def test_a_disk_that_is_full_takes_a_part_of_the_last_write() -> None:
                 left.add(broker.disk.capacity_bytes - broker.disk.used_bytes())
 
     for amount in (0.01, 0.05, 0.4):
-        plan = plan_with(Fault(3.0, "disk_full", 0.3, amount, 3.0))
-        outcome = run(replace(plan, flushes=True, duration_s=7.0), observe=observe)
+        plan = plan_with(Fault(3.0, "disk_full", 0.3, amount, 3.0), duration_s=7.0)
+        outcome = run(replace(plan, flushes=True), observe=observe)
         assert outcome.code == OK, describe(outcome)
 
     assert 0 in left, "the last byte is taken"

@@ -31,7 +31,7 @@ def test_no_hostile_batch_is_one(what: str, records: bytes) -> None:
 
 @pytest.mark.parametrize("kind", CLAIMS)
 def test_a_claim_is_made_and_refused(kind: str) -> None:
-    outcome = run(plan_with(Fault(4.0, kind, 0.1, 0.4, 0.0)))
+    outcome = run(plan_with(Fault(4.0, kind, 0.1, 0.4, 0.0), duration_s=6.0))
 
     assert outcome.code == OK, describe(outcome)
     refused = notes(outcome, "stranger to ")
@@ -52,14 +52,14 @@ def test_no_leader_epoch_that_is_claimed_comes_true_before_the_claim_is_read(
             claimed.append(asked.leader_epoch if kind == "false_isr_changes" else asked.current_leader_epoch)
 
     monkeypatch.setattr(strangers, "_ask", hear)
-    outcome = run(plan_with(Fault(4.0, kind, 0.1, 0.4, 0.0)))
+    outcome = run(plan_with(Fault(4.0, kind, 0.1, 0.4, 0.0), duration_s=6.0))
 
     assert claimed and min(claimed) > outcome.events, "each rise of a leader epoch is an event at least"
 
 
 def test_what_is_granted_to_a_stranger_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "check_header", lambda *args, **options: None)
-    outcome = run(plan_with(Fault(4.0, "hostile_batches", 0.9, 0.4, 0.0)))
+    outcome = run(plan_with(Fault(4.0, "hostile_batches", 0.9, 0.4, 0.0), duration_s=6.0))
 
     assert outcome.code == CORRECTNESS
     assert outcome.reason.startswith("StrangerIsRefused: b")

@@ -212,8 +212,9 @@ def test_zombies_take_an_id_from_each_other_and_both_get_on(bumping_owners: int)
 def test_transactions_outlive_it(kind: str, bumping_owners: int) -> None:
     lasts_s = 4.0 if kind == "transactional_producer_paused" else 1.0
     faults = tuple(Fault(2.5 * n, kind, 0.3 * n - 0.3, 0.4, lasts_s) for n in range(1, 4))
-    attempts = attempts_of(replace(plan_with(*faults, bumping_owners=bumping_owners), duration_s=12.0))
     after = max(fault.at_s for fault in faults)
+    plan = replace(plan_with(*faults, bumping_owners=bumping_owners), duration_s=after + max(lasts_s, 2.5))
+    attempts = attempts_of(plan)
     assert [one for one in attempts if one.fate == "committed" and one.told_s > after]
 
 
