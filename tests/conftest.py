@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from odradek.testing.process_cluster import BrokerProcess
-from tests import forked_brokers, one_session
+from tests import forked_brokers, frozen_heap, one_session
 from tests.marked_files import REST, holds_none
 from tests.open_descriptors import MOST_LEFT, MOST_LEFT_OF_SPARK, OpenDescriptors
 
@@ -145,10 +145,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     yield
+    is_last_of_file = nextitem is None or nextitem.path != item.path
+    if is_last_of_file:
+        frozen_heap.freeze_again()
     if OPEN_DESCRIPTORS is not None:
         getattr(item, "funcargs", {}).clear()  # what fixtures gave it; pytest lets go of that a moment later
         OPEN_DESCRIPTORS.test_ended()
-        if nextitem is None or nextitem.path != item.path:
+        if is_last_of_file:
             # Also those that start none: Delta's library keeps ten descriptors from its first table on.
             is_of_spark = item.get_closest_marker("spark") is not None or item.path.parent.name == "spark"
             OPEN_DESCRIPTORS.file_ended(MOST_LEFT_OF_SPARK if is_of_spark else MOST_LEFT)
@@ -192,5 +195,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     A simulated run ends with a whole collection, so that nothing of one is found by the next; a quarter of
     its time was spent on what pytest holds.
     """
-    gc.collect()
-    gc.freeze()
+    frozen_heap.freeze()
