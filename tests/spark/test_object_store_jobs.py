@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from odradek.model.ids import TopicPartition
 from odradek.spark import tables
 from odradek.spark.verify import verify
 from odradek.testing.process_cluster import ProcessCluster
+from tests import forked_drivers
 from tests.spark.conftest import fill
 from tests.spark.kills.pipeline import A_BATCH, Pipeline
 from tests.spark.store_server import DATA, SECRET, Front, Rule, Store
@@ -83,7 +85,7 @@ def test_a_job_goes_on_where_the_server_of_the_store_was_killed_under_it(
         *("--table", url, "--checkpoint", str(tmp_path / "checkpoint"), "--trigger", "200ms"),
     )
     with open(tmp_path / "out", "wb") as out:
-        job = subprocess.Popen(command, cwd=tmp_path, env=_environment(), stdout=out, stderr=out)
+        job = forked_drivers.start(command, cwd=tmp_path, env=_environment(), stdout=out, stderr=out)
     try:
         for n in range(1, 4):
             eventually(lambda n=n: _rows(url) == n * len(VALUES), 120)
@@ -147,6 +149,11 @@ def test_a_store_that_refuses_a_task_is_told_in_one_sentence_and_the_same_line_g
 
 
 def _run(command: list[str], directory: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        command, cwd=directory, env=_environment(), capture_output=True, text=True, timeout=300
-    )
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as told:
+        process = forked_drivers.start(command, cwd=directory, env=_environment(), stdout=out, stderr=told)
+        try:
+            code = process.wait(300)
+        finally:
+            process.kill()
+        said = [os.pread(file.fileno(), 1 << 20, 0).decode() for file in (out, told)]
+        return subprocess.CompletedProcess(command, code, *said)

@@ -16,6 +16,7 @@ from odradek.spark import batch_notes
 from odradek.spark.topic_options import PROGRESS_TOPIC
 from odradek.spark.verify_topic import verify_topics
 from odradek.testing.process_cluster import ProcessCluster
+from tests import forked_drivers
 from tests.spark.conftest import fill
 from tests.spark.versions import OTHER_SPARK
 from tests.support import SHORT_LIVED_JAVA, eventually
@@ -26,9 +27,9 @@ RECORDS = 1_200
 A_BATCH = 300
 
 
-def begin(arguments: list[str], log: Path, python: str = sys.executable) -> subprocess.Popen[bytes]:
+def begin(arguments: list[str], log: Path, python: str = sys.executable) -> forked_drivers.Started:
     with open(log, "ab") as file:
-        return subprocess.Popen(
+        return forked_drivers.start(
             [python, "-m", "odradek", "spark", "transform", *arguments],
             stdout=file,
             stderr=file,

@@ -9,7 +9,7 @@ import pytest
 
 from odradek.server import exit_codes
 from tests import forked_brokers
-from tests.forked_brokers import ForkedBroker
+from tests.fork_servers import Forked
 from tests.server.processes import OneBroker
 
 pytestmark = [
@@ -26,7 +26,7 @@ def broker(tmp_path: Path) -> OneBroker:
 def test_it_serves_and_its_exit_codes_come_back(broker: OneBroker) -> None:
     broker.start()
     process = broker.process.process
-    assert isinstance(process, ForkedBroker)
+    assert isinstance(process, Forked)
     assert process.poll() is None
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.0)
@@ -62,10 +62,9 @@ def test_one_whose_python_is_to_begin_otherwise_has_its_own(
 
 
 def test_a_server_that_was_killed_is_replaced(broker: OneBroker) -> None:
-    forked_brokers._forks()
-    server = forked_brokers._servers[-1].process
+    server = forked_brokers.server.process
     server.kill()
     server.wait(60)
     broker.start()
-    assert isinstance(broker.process.process, ForkedBroker)
+    assert isinstance(broker.process.process, Forked)
     broker.stop()

@@ -247,11 +247,17 @@ def start(address: Path, pyspark_home: Path) -> "subprocess.Popen[bytes]":
         listening.bind(str(address))
         listening.listen(64)
         number = listening.fileno()
-        command = [sys.executable, "-m", __name__, str(number), str(pyspark_home)]
-        # In a session of its own: Ctrl-C is for the driver.
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, env=environment, start_new_session=True, pass_fds=(number,)
-        )
+        return _spawned([str(number), str(pyspark_home)], environment, number)
+
+
+def _spawned(
+    arguments: Sequence[str], environment: dict[str, str], listening: int
+) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", __name__, *arguments]
+    # In a session of its own: Ctrl-C is for the driver.
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, env=environment, start_new_session=True, pass_fds=(listening,)
+    )
 
 
 def _ended(code: int) -> NoReturn:

@@ -11,7 +11,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -33,9 +32,10 @@ from odradek.spark.topic_options import PROGRESS_TOPIC
 from odradek.spark.verify import verify
 from odradek.spark.verify_topic import verify_topics
 from odradek.testing.process_cluster import ProcessCluster
+from tests import forked_drivers
 from tests.clients.support import create_topic, is_fully_replicated, leader_of
 from tests.spark.kills.driver import A_BATCH, GROUP, ONCE, RUN, SINKS, STOP, TOO_BUSY
-from tests.support import SHORT_LIVED_JAVA, die_with_parent
+from tests.support import SHORT_LIVED_JAVA
 
 TRANSACTIONAL_ID = "odradek:topic"
 STOPPED = {"stopped": True}
@@ -82,21 +82,20 @@ class Driver:
 
     def __init__(self, arguments: list[str], log: Path) -> None:
         self.log = log
-        with open(log, "wb") as file:
-            self._process = subprocess.Popen(
+        theirs, ours = os.pipe()
+        self._words = os.fdopen(ours, "wb", buffering=0)
+        with open(log, "wb") as file, open(theirs, "rb") as words:
+            self._process = forked_drivers.start(
                 [sys.executable, "-m", "tests.spark.kills.driver", *arguments],
-                stdin=subprocess.PIPE,
+                stdin=words,
                 stdout=file,
                 stderr=file,
                 env={**os.environ, **SHORT_LIVED_JAVA},
-                preexec_fn=die_with_parent,
             )
         self._known: dict[int, psutil.Process] = {}
 
     def tell(self, word: str) -> None:
-        assert self._process.stdin is not None, "started with a pipe"
-        self._process.stdin.write(f"{word}\n".encode())
-        self._process.stdin.flush()
+        self._words.write(f"{word}\n".encode())
 
     @property
     def is_running(self) -> bool:
@@ -154,8 +153,7 @@ class Driver:
             except psutil.NoSuchProcess:
                 continue
         self._process.wait(60)
-        assert self._process.stdin is not None, "started with a pipe"
-        self._process.stdin.close()
+        self._words.close()
 
 
 class Machine:

@@ -4,7 +4,6 @@ and the next one to die."""
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ from odradek.spark import tables
 from odradek.spark.storage import storage_of
 from odradek.spark.table_rows import files_of
 from odradek.spark.verify import verify
+from tests import forked_drivers
 from tests.spark.conftest import fill
 from tests.support import SHORT_LIVED_JAVA
 
@@ -40,12 +40,12 @@ class Pipeline:
             *("--table", self.table, "--checkpoint", str(self.checkpoint)),
         ]
 
-    def begin(self, *more: str) -> subprocess.Popen[bytes]:
+    def begin(self, *more: str) -> forked_drivers.Started:
         # Files of its own for each run: the JVM of a killed driver may still be writing to the last ones.
         self.runs += 1
         with open(self.directory / f"out-{self.runs}", "wb") as out, open(self.log, "wb") as log:
             environment = {**os.environ, **SHORT_LIVED_JAVA}
-            return subprocess.Popen([*self._command, *more], stdout=out, stderr=log, env=environment)
+            return forked_drivers.start([*self._command, *more], stdout=out, stderr=log, env=environment)
 
     def run(self, *more: str) -> int:
         process = self.begin(*more)
