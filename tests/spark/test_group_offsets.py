@@ -159,6 +159,39 @@ def test_the_listener_tells_of_its_own_queries_alone(monkeypatch: pytest.MonkeyP
     assert told == [{TopicPartition("orders", 0): 17}]
 
 
+class OfTheJvm:
+    """Stands for an object of the JVM, of which each call by name is one over a socket."""
+
+    def __init__(self, answers: dict[str, Any], calls: list[str]) -> None:
+        self._answers, self._calls = answers, calls
+
+    def __getattr__(self, name: str) -> Any:
+        def called() -> Any:
+            self._calls.append(name)
+            return self._answers[name]
+
+        return called
+
+
+def test_of_a_batch_the_jvm_is_asked_for_what_is_needed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(
+        group_offsets, "GroupOffsets", lambda *_: SimpleNamespace(tell=told.append, close=lambda: True)
+    )
+    listener, calls = GroupListener(), []
+    listener.follow(SimpleNamespace(runId="ours", lastProgress=None), "a:1", "g")  # type: ignore[arg-type]
+    # As Spark prints a progress: offsets are not text in it.
+    printed = json.dumps({"sources": [{"endOffset": {"orders": {"offsets": {"0": 17}}}}]})
+    for run_id in ("another's", "ours"):
+        named = OfTheJvm({"toString": run_id}, calls)
+        progress = OfTheJvm({"runId": named, "json": printed}, calls)
+        group_offsets._OfTheJvm(listener).onQueryProgress(OfTheJvm({"progress": progress}, calls))
+    group_offsets._OfTheJvm(listener).onQueryIdle(OfTheJvm({}, calls))
+
+    assert told == [{TopicPartition("orders", 0): 17}]
+    assert calls == ["progress", "runId", "toString"] * 2 + ["json"]
+
+
 def test_who_ends_a_query_waits_for_its_group_though_spark_told_of_the_end_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
