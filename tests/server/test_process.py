@@ -19,12 +19,14 @@ from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.server import exit_codes
+from odradek.server.warm_up import MODULES
 from odradek.testing.process_cluster import ProcessCluster
 from tests.server.processes import OneBroker, create_topic, leaders
 from tests.support import eventually
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("new_pythons")]
 
+ELECTED = "] elected with epoch"
 LONG_MS = 110_000  # longer than any deadline here
 
 
@@ -137,6 +139,44 @@ def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
 
         assert broker.wait(60) == 0
         assert (broker.directory / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_survivor_reads_no_python_file_when_the_controller_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it was imported in the quiet, in the order of `MODULES` (`server/warm_up.py`)."""
+    monkeypatch.setenv("PYTHONVERBOSE", "1")
+    with ProcessCluster(tmp_path, brokers=3) as cluster:
+        create_topic(cluster.bootstrap, "orders", 3)
+        logs = {number: broker.log_file for number, broker in cluster.brokers.items()}
+        for log in logs.values():
+            eventually(
+                lambda log=log: f"import '{MODULES[-1]}'" in log.read_text(errors="replace"),
+                60,
+                "everything imported",
+            )
+        (dead,) = [number for number, log in logs.items() if ELECTED in log.read_text()]
+        survivors = [log for number, log in logs.items() if number != dead]
+        journals = [
+            broker.directory / "data" / "state-change.log"
+            for n, broker in cluster.brokers.items()
+            if n != dead
+        ]
+        quiet = {log: len(log.read_text()) for log in survivors}
+
+        cluster.kill(dead)
+        eventually(lambda: leaders(cluster, "orders")[0][0] not in (-1, dead), 60, "another leader")
+
+        eventually(
+            lambda: any("[Controller id=" in file.read_text() for file in journals),
+            60,
+            "its first step is told",
+        )
+
+        said = [log.read_text()[quiet[log] :] for log in survivors]
+        assert any(ELECTED in lines for lines in said)
+        imported = [line for lines in said for line in lines.splitlines() if line.startswith("import '")]
+        assert imported == []
 
 
 # --- nobody is left behind

@@ -9,7 +9,12 @@ from importlib import import_module
 
 from odradek.protocol.messages import request_class, response_class
 
-_MODULES = ("odradek.server.controller_term",)
+# The last two are the words of a controller's first step.
+MODULES = (
+    "odradek.server.controller_term",
+    "odradek.controller.journal_text",
+    "odradek.controller.state_change_log",
+)
 
 # What brokers say to each other: api key and version.
 _BETWEEN_BROKERS = (
@@ -26,8 +31,8 @@ _BETWEEN_BROKERS = (
 
 
 def warm_up() -> None:
-    for name in _MODULES:
-        import_module(name)
     for key, version in _BETWEEN_BROKERS:
         for message in (request_class(key)(), response_class(key)()):
             type(message).decode(version, message.encode(version))
+    for name in MODULES:
+        import_module(name)
