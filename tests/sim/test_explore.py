@@ -174,7 +174,7 @@ def test_pairs_of_replicas_say_what_the_checkers_say_of_the_whole(name: str, sco
     model = Model(scope)
     if mutant is not None:
         with applied(mutant.edits):
-            model = mutated_model(mutant)
+            model = mutated_model(mutant._replace(search=mutant.search._replace(scope=scope)))
             states = some_states(model, 4_000)
     else:
         states = some_states(model, 4_000)
