@@ -39,6 +39,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -370,6 +371,15 @@ def configs_altered(path: Path, rows: int) -> TimedWorld:
     return world
 
 
+def topics_made_by_metadata(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path)
+    names = [MetadataRequestTopic(name=f"new-topic-{number}") for number in range(rows)]
+    world.watch()
+    answer = world.ask(MetadataRequest(topics=names, allow_auto_topic_creation=True), 12).message
+    assert {topic.error_code for topic in answer.topics} == {5} and len(answer.topics) == rows
+    return world
+
+
 CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "JoinGroup: a group begins its generation": (join_of_a_group, 10_000),
     "SyncGroup: assignments of the leader": (sync_of_its_leader, 5_000),
@@ -386,6 +396,7 @@ CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "EndTxn: partitions": (end_of_a_transaction, 10_000),
     "DescribeTopicPartitions: partitions": (partitions_described, 10_000),
     "IncrementalAlterConfigs: settings": (configs_altered, 5_000),
+    "Metadata: topics that are made": (topics_made_by_metadata, 4_900),
 }
 
 

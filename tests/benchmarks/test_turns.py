@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks import turns
+from odradek.broker.handlers.metadata import MOST_CREATED
 
 # Rows of the smaller run; from a thousand on a request is done in slices or by a thread.
 ROWS = 1_500
@@ -28,6 +29,7 @@ MOST_CALLS = {
     "end_of_a_transaction": 12,
     "partitions_described": 13,
     "configs_altered": 6,
+    "topics_made_by_metadata": 19,
 }
 
 
@@ -59,3 +61,12 @@ def test_a_row_costs_a_turn_few_calls(name: str, tmp_path: Path, monkeypatch: py
     )
 
     assert (many - few) / rows <= MOST_CALLS[name]
+
+
+def test_metadata_makes_a_thousand_topics_at_once_and_the_rest_when_it_is_asked_again(tmp_path: Path) -> None:
+    world = turns.topics_made_by_metadata(tmp_path, 1_500)
+    broker = world[1].broker
+    assert len(broker.being_created) == MOST_CREATED
+    names = [turns.MetadataRequestTopic(name=f"new-topic-{number}") for number in range(1_500)]
+    world.ask(turns.MetadataRequest(topics=names, allow_auto_topic_creation=True), 12)
+    assert len(broker.being_created) == 1_500

@@ -48,6 +48,8 @@ SIZE_OF_ALL_TOPICS = {9: 5, 10: 5, 11: 4, 12: 4}
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 NOT_ASKED = -2147483648
 REMEMBERED_TOPICS = 64  # answers to longer lists of names are not worth keeping
+# Made by one request, as planning one takes some 10 us of the loop; the client asks again, and more are made then.
+MOST_CREATED = 1_000
 # Bits by number of the operation: READ 3 ... DESCRIBE 8, CLUSTER_ACTION 9, configs 10 and 11, IDEMPOTENT_WRITE 12.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
@@ -174,7 +176,7 @@ def _create(
     quota = broker.mutation_quota(request, strict_since=NEVER, now_ms=now_ms)
     for name in missing:
         try:
-            if name not in broker.being_created:
+            if name not in broker.being_created and len(new) < MOST_CREATED:
                 plan = plan_internal_topic if name in INTERNAL_TOPICS else plan_topic
                 new.append(plan(broker, name, names=taken))
                 broker.being_created.add(name)
