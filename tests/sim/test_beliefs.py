@@ -74,6 +74,30 @@ BAD: dict[str, tuple[str, Callable[..., Any], Any]] = {
     "a live one does not": ("LiveIsKnown", b.who_is_live_is_known, [b.Acquaintance(ONE, {1}, {1, 2})]),
     "another one does": ("LiveIsKnown", b.who_is_live_is_known, [b.Acquaintance(ONE, {1, 3}, {1, 2})]),
 }
+
+
+def begins(start: int, made: ReplicaView) -> ReplicaView:
+    return replace(made, log_start_offset=start)
+
+
+KEPT = {
+    "the leader has kept them": (begins(0, leader((ONE, TWO))), begins(2, replica(TWO, 3, 3))),
+    "a follower has kept them": (begins(2, leader((ONE, TWO))), begins(0, replica(TWO, 3, 3))),
+    "a follower has kept one": (
+        begins(2, leader((ONE, TWO))),
+        begins(1, replica(TWO, 3, 3)),
+        replica(THREE, 3, 3),
+    ),
+}
+
+
+@each(KEPT)
+def test_a_low_watermark_below_which_a_member_of_the_isr_begins_is_named(why: str) -> None:
+    (state,) = view(*KEPT[why]).partitions.values()
+    assert [a.name for a in b.deleted_everywhere(T, state, 2)] == ["LowWatermark"]
+    assert list(b.deleted_everywhere(T, state, 0)) == []
+
+
 GOOD: dict[str, tuple[Callable[..., Any], Any]] = {
     "who was asked to join is counted before it is stored": (MAXIMAL, view(leader((ONE, TWO, THREE)))),
     "in another epoch the leader has heard of nothing": (MAXIMAL, view(leader((ONE,), epoch=1))),

@@ -10,6 +10,7 @@ from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartit
 from odradek.sim.checkers import replicas as r
 from odradek.sim.checkers.deliveries import check
 from odradek.sim.checkers.history import Anomaly, History, Polled, Sent
+from tests.support import each
 
 T = TopicPartition("t", 0)
 
@@ -188,6 +189,26 @@ def test_a_consumer_that_was_given_what_is_not_committed_is_named() -> None:
     assert check(history) == []
     history.uncommitted.append(("c", T, 1, 0))
     assert [anomaly.name for anomaly in check(history)] == ["uncommitted-read"]
+
+
+# Where what was read ends, and the high watermark that was told with it.
+UNCOMMITTED = {
+    "the last record of several": (3, 2),
+    "nothing is committed yet": (1, 0),
+    "a whole batch lies above": (9, 5),
+}
+
+
+@each(UNCOMMITTED)
+def test_a_read_above_the_high_watermark_is_named_whatever_came_of_the_records(why: str) -> None:
+    """Also in a partition that lost records with consent: what is not committed was nobody's to read there either."""
+    end, high_watermark = UNCOMMITTED[why]
+    history = History([], uncommitted=[("c", T, end, high_watermark)])
+
+    for lossy in (frozenset[TopicPartition](), frozenset({T})):
+        (found,) = check(history, lossy=lossy)
+        assert found.name == "uncommitted-read"
+        assert f"up to {end - 1}" in found.detail and f"high watermark {high_watermark}" in found.detail
 
 
 def test_what_is_allowed_is_left_out() -> None:
@@ -387,6 +408,15 @@ BAD_SNAPSHOTS: list[tuple[str, str, object, list[r.ClusterView]]] = [
             view(leader(1, 3, 3, last_stable_offset=1)),
             view(leader(1, 3, 3, last_stable_offset=2)),
             view(leader(1, 3, 3, last_stable_offset=0)),
+        ],
+    ),
+    (
+        "the next leader has not the marker, and is committed as far",
+        "LastStable",
+        r.StableOffsets,
+        [
+            view(leader(1, 4, 3, last_stable_offset=3)),
+            view(leader(2, 3, 3, leader_epoch=1, last_stable_offset=1), state=stored(2, (1, 2), epoch=1)),
         ],
     ),
     (

@@ -7,12 +7,13 @@ another event of the world. What a broker has written may be delivered late, or 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.flat.produce_request import decode as decode_request
 from odradek.protocol.headers import decode_request_header, decode_response_header
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.records.batch import read_header
-from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged, flushed
+from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged, flushed, refused
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import PartitionView
 from odradek.sim.loop import Host
@@ -28,6 +29,7 @@ Lives = dict[BrokerId, Host | None]
 
 
 class SentBatch(NamedTuple):
+    producer: tuple[int, int, int]  # its id, its epoch, and the base sequence of this batch
     last_offset_delta: int
     era: Era  # in which this request was sent
     lives: Lives  # of brokers, when the batch was sent for the first time
@@ -103,7 +105,8 @@ class Acknowledgements:
         if self._is_flushed:
             now = {broker.broker_id: broker.host for broker in self._world.brokers.values()}
             lives = self._first_lives.setdefault((partition, header.crc), now)
-        return SentBatch(header.last_offset_delta, self._era(partition), lives)
+        producer = header.producer_id, header.producer_epoch, header.base_sequence
+        return SentBatch(producer, header.last_offset_delta, self._era(partition), lives)
 
     def _judge(self, transport: SimTransport, data: bytes) -> None:
         peer = transport.peer
@@ -127,6 +130,10 @@ class Acknowledgements:
             if not row.error_code and row.base_offset >= 0
         }
         states = self._world.view(with_knowledge=False).partitions if told else {}
+        for topic in response.responses:
+            for row in topic.partition_responses:
+                if row.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                    self._judge_refusal(broker, TopicPartition(topic.name, row.index), asked)
         for partition, base_offset in told.items():
             batch = asked.batches[partition]
             state = states.get(partition)
@@ -139,6 +146,15 @@ class Acknowledgements:
                 self.found += flushed(answer, state, self._recovery_points(partition, batch.lives))
         if self.found and self._on_broken is not None:
             self._on_broken()
+
+    def _judge_refusal(self, broker: BrokerId, partition: TopicPartition, asked: Asked) -> None:
+        producer_id, producer_epoch, base_sequence = asked.batches[partition].producer
+        runtime = self._world.brokers[broker].runtime
+        replica = None if runtime is None else runtime.broker.replicas.partitions.get(partition)
+        known = None if replica is None else replica.log.producers.get(producer_id)
+        if known is not None and known.producer_epoch == producer_epoch:
+            sequences = [batch.first_sequence for batch in known.batches]
+            self.found += refused(broker, partition, base_sequence, sequences)
 
     def _recovery_points(self, partition: TopicPartition, lives: Lives) -> dict[BrokerId, int]:
         found = {}

@@ -22,7 +22,7 @@ from odradek.protocol.messages import (
     list_offsets,
     list_partition_reassignments,
 )
-from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.beliefs import deleted_everywhere
 from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.loop import Host
 from odradek.sim.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
@@ -254,18 +254,10 @@ class Administration(Operations):
         and whom the leader does not know to live it does not wait for: so in a healthy cluster only."""
         world = self.world
         state = world.view(with_batches=False).partitions.get(partition)
-        if state is None or state.stored is None or not (world.is_everything_healthy() and world.is_ready()):
+        # A leader that was told of the targets alone does not wait for a replica that leaves, in the ISR for one write more.
+        if state is None or state.is_moving or not (world.is_everything_healthy() and world.is_ready()):
             return
-        world.let_in += [
-            Anomaly(
-                "LowWatermark",
-                partition,
-                f"DeleteRecords was answered with the low watermark {low_watermark}, and broker {replica.broker}, of the ISR, "
-                f"begins at {replica.log_start_offset}",
-            )
-            for replica in state.replicas
-            if replica.broker in state.stored.isr and replica.log_start_offset < low_watermark
-        ]
+        world.let_in += deleted_everywhere(partition, state, low_watermark)
 
     async def _delete_records(self, fault: Fault) -> str:
         """Up to somewhere below the high watermark, which ListOffsets tells; now and then up to it (-1)."""

@@ -14,7 +14,18 @@ ARMED_S = 20.0
 MOST_STEPS = 8
 
 
-def _at_one_of_its_next_steps(world: World, fault: Fault, act: Callable[[SimBroker, str], None]) -> bool:
+def _any(effects: Any) -> bool:
+    return True
+
+
+def at_a_step(
+    world: World,
+    fault: Fault,
+    act: Callable[[SimBroker, str], None],
+    *,
+    is_wanted: Callable[[Any], bool] = _any,
+) -> bool:
+    """`act` at one of the controller's next steps, of those whose effects are wanted."""
     broker = controller(world)
     if broker is None:
         return False
@@ -22,7 +33,7 @@ def _at_one_of_its_next_steps(world: World, fault: Fault, act: Callable[[SimBrok
 
     def stepped(who: SimBroker, event: Any, effects: Any) -> None:
         nonlocal steps_left
-        if who is not broker or who.host is not host or not who.is_running:
+        if who is not broker or who.host is not host or not who.is_running or not is_wanted(effects):
             return
         steps_left -= 1
         if steps_left == 0 and not world.exempt and not world.is_healed:
@@ -40,7 +51,7 @@ def kill_controller_between_steps(world: World, fault: Fault) -> bool:
         broker.kill()
         start_again(world, broker, fault.lasts_s)
 
-    return _at_one_of_its_next_steps(world, fault, die)
+    return at_a_step(world, fault, die)
 
 
 def pause_controller_between_steps(world: World, fault: Fault) -> bool:
@@ -48,7 +59,7 @@ def pause_controller_between_steps(world: World, fault: Fault) -> bool:
         world.note(f"{broker.name} stops {where}")
         broker.pause(fault.lasts_s)
 
-    return _at_one_of_its_next_steps(world, fault, stop)
+    return at_a_step(world, fault, stop)
 
 
 TABLE = table_of(kill_controller_between_steps, pause_controller_between_steps)

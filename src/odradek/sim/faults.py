@@ -13,6 +13,7 @@ from odradek.sim import (
     client_faults,
     controller_faults,
     disk_faults,
+    moment_faults,
     rolling,
     rude_faults,
     store_faults,
@@ -33,7 +34,7 @@ ENDS_A_LIFE = frozenset(
         "index_bit_flipped", "index_misdirected", "index_torn", "directory_offline", "batch_bit_flipped_cold",
         "batch_bit_flipped_hot", "disks_swapped", "file_operation_fails",
         "segment_missing", "descriptors_run_out", "kill_coordinator", "disk_fails_while_cleaning",
-        "kill_transaction_coordinator", "slow_coordinator_load",
+        "kill_transaction_coordinator", "slow_coordinator_load", "leaders_in_turn", "elected_again",
     }
 )  # fmt: skip
 
@@ -254,6 +255,7 @@ TABLE: targets.Table = {
     **client_faults.TABLE,
     **controller_faults.TABLE,
     **disk_faults.TABLE,
+    **moment_faults.TABLE,
     **rolling.TABLE,
     **rude_faults.TABLE,
     **store_faults.TABLE,

@@ -99,6 +99,16 @@ RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "false_followers": ("F11", 2, 0.0, 0.0),
     "hostile_batches": ("F31", 1, 0.0, 0.0),
 }
+# Of a moment of the protocol (`moment_faults`), each drawn by itself.
+MOMENT_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "lost_leader_and_isr": ("F11", 2, 0.0, 0.0),
+    "cut_at_isr_change": ("F6", 2, 0.3, 3.0),
+    "late_isr_changes": ("F10", 2, 0.0, 0.0),
+    "deposed_with_writes_under_way": ("F12", 2, 0.5, 3.0),
+    "leaders_in_turn": ("F1", 3, 0.5, 4.0),
+    "elected_again": ("F1", 3, 0.5, 4.0),
+}
+MOMENT_SHARE = 0.2  # of the seeds have each
 ALSO: set[str] = set()  # drawn in this process whatever their weight
 # One broker may lose what others have, while all others are well: not where one copy may be all there is.
 LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail", *BATCH_KINDS})
@@ -147,7 +157,7 @@ TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
 # Of a release that gives way to the next (`rolling`): in one of eight seeds, once.
 RELEASE_KINDS: dict[str, tuple[str, int, float, float]] = {"roll": ("F30", 1, 0.0, 0.0)}
 TABLES = (
-    KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
+    KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, MOMENT_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
     TRANSACTION_KINDS, RELEASE_KINDS,
 )  # fmt: skip
 ALL_KINDS = frozenset().union(*TABLES)
@@ -324,6 +334,7 @@ def draw(seed: int) -> Plan:
     faults += _deposals(seed, duration_s)
     faults += _client_faults(seed, duration_s)
     faults += rude
+    faults += _by_themselves(MOMENT_KINDS, seed, duration_s, MOMENT_SHARE)
     operations = _by_themselves(OPERATIONS, seed, duration_s, 0.15)
     faults += operations
     settings.update(_disks(seed, moves=any(fault.kind == "move_log_dir" for fault in operations)))

@@ -17,6 +17,7 @@ from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.last_values import LastValues
 from odradek.sim.checkers.removals import Removals
 from odradek.sim.controller_invariants import RestingControllers
+from odradek.sim.controller_promises import ControllerPromises
 from odradek.sim.controller_writes import ControllerWrites
 from odradek.sim.coordinator_memory import KEYS_OF_GROUPS
 from odradek.sim.world import SimBroker, World
@@ -41,6 +42,7 @@ class Watch:
         self._judged: Mapping[TopicPartition, replicas.PartitionView] = {}
         self._writes = ControllerWrites(world)
         self._resting = RestingControllers()
+        self._promises = ControllerPromises()
         self._on_broken = on_broken
         world.on_controller_step.append(self._controller_stepped)
 
@@ -73,6 +75,7 @@ class Watch:
         if self.found:
             return
         found = self.check()
+        found += self._kept_promises(broker, event, effects)
         if not (effects.writes or effects.follow_up):
             found += self._quiescent_controller(broker)
         if found:
@@ -86,3 +89,9 @@ class Watch:
         if term is not None and term.is_loaded and term.core.context is not None:
             for name, partition, sentence in self._resting.violations(term.core.context):
                 yield Anomaly(name, partition, f"controller {broker.broker_id}: {sentence}")
+
+    def _kept_promises(self, broker: SimBroker, event: Any, effects: Any) -> list[Anomaly]:
+        term = None if broker.runtime is None else broker.runtime.controller.term
+        if term is None or term.core.context is None:
+            return []
+        return self._promises.observe(term.core.context, event, effects)

@@ -83,7 +83,7 @@ def late_control_requests(world: World, fault: Fault) -> bool:
         ghost = Host("ghost", 102)
         for frame in late:
             delay_s = (0.1 + 6.0 * fault.amount) * world.loop.random.random()
-            world.spawn(ghost, _send_once(world, target.name, frame, delay_s))
+            world.spawn(ghost, send_once(world, target.name, frame, delay_s))
         if late:
             world.note(f"{len(late)} control requests of {source} will reach {target.name} again")
 
@@ -98,18 +98,24 @@ def _api_key(frame: bytes) -> int:
 
 def control_frames(data: bytes) -> list[bytes]:
     """Frames of control requests among what was written at once; nothing, should it be no whole frames."""
+    return request_frames(data, CONTROL_KEYS)
+
+
+def request_frames(data: bytes, keys: frozenset[int]) -> list[bytes]:
+    """The same of requests with these API keys."""
     found, at = [], 0
     while at + 8 <= len(data):
         size = int.from_bytes(data[at : at + 4], "big")
         if at + 4 + size > len(data):
             break
-        if _api_key(data[at : at + 6]) in CONTROL_KEYS:
+        if _api_key(data[at : at + 6]) in keys:
             found.append(data[at : at + 4 + size])
         at += 4 + size
     return found
 
 
-async def _send_once(world: World, name: str, frame: bytes, delay_s: float) -> None:
+async def send_once(world: World, name: str, frame: bytes, delay_s: float) -> None:
+    """Over a connection of its own; nobody waits for the answer."""
     await asyncio.sleep(delay_s)
     try:
         async with asyncio.timeout(5.0):

@@ -386,4 +386,17 @@ EXHIBITS: tuple[Mutant, ...] = (
         commit="9a9b036",
         scenario="a_segment_is_not_found_when_it_is_let_go",
     ),
+    Mutant(
+        "seed 77",
+        "with flush.messages=1 a follower that has not read the configuration of a new topic acknowledges what it has not flushed",
+        (
+            Edit(
+                "broker.topic_configs:TopicConfigs.may_flush_before_ack",
+                "topic not in self._at_start",
+                "False",
+            ),
+        ),
+        commit="da138e9",
+        scenario="a_follower_flushes_before_it_has_read_the_configuration",
+    ),
 )

@@ -4,7 +4,7 @@ A snapshot between two events sees a replica that catches up a millisecond later
 moment of the answer it does not: nothing that was promised may still be under way.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.model.ids import BrokerId, TopicPartition
@@ -62,6 +62,19 @@ def flushed(
         point = recovery_points.get(member)
         if point is not None and point < answer.next_offset:
             yield _anomaly(answer, f"but broker {member}, of the ISR, has flushed up to {point - 1}")
+
+
+def refused(
+    broker: BrokerId, partition: TopicPartition, base_sequence: int, known: Sequence[int]
+) -> Iterator[Anomaly]:
+    """KnownBatch: a batch that is sent again is not out of order, be it the last of its producer or one of the four before it
+    (KIP-98). `known`: the base sequences of the last batches of that producer, in its epoch, in the log of the broker that refuses."""
+    if base_sequence in known:
+        yield Anomaly(
+            "KnownBatch",
+            partition,
+            f"broker {broker} refuses as out of order the batch of sequence {base_sequence}, and has those of {list(known)}",
+        )
 
 
 def _holders(state: PartitionView, by_broker: dict[BrokerId, ReplicaView], end: int) -> list[BrokerId]:

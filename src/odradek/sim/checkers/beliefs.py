@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.replicas import ClusterView, first_difference
+from odradek.sim.checkers.replicas import ClusterView, PartitionView, first_difference
 
 
 def maximal_isr_covers_the_store(view: ClusterView) -> Iterator[Anomaly]:
@@ -103,4 +103,19 @@ def who_is_live_is_known(acquaintances: Iterable[Acquaintance]) -> Iterator[Anom
                 None,
                 f"broker {acquaintance.broker} takes {sorted(acquaintance.live)} for live, and the controller named "
                 f"{sorted(acquaintance.known)}",
+            )
+
+
+def deleted_everywhere(
+    partition: TopicPartition, state: PartitionView, low_watermark: int
+) -> Iterator[Anomaly]:
+    """LowWatermark: when DeleteRecords is answered with `low_watermark`, every member of the stored ISR begins there or later."""
+    isr = () if state.stored is None else state.stored.isr
+    for replica in state.replicas:
+        if replica.broker in isr and replica.log_start_offset < low_watermark:
+            yield Anomaly(
+                "LowWatermark",
+                partition,
+                f"DeleteRecords was answered with the low watermark {low_watermark}, and broker {replica.broker}, of the ISR, "
+                f"begins at {replica.log_start_offset}",
             )

@@ -337,10 +337,13 @@ class HighWatermarks:
 
 class StableOffsets:
     """LastStable: a leader's last stable offset never falls within its epoch, and is not above the high watermark. What a reader
-    of committed records has read is decided for good."""
+    of committed records has read is decided for good: by markers that are committed too, so a later leader whose high watermark
+    is as high has them, and is as far."""
 
     def __init__(self) -> None:
         self._highest: dict[tuple[TopicPartition, int, int, BrokerId], int] = {}
+        # (last stable offset, high watermark, leader epoch) where the first was highest
+        self._decided: dict[tuple[TopicPartition, int, int], tuple[int, int, int]] = {}
 
     def observe(self, view: ClusterView) -> Iterator[Anomaly]:
         for partition, state in sorted(view.partitions.items()):
@@ -363,6 +366,17 @@ class StableOffsets:
                         f"leader {leader.broker}: last stable offset fell from {before} to {stable} in epoch {leader.leader_epoch}",
                     )
                 self._highest[key] = max(before, stable)
+                era = (partition, state.incarnation, state.unclean_elections)
+                decided, mark, epoch = self._decided.get(era, (-1, -1, -1))
+                if leader.leader_epoch > epoch and leader.high_watermark >= mark and stable < decided:
+                    yield Anomaly(
+                        "LastStable",
+                        partition,
+                        f"leader {leader.broker}: last stable offset {stable} in epoch {leader.leader_epoch}, and it was {decided} "
+                        f"in epoch {epoch}, below the same high watermark {mark}",
+                    )
+                if stable > decided:
+                    self._decided[era] = stable, leader.high_watermark, leader.leader_epoch
 
 
 class Committed:

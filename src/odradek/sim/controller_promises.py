@@ -1,0 +1,75 @@
+"""What a controller promises of one step to the next, and no state of its own shows: judged after every step, by `Watch`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from odradek.controller.context import ControllerContext, ReassignmentPhase
+from odradek.controller.events import Requested
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.controller_requests import ControlledShutdownAnswer, ControlledShutdownAsked
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.checkers.history import Anomaly
+
+Growing = tuple[ReplicaAssignment, frozenset[BrokerId]]  # what it moves to, and the ISR at the last step
+
+
+class ControllerPromises:
+    """Of one controller after another."""
+
+    def __init__(self) -> None:
+        self._context: ControllerContext | None = None
+        self._growing: dict[TopicPartition, Growing] = {}
+        self._leaving: dict[int, BrokerId] = {}  # request id -> who asks to stop
+
+    def observe(self, context: ControllerContext, event: Any, effects: Any) -> list[Anomaly]:
+        if context is not self._context:
+            self._context = context
+            self._growing, self._leaving = {}, {}
+        found: list[Anomaly] = []
+        if context.reassignments or self._growing:
+            found += self._left_behind(context)
+        if type(event) is Requested and type(event.body) is ControlledShutdownAsked:
+            self._leaving[event.request_id] = event.body.broker
+        if self._leaving:
+            for answer in effects.answers:
+                leaver = self._leaving.pop(answer.request_id, None)
+                if leaver is not None:
+                    found += _still_in_sync(context, leaver, answer.body)
+        return found
+
+    def _left_behind(self, context: ControllerContext) -> Iterator[Anomaly]:
+        """TargetInSync: a reassignment goes on from copying only when every target replica is in the ISR (KAFKA-15665)."""
+        before, self._growing = self._growing, {}
+        for partition, moving in context.reassignments.items():
+            stored = context.leaderships.get(partition)
+            isr = frozenset(() if stored is None else stored.leader_and_isr.isr)
+            known = before.get(partition)
+            if moving.phase is ReassignmentPhase.GROWING:
+                self._growing[partition] = moving.stored, isr
+            elif known is not None and known[0] == moving.stored and moving.stored.is_being_reassigned:
+                behind = sorted({*moving.stored.target_replicas} - known[1] - isr)
+                if behind and stored is not None:
+                    yield Anomaly(
+                        "TargetInSync",
+                        partition,
+                        f"the reassignment to {list(moving.stored.target_replicas)} goes on without {behind}, and the ISR is "
+                        f"{sorted(known[1])}",
+                    )
+
+
+def _still_in_sync(context: ControllerContext, leaver: BrokerId, told: Any) -> Iterator[Anomaly]:
+    """LeaverIsOut: a broker that may stop, and leads nothing any more, is in no ISR of another leader."""
+    if not isinstance(told, ControlledShutdownAnswer) or told.error is not ErrorCode.NONE or told.remaining:
+        return
+    for partition in sorted(context.partitions_on.get(leaver, ())):
+        stored = context.leaderships.get(partition)
+        if stored is None or partition.topic in context.topics_to_delete:
+            continue
+        state = stored.leader_and_isr
+        if leaver in state.isr and state.leader not in (leaver, -1):
+            yield Anomaly(
+                "LeaverIsOut",
+                partition,
+                f"broker {leaver} may stop, and is in the ISR {list(state.isr)} of leader {state.leader}",
+            )

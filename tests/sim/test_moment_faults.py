@@ -1,0 +1,45 @@
+"""Faults that wait for their moment show what no other fault shows: each with a mutation put in that it has to find."""
+
+from dataclasses import replace
+
+from odradek.sim.plan import Fault, Plan
+from odradek.sim.run import OK, describe, run
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
+from tests.sim.test_further_faults import plan_with
+from tests.support import each
+
+FOUND = {
+    "lost_leader_and_isr": Edit(
+        "server.outboxes:Outbox._put_back", "self._waiting.extendleft(reversed(self._sent))", "pass"
+    ),
+    "cut_at_isr_change": Edit(
+        "replication.partition:Partition.is_in_sync", "follower.log_end_offset >= self.high_watermark", "True"
+    ),
+    "late_isr_changes": Edit(
+        "controller.alter_partition:AlterPartition._error",
+        "item.partition_epoch < current.partition_epoch",
+        "False",
+    ),
+}
+
+
+def world_of(kind: str) -> Plan:
+    """Three brokers, this fault five times, and in turn a leader that is cut off and one that dies."""
+    faults = []
+    for n in range(5):
+        faults.append(Fault(1.5 + 2.2 * n, kind, 0.3 + 0.13 * n, (0.2 + 0.19 * n) % 1, 1.5))
+        other, lasts_s = ("cut_leader_from_followers", 1.5) if n % 2 else ("kill_leader", 0.5)
+        faults.append(Fault(2.3 + 2.2 * n, other, 0.5, 0.5, lasts_s))
+    plan = plan_with(*faults)
+    impatient = {"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"}
+    return replace(plan, brokers=3, has_group=False, settings={**plan.settings, **impatient})
+
+
+@each(FOUND)
+def test_it_is_survived_and_shows_the_mutation_it_is_for(kind: str) -> None:
+    plan = world_of(kind)
+    outcome = run(plan)
+    assert outcome.code == OK, describe(outcome)
+    with applied([FOUND[kind]]):
+        assert run(plan).code != OK
