@@ -18,7 +18,7 @@ from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import PartitionView
 from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
-from odradek.sim.world import World
+from odradek.sim.world import SimBroker, World
 
 PRODUCE, ALL = 0, -1
 _KEY_OF_PRODUCE = PRODUCE.to_bytes(2, "big")
@@ -30,6 +30,7 @@ Lives = dict[BrokerId, Host | None]
 
 class SentBatch(NamedTuple):
     producer: tuple[int, int, int]  # its id, its epoch, and the base sequence of this batch
+    was_known: bool  # to the broker that is asked, when this request was sent
     last_offset_delta: int
     era: Era  # in which this request was sent
     lives: Lives  # of brokers, when the batch was sent for the first time
@@ -87,11 +88,12 @@ class Acknowledgements:
             if bytes(frame[:2]) != _KEY_OF_PRODUCE:
                 continue
             header = decode_request_header(frame)
+            broker = self._named(transport.remote_name)
             _, acks, _, topics = decode_request(header.api_version, frame, header.body_offset)
             if acks != ALL:
                 continue
             batches = {
-                partition: self._sent(partition, records)
+                partition: self._sent(broker, partition, records)
                 for topic, rows in topics
                 for index, records in rows
                 if records is not None and (partition := TopicPartition(topic, index))
@@ -99,14 +101,18 @@ class Acknowledgements:
             asked = Asked(header.api_version, batches)
             self._asked.setdefault(transport, {})[header.correlation_id] = asked
 
-    def _sent(self, partition: TopicPartition, records: memoryview) -> SentBatch:
+    def _named(self, name: str) -> SimBroker | None:
+        return next((b for b in self._world.brokers.values() if b.name == name), None)
+
+    def _sent(self, broker: SimBroker | None, partition: TopicPartition, records: memoryview) -> SentBatch:
         header = read_header(records)
         lives: Lives = {}
         if self._is_flushed:
             now = {broker.broker_id: broker.host for broker in self._world.brokers.values()}
             lives = self._first_lives.setdefault((partition, header.crc), now)
         producer = header.producer_id, header.producer_epoch, header.base_sequence
-        return SentBatch(producer, header.last_offset_delta, self._era(partition), lives)
+        was_known = broker is not None and header.base_sequence in _sequences(broker, partition, producer)
+        return SentBatch(producer, was_known, header.last_offset_delta, self._era(partition), lives)
 
     def _judge(self, transport: SimTransport, data: bytes) -> None:
         peer = transport.peer
@@ -116,11 +122,11 @@ class Acknowledgements:
         for frame in _frames(data):
             asked = waiting.pop(int.from_bytes(frame[:4], "big"), None)
             if asked is not None and broker is not None:
-                self._judge_answer(broker.broker_id, asked, frame)
+                self._judge_answer(broker, asked, frame)
         if not waiting:
             del self._asked[peer]
 
-    def _judge_answer(self, broker: BrokerId, asked: Asked, frame: memoryview) -> None:
+    def _judge_answer(self, broker: SimBroker, asked: Asked, frame: memoryview) -> None:
         _, offset = decode_response_header(PRODUCE, asked.version, frame)
         response = ProduceResponse.decode(asked.version, frame[offset:])
         told = {
@@ -140,21 +146,20 @@ class Acknowledgements:
             if state is None or _era_of(state) != batch.era:
                 continue  # that topic is gone, or lost records with everybody's consent
             self.judged += 1
-            answer = Acknowledgement(broker, partition, base_offset + batch.last_offset_delta + 1)
+            answer = Acknowledgement(broker.broker_id, partition, base_offset + batch.last_offset_delta + 1)
             self.found += acknowledged(answer, state, is_min_isr_fixed=self._is_min_isr_fixed)
             if self._is_flushed:
                 self.found += flushed(answer, state, self._recovery_points(partition, batch.lives))
         if self.found and self._on_broken is not None:
             self._on_broken()
 
-    def _judge_refusal(self, broker: BrokerId, partition: TopicPartition, asked: Asked) -> None:
-        producer_id, producer_epoch, base_sequence = asked.batches[partition].producer
-        runtime = self._world.brokers[broker].runtime
-        replica = None if runtime is None else runtime.broker.replicas.partitions.get(partition)
-        known = None if replica is None else replica.log.producers.get(producer_id)
-        if known is not None and known.producer_epoch == producer_epoch:
-            sequences = [batch.first_sequence for batch in known.batches]
-            self.found += refused(broker, partition, base_sequence, sequences)
+    def _judge_refusal(self, broker: SimBroker, partition: TopicPartition, asked: Asked) -> None:
+        """Only of a batch that was known already when the request was sent: what is refused first, and taken a moment later
+        from another connection, was out of order."""
+        batch = asked.batches[partition]
+        if batch.was_known:
+            known = _sequences(broker, partition, batch.producer)
+            self.found += refused(broker.broker_id, partition, batch.producer[2], known)
 
     def _recovery_points(self, partition: TopicPartition, lives: Lives) -> dict[BrokerId, int]:
         found = {}
@@ -171,6 +176,17 @@ class Acknowledgements:
         found = topics.assignment(partition.topic)
         number = -1 if found is None else topics.incarnation_of(partition.topic, found.topic_id)
         return number, topics.unclean_elections_of(partition)
+
+
+def _sequences(broker: SimBroker, partition: TopicPartition, producer: tuple[int, int, int]) -> list[int]:
+    """The base sequences of the batches that the log of `broker` knows of this producer, in its epoch."""
+    producer_id, producer_epoch, _ = producer
+    runtime = broker.runtime if broker.is_serving else None
+    replica = None if runtime is None else runtime.broker.replicas.partitions.get(partition)
+    known = None if replica is None else replica.log.producers.get(producer_id)
+    if known is None or known.producer_epoch != producer_epoch:
+        return []
+    return [batch.first_sequence for batch in known.batches]
 
 
 def _era_of(state: PartitionView) -> Era:

@@ -155,8 +155,10 @@ def _when_it_leads(
     look()
 
 
-def _as_soon_as(world: World, begin: Callable[[], bool]) -> bool:
-    """Tries until `begin` found what it needs, for a few seconds."""
+def _as_soon_as(world: World, fault: Fault, begin: Callable[[], bool]) -> bool:
+    """Tries until `begin` found what it needs, for a few seconds. False where nobody leads anything by now."""
+    if leader(world, fault) is None:
+        return False
     until = world.loop.time() + PATIENCE_S
 
     def attempt() -> None:
@@ -190,13 +192,13 @@ def _in_sync_led_by(
 def leaders_in_turn(world: World, fault: Fault) -> bool:
     """A leader dies with records that one of its followers lacks; the next one is cut off from the third, takes records, and dies
     as well. Whoever leads then has met neither end."""
-    return _as_soon_as(world, lambda: _leaders_in_turn(world, fault))
+    return _as_soon_as(world, fault, lambda: _leaders_in_turn(world, fault))
 
 
 def elected_again(world: World, fault: Fault) -> bool:
     """A leader is not told that another was elected in its place. That one dies, and so does the word of the controller that
     elected it: the first leads again, and has heard of nothing between."""
-    return _as_soon_as(world, lambda: _elected_again(world, fault))
+    return _as_soon_as(world, fault, lambda: _elected_again(world, fault))
 
 
 def _leaders_in_turn(world: World, fault: Fault) -> bool:
