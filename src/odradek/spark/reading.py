@@ -1,9 +1,10 @@
 """What an executor does: exact ranges in, Arrow batches out. A pure function of its ranges.
 
-The client is kept between the tasks of one worker process, so that only the first task connects.
+The client is kept between the tasks of one thread of a worker process, so that only the first task connects.
 """
 
 import os
+import threading
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -19,15 +20,20 @@ from odradek.spark.options import FALSE, TRUE, ConnectionOptions
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.slices import Limits
 
-# By process too: a forked worker must not share its parent's sockets.
-_clients: dict[tuple[int, ConnectionOptions], SyncClient] = {}
-_places: dict[tuple[int, ConnectionOptions], LogPlaces] = {}
+# By process too: a forked worker must not share its parent's sockets. And by thread: a client is for one at a time.
+_Owner = tuple[int, int, ConnectionOptions]
+_clients: dict[_Owner, SyncClient] = {}
+_places: dict[_Owner, LogPlaces] = {}
 # What Fetches are read into, kept between tasks like the clients. A range that is read takes one out.
 _buffers: list[FrameBuffer] = []
 
 
+def _owner(options: ConnectionOptions) -> _Owner:
+    return os.getpid(), threading.get_ident(), options
+
+
 def client_for(options: ConnectionOptions) -> SyncClient:
-    key = (os.getpid(), options)
+    key = _owner(options)
     if key not in _clients:
         _clients[key] = SyncClient(
             options.bootstrap, client_id=options.client_id, request_timeout_s=options.request_timeout_s
@@ -38,7 +44,7 @@ def client_for(options: ConnectionOptions) -> SyncClient:
 def _places_for(options: ConnectionOptions, client: SyncClient) -> LogPlaces | None:
     if options.read_segments == FALSE:
         return None
-    key = (os.getpid(), options)
+    key = _owner(options)
     if key not in _places:
         _places[key] = LogPlaces(client, anywhere=options.read_segments == TRUE)
     return _places[key]
@@ -58,7 +64,10 @@ def read_one(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The records of one range, each batch with the offset up to which it and those before it have read."""
     keep_freed_memory()
-    buffer = _buffers.pop() if _buffers else FrameBuffer()
+    try:
+        buffer = _buffers.pop()
+    except IndexError:  # all are being read into
+        buffer = FrameBuffer()
     try:
         yield from _read_one(wanted, options, schema, buffer)
     finally:
