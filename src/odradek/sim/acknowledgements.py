@@ -88,10 +88,10 @@ class Acknowledgements:
             if bytes(frame[:2]) != _KEY_OF_PRODUCE:
                 continue
             header = decode_request_header(frame)
-            broker = self._named(transport.remote_name)
             _, acks, _, topics = decode_request(header.api_version, frame, header.body_offset)
             if acks != ALL:
                 continue
+            broker = self._named(transport.remote_name)
             batches = {
                 partition: self._sent(broker, partition, records)
                 for topic, rows in topics
@@ -129,17 +129,15 @@ class Acknowledgements:
     def _judge_answer(self, broker: SimBroker, asked: Asked, frame: memoryview) -> None:
         _, offset = decode_response_header(PRODUCE, asked.version, frame)
         response = ProduceResponse.decode(asked.version, frame[offset:])
-        told = {
-            TopicPartition(topic.name, row.index): row.base_offset
-            for topic in response.responses
-            for row in topic.partition_responses
-            if not row.error_code and row.base_offset >= 0
-        }
-        states = self._world.view(with_knowledge=False).partitions if told else {}
+        told: dict[TopicPartition, int] = {}
         for topic in response.responses:
             for row in topic.partition_responses:
+                partition = TopicPartition(topic.name, row.index)
                 if row.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                    self._judge_refusal(broker, TopicPartition(topic.name, row.index), asked)
+                    self._judge_refusal(broker, partition, asked.batches[partition])
+                elif not row.error_code and row.base_offset >= 0:
+                    told[partition] = row.base_offset
+        states = self._world.view(with_knowledge=False).partitions if told else {}
         for partition, base_offset in told.items():
             batch = asked.batches[partition]
             state = states.get(partition)
@@ -153,10 +151,9 @@ class Acknowledgements:
         if self.found and self._on_broken is not None:
             self._on_broken()
 
-    def _judge_refusal(self, broker: SimBroker, partition: TopicPartition, asked: Asked) -> None:
+    def _judge_refusal(self, broker: SimBroker, partition: TopicPartition, batch: SentBatch) -> None:
         """Only of a batch that was known already when the request was sent: what is refused first, and taken a moment later
         from another connection, was out of order."""
-        batch = asked.batches[partition]
         if batch.was_known:
             known = _sequences(broker, partition, batch.producer)
             self.found += refused(broker.broker_id, partition, batch.producer[2], known)
@@ -164,11 +161,9 @@ class Acknowledgements:
     def _recovery_points(self, partition: TopicPartition, lives: Lives) -> dict[BrokerId, int]:
         found = {}
         for broker in self._world.brokers.values():
-            runtime = broker.runtime
-            if broker.host is lives.get(broker.broker_id) and broker.is_serving and runtime is not None:
-                replica = runtime.broker.replicas.partitions.get(partition)
-                if replica is not None:
-                    found[broker.broker_id] = replica.log.recovery_point
+            replica = broker.replica(partition) if broker.host is lives.get(broker.broker_id) else None
+            if replica is not None:
+                found[broker.broker_id] = replica.log.recovery_point
         return found
 
     def _era(self, partition: TopicPartition) -> Era:
@@ -181,8 +176,7 @@ class Acknowledgements:
 def _sequences(broker: SimBroker, partition: TopicPartition, producer: tuple[int, int, int]) -> list[int]:
     """The base sequences of the batches that the log of `broker` knows of this producer, in its epoch."""
     producer_id, producer_epoch, _ = producer
-    runtime = broker.runtime if broker.is_serving else None
-    replica = None if runtime is None else runtime.broker.replicas.partitions.get(partition)
+    replica = broker.replica(partition)
     known = None if replica is None else replica.log.producers.get(producer_id)
     if known is None or known.producer_epoch != producer_epoch:
         return []

@@ -151,9 +151,7 @@ def _why(world: World, partition: TopicPartition) -> Iterator[str]:
 
 
 def _believes(broker: SimBroker, partition: TopicPartition) -> Iterator[str]:
-    if not broker.is_serving or broker.runtime is None:
-        return
-    replica = broker.runtime.broker.replicas.partitions.get(partition)
+    replica = broker.replica(partition)
     if replica is None or not replica.is_leader:
         return
     positions = ", ".join(f"{f.broker} at {f.log_end_offset}" for f in replica.followers.values())

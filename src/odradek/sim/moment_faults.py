@@ -12,7 +12,7 @@ from odradek.sim.controller_faults import ARMED_S, at_a_step
 from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
 from odradek.sim.plan import TOPICS, Fault
-from odradek.sim.targets import controller, cut, later, leader, serving, start_again, table_of
+from odradek.sim.targets import controller, cut, later, leader, serving, start_again, strike_later, table_of
 from odradek.sim.wire_faults import request_frames, send_once
 from odradek.sim.world import SimBroker, World
 from odradek.store import layout
@@ -133,41 +133,40 @@ def deposed_with_writes_under_way(world: World, fault: Fault) -> bool:
 
 
 def _leads(broker: SimBroker, partition: TopicPartition) -> bool:
-    if not broker.is_running or not broker.is_serving or broker.runtime is None:
-        return False
-    replica = broker.runtime.broker.replicas.partitions.get(partition)
+    replica = broker.replica(partition) if broker.is_running else None
     return replica is not None and replica.is_leader
+
+
+def _until(world: World, every_s: float, attempt: Callable[[], bool]) -> None:
+    """Asks now, and again for a few seconds, until the answer is yes."""
+    until = world.loop.time() + PATIENCE_S
+
+    def look() -> None:
+        if not attempt() and world.loop.time() < until:
+            strike_later(world, every_s, look)
+
+    look()
 
 
 def _when_it_leads(
     world: World, broker: SimBroker, partition: TopicPartition, act: Callable[[], None]
 ) -> None:
-    until = world.loop.time() + PATIENCE_S
-
-    def look() -> None:
-        if world.is_healed or world.exempt:
-            return
-        if _leads(broker, partition):
+    def attempt() -> bool:
+        if world.exempt:
+            return True  # no more
+        is_leading = _leads(broker, partition)
+        if is_leading:
             act()
-        elif world.loop.time() < until:
-            later(world, LOOKS_S, look)
+        return is_leading
 
-    look()
+    _until(world, LOOKS_S, attempt)
 
 
 def _as_soon_as(world: World, fault: Fault, begin: Callable[[], bool]) -> bool:
-    """Tries until `begin` found what it needs, for a few seconds. False where nobody leads anything by now."""
+    """Tries until `begin` found what it needs, for a few seconds. False where no broker serves."""
     if leader(world, fault) is None:
         return False
-    until = world.loop.time() + PATIENCE_S
-
-    def attempt() -> None:
-        if world.is_healed or (not world.exempt and begin()):
-            return
-        if world.loop.time() < until:
-            later(world, AGAIN_S, attempt)
-
-    attempt()
+    _until(world, AGAIN_S, lambda: not world.exempt and begin())
     return True
 
 
@@ -176,11 +175,11 @@ def _in_sync_led_by(
 ) -> tuple[TopicPartition, list[SimBroker]] | None:
     """One of the topics' partitions that it leads with two or more others in sync, and these in the order of the assignment."""
     found = []
+    running = {b.broker_id: b for b in serving(world)}
     for partition, state in sorted(world.view(with_batches=False).partitions.items()):
         stored = state.stored
         if partition.topic not in TOPICS or stored is None or stored.leader != broker.broker_id:
             continue
-        running = {b.broker_id: b for b in serving(world)}
         rest = [
             running[b] for b in state.assignment if b != broker.broker_id and b in stored.isr and b in running
         ]
@@ -223,21 +222,25 @@ def _leaders_in_turn(world: World, fault: Fault) -> bool:
             start_again(world, broker, fault.lasts_s)
 
     def first_dies() -> None:
-        if world.is_healed or world.exempt:
+        if world.exempt:
             return
         end_of(first)
         _when_it_leads(
-            world, second, partition, lambda: later(world, 0.05 + 0.3 * random.random(), second_dies)
+            world, second, partition, lambda: strike_later(world, 0.05 + 0.3 * random.random(), second_dies)
         )
 
     def second_dies() -> None:
-        if not world.is_healed and not world.exempt:
+        if not world.exempt:
             end_of(second)
             heal()
 
-    later(world, 0.03 + 0.1 * random.random(), first_dies)
+    strike_later(world, 0.03 + 0.1 * random.random(), first_dies)
     later(world, PATIENCE_S, heal)
     return True
+
+
+def _is_election_asked_for(world: World) -> bool:
+    return bool(world.store.ensemble.tree.written(layout.PREFERRED_ELECTION))
 
 
 def _elected_again(world: World, fault: Fault) -> bool:
@@ -255,7 +258,7 @@ def _elected_again(world: World, fault: Fault) -> bool:
             break
     else:
         return False
-    if any(True for _ in world.store.ensemble.tree.walk(layout.PREFERRED_ELECTION)):
+    if _is_election_asked_for(world):
         return False
     third = next(broker for broker in rest if broker is not second)
     world.cut(first.name, second.name)  # which lacks what is taken from here on
@@ -271,21 +274,19 @@ def _elected_again(world: World, fault: Fault) -> bool:
         return may_hear
 
     def ask() -> None:
-        if world.is_healed or world.exempt or not _leads(first, partition):
-            return
-        if any(True for _ in world.store.ensemble.tree.walk(layout.PREFERRED_ELECTION)):
+        if world.exempt or not _leads(first, partition) or _is_election_asked_for(world):
             return
         world.note(f"{second.name} is to lead {partition}, and {first.name} does not hear of it")
         _when_written(world, LEADER_AND_ISR, lose)
         data = layout.encode_partition_list([partition])
         world.write_by_hand(Create(layout.PREFERRED_ELECTION, data))
         _when_it_leads(
-            world, second, partition, lambda: later(world, 0.03 + 0.2 * random.random(), second_dies)
+            world, second, partition, lambda: strike_later(world, 0.03 + 0.2 * random.random(), second_dies)
         )
 
     def second_dies() -> None:
         nonlocal may_hear
-        if world.is_healed or world.exempt or not second.is_running:
+        if world.exempt or not second.is_running:
             return
         may_hear = True
         world.cut(first.name, third.name)
@@ -295,7 +296,7 @@ def _elected_again(world: World, fault: Fault) -> bool:
         start_again(world, second, fault.lasts_s)
         later(world, 0.3, heal)
 
-    later(world, 0.1 + 0.3 * random.random(), ask)
+    strike_later(world, 0.1 + 0.3 * random.random(), ask)
     later(world, PATIENCE_S, heal)
     return True
 

@@ -16,6 +16,7 @@ from odradek.log.memory_files import Choose, MemoryDisk
 from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
+from odradek.replication.partition import Partition
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Clock, Environment
 from odradek.sim.checkers.groups import Term
@@ -157,6 +158,12 @@ class SimBroker:
         if not self.is_serving or self.runtime is None:
             return False
         return any(p.is_leader for p in self.runtime.broker.replicas.partitions.values())
+
+    def replica(self, partition: TopicPartition) -> Partition | None:
+        """Its replica of a partition, while it serves."""
+        if not self.is_serving or self.runtime is None:
+            return None
+        return self.runtime.broker.replicas.partitions.get(partition)
 
     def settings(self) -> BrokerSettings:
         return BrokerSettings(
