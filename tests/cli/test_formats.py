@@ -260,6 +260,11 @@ def test_a_table_into_a_pipe_is_aligned_and_never_wraps(capsys):
     assert len(lines) == 3
 
 
+def test_a_dash_among_numbers_leaves_them_to_the_right(capsys):
+    output.print_table(("committed", "schema"), [(2, "-"), ("-", "-"), (12, "-")])
+    assert capsys.readouterr().out == ("COMMITTED  SCHEMA\n        2  -\n        -  -\n       12  -\n")
+
+
 def test_a_terminal_as_wide_as_the_longest_row_gets_the_same_table(capsys, monkeypatch):
     monkeypatch.setattr(terminal, "columns", lambda: 13)
     output.print_table(("name", "count"), [("orders", 5), ("b", 12)])

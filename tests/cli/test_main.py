@@ -299,6 +299,16 @@ def test_a_group_of_commands_is_a_group_of_verbs(capsys, room):
     assert run(capsys, room, near)[2] == f"odradek: no verb {near}; did you mean {guess}?\n"
 
 
+@pytest.mark.parametrize("room", ["store", "wire"])
+def test_the_help_of_a_group_says_the_whole_first_sentence_of_each_verb(capsys, monkeypatch, room):
+    monkeypatch.setattr(terminal, "columns", lambda: 80)
+    listed = " ".join(run(capsys, room, "--help")[1].partition("Verbs:")[2].split())
+    for name, command in getattr(importlib.import_module(f"odradek.cli.{room}"), room).commands.items():
+        sentence = " ".join((command.help or "").split()).partition(". ")[0].rstrip(".")
+        assert sentence
+        assert f"{name} {sentence}" in listed
+
+
 def test_the_states_that_are_asked_for_are_those_there_are():
     from odradek.cli.groups.list import STATES as of_groups
     from odradek.cli.transactions.list import STATES as of_transactions

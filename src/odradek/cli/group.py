@@ -7,6 +7,9 @@ import click
 
 from odradek.cli.verbs import ABOUT, ALIASES, VERBS, Verbs
 
+# Above any first sentence, which click would cut in its middle; the list of verbs wraps what a line has no room for.
+LONGEST_WORDS = 1_000
+
 
 class VerbGroup(click.Group):
     """A group whose help lists verbs, and which guesses what a mistyped one was to be."""
@@ -15,7 +18,9 @@ class VerbGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
-            formatter.write_dl([(name, self.commands[name].get_short_help_str()) for name in self.commands])
+            formatter.write_dl(
+                [(name, command.get_short_help_str(LONGEST_WORDS)) for name, command in self.commands.items()]
+            )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -67,11 +67,11 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Aligned columns; numbers to the right. A pipe gets text that never wraps, a terminal that is too narrow for the
+    """Aligned columns; numbers to the right, with the dashes among them. A pipe gets text that never wraps, a terminal that is too narrow for the
     longest row one entry a line."""
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     numeric = [
-        bool(cells) and all(_is_number(row[position]) for row in cells) for position in range(len(columns))
+        bool(cells) and _are_numbers({row[position] for row in cells}) for position in range(len(columns))
     ]
     lines = [[name.upper() for name in columns], *cells]
     widths = [max(len(line[position]) for line in lines) for position in range(len(columns))]
@@ -101,6 +101,11 @@ def _entries(columns: Sequence[str], rows: Iterable[Sequence[str]], room: int) -
         for name, cell in zip(columns, row, strict=True):
             for piece, line in enumerate(wrap(cell, max(room - first, LEAST_ROOM))):
                 yield f"{'' if piece else name.upper():<{first}}{line}"
+
+
+def _are_numbers(cells: set[str]) -> bool:
+    """A dash stands for a number that there is none of; a column of nothing else is no column of numbers."""
+    return cells != {"-"} and all(map(_is_number, cells - {"-"}))
 
 
 def _is_number(text: str) -> bool:
