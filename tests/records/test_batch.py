@@ -1,5 +1,7 @@
 """Headers, stamps and checksums: what a batch says without being opened."""
 
+import zlib
+from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +14,7 @@ from odradek.records.batch import (
     BATCH_OVERHEAD,
     MAX_SEQUENCE,
     check_crc,
+    header_bytes,
     iter_batches,
     iter_whole_batches,
     read_header,
@@ -21,6 +24,7 @@ from odradek.records.batch import (
 )
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.checksum import _load, crc32c
+from odradek.records.errors import CorruptBatch, OldMessageFormat
 from odradek.records.reader import decode_batch
 
 
@@ -40,6 +44,22 @@ def test_the_checksum_comes_from_the_package_also_the_slow_way(monkeypatch: pyte
 
     monkeypatch.setattr("odradek.records.checksum.PathFinder", SimpleNamespace(find_spec=nothing_found))
     assert _load()(b"123456789") == 0xE3069283
+
+
+def test_an_extension_that_computes_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other_bits(data: bytes) -> int:
+        return zlib.crc32(data)
+
+    loader = SimpleNamespace(
+        create_module=lambda spec: SimpleNamespace(crc32c=other_bits), exec_module=lambda module: None
+    )
+    spec = ModuleSpec("crc32c._crc32c", loader, is_package=True)
+    spec.submodule_search_locations = ["somewhere"]
+    monkeypatch.setattr(
+        "odradek.records.checksum.PathFinder", SimpleNamespace(find_spec=lambda name, path=None: spec)
+    )
+    loaded = _load()
+    assert loaded is not other_bits and loaded(b"123456789") == 0xE3069283
 
 
 def test_a_stamp_changes_offset_and_epoch_and_the_checksum_still_fits() -> None:
@@ -100,6 +120,21 @@ def test_batches_follow_each_other_and_a_cut_one_is_an_error_or_the_end() -> Non
     assert list(iter_batches(b"")) == [] == list(iter_whole_batches(b"short"))
 
 
+def test_a_batch_that_compaction_emptied_is_one_also_where_it_is_the_last() -> None:
+    emptied = build_batch([], base_offset=3)
+    header = read_header(emptied)
+    assert len(emptied) == BATCH_OVERHEAD and (header.record_count, header.last_offset) == (0, 3)
+    for batches in (iter_batches, iter_whole_batches):
+        assert [h.base_offset for _, h in batches(batch(3) + emptied)] == [0, 3]
+
+
+def test_the_bytes_of_a_header_are_those_it_was_read_from() -> None:
+    data = batch(3, base_offset=7, producer_id=1, producer_epoch=2, base_sequence=3)
+    header = read_header(data)
+    assert header_bytes(header) == data[:BATCH_OVERHEAD]
+    assert header_bytes(header._replace(crc=-1))[17:21] == bytes(4), "a CRC that none can be"
+
+
 @pytest.mark.parametrize("length", [-1, 0, 48, -(2**31)])
 def test_a_length_no_batch_can_have_is_refused(length: int) -> None:
     data = bytearray(batch())
@@ -127,6 +162,17 @@ def test_last_sequences_wrap() -> None:
     header = read_header(batch(3, producer_id=1, producer_epoch=0, base_sequence=MAX_SEQUENCE))
     assert header.last_sequence == 1
     assert read_header(batch(3)).last_sequence == -1
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_smallest_old_message_is_told_from_garbage(magic: int) -> None:
+    """Of magic 0: CRC, magic, attributes, no key, no value."""
+    data = bytearray(100)
+    data[16] = magic
+    for length, kind in ((14, OldMessageFormat), (13, CorruptBatch)):
+        data[8:12] = length.to_bytes(4, "big")
+        with pytest.raises(kind):
+            read_header(data)
 
 
 @given(st.binary(max_size=200))

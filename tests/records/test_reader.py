@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from odradek.model.errors import ProtocolError
 from odradek.records import control
-from odradek.records.batch import ATTRIBUTES_OFFSET, BATCH_OVERHEAD, HEADER, LOG_OVERHEAD
+from odradek.records.batch import ATTRIBUTES_OFFSET, BATCH_OVERHEAD, HEADER, LOG_OVERHEAD, read_header
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.checksum import crc32c
 from odradek.records.compression import CODEC_NAMES
@@ -181,3 +181,14 @@ def test_control_records_of_other_kinds_end_nothing() -> None:
     assert control.type_name(2) == "LEADER_CHANGE" and control.type_name(99) == "UNKNOWN"
     # A later version of the key keeps its first two fields.
     assert control.end_transaction(Record(0, 0, b"\0\5\0\1more", b"\0\5\0\0\0\7more")) == (True, 7)
+
+
+def test_of_a_control_batch_the_first_record_alone_is_asked() -> None:
+    """Whoever wrote it: what stands behind the marker, even bytes that are no record, ends nothing."""
+    marker = NewRecord(b"\0\0\0\1", b"\0\0\0\0\0\x09", 77)
+    for block in (
+        build_batch([marker, marker], is_control=True)[BATCH_OVERHEAD:],
+        build_batch([marker], is_control=True)[BATCH_OVERHEAD:] + b"no record",
+    ):
+        header = read_header(with_block(block, 2, attributes=0x30))
+        assert control.end_marker_of(header, block) == (True, 9)

@@ -9,6 +9,7 @@ from odradek.records.batch import BATCH_OVERHEAD, read_header
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.compression import CODEC_NAMES, decompress
 from odradek.records.errors import InvalidRecord
+from odradek.records.opened import opened_records
 from odradek.records.reader import decode_batch, decode_records
 from odradek.records.search import FIRST_BYTES, first_record_at
 from odradek.records.survey import _plain_starts, is_plain, survey, survey_first
@@ -60,6 +61,50 @@ def test_a_survey_takes_what_the_reader_takes(records: list[NewRecord], data: st
 def test_what_looks_like_one_plain_record_is_one(block: bytes) -> None:
     if is_plain(memoryview(block), 0, len(block), 1):
         survey(block, 1)
+
+
+def test_a_key_whose_length_takes_two_bytes_is_not_measured_by_one_of_them() -> None:
+    """By its first byte alone the key would be 65 bytes that begin too early, with a value of one byte behind them."""
+    begins = b"\x90\x01\x00\x00\x00"  # 72 bytes, no attributes, no deltas
+    block = begins + b"\x82\x01" + bytes(64) + b"\x02" + b"\x02\x00"
+    assert not is_plain(memoryview(block), 0, len(block), 1)
+    with pytest.raises(InvalidRecord):
+        survey(block, 1)
+
+
+def test_a_search_wraps_a_timestamp_as_the_reader_does() -> None:
+    """A delta of -1 from the smallest timestamp there is: the largest."""
+    batch = bytearray(with_block(b"\x0c\x00\x01\x00\x01\x01\x00", 1))
+    batch[27:35] = (-(2**63)).to_bytes(8, "big", signed=True)
+    block = memoryview(batch)[BATCH_OVERHEAD:]
+    assert first_record_at(read_header(batch), block, timestamp=5, offset=0) == (0, 2**63 - 1)
+
+
+def test_a_search_looks_at_so_many_records_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.records.search.MOST_OPENED_RECORDS", 3)
+    for count in (3, 4):
+        batch = build_batch([NewRecord(b"k", b"v", 1000 + number) for number in range(count)])
+        header, block = read_header(batch), memoryview(batch)[BATCH_OVERHEAD:]
+        assert first_record_at(header, block, timestamp=1002, offset=0) == (2, 1002)
+        if count == 3:
+            assert first_record_at(header, block, timestamp=2000, offset=0) is None
+        else:
+            with pytest.raises(InvalidRecord, match="batch of 4 records; 3 are looked at"):
+                first_record_at(header, block, timestamp=2000, offset=0)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_so_many_records_are_opened_and_no_more(monkeypatch: pytest.MonkeyPatch, codec: str) -> None:
+    monkeypatch.setattr("odradek.records.opened.MOST_OPENED_RECORDS", 3)
+    records = [NewRecord(b"k", b"v", 1000)] * 4
+    for count in (3, 4):
+        batch = build_batch(records[:count], codec=codec)
+        header, block = read_header(batch), memoryview(batch)[BATCH_OVERHEAD:]
+        if count == 3:
+            assert opened_records(header, block) == build_batch(records[:3])[BATCH_OVERHEAD:]
+        else:
+            with pytest.raises(InvalidRecord, match="batch of 4 records; 3 are opened"):
+                opened_records(header, block)
 
 
 @settings(max_examples=200, deadline=None)
