@@ -8,7 +8,9 @@ import socket
 import struct
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +19,13 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from odradek.broker.effects import CreateTopics, NewTopic
 from odradek.log.errors import DiskFault
+from odradek.model.errors import ConfigurationError
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
 from odradek.server import store_questions
 from odradek.server.fetchers import Fetching
 from odradek.server.gateway import Gateway
 from odradek.store.memory_session import MemorySession
+from odradek.testing.process_cluster import ProcessCluster
 from odradek.testing.running_cluster import LocalCluster, running_cluster
 from tests.clients.support import number_in, value_of
 from tests.support import no_collector, open_under
@@ -277,6 +281,66 @@ def test_a_killed_broker_comes_back_in_the_same_process(tmp_path: Path) -> None:
         cluster.stop_in_order(2)
 
         assert read(cluster.bootstrap, 200) == list(range(200))
+
+
+def test_a_wrong_question_to_a_cluster_of_tests_names_what_would_have_worked(tmp_path: Path) -> None:
+    with running_cluster(brokers=2, directory=tmp_path) as cluster:
+        for wrong in (cluster.kill, cluster.stop_in_order):
+            with pytest.raises(AssertionError, match="broker 9 does not run; there run 1, 2"):
+                wrong(9)
+        cluster.kill(2)
+        with pytest.raises(AssertionError, match=r"broker 2 does not run; there run 1$"):
+            cluster.kill(2)
+        with pytest.raises(AssertionError, match="broker 1 runs already"):
+            cluster.start(1)
+
+
+@pytest.mark.parametrize(
+    ("of_the_first", "of_the_second", "ready"),
+    [
+        (({1, 2}, 1), ({1, 2}, 1), True),
+        (({1, 2}, 1), ({2}, 1), False),
+        (({1, 2}, 1), ({1, 2}, None), False),
+        (({1, 2, 3}, 3), ({1, 2, 3}, 3), False),
+    ],
+    ids=["ready", "one knows itself alone", "one knows no controller", "the controller is gone"],
+)
+def test_a_cluster_is_ready_when_each_broker_knows_all_others_and_a_controller_that_runs(
+    of_the_first: tuple[set[int], int], of_the_second: tuple[set[int], int], ready: bool, tmp_path: Path
+) -> None:
+    cluster = LocalCluster(tmp_path, 2, {})
+    told: Any = {
+        number: SimpleNamespace(
+            broker=SimpleNamespace(metadata=SimpleNamespace(brokers=brokers, controller_id=controller_id))
+        )
+        for number, (brokers, controller_id) in enumerate((of_the_first, of_the_second), start=1)
+    }
+    cluster.runtimes = told
+    assert cluster.is_ready() is ready
+
+
+@pytest.mark.parametrize("cluster", [running_cluster, ProcessCluster])
+def test_a_cluster_of_tests_that_cannot_be_is_refused_before_anything_is_started(
+    cluster: Callable[..., AbstractContextManager[Any]], tmp_path: Path
+) -> None:
+    wrong: Any
+    for wrong, sentence in (
+        ({"brokers": 0}, "0 brokers: a cluster has one at least"),
+        ({"settings": {"num.partitions": 3}}, "num.partitions: 3 is no text; as in a file: '3'"),
+        ({"settings": {"auto.create.topics.enable": True}}, "enable: True is no text; as in a file: 'true'"),
+    ):
+        with pytest.raises(ConfigurationError, match=sentence), cluster(directory=tmp_path / "c", **wrong):
+            pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_broker_process_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) -> None:
+    cluster = ProcessCluster(tmp_path, brokers=2)
+    for wrong in (cluster.kill, cluster.terminate, cluster.restart):
+        with pytest.raises(AssertionError, match="there is no broker 3; there are 1, 2"):
+            wrong(3)
+    with pytest.raises(AssertionError, match="broker 1 was never started"):
+        cluster.kill(1)
 
 
 def test_a_broker_that_ended_keeps_no_file_open(tmp_path: Path) -> None:

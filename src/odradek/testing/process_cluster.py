@@ -19,6 +19,7 @@ from typing import Self
 
 from odradek.client.sync import ClusterView, SyncClient
 from odradek.model.errors import OdradekError
+from odradek.testing.checked import checked_settings
 from odradek.testing.forked_process import ForkedProcess, can_fork
 from odradek.testing.late_signals import late_signals
 
@@ -59,8 +60,12 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        assert self.process is not None, f"broker {self.broker_id} was never started"
+        assert self.process is not None, self._never_started
         return self.process.pid
+
+    @property
+    def _never_started(self) -> str:
+        return f"broker {self.broker_id} was never started"
 
     @property
     def is_running(self) -> bool:
@@ -112,13 +117,13 @@ class BrokerProcess:
 
     def kill(self) -> None:
         """`kill -9`; returns when the process is gone."""
-        assert self.process is not None
+        assert self.process is not None, self._never_started
         self.process.kill()
         self.process.wait()
         self._close_pipe()
 
     def signal(self, number: int) -> None:
-        assert self.process is not None
+        assert self.process is not None, self._never_started
         self.process.send_signal(number)
 
     def wait(self, deadline_s: float) -> int:
@@ -166,9 +171,9 @@ class ProcessCluster:
     ) -> None:
         """`zookeeper`: its `zookeeper.connect`, in place of the embedded store. `may_fork`: brokers are made by fork
         where that is safe; for a process that does nothing else and has one thread."""
+        self.settings = checked_settings(brokers, settings)
         self.zookeeper = zookeeper
         self.directory = Path(directory).absolute()
-        self.settings = dict(settings or {})
         self.host = host
         ports = (
             free_ports(brokers, host)
@@ -273,19 +278,24 @@ class ProcessCluster:
 
     def kill(self, broker_id: int) -> None:
         """`kill -9`."""
-        self.brokers[broker_id].kill()
+        self._broker(broker_id).kill()
 
     def terminate(self, broker_id: int, deadline_s: float = 60.0) -> int:
         """SIGTERM: a controlled shutdown. Returns the exit code."""
-        broker = self.brokers[broker_id]
+        broker = self._broker(broker_id)
         broker.signal(signal.SIGTERM)
         return broker.wait(deadline_s)
 
     def restart(self, broker_id: int, *, wait: bool = True, deadline_s: float = 60.0) -> None:
         """Starts a broker that was killed or stopped, on the files it left."""
-        self.brokers[broker_id].start()
+        self._broker(broker_id).start()
         if wait:
             self.wait_ready(deadline_s)
+
+    def _broker(self, broker_id: int) -> BrokerProcess:
+        known = ", ".join(map(str, self.brokers))
+        assert broker_id in self.brokers, f"there is no broker {broker_id}; there are {known}"
+        return self.brokers[broker_id]
 
     def stop(self, deadline_s: float = 10.0) -> None:
         """All at once: logs are closed in order, leadership goes nowhere. `kill -9` after the deadline."""

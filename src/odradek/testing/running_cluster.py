@@ -21,6 +21,7 @@ from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Environment
 from odradek.store.api import StoreProvider
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
+from odradek.testing.checked import checked_settings
 
 T = TypeVar("T")
 
@@ -40,11 +41,11 @@ class LocalCluster:
         self,
         directory: Path,
         brokers: int,
-        settings: Mapping[str, str],
+        settings: Mapping[str, str] | None,
         stores: StoreProvider | None = None,
     ) -> None:
+        self.settings = checked_settings(brokers, settings)
         self.directory = directory
-        self.settings = dict(settings)
         self.ids = list(range(1, brokers + 1))
         self.ensemble = MemoryEnsemble()
         self.stores: StoreProvider = self.ensemble if stores is None else stores
@@ -122,7 +123,7 @@ class LocalCluster:
 
     async def kill_broker(self, broker_id: int) -> None:
         """Nothing is closed in order; the store gives its session up, as it does when a process dies."""
-        runtime = self.runtimes.pop(broker_id)
+        runtime = self._taken(broker_id)
         session = runtime.store
         runtime.crash()
         if isinstance(session, MemorySession):
@@ -131,7 +132,12 @@ class LocalCluster:
             await session.close()  # of a process that dies the store hears by itself; this one lives on
 
     async def stop_broker(self, broker_id: int) -> None:
-        await self.runtimes.pop(broker_id).stop()
+        await self._taken(broker_id).stop()
+
+    def _taken(self, broker_id: int) -> BrokerRuntime:
+        running = ", ".join(map(str, sorted(self.runtimes))) or "none"
+        assert broker_id in self.runtimes, f"broker {broker_id} does not run; there run {running}"
+        return self.runtimes.pop(broker_id)
 
     async def stop(self) -> None:
         """All at once, so there is nobody to hand leadership over to, and no controller left that would try to tell
@@ -185,10 +191,10 @@ def running_cluster(
     with contextlib.ExitStack() as stack:
         if directory is None:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-"))
+        cluster = LocalCluster(Path(directory), brokers, settings, stores)
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="odradek-cluster", daemon=True)
         thread.start()
-        cluster = LocalCluster(Path(directory), brokers, settings or {}, stores)
         running = RunningCluster(cluster, loop)
         try:
             running.call(cluster.start())
