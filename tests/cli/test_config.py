@@ -29,6 +29,14 @@ def test_a_topic_setting_is_set_seen_and_taken_away(shell: Shell, topic: str) ->
     assert {s["name"]: s["source"] for s in everything}["retention.ms"] == "default"
 
 
+def test_of_all_brokers_only_what_was_set_for_them_is_known(shell: Shell) -> None:
+    """`--all` adds nothing there: which value counts otherwise, each broker's file says."""
+    for arguments in ((), ("--all",)):
+        assert shell.ok("config", "describe", "--cluster", *arguments) == (
+            "nothing is set for all brokers; --broker ID shows the settings of one\n"
+        )
+
+
 def test_the_level_that_counts_is_named(shell: Shell) -> None:
     """Broker before cluster default before server.properties (KIP-226)."""
     name = "log.cleaner.threads"

@@ -348,3 +348,11 @@ def test_version_is_the_packages(capsys):
 
     code, out, _ = run(capsys, "--version")
     assert (code, out.strip()) == (0, version("odradek"))
+
+
+def test_a_name_without_its_option_is_told_which_one_it_lacks(capsys):
+    assert run(capsys, "config", "describe", "orders", "-b", "127.0.0.1:1") == (
+        2,
+        "",
+        "odradek: orders: whose settings? Say one of --topic NAME, --broker ID, --cluster\n",
+    )

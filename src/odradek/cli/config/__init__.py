@@ -8,7 +8,7 @@ VERBS = {
     "describe": (
         "odradek.cli.config.describe",
         "describe_",
-        "Every setting, its value and where it comes from.",
+        "What is set, and where it comes from.",
     ),
     "get": ("odradek.cli.config.describe", "get", "The value of one setting."),
     "set": ("odradek.cli.config.alter", "set_", "Change settings; all others stay."),

@@ -11,29 +11,40 @@ from odradek.cli.config.resources import (
     describe,
     resource_named,
     resource_options,
+    whose,
 )
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
 
 CHANGED_SOURCES = (1, 2, 3, 4)  # not the default
 
 
-@click.command(name="describe")
+@click.command(name="describe", context_settings={"allow_extra_args": True})
 @resource_options
 @click.option("--all", "-a", "everything", is_flag=True, help="Also settings at their default.")
 @bootstrap_option
 @json_option
 def describe_(
-    topic: str | None, broker: int | None, cluster: bool, everything: bool, bootstrap: str, as_json: bool
+    topic: str | None,
+    broker: int | None,
+    cluster: bool,
+    everything: bool,
+    bootstrap: str,
+    as_json: bool,
 ) -> None:
-    """Every setting, its value and where it comes from; without --all only those that are set."""
+    """The settings that are set, their values and where they come from; --all adds those at their default."""
     from odradek.client.sync import SyncClient
 
+    if bare := click.get_current_context().args:
+        raise whose(bare[0])
     resource = resource_named(topic, broker, cluster)
     with SyncClient(bootstrap) as client:
         entries = describe(client, resource, documented=as_json)
     shown = [entry for entry in entries if everything or entry.source in CHANGED_SOURCES]
     if as_json:
         print_json({"resource": str(resource), "settings": [as_dict(entry) for entry in shown]})
+        return
+    if not shown and cluster:
+        print("nothing is set for all brokers; --broker ID shows the settings of one")
         return
     if not shown:
         hint = "" if everything else "; --all shows the defaults"

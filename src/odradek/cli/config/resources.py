@@ -57,10 +57,16 @@ def resource_options(command: Any) -> Any:
 
 def resource_named(topic: str | None, broker: int | None, cluster: bool) -> Resource:
     if (topic is not None) + (broker is not None) + cluster != 1:
-        raise click.UsageError("whose settings? Say one of --topic NAME, --broker ID, --cluster")
+        raise whose()
     if topic is not None:
         return Resource(TOPIC, topic)
     return Resource(BROKER, "" if broker is None else str(broker))
+
+
+def whose(name: str = "") -> click.UsageError:
+    """`name` was given without an option that says what it names."""
+    before = f"{name}: " if name else ""
+    return click.UsageError(f"{before}whose settings? Say one of --topic NAME, --broker ID, --cluster")
 
 
 def check_name(resource: Resource, name: str) -> None:
