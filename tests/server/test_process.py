@@ -20,7 +20,7 @@ from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.server import exit_codes
 from odradek.server.warm_up import MODULES
-from odradek.testing.process_cluster import ProcessCluster
+from odradek.testing.process_cluster import ClusterNotReady, ProcessCluster
 from tests.server.processes import OneBroker, create_topic, leaders
 from tests.support import eventually
 
@@ -208,6 +208,22 @@ def test_a_killed_parent_leaves_no_process_behind(tmp_path: Path) -> None:
         parent.wait()
 
     eventually(lambda: not any(is_alive(pid) for pid in pids), 60, "the brokers are gone")
+
+
+def test_ctrl_c_in_a_terminal_reaches_no_broker(broker: OneBroker) -> None:
+    """The terminal signals the group of whoever has it; a broker is in one of its own."""
+    broker.start()
+
+    assert os.getpgid(broker.process.pid) == broker.process.pid
+
+
+def test_a_cluster_that_does_not_start_says_at_once_what_its_broker_said(tmp_path: Path) -> None:
+    cluster = ProcessCluster(tmp_path, brokers=1, settings={"broker.rackk": "a"})
+    with pytest.raises(ClusterNotReady) as refused, cluster:
+        pass
+    first, second = str(refused.value).splitlines()
+    assert first == f"broker 1 exited with code {exit_codes.CONFIGURATION}:"
+    assert "broker.rackk: no such broker setting" in second
 
 
 def is_alive(pid: int) -> bool:

@@ -3,9 +3,11 @@ reused.
 """
 
 import asyncio
+import gc
 import random
 import socket
 import struct
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -18,14 +20,18 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from odradek.broker.effects import CreateTopics, NewTopic
+from odradek.controller.events import Requested
 from odradek.log.errors import DiskFault
+from odradek.model.controller_requests import ControlledShutdownAsked
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
+from odradek.model.properties import parse_properties
 from odradek.server import store_questions
+from odradek.server.environment import Environment
 from odradek.server.fetchers import Fetching
 from odradek.server.gateway import Gateway
 from odradek.store.memory_session import MemorySession
-from odradek.testing.process_cluster import ProcessCluster
+from odradek.testing.process_cluster import BrokerProcess, ProcessCluster
 from odradek.testing.running_cluster import LocalCluster, running_cluster
 from tests.clients.support import number_in, value_of
 from tests.support import no_collector, open_under
@@ -281,6 +287,64 @@ def test_a_killed_broker_comes_back_in_the_same_process(tmp_path: Path) -> None:
         cluster.stop_in_order(2)
 
         assert read(cluster.bootstrap, 200) == list(range(200))
+
+
+def test_stopping_in_order_is_a_controlled_shutdown_and_killing_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[object] = []
+    monkeypatch.setattr(
+        Environment, "controller_stepped", lambda environment, event, effects: events.append(event)
+    )
+
+    async def body(cluster: LocalCluster) -> None:
+        first = controller_of(cluster)
+        stopped, killed = (number for number in cluster.ids if number != first)
+        await cluster.stop_broker(stopped)
+        await cluster.kill_broker(killed)
+        asked = [event.body for event in events if isinstance(event, Requested)]
+        assert [body.broker for body in asked if isinstance(body, ControlledShutdownAsked)] == [stopped]
+
+    in_loop(tmp_path, body)
+
+
+def test_a_cluster_of_tests_leaves_no_thread_no_loop_and_nothing_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("odradek.server.collector.MOST_YOUNG_OBJECTS", 0)  # a broker would freeze any step
+    frozen = gc.get_freeze_count()
+    with running_cluster(brokers=1) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "allow.auto.create.topics": True})
+        producer.produce("orders", b"one")
+        assert producer.flush(30) == 0
+        loop = cluster._loop
+    assert loop.is_closed()
+    assert "odradek-cluster" not in {thread.name for thread in threading.enumerate()}
+    assert gc.get_freeze_count() <= frozen, "what is let go of goes, also of what was frozen before"
+
+
+@pytest.mark.parametrize("value", ["C:\\logs\\new", "\\u0041", "a=b:c #d", ""])
+def test_a_setting_of_a_process_is_read_as_it_was_given(value: str, tmp_path: Path) -> None:
+    cluster = ProcessCluster(tmp_path, brokers=1, settings={"broker.rack": value})
+    cluster.write_configurations()
+    text = cluster.brokers[1].config_file.read_text("utf-8")
+    assert parse_properties(text)["broker.rack"] == value
+
+
+def test_a_cluster_of_processes_is_ready_when_each_knows_all_and_a_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = ProcessCluster(tmp_path, brokers=2)
+    told = [
+        None,
+        SimpleNamespace(brokers={1}, controller_id=1),
+        SimpleNamespace(brokers={1, 2}, controller_id=-1),
+        SimpleNamespace(brokers={1, 2}, controller_id=2),
+    ]
+    monkeypatch.setattr(BrokerProcess, "is_running", True)
+    monkeypatch.setattr(cluster, "_view_of", lambda broker: told.pop(0))
+    cluster._wait_for(cluster.brokers[1], {1, 2}, time.monotonic() + 60)
+    assert told == []
 
 
 def test_a_wrong_question_to_a_cluster_of_tests_names_what_would_have_worked(tmp_path: Path) -> None:

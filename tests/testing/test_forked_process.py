@@ -68,6 +68,20 @@ finally:
     assert "ZeroDivisionError" in told and "cleaned up" not in told
 
 
+def test_what_its_parent_has_yet_to_write_is_not_written_by_both(tmp_path: Path) -> None:
+    said = ran(
+        """
+sys.stdout = open(1, "w", closefd=False)  # with a buffer, whatever PYTHONUNBUFFERED says
+sys.stdout.write("begun ")
+assert ForkedProcess(lambda: 0, name="a", output=out).wait(30) == 0
+print("done", end="", flush=True)
+""",
+        tmp_path / "log",
+    )
+    assert said == "begun done"
+    assert (tmp_path / "log").read_text() == ""
+
+
 def test_it_has_the_descriptors_it_was_given_and_no_other(tmp_path: Path) -> None:
     """With the write end of another broker's pipe it would keep that one alive after their parent's death."""
     ran(
