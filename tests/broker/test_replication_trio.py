@@ -6,6 +6,7 @@ import pytest
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
+from odradek.replication.partition import Partition
 from tests.broker.world import World
 
 T0 = TopicPartition("t", 0)
@@ -137,6 +138,24 @@ def test_a_follower_that_has_caught_up_is_proposed_and_counts_from_then_on(tmp_p
     world.cut.clear()
     world.settle()
     assert world.produced(second)[0] == ErrorCode.NONE
+
+
+def test_when_brokers_become_live_each_partition_without_a_proposal_under_way_asks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.on_alter = "hold"
+    world.lead(1, isr=(1, 2), is_new=True)
+    world.settle()
+    assert len(world[1].alters) == 1, "of 3"
+    asked: list[Partition] = []
+    monkeypatch.setattr(Partition, "propose_again", lambda partition, now_ms: asked.append(partition))
+    replicas = world[1].broker.replicas
+    replicas.propose_again(world.now_ms)
+    assert not asked
+    world.answer_alter(world[1], "commit")
+    replicas.propose_again(world.now_ms)
+    assert asked == [world[1].partition()]
 
 
 @pytest.mark.behaviour(136)

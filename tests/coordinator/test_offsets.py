@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from odradek.coordinator.events import TopicsDeleted
+from odradek.coordinator.events import AppendFailed, Committed, TopicsDeleted
 from odradek.coordinator.records import CommittedOffset
 from odradek.coordinator.settings import MINUTE_MS
 from odradek.model.error_codes import ErrorCode
@@ -222,11 +222,21 @@ def test_a_commit_that_is_undecided_counts_when_it_is_committed_after_all(
     bench = Bench(held=True)
     call = bench.commit_offset(5)
     append, base_offset = bench.waiting.pop()
-    from odradek.coordinator.events import AppendFailed, Committed
-
     bench.step(AppendFailed(append.append_id, error))
     assert bench.answers[call].topics[0].partitions[0].error_code == told
     assert fetched(bench) == []
     bench.step(Committed(append.append_id, base_offset))
 
     assert fetched(bench) == [(5, 0)]
+
+
+def test_a_commit_that_is_undecided_and_then_fails_is_under_way_no_more() -> None:
+    bench = Bench(held=True)
+    bench.commit_offset(5)
+    undecided, _ = bench.waiting[0]
+    bench.step_late()
+    offsets = bench.coordinator.shard.offsets
+    assert offsets.is_in_flight(GROUP, ("t", 0))
+    bench.step(AppendFailed(undecided.append_id, ErrorCode.NOT_ENOUGH_REPLICAS))
+    assert not offsets.is_in_flight(GROUP, ("t", 0))
+    assert fetched(bench) == []

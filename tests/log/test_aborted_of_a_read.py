@@ -98,6 +98,16 @@ def test_aborts_before_the_reader_are_not_walked_over(disk: Disk) -> None:
     assert Counted.looked_at < FEW
 
 
+def test_a_transaction_that_begins_where_the_read_ends_is_none_of_it(disk: Disk) -> None:
+    log = filled(disk)
+    begun = next(one.first_offset for one in log.aborted_transactions(0, EVERYTHING) if one.producer_id != 7)
+    beginnings = [
+        [one.first_offset for one in log.aborted_transactions(0, upper_bound)]
+        for upper_bound in (begun, begun + 1)
+    ]
+    assert begun not in beginnings[0] and begun in beginnings[1]
+
+
 def test_nothing_read_is_nothing_aborted(disk: Disk) -> None:
     log = filled(disk)
     read = log.read(log.log_end_offset, max_bytes=10, upper_bound_offset=EVERYTHING)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from tests.mutants.sites import Site, sites_of
 
+# What a seed draws from if nothing else is asked: the order is part of what it draws.
 ROOMS = ("replication", "log", "broker", "protocol", "records", "coordinator")
+OTHER_ROOMS = ("controller", "server")
 # Written by the compiler; a test compares each file with what it writes, which says nothing of a net.
 GENERATED = "protocol/flat/"
 

@@ -19,6 +19,8 @@ TESTS = {
     "protocol": ("protocol", "broker"),
     "records": ("records", "log", "broker"),
     "coordinator": ("coordinator", "broker"),
+    "controller": ("controller", "advisor", "server"),
+    "server": ("server",),
 }
 TESTS_TIMEOUT_S = 600
 MEMORY_BYTES = 6 << 30

@@ -101,6 +101,21 @@ def test_an_answer_never_makes_the_log_longer(tmp_path: Path, end: int) -> None:
     assert plan_truncation(follower, leader_epoch=0, leader_end_offset=end, high_watermark=0).offset == min(
         5, end
     )
-    assert plan_truncation(follower, leader_epoch=-1, leader_end_offset=end, high_watermark=0).offset == min(
-        5, end
-    )
+    without_epoch = plan_truncation(follower, leader_epoch=-1, leader_end_offset=end, high_watermark=0)
+    assert without_epoch == Truncation(min(5, end), is_complete=True), "to ask again would say no more"
+
+
+class NoEpochs:
+    """A log written before epochs were kept."""
+
+    log_end_offset = 5
+    latest_epoch = -1
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        return -1, -1
+
+
+@pytest.mark.parametrize("end", [3, 9])
+def test_a_log_that_knows_no_epochs_is_cut_to_the_leaders_end_and_asks_no_more(end: int) -> None:
+    plan = plan_truncation(NoEpochs(), leader_epoch=2, leader_end_offset=end, high_watermark=0)
+    assert plan == Truncation(min(5, end), is_complete=True)

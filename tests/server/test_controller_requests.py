@@ -2,6 +2,10 @@
 tests/golden/controller.
 """
 
+from typing import Any
+
+import pytest
+
 from odradek.controller.broker_requests import (
     AskEndOffsets,
     LeaderAndIsrPartition,
@@ -34,6 +38,7 @@ from odradek.protocol.messages import list_offsets as lo
 from odradek.protocol.messages import offset_for_leader_epoch as ofle
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
+from odradek.server import controller_requests
 from odradek.server.controller_requests import RequestEncoder, decode_answer
 from odradek.server.end_offset_queries import AskLogEnds, second_question
 
@@ -103,6 +108,24 @@ def test_leader_and_isr() -> None:
     assert sent.topic_states[1].partition_states[0].is_new
     (leader,) = sent.live_leaders
     assert (leader.broker_id, leader.host_name, leader.port) == (1, "host1", 9091), "where brokers talk"
+
+
+def test_partitions_that_two_brokers_are_told_of_in_one_event_are_encoded_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoded: list[object] = []
+    original = controller_requests._leader_and_isr_topics
+
+    def topics(partitions: Any, known: Any) -> Any:
+        encoded.append(partitions)
+        return original(partitions, known)
+
+    monkeypatch.setattr(controller_requests, "_leader_and_isr_topics", topics)
+    to_another = replace(LEADER_AND_ISR, broker=B1, broker_epoch=BrokerEpoch(21))
+    sent = RequestEncoder("INTERNAL").encode_all([LEADER_AND_ISR, to_another])
+    assert len(encoded) == 1
+    alone = [RequestEncoder("INTERNAL").encode(one) for one in (LEADER_AND_ISR, to_another)]
+    assert [sent[id(LEADER_AND_ISR)], sent[id(to_another)]] == alone
 
 
 def test_update_metadata_names_every_listener_and_is_made_once_for_all() -> None:

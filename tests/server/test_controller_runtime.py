@@ -16,6 +16,7 @@ import pytest
 from odradek.broker.effects import ControllerRequest
 from odradek.client.receive_buffers import BufferPool
 from odradek.controller.core import ControllerCore
+from odradek.controller.events import Tick
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import BrokerRegistration, Endpoint, ReplicaAssignment
 from odradek.model.controller_requests import (
@@ -263,6 +264,34 @@ def test_a_new_topic_is_stored_before_anybody_is_told() -> None:
         # Row 171: LeaderAndIsr before the UpdateMetadata of the same event.
         keys = cluster.brokers[2].api_keys()
         assert keys[keys.index(LEADER_AND_ISR) + 1] == UPDATE_METADATA
+
+    scenario(body)
+
+
+def test_each_deadline_of_the_core_has_its_tick_also_behind_an_earlier_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ticks: list[int] = []
+    original = ControllerCore.step
+
+    async def body(cluster: Cluster) -> None:
+        clock = cluster.environment.clock
+        enough = asyncio.Event()
+
+        def step(core: ControllerCore, event: Any, now_ms: int) -> Any:
+            if type(event) is Tick:
+                ticks.append(now_ms)
+                if len(ticks) == 3:
+                    enough.set()
+            return original(core, event, now_ms)
+
+        def next_deadline_ms(core: ControllerCore) -> int | None:
+            return None if enough.is_set() else clock.now_ms() + 1
+
+        monkeypatch.setattr(ControllerCore, "step", step)
+        monkeypatch.setattr(ControllerCore, "next_deadline_ms", next_deadline_ms)
+        await cluster.start(1)
+        await enough.wait()
 
     scenario(body)
 

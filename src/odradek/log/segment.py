@@ -219,7 +219,6 @@ class Segment:
     def write_indexes(self) -> list[str]:
         files = PreparedFiles(self.directory)
         self.prepare_indexes(files)
-        self._index_file = self._time_index_file = None
         return files.put()
 
     def prepare_indexes(self, files: PreparedFiles) -> None:
