@@ -168,7 +168,7 @@ def test_a_survivor_reads_no_python_file_when_the_controller_dies(
         eventually(lambda: leaders(cluster, "orders")[0][0] not in (-1, dead), 60, "another leader")
 
         eventually(
-            lambda: any("[Controller id=" in file.read_text() for file in journals),
+            lambda: any(file.exists() and "[Controller id=" in file.read_text() for file in journals),
             60,
             "its first step is told",
         )
