@@ -79,7 +79,10 @@ class Bench:
 
     def fail(self, error: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
         """The oldest, and it is not in the log; those behind it are, for each is its own batch."""
-        append, base_offset = self.waiting.pop(0)
+        self.fail_late(self.waiting.pop(0), error)
+
+    def fail_late(self, late: tuple[Append, int], error: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
+        append, base_offset = late
         del self.log[base_offset : base_offset + len(append.records)]
         self.waiting = [(one, at - len(append.records)) for one, at in self.waiting]
         self.step(AppendFailed(append.append_id, error))

@@ -8,7 +8,7 @@ from odradek.coordinator.asides import Assigned
 from odradek.coordinator.consumer_asides import MOST_TARGETS
 from odradek.coordinator.consumer_protocol import write_assignment
 from odradek.coordinator.draft import MOST_AT_ONCE
-from odradek.coordinator.events import AppendFailed, Tick
+from odradek.coordinator.events import Tick
 from odradek.coordinator.settings import MigrationPolicy
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -83,11 +83,11 @@ def test_who_comes_while_a_group_is_written_waits_and_then_sees_what_was_committ
 def test_a_group_whose_append_timed_out_and_then_failed_answers_again() -> None:
     bench = Bench(held=True)
     bench.ask(join("A"), 1)
-    undecided, _ = bench.waiting[0]
+    late = bench.waiting[0]
     bench.step_late()
     assert bench.call(beat("B", 0), 1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    bench.step(AppendFailed(undecided.append_id, ErrorCode.NOT_ENOUGH_REPLICAS))
+    bench.fail_late(late)
 
     joined = bench.ask(join("B"), 1)
     bench.commit()

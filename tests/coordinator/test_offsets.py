@@ -233,10 +233,10 @@ def test_a_commit_that_is_undecided_counts_when_it_is_committed_after_all(
 def test_a_commit_that_is_undecided_and_then_fails_is_under_way_no_more() -> None:
     bench = Bench(held=True)
     bench.commit_offset(5)
-    undecided, _ = bench.waiting[0]
+    late = bench.waiting[0]
     bench.step_late()
     offsets = bench.coordinator.shard.offsets
     assert offsets.is_in_flight(GROUP, ("t", 0))
-    bench.step(AppendFailed(undecided.append_id, ErrorCode.NOT_ENOUGH_REPLICAS))
+    bench.fail_late(late)
     assert not offsets.is_in_flight(GROUP, ("t", 0))
     assert fetched(bench) == []

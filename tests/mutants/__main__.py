@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import click
 import pytest
 
-from tests.mutants.drawing import OTHER_ROOMS, ROOMS, drawn
+from tests.mutants.drawing import ALL_ROOMS, OTHER_ROOMS, ROOMS, drawn
 from tests.mutants.explained import explained
 from tests.mutants.judge import Judge, seeds_of
 from tests.mutants.patching import PACKAGE
@@ -24,7 +24,7 @@ from tests.mutants.trial import copied, red_test, with_change
 
 JUDGES = ("tests", "simulator")
 # What a mutation of the rooms is shown to. What needs processes or Spark is too slow here.
-TESTS = (*tuple(f"tests/{room}" for room in (*ROOMS, *OTHER_ROOMS)), "tests/sim/test_scenarios.py")
+TESTS = (*tuple(f"tests/{room}" for room in ALL_ROOMS), "tests/sim/test_scenarios.py")
 
 Verdicts = dict[str, dict[str, Any]]
 
@@ -117,9 +117,8 @@ def mutants(
 
 def _rooms(names: str) -> list[str]:
     for name in names.split(","):
-        known = (*ROOMS, *OTHER_ROOMS)
-        if name.split("/")[0] not in known or not (PACKAGE / name).is_dir():
-            raise click.BadParameter(f"no {name}; there are {', '.join(known)} and their folders")
+        if name.split("/")[0] not in ALL_ROOMS or not (PACKAGE / name).is_dir():
+            raise click.BadParameter(f"no {name}; there are {', '.join(ALL_ROOMS)} and their folders")
     return names.split(",")
 
 

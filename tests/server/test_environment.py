@@ -1,4 +1,4 @@
-"""Time, and lines of log: both rationed."""
+"""Time and lines of log, both rationed; and the process of compactions."""
 
 import asyncio
 import logging
@@ -29,30 +29,6 @@ def test_the_clock_begins_with_the_wall_and_runs_with_the_loop() -> None:
     assert clock.now_ms() == 1_700_000_000_000
     world.pass_s(1.5)
     assert clock.now_ms() == 1_700_000_001_500
-
-
-class Compactions:
-    """In place of the process that compacts."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def end(self) -> None:
-        self.calls.append("end")
-
-    def kill(self) -> None:
-        self.calls.append("kill")
-
-
-@pytest.mark.parametrize("is_stopped", [True, False])
-def test_the_process_of_compactions_is_ended_by_who_stops_and_killed_by_who_gives_up(
-    is_stopped: bool,
-) -> None:
-    environment, compactions = Environment(asyncio.new_event_loop()), Compactions()
-    environment._cleaning = compactions  # type: ignore[assignment]
-    (environment.end_cleaning if is_stopped else environment.abandon_cleaning)()
-    assert compactions.calls == ["end" if is_stopped else "kill"]
-    environment.loop.close()
 
 
 @pytest.mark.parametrize("jump_s", [3600.0, -3600.0])
@@ -94,3 +70,27 @@ def test_many_different_peers_do_not_fill_the_memory() -> None:
         limited.warning(f"peer {peer}", "nonsense")
 
     assert len(limited._seen) <= LimitedLog.MOST_KEYS + 1  # and one for all the others
+
+
+class Compactions:
+    """In place of the process that compacts."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def end(self) -> None:
+        self.calls.append("end")
+
+    def kill(self) -> None:
+        self.calls.append("kill")
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_the_process_of_compactions_is_ended_by_who_stops_and_killed_by_who_gives_up(
+    is_stopped: bool,
+) -> None:
+    environment, compactions = Environment(asyncio.new_event_loop()), Compactions()
+    environment._cleaning = compactions  # type: ignore[assignment]
+    (environment.end_cleaning if is_stopped else environment.abandon_cleaning)()
+    assert compactions.calls == ["end" if is_stopped else "kill"]
+    environment.loop.close()

@@ -8,7 +8,7 @@ import click
 from odradek.cli.verbs import ABOUT, ALIASES, VERBS, Verbs
 
 # Above any first sentence, which click would cut in its middle; the list of verbs wraps what a line has no room for.
-LONGEST_WORDS = 1_000
+MOST_CHARACTERS = 1_000
 
 
 class VerbGroup(click.Group):
@@ -19,7 +19,10 @@ class VerbGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl(
-                [(name, command.get_short_help_str(LONGEST_WORDS)) for name, command in self.commands.items()]
+                [
+                    (name, command.get_short_help_str(MOST_CHARACTERS))
+                    for name, command in self.commands.items()
+                ]
             )
 
     def resolve_command(

@@ -67,8 +67,8 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Aligned columns; numbers to the right, with the dashes among them. A pipe gets text that never wraps, a terminal that is too narrow for the
-    longest row one entry a line."""
+    """Aligned columns; numbers to the right, with the dashes among them. A pipe gets text that never wraps, a terminal
+    that is too narrow for the longest row one entry a line."""
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     numeric = [
         bool(cells) and _are_numbers({row[position] for row in cells}) for position in range(len(columns))

@@ -60,12 +60,12 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        assert self.process is not None, self._never_started
-        return self.process.pid
+        return self._started.pid
 
     @property
-    def _never_started(self) -> str:
-        return f"broker {self.broker_id} was never started"
+    def _started(self) -> "subprocess.Popen[bytes] | ForkedProcess":
+        assert self.process is not None, f"broker {self.broker_id} was never started"
+        return self.process
 
     @property
     def is_running(self) -> bool:
@@ -117,20 +117,17 @@ class BrokerProcess:
 
     def kill(self) -> None:
         """`kill -9`; returns when the process is gone."""
-        assert self.process is not None, self._never_started
-        self.process.kill()
-        self.process.wait()
+        self._started.kill()
+        self._started.wait()
         self._close_pipe()
 
     def signal(self, number: int) -> None:
-        assert self.process is not None, self._never_started
-        self.process.send_signal(number)
+        self._started.send_signal(number)
 
     def wait(self, deadline_s: float) -> int:
         """The exit code. Past the deadline the process is killed and subprocess.TimeoutExpired raised."""
-        assert self.process is not None
         try:
-            code = self.process.wait(deadline_s)
+            code = self._started.wait(deadline_s)
         except subprocess.TimeoutExpired:
             self.kill()
             raise
@@ -249,9 +246,8 @@ class ProcessCluster:
         pause_s = 0.005
         while True:
             if not broker.is_running:
-                assert broker.process is not None
                 raise ClusterNotReady(
-                    f"broker {broker.broker_id} exited with code {broker.process.returncode}:\n"
+                    f"broker {broker.broker_id} exited with code {broker._started.returncode}:\n"
                     f"{broker.last_words()}"
                 )
             view = self._view_of(broker)

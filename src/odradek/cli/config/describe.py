@@ -24,12 +24,7 @@ CHANGED_SOURCES = (1, 2, 3, 4)  # not the default
 @bootstrap_option
 @json_option
 def describe_(
-    topic: str | None,
-    broker: int | None,
-    cluster: bool,
-    everything: bool,
-    bootstrap: str,
-    as_json: bool,
+    topic: str | None, broker: int | None, cluster: bool, everything: bool, bootstrap: str, as_json: bool
 ) -> None:
     """The settings that are set, their values and where they come from; --all adds those at their default."""
     from odradek.client.sync import SyncClient
