@@ -1,12 +1,17 @@
 """Processes forked from one that has imported what they need: each is what a new Python would be."""
 
+import array
 import os
 import resource
+import select
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -90,7 +95,80 @@ def test_what_a_fork_cannot_be_is_a_python_of_its_own(
 def test_entries_of_sparks_own_are_no_other_path(server: "subprocess.Popen[bytes]", module: Path) -> None:
     found = run(server, module, "-m", "tells", PYTHONPATH=f"{HOME / 'test_fork_server.py'}:/not/there")
 
-    assert found.stdout.endswith("from outside True\n")
+    assert found.stdout.split(" ", 1)[1] == f"{module} ['{module / 'tells.py'}'] a=b\nc from outside True\n"
+    assert (found.stderr, found.returncode) == ("aside\n", 7)
+
+
+class Preempted(socket.socket):
+    """After its request is sent its process runs again only when the other end is closed."""
+
+    def sendmsg(self, *arguments: Any) -> int:  # type: ignore[override]
+        sent = super().sendmsg(*arguments)
+        gone = select.poll()
+        gone.register(self, 0)  # POLLHUP is always asked for
+        assert gone.poll(60_000), "the server closes the connection"
+        return sent
+
+
+def test_a_process_that_ended_before_its_client_looked_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit, say. Sending on a connection whose other end is closed is an error, also of no bytes at all."""
+    monkeypatch.setattr(fork_client, "_socket", socket)
+    monkeypatch.setattr(socket, "socket", Preempted)
+    address = str(tmp_path / "server")
+
+    def serve(listening: socket.socket) -> None:
+        client, _ = listening.accept()
+        with client:
+            files: list[int] = []
+            fork_server._received(client, files)
+            fork_server._close(None, files)
+            client.sendall(fork_server.TAKEN + fork_server.EXIT_CODE.pack(7))
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address)
+        listening.listen()
+        serving = threading.Thread(target=serve, args=(listening,))
+        serving.start()
+        assert fork_client.forked(address, ["-m", "tells"]) == 7
+        serving.join(60)
+
+
+def test_a_request_whose_client_is_gone_is_not_run(server: "subprocess.Popen[bytes]", module: Path) -> None:
+    """He may have started a Python of his own."""
+    (module / "leaves.py").write_text(
+        "import os, pathlib\npathlib.Path('ran').write_text(str(os.getpid()))\n"
+    )
+    fields = [str(module).encode(), b"2", b"-m", b"leaves", b"PYTHONHASHSEED=0"]
+    fields += [b"TZ=" + os.environb[b"TZ"]] if b"TZ" in os.environb else []
+    body = b"\0".join(fields)
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(str(server.address))  # type: ignore[attr-defined]
+    files = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", (0, 1, 2)))
+    client.sendmsg([fork_server.LENGTH.pack(len(body)) + body], [files])
+    client.close()
+
+    # The server takes one after the other: whoever is answered now came after it.
+    assert run(server, module, "-m", "tells").stdout.endswith("from outside True\n")
+    eventually(lambda: not psutil.Process(server.pid).children(), 60, "every process has ended")
+    assert not (module / "ran").exists()
+
+
+def test_where_no_process_can_be_made_the_client_hears_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fork() -> int:
+        raise BlockingIOError("no process more")
+
+    monkeypatch.setattr(os, "fork", fork)
+    ours, theirs = socket.socketpair()
+    read, write = os.pipe()
+    process = fork_server.Process(theirs, fork_server.Request("/", (), {}), [write])
+
+    with socket.socket(socket.AF_UNIX) as listening, ours:
+        assert not fork_server.Server(listening, HOME)._is_fork(process)
+        assert ours.recv(2) == fork_server.REFUSED and ours.recv(1) == b""
+    assert os.read(read, 1) == b"", "the files that it sent are closed"
+    os.close(read)
 
 
 def test_without_a_server_the_client_becomes_the_python(module: Path) -> None:

@@ -21,7 +21,11 @@ def forked(address: str, arguments: list[str]) -> int | None:
     try:
         server.connect(address)
         files = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array("i", (0, 1, 2)))
-        server.sendall(request[server.sendmsg([request], [files]) :])
+        rest = request[server.sendmsg([request], [files]) :]
+        # With nothing left to send, nothing is sent: the process may have ended by now, the connection with it, and an error
+        # here would have it run again.
+        if rest:
+            server.sendall(rest)
         if server.recv(1) != b"\1":
             return None
     except OSError:

@@ -13,6 +13,9 @@ What the server cannot be (another PYTHONPATH, another hash seed, no module) the
     request   its length, then, divided by zeros: directory, number of arguments, arguments, NAME=value of the environment;
               standard input, output and error come beside it (SCM_RIGHTS)
     answer    one byte, whether there is a process, and when it has ended its exit code
+
+The process says itself that it has taken the request, before it runs anything: whoever hears nothing may start his own, and
+nothing runs twice.
 """
 
 import array
@@ -170,17 +173,25 @@ class Server:
         )
 
     def _is_fork(self, process: Process) -> bool:
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:  # no memory, or no process more
+            with contextlib.suppress(OSError):
+                process.client.sendall(REFUSED)
+            _close(process.client, process.files)
+            return False
         if pid:
             _close(None, process.files)
             self._clients[pid] = process.client
             self._selector.register(process.client, selectors.EVENT_READ, pid)
-            with contextlib.suppress(OSError):  # that it is gone is seen next
-                process.client.sendall(TAKEN)
             return False
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
+        try:
+            process.client.sendall(TAKEN)
+        except OSError:
+            os._exit(1)  # the client is gone, or has started a Python of its own
         for end in (self._listening, self._waking, self._woken, process.client, *self._clients.values()):
             end.close()
         return True
