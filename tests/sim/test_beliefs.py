@@ -1,6 +1,6 @@
 """What brokers believe of each other: wrong beliefs made by hand, each named; and a world in which one is planted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,10 +40,34 @@ def view(*replicas: ReplicaView, isr: tuple[BrokerId, ...] = (ONE, TWO)) -> Clus
 
 
 MAXIMAL, MARKS = b.maximal_isr_covers_the_store, b.marks_are_committed
+
+
+def low(high_watermark: int, *, epoch: int = 0, leads: BrokerId = ONE) -> b.LowMark:
+    return b.LowMark(T, leads, epoch, high_watermark, 3)
+
+
+def standing(looks: Sequence[tuple[float, list[b.LowMark]]]) -> list[Anomaly]:
+    """Of the last of these looks, each at its virtual second."""
+    marks = b.StandingMarks()
+    *_, last = [marks.observe(seen, now_s) for now_s, seen in looks]
+    return last
+
+
 BAD: dict[str, tuple[str, Callable[..., Any], Any]] = {
     "who joined is not counted": ("MaximalIsr", MAXIMAL, view(leader((ONE,)))),
     "one of two that joined is not": ("MaximalIsr", MAXIMAL, view(leader((ONE, TWO)), isr=(ONE, TWO, THREE))),
     "who leaves is not counted any more": ("MaximalIsr", MAXIMAL, view(leader((ONE, THREE)))),
+    "a high watermark stays low": ("MarkRises", standing, [(0, [low(2)]), (0.5, [low(2)]), (1.1, [low(2)])]),
+    "it rises, and stays low again": (
+        "MarkRises",
+        standing,
+        [(0, [low(1)]), (1, [low(2)]), (1.5, [low(2)]), (2.1, [low(2)])],
+    ),
+    "one of two stays low": (
+        "MarkRises",
+        standing,
+        [(0, [low(2), low(2, leads=TWO)]), (0.9, [low(2)]), (1.8, [low(2), low(2, leads=TWO)])],
+    ),
     "a follower's mark is above a member's end": (
         "MarkIsCommitted",
         MARKS,
@@ -103,6 +127,13 @@ GOOD: dict[str, tuple[Callable[..., Any], Any]] = {
     "in another epoch the leader has heard of nothing": (MAXIMAL, view(leader((ONE,), epoch=1))),
     "a follower may know less": (MARKS, view(leader((ONE, TWO)), replica(TWO, 3, 1), replica(THREE, 1, 1))),
     "a follower may be further": (b.positions_are_held, [b.Position(T, ONE, TWO, 2, 3)]),
+    "a high watermark rises within the second": (standing, [(0, [low(2)]), (1, [low(2)]), (1.1, [])]),
+    "it rises, and more is proven": (standing, [(0, [low(1)]), (0.9, [low(2)]), (1.8, [low(2)])]),
+    "it was as high as is proven in between": (standing, [(0, [low(2)]), (0.6, []), (1.2, [low(2)])]),
+    "another epoch has begun": (
+        standing,
+        [(0, [low(2)]), (0.9, [low(2, epoch=1)]), (1.8, [low(2, epoch=1)])],
+    ),
     "all live ones are known": (b.who_is_live_is_known, [b.Acquaintance(ONE, {1, 2}, {1, 2})]),
 }
 

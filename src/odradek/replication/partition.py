@@ -64,7 +64,6 @@ class Partition(Replica):
     __slots__ = (
         "_followers",
         "_followers_in_isr",
-        "_has_unassigned_in_isr",
         "_live_brokers",
         "_proposed_epochs",
         "_retry_isr_at_ms",
@@ -73,6 +72,7 @@ class Partition(Replica):
         "flush_waiters",
         "followers",
         "has_eligible",
+        "has_unassigned_in_isr",
         "is_under_min_isr",
         "leader_epoch_start_offset",
         "min_insync_replicas",
@@ -110,7 +110,7 @@ class Partition(Replica):
         self.flush_waiters = AckQueue()  # acks=1 with flush.messages=1
         self._followers: tuple[FollowerState, ...] = ()  # Invariant: the values of `followers`
         self._followers_in_isr = 0  # Invariant: how many of them have `is_in_maximal_isr`
-        self._has_unassigned_in_isr = False
+        self.has_unassigned_in_isr = False
         self._proposed_epochs: dict[BrokerId, BrokerEpoch] = {}
         self._retry_isr_at_ms = NEVER_MS
         self._live_brokers = live_brokers
@@ -429,7 +429,7 @@ class Partition(Replica):
     # ------------------------------------------------------------------------------------- high watermark
 
     def _advance_high_watermark(self, now_ms: int) -> None:
-        if self.is_under_min_isr or self._has_unassigned_in_isr:
+        if self.is_under_min_isr or self.has_unassigned_in_isr:
             return
         mark = high_watermark(
             self.log.recovery_point if self.flushes_before_ack else self.log.log_end_offset,
@@ -478,7 +478,7 @@ class Partition(Replica):
         # At the end of a reassignment the new leader is told of the targets alone while those that leave are still
         # in the ISR, for one write more. The controller that makes it may die first, and its successor may elect one
         # of them; none of them fetches from us, so nothing is committed before the ISR is without them.
-        self._has_unassigned_in_isr = any(b != self.broker and b not in self.followers for b in state.isr)
+        self.has_unassigned_in_isr = any(b != self.broker and b not in self.followers for b in state.isr)
         self._measure_min_isr()
 
     def _measure_min_isr(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from odradek.sim.checkers.beliefs import Acquaintance, Position
+from odradek.sim.checkers.beliefs import Acquaintance, LowMark, Position
 from odradek.sim.world import SimBroker, World
 
 
@@ -31,6 +31,36 @@ def positions(world: World) -> Iterator[Position]:
                 ):
                     end = copy.log.log_end_offset
                     yield Position(partition, broker.broker_id, number, state.log_end_offset, end)
+
+
+def low_marks(world: World) -> Iterator[LowMark]:
+    """Of leaders that are at work. Every live follower counts, in the ISR or not: one outside it that was caught up a moment ago
+    holds the mark back too (KIP-16)."""
+    for broker, runtime in _serving(world):
+        host = broker.host
+        if host is None or host.paused_until > world.loop.now:
+            continue
+        for partition, replica in runtime.broker.replicas.partitions.items():
+            log = replica.log
+            if (
+                not replica.is_leader
+                or replica.high_watermark == log.log_end_offset
+                or log.failure is not None
+            ):
+                continue
+            if replica.is_under_min_isr or replica.has_unassigned_in_isr:
+                continue
+            own_end = log.recovery_point if replica.flushes_before_ack else log.log_end_offset
+            ends = [
+                follower.log_end_offset
+                for follower in replica.followers.values()
+                if follower.is_in_maximal_isr or follower.broker in runtime.broker.metadata.live_brokers
+            ]
+            proven = min([own_end, *ends])
+            if proven > replica.high_watermark:
+                yield LowMark(
+                    partition, broker.broker_id, replica.leader_epoch, replica.high_watermark, proven
+                )
 
 
 def acquaintances(world: World) -> Iterator[Acquaintance]:

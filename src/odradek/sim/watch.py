@@ -10,9 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from odradek.model.ids import TopicPartition
-from odradek.sim.beliefs import acquaintances, positions
+from odradek.sim.beliefs import acquaintances, low_marks, positions
 from odradek.sim.checkers import replicas
-from odradek.sim.checkers.beliefs import BELIEF_CHECKS, positions_are_held, who_is_live_is_known
+from odradek.sim.checkers.beliefs import (
+    BELIEF_CHECKS,
+    StandingMarks,
+    positions_are_held,
+    who_is_live_is_known,
+)
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.last_values import LastValues
 from odradek.sim.checkers.removals import Removals
@@ -42,6 +47,7 @@ class Watch:
         self._judged: Mapping[TopicPartition, replicas.PartitionView] = {}
         self._writes = ControllerWrites(world)
         self._resting = RestingControllers()
+        self._marks = StandingMarks()
         self._promises = ControllerPromises()
         self._on_broken = on_broken
         world.on_controller_step.append(self._controller_stepped)
@@ -65,6 +71,7 @@ class Watch:
         found = [anomaly for check in checks for anomaly in check(view)]
         found += positions_are_held(positions(self.world))
         found += who_is_live_is_known(acquaintances(self.world))
+        found += self._marks.observe(low_marks(self.world), self.world.loop.time())
         for memory in self._memories:
             found += memory.observe(view)
         if found:

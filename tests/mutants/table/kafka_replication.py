@@ -292,8 +292,8 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "replication.partition:Partition._advance_high_watermark",
-                "self.is_under_min_isr or self._has_unassigned_in_isr",
-                "self._has_unassigned_in_isr",
+                "self.is_under_min_isr or self.has_unassigned_in_isr",
+                "self.has_unassigned_in_isr",
             ),
         ),
         commit="edc7e10a745",

@@ -86,6 +86,43 @@ def positions_are_held(positions: Iterable[Position]) -> Iterator[Anomaly]:
             )
 
 
+class LowMark(NamedTuple):
+    """A leader whose high watermark is below what the positions of its followers prove."""
+
+    topic_partition: TopicPartition
+    leader: BrokerId
+    leader_epoch: int
+    high_watermark: int
+    proven: int
+
+
+class StandingMarks:
+    """MarkRises: a leader's high watermark does not stay below what the positions of its followers prove: whoever waits for it
+    would wait for a fetch that may never come."""
+
+    WITHIN_S = 1.0
+
+    def __init__(self) -> None:
+        self._since_s: dict[tuple[TopicPartition, BrokerId, int, int], float] = {}
+
+    def observe(self, low: Iterable[LowMark], now_s: float) -> list[Anomaly]:
+        """`low`: all that there are at `now_s`, in virtual seconds."""
+        before, self._since_s, found = self._since_s, {}, []
+        for mark in low:
+            key = mark[:4]
+            since_s = self._since_s[key] = before.get(key, now_s)
+            if now_s - since_s > self.WITHIN_S:
+                found.append(
+                    Anomaly(
+                        "MarkRises",
+                        mark.topic_partition,
+                        f"leader {mark.leader} has had the high watermark {mark.high_watermark} for {now_s - since_s:.1f} s, "
+                        f"and its followers prove {mark.proven}",
+                    )
+                )
+        return found
+
+
 class Acquaintance(NamedTuple):
     """Whom a broker takes for live, and whose addresses it knows."""
 
