@@ -56,6 +56,18 @@ def test_a_reassignment_that_cannot_copy_stays_where_it_is() -> None:
     answers, after = ask(world.context, [Kill(ids(2)), Reassign({tp("t-0"): ids(1)})])
     assert verdicts(answers[1]) == {"t-0": "stays offline"}
     assert after.reassignments[tp("t-0")].phase is ReassignmentPhase.GROWING
+    assert answers[1].unfinished == ("the reassignment of t-0 does not end: replica 1 has to join the ISR",)
+
+
+def test_a_reassignment_to_a_dead_broker_is_said_not_to_end() -> None:
+    world = three("t", [2, 1, 3])
+    answers, _ = ask(world.context, [Kill(ids(1)), Reassign({tp("t-0"): ids(1, 2)})])
+    assert verdicts(answers[1]) == {"t-0": "unchanged"}
+    assert answers[1].unfinished == (
+        "the reassignment of t-0 does not end: replica 1 (broker 1 is not alive) has to join the ISR",
+    )
+    answers, _ = ask(world.context, [Kill(ids(1)), Reassign({tp("t-0"): ids(2, 3)})])
+    assert answers[1].unfinished == (), "what is dead copies nothing and is only left out"
 
 
 def test_a_higher_minimum_makes_partitions_refuse_acks_all() -> None:

@@ -138,7 +138,7 @@ def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:
         ({"startingOffsetsByTimestamp": '{"orders":5}'}, "expected as in"),
         ({"maxTriggerDelay": "soon"}, "expected a duration"),
         ({"kafka.bootstrap.servers": "localhost"}, "bootstrap address 'localhost': expected host:port"),
-        ({"kafka.bootstrap.servers": "localhost:99999"}, "expected host:port"),
+        ({"kafka.bootstrap.servers": "localhost:99999"}, "port 99999 is not between 1 and 65535"),
         ({"kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
         ({"kafka.sasl.jaas.config": "secret"}, "only PLAINTEXT"),
         ({"columns": "value,colour"}, "there is no 'colour'"),

@@ -45,11 +45,15 @@ class PartitionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """`changes` as the journal would have them; `outcomes` for every partition touched, worst first."""
+    """`changes` as the journal would have them; `outcomes` for every partition touched, worst first.
+
+    `unfinished`: a sentence for each thing that was asked for, was begun, and does not come to its end.
+    """
 
     question: str
     changes: tuple[StateChange, ...]
     outcomes: tuple[PartitionOutcome, ...]
+    unfinished: tuple[str, ...] = ()
 
     def with_verdict(self, *verdicts: str) -> tuple[PartitionOutcome, ...]:
         return tuple(outcome for outcome in self.outcomes if outcome.verdict in verdicts)
@@ -147,6 +151,7 @@ def compared(
     *,
     question: str,
     changes: Iterable[StateChange],
+    unfinished: Iterable[str] = (),
 ) -> WhatIf:
     """What became of the partitions in `touched`, worst first."""
     kept = tuple(changes)
@@ -156,7 +161,7 @@ def compared(
         for topic_partition in sorted(touched)
     ]
     outcomes.sort(key=lambda outcome: (VERDICTS.index(outcome.verdict), outcome.topic_partition))
-    return WhatIf(question, kept, tuple(outcomes))
+    return WhatIf(question, kept, tuple(outcomes), tuple(unfinished))
 
 
 def context_of(

@@ -5,7 +5,7 @@ steps nothing happens by itself: a broker that was started has not caught up, un
 reassignment is carried to its end, if it can end: the live newcomers copy, then the live removing replicas delete.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from odradek.advisor.what_if import WhatIf, advance, compared, returned
 from odradek.controller.context import CLUSTER_DEFAULT, ControllerContext, ReassignmentPhase
@@ -160,7 +160,30 @@ def _reassigned(context: ControllerContext, step: Reassign) -> tuple[WhatIf, Con
         events = _next_phase(context, step.targets)
         if not events:
             break
-    return compared(before, context, step.targets, question=question, changes=changes), context
+    unfinished = list(_unfinished_moves(context, step.targets))
+    answer = compared(
+        before, context, step.targets, question=question, changes=changes, unfinished=unfinished
+    )
+    return answer, context
+
+
+def _unfinished_moves(
+    context: ControllerContext, targets: Mapping[TopicPartition, tuple[BrokerId, ...]]
+) -> Iterator[str]:
+    """Of each reassignment that is under way still, what it waits for."""
+    for topic_partition in sorted(targets):
+        moving = context.reassignments.get(topic_partition)
+        if moving is None:
+            continue
+        state = context.leadership(topic_partition)
+        isr = () if state is None else state.isr
+        missing = [broker for broker in moving.stored.target_replicas if broker not in isr]
+        dead = [broker for broker in missing if broker not in context.brokers]
+        who = f"replica {', '.join(map(str, missing))}"
+        if dead:
+            who += f" (broker {', '.join(map(str, dead))} is not alive)"
+        waits = f"{who} has to join the ISR" if missing else f"it is {moving.phase}"
+        yield f"the reassignment of {topic_partition} does not end: {waits}"
 
 
 def _next_phase(context: ControllerContext, partitions: Mapping[TopicPartition, object]) -> list[Event]:

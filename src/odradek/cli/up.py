@@ -22,6 +22,7 @@ import click
 
 from odradek.cli.begun import seconds_since_start
 from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.cli.pairs import named_values
 from odradek.model.counted import counted
 
 if TYPE_CHECKING:
@@ -274,12 +275,7 @@ def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
     from odradek.model.errors import ConfigurationError
     from odradek.model.settings import BrokerSettings
 
-    settings = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set {pair}: expected NAME=VALUE, as in min.insync.replicas=2")
-        settings[name] = value
+    settings = named_values(pairs, "--set ", "min.insync.replicas=2")
     try:
         BrokerSettings(settings)
     except ConfigurationError as error:

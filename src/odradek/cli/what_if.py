@@ -183,6 +183,7 @@ def as_dict(answers: "Sequence[WhatIf]", kills_controller: bool, safe: bool) -> 
         {
             "question": answer.question,
             "summary": answer.summary,
+            "unfinished": list(answer.unfinished),
             "partitions": [
                 {
                     "partition": str(outcome.topic_partition),
@@ -230,6 +231,8 @@ def show(
         for topic in sorted({topic for topic, _ in folded}):
             verdicts = [f"{count} {verdict}" for (of, verdict), count in folded.items() if of == topic]
             print(f"{topic}: {', '.join(verdicts)}")
+        for sentence in answer.unfinished:
+            print(sentence)
 
 
 def is_folded(outcome: "PartitionOutcome") -> bool:

@@ -70,8 +70,10 @@ def parse_addresses(text: str) -> list[Address]:
         host, colon, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         is_host = bool(colon and host) and "/" not in host
-        if not is_host or not port.isdigit() or not 0 < int(port) < 65536:
+        if not is_host or not port.isdigit():
             raise ConfigurationError(f"bootstrap address {part!r}: expected host:port, as in localhost:9092")
+        if not 0 < int(port) < 65536:
+            raise ConfigurationError(f"bootstrap address {part!r}: port {port} is not between 1 and 65535")
         addresses.append(Address(host, int(port)))
     return addresses
 

@@ -4,6 +4,7 @@ import click
 
 from odradek.cli.config.resources import Resource, alter_configs, check_name, resource_named, resource_options
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+from odradek.cli.pairs import named_values
 
 
 @click.command(name="set")
@@ -49,13 +50,9 @@ def delete(
 
 
 def parse_pairs(resource: Resource, pairs: tuple[str, ...], option: str = "") -> dict[str, str | None]:
-    changes: dict[str, str | None] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"{option}{pair}: expected NAME=VALUE, as in retention.ms=86400000")
+    changes: dict[str, str | None] = {**named_values(pairs, option, "retention.ms=86400000")}
+    for name in changes:
         check_name(resource, name)
-        changes[name] = value
     return changes
 
 

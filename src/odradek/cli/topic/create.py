@@ -8,6 +8,7 @@ from odradek.cli.broker_lists import replica_list
 from odradek.cli.controller_calls import ask_controller
 from odradek.cli.outcomes import outcome, print_outcomes
 from odradek.cli.output import bootstrap_option, fail, json_option
+from odradek.cli.pairs import named_values
 from odradek.model.counted import counted
 from odradek.model.ids import INT32_MAX
 
@@ -128,12 +129,8 @@ def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
     """NAME=VALUE pairs; a name that no topic setting has gets the nearest one."""
     from odradek.model.settings import TOPIC_SETTINGS, unknown_setting
 
-    settings = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise click.UsageError(f"--config {pair}: expected NAME=VALUE, as in retention.ms=86400000")
+    settings = named_values(pairs, "--config ", "retention.ms=86400000")
+    for name in settings:
         if name not in TOPIC_SETTINGS:
             raise click.UsageError(str(unknown_setting(name, TOPIC_SETTINGS, "topic")))
-        settings[name] = value
     return settings
