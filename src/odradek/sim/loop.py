@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from heapq import heappop, heappush
+from math import inf
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Protocol
 from zlib import crc32
@@ -323,36 +324,48 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._now_us = int(when * 1e6)
         return self.now
 
-    def run_one(self) -> bool:
-        """Runs one ready callback, or moves the clock to the next timer; False when nothing is left at all."""
-        ready = self._ready
-        if not ready:
-            timers = self._timers
-            while timers and timers[0][2]._cancelled:
-                heappop(timers)
-            if not timers:
-                return False
-            now = self._passed_to(timers[0][0])
-            while timers and timers[0][0] <= now:
-                handle = heappop(timers)[2]
-                if not handle._cancelled:
-                    ready.append(handle)
-            return True
-        handle = ready.pop()
-        if ready:
-            index = int(self.random.random() * (len(ready) + 1))
-            if index < len(ready):
-                handle, ready[index] = ready[index], handle
-        host = handle.host
-        if handle._cancelled or not host.is_alive:
-            return True
-        if host.paused_until > self.now:
-            if not host.postponed:
-                self.call_at(host.paused_until, self.go_on, host)
-            host.postponed.append(handle)
-            return True
-        self._turn(host, handle._context, handle._callback, handle._args)
-        return True
+    def _run(self, when: float, stop: Callable[[], bool] | None = None, most_events: float = inf) -> bool:
+        """Runs ready callbacks, and moves the clock from timer to timer, no further than `when`; before each callback
+        it asks whether that is enough. False: nothing is left to run by then.
+
+        The one place that every event of every world goes through: what it needs each time is at hand.
+        """
+        ready, timers, random = self._ready, self._timers, self.random.random
+        while True:
+            if stop is not None and stop():
+                return True
+            if self.events >= most_events:
+                return True
+            if self._interrupted:
+                self._interrupted = False
+                return True
+            if not ready:
+                if not timers or timers[0][0] > when:
+                    return False
+                while timers and timers[0][2]._cancelled:
+                    heappop(timers)
+                if not timers:
+                    return False
+                now = self._passed_to(timers[0][0])
+                while timers and timers[0][0] <= now:
+                    handle = heappop(timers)[2]
+                    if not handle._cancelled:
+                        ready.append(handle)
+                continue
+            handle = ready.pop()
+            if ready:
+                index = int(random() * (len(ready) + 1))
+                if index < len(ready):
+                    handle, ready[index] = ready[index], handle
+            host = handle.host
+            if handle._cancelled or not host.is_alive:
+                continue
+            if host.paused_until > self.now:
+                if not host.postponed:
+                    self.call_at(host.paused_until, self.go_on, host)
+                host.postponed.append(handle)
+                continue
+            self._turn(host, handle._context, handle._callback, handle._args)
 
     def at_once(self, host: Host, callback: Callable[[], object]) -> None:
         """A turn of `host` right behind what brought it about, where it can take one; else when it can."""
@@ -409,7 +422,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             if is_coroutine:
                 task._log_destroy_pending = False
             while not task.done():
-                if not self.run_one():
+                if not self._run(inf, task.done):
                     raise SimulationEnded("nothing is left to run, yet the future is not done")
         return task.result()
 
@@ -417,21 +430,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         self, when: float, stop: Callable[[], bool] | None = None, max_events: int | None = None
     ) -> None:
         """Runs until virtual time `when`, or until `stop()` is true, or for `max_events` callbacks."""
-        limit = None if max_events is None else self.events + max_events
-        ready, timers = self._ready, self._timers
+        most_events = inf if max_events is None else self.events + max_events
         with self._running():
-            while True:
-                if stop is not None and stop():
-                    return
-                if limit is not None and self.events >= limit:
-                    return
-                if self._interrupted:
-                    self._interrupted = False
-                    return
-                if not ready and (not timers or timers[0][0] > when):
-                    self._passed_to(when)
-                    return
-                self.run_one()
+            if not self._run(when, stop, most_events):
+                self._passed_to(when)
 
     def interrupt(self) -> None:
         """`run_until` returns before its next callback: whoever watches has seen enough."""
@@ -440,7 +442,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def run_forever(self) -> None:
         self._stopping = False
         with self._running():
-            while not self._stopping and self.run_one():
+            while not self._stopping and self._run(inf, lambda: self._stopping):
                 pass
 
     def _running(self) -> "_Running":
@@ -539,8 +541,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def get_exception_handler(self) -> Any:
         return None
 
-    def get_debug(self) -> bool:
-        return False
+    get_debug = bool  # False, without a frame of Python's: every future asks when it is made
 
     def set_debug(self, enabled: bool) -> None:
         pass
