@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.behaviours import red_tests, rows_of
+from tests.behaviours import red_tests, rows_of, texts_with_a_marker
 from tests.mutants.edit import site_of
 from tests.mutants.mutant import Mutant
 from tests.mutants.table import OF_COORDINATORS
@@ -54,9 +54,9 @@ def rows() -> dict[str, Row]:
 @cache
 def ticked() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for path in sorted(TESTS.rglob("test_*.py")):
+    for path, text in texts_with_a_marker():
         name = path.relative_to(TESTS).as_posix()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for row in rows_of(node):
                     if isinstance(row, str):
