@@ -166,6 +166,32 @@ def test_update_metadata_names_every_listener_and_is_made_once_for_all() -> None
     ]
 
 
+def test_an_update_metadata_that_is_made_of_another_is_what_it_would_be_made_alone() -> None:
+    partition = UpdateMetadataPartition(T0, T_ID, EPOCH, B1, LeaderEpoch(3), (B1,), 7, (B1, B2), ())
+    first, second = (partition,), (partition._replace(leader=B2),)
+    live, one = (registration(1), registration(2)), (registration(1),)
+    encoder = RequestEncoder("INTERNAL")
+    encoder.begin()
+    for broker, partitions, brokers, controller, epoch in (
+        (1, first, live, 1, 5),
+        (2, first, live, 1, 5),
+        (3, second, live, 1, 5),
+        (1, second, one, 1, 5),
+        (2, second, one, 2, 5),
+        (2, second, one, 2, 6),
+        (3, second, one, 2, 6),
+    ):
+        request = UpdateMetadataRequest(
+            BrokerId(broker),
+            BrokerEpoch(-20 - (broker << 40)),
+            BrokerId(controller),
+            ControllerEpoch(epoch),
+            partitions,
+            brokers,
+        )
+        assert encoder.encode(request) == RequestEncoder("INTERNAL").encode(request)
+
+
 STOP_REPLICA = StopReplicaRequest(
     B2,
     BrokerEpoch(22),

@@ -74,7 +74,7 @@ class LeaderAndIsrRequest:
 class UpdateMetadataRequest:
     """`live_brokers` replaces the receiver's list: always all live and shutting-down brokers.
 
-    The `partitions` tuple is the same object for every broker that gets the same: encode it once.
+    Both tuples are the same objects for every broker that gets the same: encode them once.
     """
 
     broker: BrokerId

@@ -11,7 +11,8 @@ from enum import Enum
 from functools import lru_cache
 from itertools import islice
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin
 
 from odradek.controller.journal import as_json, key_text, partition_text, word_of
 from odradek.model.ids import TopicPartition
@@ -142,23 +143,62 @@ def _compiled(kind: type, names: tuple[str, ...]) -> MakeText:
     fields = [f'"{word_of(name)}":{{{_expression(hints.get(name), name)}}}' for name in names]
     # lambda v: f'{{"type":"Stored","version":{v.version:d}}}'
     source = "lambda v: f'{{" + ",".join([f'"type":"{word_of(kind.__name__)}"', *fields]) + "}}'"
-    made: MakeText = eval(source, {"text_of": text_of, "ids": _ids})
+    made: MakeText = eval(source, {**_NAMED, **{f"again_{name}": _Repeated() for name in names}})
     return made
 
 
 def _expression(hint: Any, name: str) -> str:
-    """Numbers as they are; lists of them, of which there are few, are made once."""
-    if _is_number(hint):
-        return f"v.{name}:d"
+    """Numbers as they are; lists of them, of which there are few, are made once; what the hint tells is not asked of the
+    value again."""
+    value = f"v.{name}"
+    arguments = get_args(hint)
+    if get_origin(hint) in (Union, UnionType) and len(arguments) == 2 and arguments[1] is NoneType:
+        return f"null if {value} is None else {_call(arguments[0], name)}"
+    if _plain(hint) is int:
+        return f"{value}:d"
+    return _call(hint, name)
+
+
+def _call(hint: Any, name: str) -> str:
+    kind = _plain(hint)
+    if kind in _CALLED:
+        return f"{_CALLED[kind]}(v.{name})"
     if get_origin(hint) is tuple and len(get_args(hint)) == 2:
         item, rest = get_args(hint)
-        if rest is Ellipsis and _is_number(item):
+        if rest is Ellipsis and _plain(item) is int:
             return f"ids(v.{name})"
+        if rest is Ellipsis and isinstance(item, type) and _names_of(item):
+            return f"again_{name}.text(v.{name})"
     return f"text_of(v.{name})"
 
 
-def _is_number(hint: Any) -> bool:
-    return getattr(hint, "__supertype__", hint) is int
+def _plain(hint: Any) -> Any:
+    """What a NewType is made of."""
+    return getattr(hint, "__supertype__", hint)
+
+
+class _Repeated:
+    """The records of one field. Each broker is told of the same brokers, and mostly of the same partitions: the same tuple, or
+    an equal one. Whoever writes in another thread meanwhile finds the one or the other, each with its text."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = _Written((), "[]")
+
+    def text(self, records: Sequence[Any]) -> str:
+        last = self._last
+        if records == last.records:
+            return last.text
+        text = _list(records)
+        if type(records) is tuple and len(records) <= AT_ONCE:  # else it is too much to be kept
+            self._last = _Written(records, text)
+        return text
+
+
+class _Written(NamedTuple):
+    records: tuple[Any, ...]
+    text: str
 
 
 def _ids(numbers: Sequence[int]) -> str:
@@ -195,3 +235,13 @@ _MAKERS: dict[type, MakeText] = {
     TopicPartition: lambda value: quoted(partition_text(value)),
     bytes: lambda value: f'"{value.hex()}"',
 }
+# What stands in compiled functions, and by which of it a value of a kind is written.
+_NAMED = {
+    "text_of": text_of,
+    "ids": _ids,
+    "number": str,
+    "quoted": quoted,
+    "partition": _MAKERS[TopicPartition],
+    "null": "null",
+}
+_CALLED = {int: "number", str: "quoted", TopicPartition: "partition"}

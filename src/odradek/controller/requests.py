@@ -41,6 +41,7 @@ def requests_of(context: ControllerContext, telling: Notification) -> list[Broke
     metadata = tuple(_metadata_partitions(context, telling.metadata))
     send_metadata = bool(metadata) or telling.bare_metadata
     to = telling.metadata_to
+    live_brokers = context.registrations() if send_metadata else ()
     requests: list[BrokerRequest] = []
     for broker in context.registered_brokers():
         partitions = telling.leader_and_isr.get(broker)
@@ -60,7 +61,7 @@ def requests_of(context: ControllerContext, telling: Notification) -> list[Broke
                     context.broker,
                     context.controller_epoch,
                     metadata,
-                    context.registrations(),
+                    live_brokers,
                 )
             )
         stops = telling.stops.get(broker)

@@ -6,6 +6,7 @@ LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4, OffsetForLeaderEpoch 4, ListOff
 """
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 
 from odradek.controller.broker_requests import (
@@ -43,6 +44,10 @@ VERSIONS = {
 Sendable = BrokerRequest | AskLogEnds
 EncodedRequest = tuple[int, int, bytes]  # api key, version, body
 
+# Of an UpdateMetadata: behind the controller's id, that it is of no KRaft controller, and its epoch.
+_BROKER_EPOCH = Struct(">q")
+_BROKER_EPOCH_AT = 9
+
 SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
@@ -53,6 +58,8 @@ class RequestEncoder:
         self._listener = inter_broker_listener
         self._partitions: tuple[UpdateMetadataPartition, ...] | None = None
         self._topics: list[bytes] = []
+        self._said: UpdateMetadataRequest | None = None
+        self._body = b""
         # By id(), so only while the requests of one event are sent and their partitions live.
         self._encoded: dict[int, bytes] = {}
         self._told: dict[int, list[bytes]] = {}
@@ -68,6 +75,7 @@ class RequestEncoder:
         self._encoded = {}
         self._told = {}
         self._partitions, self._topics = None, []
+        self._said, self._body = None, b""
 
     def encode_all(self, requests: Sequence[BrokerRequest]) -> dict[int, EncodedRequest]:
         """Those of one event, by id()."""
@@ -111,10 +119,25 @@ class RequestEncoder:
         )
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> bytes:
+        """The brokers of one event are told the same, each by its own epoch."""
+        said = self._said
+        if (
+            said is not None
+            and request.partitions is said.partitions
+            and request.live_brokers is said.live_brokers
+            and request.controller_id == said.controller_id
+            and request.controller_epoch == said.controller_epoch
+        ):
+            before, behind = (
+                self._body[:_BROKER_EPOCH_AT],
+                self._body[_BROKER_EPOCH_AT + _BROKER_EPOCH.size :],
+            )
+            return b"".join((before, _BROKER_EPOCH.pack(request.broker_epoch), behind))
         if request.partitions is not self._partitions:
             self._partitions = request.partitions
             self._topics = _update_metadata_topics(request.partitions)
-        return flat_um.encode(
+        self._said = request
+        self._body = flat_um.encode(
             VERSIONS[UPDATE_METADATA],
             controller_id=request.controller_id,
             controller_epoch=request.controller_epoch,
@@ -132,6 +155,7 @@ class RequestEncoder:
                 for registration in request.live_brokers
             ],
         )
+        return self._body
 
 
 def _leader_and_isr_topics(

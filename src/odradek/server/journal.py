@@ -34,7 +34,7 @@ LINES_AT_ONCE = 1_000
 MOST_WAITING = 3_000_000
 
 T = TypeVar("T")
-_Step = tuple[int, ControllerEpoch, "Event", "Effects"]
+_Step = tuple[int, ControllerEpoch, "Event", "Effects", int]  # the last: its `_weight`
 
 
 class Journal:
@@ -62,8 +62,8 @@ class Journal:
 
     def record(self, now_ms: int, epoch: ControllerEpoch, event: "Event", effects: "Effects") -> None:
         self._environment.controller_stepped(event, effects)
-        step = (now_ms, epoch, event, effects)
         weight = _weight(event, effects)
+        step = (now_ms, epoch, event, effects, weight)
         if self._leaves_out and not _is_election(event):
             return
         if not self._waiting and self._writing is None and weight <= MOST_WRITTEN_AT_ONCE:
@@ -102,7 +102,7 @@ class Journal:
             await asyncio.sleep(LARGE_STEPS_WAIT_S)
             while self._waiting:
                 step = self._waiting.popleft()
-                self._waiting_values -= _weight(step[2], step[3])
+                self._waiting_values -= step[4]
                 await self._write_large(step)
         finally:
             self._writing = None
@@ -136,7 +136,7 @@ class Journal:
 
     def _lines(self, step: _Step) -> Iterator[list[state_change_log.Line]]:
         """The lines of a step, some at a time."""
-        _, epoch, _, effects = step
+        _, epoch, _, effects, _ = step
         if not (effects.changes or effects.requests) or not state_change_log.is_wanted():
             return
         from odradek.controller.state_change_log import lines
@@ -150,7 +150,7 @@ class Journal:
         # Not above: only a broker that leads writes one, and all brokers start.
         from odradek.controller.journal_text import json_pieces, text_of
 
-        now_ms, epoch, event, effects = step
+        now_ms, epoch, event, effects, weight = step
         line: dict[str, object] = {
             "at_ms": now_ms,
             "controller": self._broker,
@@ -163,7 +163,7 @@ class Journal:
         }
         if effects.resign is not None:
             line["resign"] = effects.resign
-        if _weight(event, effects) <= MOST_WRITTEN_AT_ONCE:
+        if weight <= MOST_WRITTEN_AT_ONCE:
             yield text_of(line)  # to look where it could be cut takes longer than to write it
         else:
             yield from json_pieces(line)
@@ -176,7 +176,7 @@ def _is_election(event: "Event") -> bool:
 
 def _weight(event: "Event", effects: "Effects") -> int:
     """About how many values there are to put into words."""
-    told = sum(len(getattr(request, "partitions", ())) for request in effects.requests)
+    told = sum([len(getattr(request, "partitions", ())) for request in effects.requests])
     snapshot = getattr(event, "snapshot", None)
     read = 0 if snapshot is None else len(snapshot.states)
     answered = len(getattr(event, "answers", ())) + len(getattr(event, "told", ()))
