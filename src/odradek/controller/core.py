@@ -163,7 +163,8 @@ class ControllerCore:
         answer = immediate_answer(self.context, event)
         if answer is not None:
             return Effects(answers=(answer,))
-        return self._advance(_Work(event, tasks_of(self.context, event, self._now_ms)))
+        tasks = tasks_of(self.context, event, self._now_ms)
+        return self._advance(_Work(event, tasks)) if tasks else NOTHING
 
     def _elected(self, event: Elected) -> Effects:
         self.context = None

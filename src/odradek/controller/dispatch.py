@@ -101,6 +101,11 @@ class Resign(OdradekError):
 def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task]:
     """What follows from an event, in order. What the store says is remembered on the way."""
     match event:
+        case UpdateMetadataAnswered():  # most of them
+            _check_answer(context, event.broker, event.error)
+            return []
+        case LeaderAndIsrAnswered():
+            return _told_to_lead(context, event)
         case BrokersChanged():
             return tasks_of_brokers(context, event)
         case TopicsChanged():
@@ -125,16 +130,11 @@ def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task
             return []
         case Requested():
             return _tasks_of_request(context, event.request_id, event.body)
-        case LeaderAndIsrAnswered():
-            return _told_to_lead(context, event)
         case DeleteTopicsRequested():
             return tasks_of_deletions(context, event)
         case StopReplicaAnswered():
             _check_answer(context, event.broker, event.error)
             return _tasks_of_stop(context, event)
-        case UpdateMetadataAnswered():
-            _check_answer(context, event.broker, event.error)
-            return []
         case ReassignmentStep():
             return tasks_of_step(context, event)
         case ReassignmentRequested():

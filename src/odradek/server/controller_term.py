@@ -294,10 +294,8 @@ class ControllerTerm:
         if not isinstance(event, SPEAK_FOR_THEMSELVES):
             created = sum(len(topic.partitions) for topic in getattr(event, "created", ()))
             return created + (0 if self.core.context is None else len(self.core.context.leaderships))
-        return max(
-            len(getattr(event, name, ()))
-            for name in ("answers", "partition_errors", "told", "deleted", "partitions", "ends")
-        )
+        names = ("answers", "partition_errors", "told", "deleted", "partitions", "ends")
+        return max([len(getattr(event, name, ())) for name in names])
 
     async def _large_aside(self, size: int, work: Callable[[], T]) -> T:
         return work() if size < self._environment.large_step else await self._aside(work)
@@ -323,7 +321,8 @@ class ControllerTerm:
     ) -> None:
         """Everything but the writes: it depended on none, or on writes that are done."""
         self._journal.record(self._environment.clock.now_ms(), self.epoch, event, effects)
-        self._outboxes.send(effects.requests, encoded)
+        if effects.requests:
+            self._outboxes.send(effects.requests, encoded)
         for answer in effects.answers:
             self._asked.pop(answer.request_id, None)
             self._on_answer(answer.request_id, answer.body)
