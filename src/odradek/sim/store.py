@@ -287,9 +287,12 @@ class SimStore:
     def world_context(self) -> Any:
         return self.loop.context_of(NOBODY)
 
-    async def delay(self, longer_s: float = 0.0) -> None:
-        seconds = self.latency_s + self.loop.random.random() * self.jitter_s + longer_s
-        await Moment(self.loop, self.loop.time() + seconds)
+    def delay(self, longer_s: float = 0.0) -> Moment:
+        """To be awaited at once."""
+        loop = self.loop
+        return Moment(
+            loop, loop.now + (self.latency_s + loop.random.random() * self.jitter_s + longer_s)
+        )
 
     # --- the gate (`store.memory_session.Gate`)
 
@@ -320,5 +323,5 @@ class SimStore:
 
     def _fail_if_unreachable(self, session_id: int) -> None:
         link = self.owner.get(session_id)
-        if self.is_down or (link is not None and link.is_out_of_touch):
+        if self.is_down or (link is not None and link.is_cut):
             raise StoreUnavailable(message="the store cannot be reached")

@@ -52,6 +52,7 @@ from odradek.store.api import (
 
 Fired = list[tuple[int, WatchEvent]]
 Undo = list[Callable[[], None]]
+_new = tuple.__new__  # a NamedTuple's own constructor costs twice as much
 
 
 class _TreeNode:
@@ -68,7 +69,7 @@ class _TreeNode:
 
     def stat(self) -> Stat:
         cversion = 2 * self.creations - len(self.children or ())
-        return Stat(self.version, cversion, self.czxid, self.mzxid, self.ephemeral_owner)
+        return _new(Stat, (self.version, cversion, self.czxid, self.mzxid, self.ephemeral_owner))
 
 
 @dataclass(slots=True)
@@ -158,11 +159,14 @@ class Tree:
 
     def walk(self, root: str = "/") -> Iterator[tuple[str, Node]]:
         """`root` and everything below it, parents first, names sorted: for tests, dumps and exports."""
-        node = self._nodes.get(root)
-        if node is not None:
-            yield root, Node(node.data, node.stat())
-            for name in sorted(node.children or ()):
-                yield from self.walk(child_path(root, name))
+        left = [root]
+        while left:
+            path = left.pop()
+            node = self._nodes.get(path)
+            if node is not None:
+                yield path, _new(Node, (node.data, node.stat()))
+                if node.children:
+                    left += [child_path(path, name) for name in sorted(node.children, reverse=True)]
 
     def written(self, *roots: str) -> list[tuple[str, int]]:
         """Of each of `roots` and of everything below it the path, and the transaction that wrote it last: equal lists are equal

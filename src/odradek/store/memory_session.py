@@ -185,7 +185,8 @@ class MemorySession(SessionBase):
         gate = self._ensemble.gate
         if gate is not None:
             await gate.before(self._session_id, call)
-        self._check_reachable()
+        if self._state is not SessionState.CONNECTED:
+            self._check_reachable()
         try:
             answer = apply()
         except SessionExpired:
@@ -193,11 +194,14 @@ class MemorySession(SessionBase):
             raise
         finally:
             # The guarantee: what fired before this answer is heard before it.
-            self._flush()
+            if self._held:
+                self._flush()
         if gate is not None:
             await gate.after(self._session_id, call)
-            self._check_reachable()
-            self._flush()
+            if self._state is not SessionState.CONNECTED:
+                self._check_reachable()
+            if self._held:
+                self._flush()
         return answer
 
     def _check_reachable(self) -> None:
