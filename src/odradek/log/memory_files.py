@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar, Union
 
-from odradek.log.errors import NO_DESCRIPTOR, DirectoryInUse, MissingFile, named
+from odradek.log.errors import NO_DESCRIPTOR, DirectoryInUse, MissingFile, StorageError, named
 from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX, Buffer, Health
 
 PAGE_BYTES = 4096
 UNLIMITED = 1 << 62
 Choose = Callable[[int], int]
 T = TypeVar("T")
+_new = tuple.__new__  # a NamedTuple's own constructor costs twice as much
 
 
 class Crashed(BaseException):
@@ -109,7 +110,7 @@ class _Node:
     def change(
         self, kind: str, name: str, other: str = "", node: Union[_Inode, "_Node", None] = None
     ) -> None:
-        change = _Change(kind, name, other, node)
+        change = _new(_Change, (kind, name, other, node))
         _apply(self.entries, change)
         self.pending.append(change)
 
@@ -139,15 +140,16 @@ class _Node:
 
 
 def _apply(entries: dict[str, "_Inode | _Node"], change: _Change) -> None:
-    if change.kind == "link":
-        assert change.node is not None
-        entries[change.name] = change.node
-    elif change.kind == "unlink":
-        entries.pop(change.name, None)
+    kind, name, other, node = change
+    if kind == "link":
+        assert node is not None
+        entries[name] = node
+    elif kind == "unlink":
+        entries.pop(name, None)
     else:
-        node = entries.pop(change.name, None)
+        node = entries.pop(name, None)
         if node is not None:
-            entries[change.other] = node
+            entries[other] = node
 
 
 def _no_space(name: str) -> OSError:
@@ -330,6 +332,18 @@ class MemoryFile:
         directory = self._directory
         disk = directory.disk
         directory.health.check()
+        if disk._faults or self._life != disk.life or disk.capacity_bytes != UNLIMITED:
+            self._may_fail(data)
+        if disk._step("append", self.name):
+            self._inode.write(self.size_bytes, memoryview(data)[: disk._crash_choose(len(data) + 1)])
+            raise disk._die(f"append to {self.name}")
+        self._inode.write(self.size_bytes, data)
+        self.size_bytes += len(data)
+
+    def _may_fail(self, data: Buffer) -> None:
+        """An append to a disk with faults, to one that may be full, or of a process that is dead."""
+        directory = self._directory
+        disk = directory.disk
         try:
             disk._check("append", self.name, self._life)
             room = len(data) // 2 if disk._is_next_short(self.name) else disk._room_for(len(data))
@@ -338,18 +352,15 @@ class MemoryFile:
                 raise _no_space(self.name)
         except OSError as error:
             raise directory.health.fail(named(error, f"append to {self.name}")) from error
-        if disk._step("append", self.name):
-            self._inode.write(self.size_bytes, memoryview(data)[: disk._crash_choose(len(data) + 1)])
-            raise disk._die(f"append to {self.name}")
-        self._inode.write(self.size_bytes, data)
-        self.size_bytes += len(data)
 
     def read_at(self, position: int, size: int) -> bytes:
         directory = self._directory
-        try:
-            directory.disk._check("read", self.name, self._life)
-        except OSError as error:
-            raise directory.health.fail(named(error, f"read of {self.name} at {position}")) from error
+        disk = directory.disk
+        if disk._faults or self._life != disk.life:
+            try:
+                disk._check("read", self.name, self._life)
+            except OSError as error:
+                raise directory.health.fail(named(error, f"read of {self.name} at {position}")) from error
         return bytes(self._inode.data[position : position + size])
 
     def truncate(self, size_bytes: int) -> None:
@@ -443,33 +454,29 @@ class MemoryDirectory:
         if create:
             self.health.check()
 
-        def open_(node: _Node) -> _Inode:
+        path = f"{self.path}/{name}"
+        try:
+            node = self._begin("open", path)
             inode = node.entries.get(name)
             if inode is None and create:
                 inode = _Inode()
                 self._change(node, "create", "link", name, node=inode)
             if not isinstance(inode, _Inode):
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory", name)
-            return inode
-
-        return MemoryFile(self, f"{self.path}/{name}", self._do("open", name, open_))
+        except OSError as error:
+            raise self._failed("open", path, error) from error
+        return MemoryFile(self, path, inode)
 
     def read(self, name: str) -> bytes | None:
-        def read(node: _Node) -> bytes | None:
-            inode = node.entries.get(name)
-            return bytes(inode.data) if isinstance(inode, _Inode) else None
-
         try:
-            return self._do("read", name, read)
+            inode = self._entry("read", name)
         except MissingFile:
             return None
+        return bytes(inode.data) if isinstance(inode, _Inode) else None
 
     def size(self, name: str) -> int | None:
-        def size(node: _Node) -> int | None:
-            inode = node.entries.get(name)
-            return len(inode.data) if isinstance(inode, _Inode) else None
-
-        return self._do("size", name, size)
+        inode = self._entry("size", name)
+        return len(inode.data) if isinstance(inode, _Inode) else None
 
     def replace(self, name: str, data: Buffer, *, durable: bool = True) -> None:
         self.health.check()
@@ -496,14 +503,15 @@ class MemoryDirectory:
 
     def rename(self, old: str, new: str) -> bool:
         self.health.check()
-
-        def rename(node: _Node) -> bool:
-            if old not in node.entries:
-                return False
-            self._change(node, "rename", "rename", old, other=new)
-            return True
-
-        return self._is_there("rename", old, rename)
+        path = f"{self.path}/{old}"
+        try:
+            node = self._begin("rename", path)
+            is_there = old in node.entries
+            if is_there:
+                self._change(node, "rename", "rename", old, other=new)
+        except OSError as error:
+            return self._is_missing("rename", path, error)
+        return is_there
 
     def renamed(self, name: str) -> None:
         self.path = f"{self.path.rpartition('/')[0]}/{name}"
@@ -511,8 +519,9 @@ class MemoryDirectory:
 
     def remove(self, name: str) -> bool:
         self.health.check()
-
-        def remove(node: _Node) -> bool:
+        path = f"{self.path}/{name}"
+        try:
+            node = self._begin("remove", path)
             inner = node.entries.get(name)
             if inner is None:
                 return False
@@ -521,9 +530,9 @@ class MemoryDirectory:
                 for below in child.names():
                     child.remove(below)
             self._change(node, "remove", "unlink", name)
-            return True
-
-        return self._is_there("remove", name, remove)
+        except OSError as error:
+            return self._is_missing("remove", path, error)
+        return True
 
     def sync(self) -> None:
         self.health.check()
@@ -571,24 +580,40 @@ class MemoryDirectory:
         if dies:
             raise disk._die(f"{operation} {name}")
 
-    def _is_there(self, operation: str, name: str, work: Callable[[_Node], bool]) -> bool:
-        """ENOENT of a rename or of a removal is an answer, no error."""
-        try:
-            return self._do(operation, name, work)
-        except MissingFile:
+    def _is_missing(self, operation: str, path: str, error: OSError) -> bool:
+        """ENOENT of a rename or of a removal is an answer, no error: False."""
+        failure = self._failed(operation, path, error)
+        if isinstance(failure, MissingFile):
             return False
+        raise failure from error
+
+    def _entry(self, operation: str, name: str) -> "_Inode | _Node | None":
+        path = f"{self.path}/{name}"
+        try:
+            return self._begin(operation, path).entries.get(name)
+        except OSError as error:
+            raise self._failed(operation, path, error) from error
 
     def _do(self, operation: str, name: str, work: Callable[[_Node], T]) -> T:
-        """What `OsDirectory` makes of errors, this makes of the same errors."""
         path = self.path if name == "." else f"{self.path}/{name}"
         try:
-            self.disk._check(operation, path, self.life)
-            return work(self.disk._node(self._parts))
+            return work(self._begin(operation, path))
         except OSError as error:
-            failure = named(error, f"{operation} {path}")
-            if error.errno in NO_DESCRIPTOR or (error.errno == errno.ENOENT and path != self.health.path):
-                raise failure from error
-            raise self.health.fail(failure) from error
+            raise self._failed(operation, path, error) from error
+
+    def _begin(self, operation: str, path: str) -> _Node:
+        """Nothing is done yet; the operation may fail by request."""
+        disk = self.disk
+        if disk._faults or self.life != disk.life:
+            disk._check(operation, path, self.life)
+        return disk._node(self._parts)
+
+    def _failed(self, operation: str, path: str, error: OSError) -> StorageError:
+        """What `OsDirectory` makes of errors, this makes of the same errors."""
+        failure = named(error, f"{operation} {path}")
+        if error.errno in NO_DESCRIPTOR or (error.errno == errno.ENOENT and path != self.health.path):
+            return failure
+        return self.health.fail(failure)
 
     def __repr__(self) -> str:
         return f"MemoryDirectory({self.path!r})"
