@@ -274,7 +274,7 @@ def _kafka_problem(setting: Setting, value: Any) -> str:
         return (
             f"{setting.name} must be the literal '*' or a list of replicas in the following format: {valid}"
         )
-    parts = [part.strip() for part in valid.strip("[]").split(",")]
+    parts = _parts(valid)
     if "..." in parts:
         is_low = isinstance(value, int | float) and value < float(parts[0])
         return f"Value must be at least {parts[0]}" if is_low else f"Value must be no more than {parts[-1]}"
@@ -297,10 +297,9 @@ def _why_not_valid(setting: Setting, value: Any) -> str | None:
         return None if all(_is_throttled(part) for part in value) else "must be *, or pairs such as 0:1,0:2"
     if valid == "[1,...,9] or -1":
         return None if value == -1 or 1 <= value <= 9 else "must be -1, or 1 to 9"
-    parts = [part.strip() for part in valid.strip("[]").split(",")]
+    parts = _parts(valid)
     if "..." in parts:
-        low = float(parts[0])
-        high = float(parts[2]) if len(parts) > 2 else None
+        low, high = _limits(valid)
         if value < low or (high is not None and value > high):
             return f"must be {parts[0]} or more" if high is None else f"must be {parts[0]} to {parts[2]}"
         return None
@@ -313,6 +312,18 @@ def _why_not_valid(setting: Setting, value: Any) -> str | None:
         if part not in parts:
             return f"must be {'made of ' if isinstance(value, tuple) else ''}{', '.join(parts)}"
     return None
+
+
+@cache
+def _parts(valid: str) -> tuple[str, ...]:
+    """`[0,...,9]` or a list of words, taken apart; asked of each value that is set."""
+    return tuple(part.strip() for part in valid.strip("[]").split(","))
+
+
+@cache
+def _limits(valid: str) -> tuple[float, float | None]:
+    parts = _parts(valid)
+    return float(parts[0]), float(parts[2]) if len(parts) > 2 else None
 
 
 def _is_throttled(part: str) -> bool:

@@ -75,7 +75,7 @@ def end_marker_of(header: BatchHeader, block: Buffer) -> EndTransaction | None:
         data, _ = decompress_prefix(header.codec, block, MOST_MARKER_BYTES)
         size, position = varint(data, 0)
         first = bytes(data[: position + max(size, 0)])
-        records = decode_records(header._replace(record_count=1), first)
+        records = decode_records(header, first, count=1)
         return end_transaction(records[0])
     except (ProtocolError, IndexError):
         return None

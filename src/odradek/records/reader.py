@@ -57,14 +57,15 @@ def decode_batch(
     return decode_records(header, block)
 
 
-def decode_records(header: BatchHeader, block: Buffer) -> list[Record]:
-    """`block` is what stands behind the header, decompressed. The count in the header must be exactly met."""
+def decode_records(header: BatchHeader, block: Buffer, count: int | None = None) -> list[Record]:
+    """`block` is what stands behind the header, decompressed. The count in the header, or of those that were asked for, must
+    be exactly met."""
     data = bytes(block)  # slices of bytes are the records' own bytes; slices of a view would pin the block
     records: list[Record] = []
     position = 0
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     base_timestamp = header.base_timestamp
-    for index in range(header.record_count):
+    for index in range(header.record_count if count is None else count):
         try:
             size, position = varint(data, position)
             end = position + size
