@@ -8,8 +8,8 @@ A new controller first names the brokers alone, and the partitions once its firs
 just started, in a cluster with topics, does not take the first of these requests for the whole.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from odradek.model.cluster import Endpoint
 from odradek.model.ids import (
@@ -76,6 +76,7 @@ class MetadataCache:
         )  # Invariant: the keys of `brokers`; one object for ever, partitions hold it
         # Gone a moment ago, and still named to clients: see `departures`, which puts them in and out.
         self.departed: dict[int, LiveBroker] = {}
+        self._told: list[tuple[Any, ...]] = []  # `brokers` as the newest request names them
         self._hints: dict[int, Endpoint] = {}  # of leaders not in `brokers` yet
         # Invariant: no topic without a partition. `names` is `topic_ids` the other way round, and both are of `topics`.
         self.topics: dict[str, dict[int, PartitionMetadata]] = {}
@@ -162,7 +163,11 @@ class MetadataCache:
                 self._forget(topic)
         return MetadataChange(tuple(topics), tuple(deleted), brokers_changed)
 
-    def _replace_brokers(self, told: Iterable[UpdateMetadataBroker]) -> bool:
+    def _replace_brokers(self, told: Sequence[UpdateMetadataBroker]) -> bool:
+        as_told = [_as_told(broker) for broker in told]
+        if as_told == self._told:
+            return False  # mostly
+        self._told = as_told
         brokers = {known.broker: known for known in map(_live_broker, told)}
         if brokers == self.brokers:
             return False
@@ -176,6 +181,11 @@ class MetadataCache:
         topic_id = self.topic_ids.pop(topic, None)
         if topic_id is not None:
             self.names.pop(topic_id, None)
+
+
+def _as_told(broker: UpdateMetadataBroker) -> tuple[Any, ...]:
+    places = [(place.port, place.host, place.listener, place.security_protocol) for place in broker.endpoints]
+    return broker.id, broker.rack, broker.v0_host, broker.v0_port, places
 
 
 def _live_broker(told: UpdateMetadataBroker) -> LiveBroker:
