@@ -63,6 +63,7 @@ _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _MAX_TIMESTAMP = Struct(">q")
 assert HEADER.size == BATCH_OVERHEAD
+_unpack = HEADER.unpack_from
 _new = tuple.__new__  # a NamedTuple's own constructor costs twice as much
 
 
@@ -131,9 +132,41 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     left = len(buffer) - position
     if left >= BATCH_OVERHEAD:
-        fields = HEADER.unpack_from(buffer, position)
-        if fields[3] == MAGIC and fields[1] >= BATCH_OVERHEAD - LOG_OVERHEAD:
-            return _new(BatchHeader, (fields[0], fields[1] + LOG_OVERHEAD, *fields[2:]))
+        # Every field by a name of its own: half the price of a slice of them.
+        (
+            base_offset,
+            length,
+            leader_epoch,
+            magic,
+            crc,
+            attributes,
+            last_offset_delta,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count,
+        ) = _unpack(buffer, position)
+        if magic == MAGIC and length >= BATCH_OVERHEAD - LOG_OVERHEAD:
+            return _new(
+                BatchHeader,
+                (
+                    base_offset,
+                    length + LOG_OVERHEAD,
+                    leader_epoch,
+                    magic,
+                    crc,
+                    attributes,
+                    last_offset_delta,
+                    base_timestamp,
+                    max_timestamp,
+                    producer_id,
+                    producer_epoch,
+                    base_sequence,
+                    record_count,
+                ),
+            )
     raise _no_header(buffer, position, left)
 
 
@@ -166,12 +199,13 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
     end = len(buffer)
     while position < end:
         header = read_header(buffer, position)
-        if header.size_bytes > end - position:
+        size_bytes = header.size_bytes
+        if size_bytes > end - position:
             raise CorruptBatch(
-                f"batch at position {position} has {header.size_bytes} bytes, {end - position} are there"
+                f"batch at position {position} has {size_bytes} bytes, {end - position} are there"
             )
         yield position, header
-        position += header.size_bytes
+        position += size_bytes
 
 
 def iter_whole_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
@@ -179,10 +213,11 @@ def iter_whole_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int,
     end = len(buffer)
     while end - position >= BATCH_OVERHEAD:
         header = read_header(buffer, position)
-        if header.size_bytes > end - position:
+        size_bytes = header.size_bytes
+        if size_bytes > end - position:
             return
         yield position, header
-        position += header.size_bytes
+        position += size_bytes
 
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:

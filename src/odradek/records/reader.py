@@ -67,11 +67,17 @@ def decode_records(header: BatchHeader, block: Buffer, count: int | None = None)
     base_timestamp = header.base_timestamp
     for index in range(header.record_count if count is None else count):
         try:
-            size, position = varint(data, position)
+            # One byte is what nearly every field of a small record takes: looked at before anything is called.
+            size = data[position]
+            if size < 0x80:
+                size = (size >> 1) ^ -(size & 1)
+                position += 1
+            else:
+                size, position = varint(data, position)
             end = position + size
             if size < 0 or end > len(data):
                 raise InvalidRecord(f"{size} bytes long where {len(data) - position} are left")
-            # A single zero is what most deltas and counts of headers are: looked at before anything is called.
+            # A single zero is what most deltas and counts of headers are.
             at = position + 1
             timestamp_delta, at = varint(data, at) if data[at] else (0, at + 1)
             offset_delta, at = varint(data, at) if data[at] else (0, at + 1)
@@ -142,7 +148,12 @@ def skip_headers(data: Buffer, position: int, end: int) -> int:
 
 
 def _bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    size, position = varint(data, position)
+    size = data[position]
+    if size < 0x80:  # one byte, as nearly always
+        size = (size >> 1) ^ -(size & 1)
+        position += 1
+    else:
+        size, position = varint(data, position)
     if size < 0:
         if size != -1:
             raise InvalidRecord(f"a length of {size}; only -1 stands for null")
