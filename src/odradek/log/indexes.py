@@ -168,10 +168,15 @@ def floor_offset_in_file(file: File, relative_offset: int, end_offset: int) -> t
     count = file.size_bytes // size
     middle = count * relative_offset // end_offset if end_offset > 0 else 0
     first = max(0, min(middle - BLOCK_ENTRIES // 2, count - BLOCK_ENTRIES))
-    block = OffsetIndex.from_bytes(file.read_at(first * size, BLOCK_ENTRIES * size))
-    found = block.floor(relative_offset)
-    if found[0] >= 0:
-        if first + BLOCK_ENTRIES >= count or found != block.last():
+    block = array("i")
+    data = file.read_at(first * size, BLOCK_ENTRIES * size)
+    block.frombytes(data[: len(data) // size * size])
+    if byteorder == "little":
+        block.byteswap()
+    at = bisect_right(block[0::2], relative_offset)
+    if at:
+        found = (block[2 * at - 2], block[2 * at - 1])
+        if first + BLOCK_ENTRIES >= count or 2 * at < len(block):
             return found
         return floor_in_file(file, OFFSET_ENTRY, relative_offset, low=first + BLOCK_ENTRIES, found=found)
     return floor_in_file(file, OFFSET_ENTRY, relative_offset, high=first)

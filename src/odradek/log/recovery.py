@@ -43,6 +43,9 @@ from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.records.batch import ATTRIBUTES_OFFSET, BatchHeader
 from odradek.records.checksum import crc32c
 
+# What a crash left on its way in or out.
+_LEFT_OVER = (SWAP_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)
+
 
 class Recovered(NamedTuple):
     """A log, and what its opening did beyond opening, in words for the log file."""
@@ -152,6 +155,8 @@ class _Opening:
 
     def _clear_leftovers(self, names: list[str]) -> list[str]:
         """Files a crash left on their way in or out. `.cleaned` is unfinished work, its originals are in place."""
+        if not [name for name in names if name.endswith(_LEFT_OVER)]:
+            return names
         kept = []
         unfinished = {name.partition(".")[0] for name in names if name.endswith(LOG_SUFFIX + CLEANED_SUFFIX)}
         swapped = []
@@ -384,11 +389,12 @@ class _Opening:
         end = 0
         aborted: list[AbortedTransaction] = []
         interval = self.config.index_interval_bytes
+        replay_from, segment_end = self.replay_from, segment.end_offset
         reason = ""
         for position, header, batch in scan_batches(file, 0, file.size_bytes):
             if isinstance(header, str):
                 reason = header
-            elif 0 <= segment.end_offset <= header.base_offset:
+            elif 0 <= segment_end <= header.base_offset:
                 break  # cut off, and the next segment has what came instead: see `_trim`
             elif header.base_offset != expected or header.leader_epoch < self.scanned_epoch:
                 reason = self._why_not_next(header, expected)
@@ -400,15 +406,17 @@ class _Opening:
                 reason = f"{file.name} at {position}: {reason}"
                 break
             assert not isinstance(header, str)
-            self._learn_epochs(header, expected)
-            expected = header.next_offset
-            end = position + header.size_bytes
-            segment.note_batch(position, header.size_bytes, expected, header.largest_timestamp, interval)
-            if header.producer_id >= 0 and header.base_offset >= self.replay_from:
+            if header.leader_epoch != self.scanned_epoch:
+                self._learn_epochs(header, expected)
+            expected = header.base_offset + header.last_offset_delta + 1
+            size_bytes = header.size_bytes
+            end = position + size_bytes
+            segment.note_batch(position, size_bytes, expected, header.largest_timestamp, interval)
+            if header.producer_id >= 0 and header.base_offset >= replay_from:
                 entry = replay(self.producers, segment, position, header, self.now_ms)
                 if entry is not None:
                     aborted.append(entry)
-        self._resolve_transactions(segment, self.replay_from, expected, aborted)
+        self._resolve_transactions(segment, replay_from, expected, aborted)
         return expected, end, reason
 
     def _learn_epochs(self, header: BatchHeader, expected: int) -> None:
@@ -416,8 +424,6 @@ class _Opening:
         epoch that began later than it did would have a follower keep what its leader never had.
         """
         epoch = header.leader_epoch
-        if epoch == self.scanned_epoch:
-            return
         self.scanned_epoch = epoch
         if header.base_offset < self.recovery_point:
             return

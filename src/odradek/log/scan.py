@@ -27,12 +27,13 @@ def scan_headers(
             header = read_header(data, at)
         except ProtocolError as error:
             raise CorruptLog(f"{file.name} at {position + at}: {error.message}") from None
-        if position + at + header.size_bytes > end:
+        size_bytes = header.size_bytes
+        if position + at + size_bytes > end:
             raise CorruptLog(
-                f"{file.name} at {position + at}: batch of {header.size_bytes} bytes where {end - position - at} are left"
+                f"{file.name} at {position + at}: batch of {size_bytes} bytes where {end - position - at} are left"
             )
         yield position + at, header
-        at += header.size_bytes
+        at += size_bytes
 
 
 def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader | str, memoryview]]:
@@ -49,15 +50,16 @@ def scan_batches(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
             except ProtocolError as error:
                 yield position + at, error.message, data[at:]
                 return
-            if header.size_bytes <= left:
-                yield position + at, header, data[at : at + header.size_bytes]
-                at += header.size_bytes
+            size_bytes = header.size_bytes
+            if size_bytes <= left:
+                yield position + at, header, data[at : at + size_bytes]
+                at += size_bytes
                 continue
-            if position + at + header.size_bytes > end:
-                reason = f"batch of {header.size_bytes} bytes where {end - position - at} are left"
+            if position + at + size_bytes > end:
+                reason = f"batch of {size_bytes} bytes where {end - position - at} are left"
                 yield position + at, reason, data[at:]
                 return
-            window = max(SCAN_WINDOW, header.size_bytes)
+            window = max(SCAN_WINDOW, size_bytes)
         position += at
         at = 0
         data = memoryview(file.read_at(position, min(window, end - position)))

@@ -39,6 +39,8 @@ SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFI
 
 # Of a header, only what a search needs: base offset, length, magic, last offset delta.
 _BATCH_HEAD = Struct(">qi4xb6xi")
+_batch_head = _BATCH_HEAD.unpack_from
+SMALLEST_LENGTH = BATCH_OVERHEAD - LOG_OVERHEAD
 # Batches of the active segment whose position is known without looking: more than a follower ever lags when it
 # is in sync, so that fetches and high watermarks at the end of the log cost one dictionary lookup.
 REMEMBERED_POSITIONS = 2048
@@ -245,17 +247,19 @@ class Segment:
             data = file.read_at(position, HEADER_WINDOW)
         end = file.size_bytes
         at = 0
+        last = len(data) - BATCH_OVERHEAD  # where a batch may begin at the latest
         while True:
-            if at + BATCH_OVERHEAD > len(data):
+            if at > last:
                 position += at
                 if position >= end:
                     return end
                 data = file.read_at(position, HEADER_WINDOW)
                 at = 0
-                if len(data) < BATCH_OVERHEAD:
+                last = len(data) - BATCH_OVERHEAD
+                if last < 0:
                     raise self.corrupt(position, f"{len(data)} bytes are no batch")
-            base, length, magic, delta = _BATCH_HEAD.unpack_from(data, at)
-            if magic != MAGIC or length < BATCH_OVERHEAD - LOG_OVERHEAD:
+            base, length, magic, delta = _batch_head(data, at)
+            if magic != MAGIC or length < SMALLEST_LENGTH:
                 raise self.corrupt(position + at, f"magic {magic}, length {length}")
             if base + delta >= offset:
                 return position + at
