@@ -14,8 +14,7 @@ Same promises as `OsDirectory` (one conformance suite for both), plus what only 
 """
 
 import errno
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar, Union
 
 from odradek.log.errors import NO_DESCRIPTOR, DirectoryInUse, MissingFile, StorageError, named
@@ -25,7 +24,6 @@ PAGE_BYTES = 4096
 UNLIMITED = 1 << 62
 Choose = Callable[[int], int]
 T = TypeVar("T")
-_new = tuple.__new__  # a NamedTuple's own constructor costs twice as much
 
 
 class Crashed(BaseException):
@@ -107,10 +105,7 @@ class _Node:
         self.durable: dict[str, _Inode | _Node] = {}
         self.pending: list[_Change] = []
 
-    def change(
-        self, kind: str, name: str, other: str = "", node: Union[_Inode, "_Node", None] = None
-    ) -> None:
-        change = _new(_Change, (kind, name, other, node))
+    def change(self, change: _Change) -> None:
         _apply(self.entries, change)
         self.pending.append(change)
 
@@ -221,14 +216,9 @@ class MemoryDisk:
         self._faults.clear()
         self.capacity_bytes = UNLIMITED
 
-    @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def undisturbed(self) -> "_Undisturbed":
         """Whoever only looks meets no injected error and uses none up."""
-        faults, self._faults = self._faults, []
-        try:
-            yield
-        finally:
-            self._faults = faults
+        return _Undisturbed(self)
 
     def crash_at(self, step: int, choose: Choose | None = None) -> None:
         """Counted from now; `choose` says how much of the operation is done."""
@@ -262,11 +252,17 @@ class MemoryDisk:
         return inode
 
     def _node(self, parts: tuple[str, ...]) -> _Node:
+        node = self._directory(parts)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/".join(parts))
+        return node
+
+    def _directory(self, parts: tuple[str, ...]) -> _Node | None:
         node = self._top
         for part in parts:
             below = node.entries.get(part)
             if not isinstance(below, _Node):
-                raise FileNotFoundError(errno.ENOENT, "No such file or directory", part)
+                return None
             node = below
         return node
 
@@ -315,6 +311,19 @@ class MemoryDisk:
     def _die(self, what: str) -> Crashed:
         self.restart()
         return Crashed(what)
+
+
+class _Undisturbed:
+    __slots__ = ("_disk", "_faults")
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        self._disk = disk
+
+    def __enter__(self) -> None:
+        self._faults, self._disk._faults = self._disk._faults, []
+
+    def __exit__(self, *raised: object) -> None:
+        self._disk._faults = self._faults
 
 
 class MemoryFile:
@@ -429,13 +438,11 @@ class MemoryDirectory:
         return sorted(self._do("names", ".", lambda node: list(node.entries)))
 
     def exists(self, name: str) -> bool:
-        try:
-            return name in self.disk._node(self._parts).entries
-        except FileNotFoundError:
-            return False
+        node = self.disk._directory(self._parts)
+        return node is not None and name in node.entries
 
     def is_directory(self, name: str) -> bool:
-        return self.exists(name) and isinstance(self.disk._node(self._parts).entries[name], _Node)
+        return self.disk._directory((*self._parts, name)) is not None
 
     def child(self, name: str) -> "MemoryDirectory":
         return MemoryDirectory(self.disk, f"{self.path}/{name}", (*self._parts, name), self.health, self.life)
@@ -445,7 +452,7 @@ class MemoryDirectory:
 
         def make(node: _Node) -> None:
             if name not in node.entries:
-                self._change(node, "make", "link", name, node=_Node())
+                self._change(node, "make", _Change("link", name, "", _Node()))
 
         self._do("make", name, make)
         return self.child(name)
@@ -460,7 +467,7 @@ class MemoryDirectory:
             inode = node.entries.get(name)
             if inode is None and create:
                 inode = _Inode()
-                self._change(node, "create", "link", name, node=inode)
+                self._change(node, "create", _Change("link", name, "", inode))
             if not isinstance(inode, _Inode):
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory", name)
         except OSError as error:
@@ -486,7 +493,7 @@ class MemoryDirectory:
             if self.disk._room_for(len(data)) < len(data):
                 raise _no_space(name)
             temporary = name + TEMPORARY_SUFFIX
-            self._change(node, "create", "link", temporary, node=inode)
+            self._change(node, "create", _Change("link", temporary, "", inode))
             inode.write(0, data)
             if self.disk._step("write", f"{self.path}/{temporary}"):
                 raise self.disk._die(f"write of {temporary}")
@@ -495,7 +502,7 @@ class MemoryDirectory:
                 if self.disk._step("sync", f"{self.path}/{temporary}"):
                     raise self.disk._die(f"sync of {temporary}")
                 inode.sync()
-            self._change(node, "rename", "rename", temporary, other=name)
+            self._change(node, "rename", _Change("rename", temporary, name, None))
 
         self._do("replace", name, replace)
         if durable:
@@ -508,7 +515,7 @@ class MemoryDirectory:
             node = self._begin("rename", path)
             is_there = old in node.entries
             if is_there:
-                self._change(node, "rename", "rename", old, other=new)
+                self._change(node, "rename", _Change("rename", old, new, None))
         except OSError as error:
             return self._is_missing("rename", path, error)
         return is_there
@@ -529,7 +536,7 @@ class MemoryDirectory:
                 child = self.child(name)
                 for below in child.names():
                     child.remove(below)
-            self._change(node, "remove", "unlink", name)
+            self._change(node, "remove", _Change("unlink", name, "", None))
         except OSError as error:
             return self._is_missing("remove", path, error)
         return True
@@ -562,21 +569,13 @@ class MemoryDirectory:
         self.disk.locked = True
         return MemoryLock(self.disk)
 
-    def _change(
-        self,
-        directory: _Node,
-        operation: str,
-        kind: str,
-        name: str,
-        *,
-        other: str = "",
-        node: "_Inode | _Node | None" = None,
-    ) -> None:
+    def _change(self, directory: _Node, operation: str, change: _Change) -> None:
         """One change of names; when the process dies in it, it has happened or not."""
         disk = self.disk
-        dies = disk._step(operation, f"{self.path}/{name}" + (f" -> {other}" if other else ""))
+        name, other = change.name, change.other
+        dies = disk._step(operation, f"{self.path}/{name} -> {other}" if other else f"{self.path}/{name}")
         if not dies or disk._crash_choose(2):
-            directory.change(kind, name, other, node)
+            directory.change(change)
         if dies:
             raise disk._die(f"{operation} {name}")
 
@@ -606,7 +605,7 @@ class MemoryDirectory:
         disk = self.disk
         if disk._faults or self.life != disk.life:
             disk._check(operation, path, self.life)
-        return disk._node(self._parts)
+        return disk._directory(self._parts) or disk._node(self._parts)
 
     def _failed(self, operation: str, path: str, error: OSError) -> StorageError:
         """What `OsDirectory` makes of errors, this makes of the same errors."""
