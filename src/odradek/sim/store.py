@@ -192,6 +192,9 @@ class HostSession:
     def __init__(self, session: MemorySession, link: StoreLink) -> None:
         self._session = session
         self._link = link
+        # Asked for at every turn, and found without `__getattr__`.
+        self.get, self.exists, self.children = session.get, session.exists, session.children
+        self.get_many, self.children_many = session.get_many, session.children_many
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
@@ -290,9 +293,7 @@ class SimStore:
     def delay(self, longer_s: float = 0.0) -> Moment:
         """To be awaited at once."""
         loop = self.loop
-        return Moment(
-            loop, loop.now + (self.latency_s + loop.random.random() * self.jitter_s + longer_s)
-        )
+        return Moment(loop, loop.now + (self.latency_s + loop.random.random() * self.jitter_s + longer_s))
 
     # --- the gate (`store.memory_session.Gate`)
 

@@ -11,6 +11,7 @@ from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerId
 
 LARGEST_INT32 = (1 << 31) - 1
+SMALLEST_INT32 = -(1 << 31)
 
 
 class Unreadable(OdradekError):
@@ -31,7 +32,7 @@ class Fields:
     def __init__(self, path: str, data: bytes, versions: Sequence[int]) -> None:
         self.path = path
         try:
-            value = json.loads(data)
+            value = _json(data)
             has_half_a_character = b"\\u" in data and _has_half_a_character(value)
         except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
             raise Unreadable(path, f"not JSON: {error}; it begins with {data[:40]!r}") from None
@@ -56,6 +57,9 @@ class Fields:
         return self.value[name]
 
     def integer(self, name: str) -> int:
+        value = self.value.get(name)
+        if value.__class__ is int and SMALLEST_INT32 <= value <= LARGEST_INT32:  # as nearly always
+            return value
         return self.as_integer(name, self._required(name))
 
     def as_integer(self, name: str, value: object, *, bits: int = 32) -> int:
@@ -102,6 +106,19 @@ class Fields:
             if not isinstance(item, str):
                 raise self.fail(f"{name}.{key}", "a text", item)
         return value
+
+
+_decoder = json.JSONDecoder()
+
+
+def _json(data: bytes) -> Any:
+    """As `json.loads`, at a third of its price where the data begins as nearly all of it does: as an object, in UTF-8."""
+    if data.startswith(b'{"'):
+        text = data.decode("utf-8", "surrogatepass")
+        value, end = _decoder.raw_decode(text)
+        if end == len(text):
+            return value
+    return json.loads(data)
 
 
 def are_broker_ids(value: Any) -> bool:

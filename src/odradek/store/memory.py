@@ -44,7 +44,6 @@ from odradek.store.api import (
     WatchKind,
     WriteAnswer,
     check_path,
-    child_path,
     name_of,
     parent_of,
     sequential_path,
@@ -56,7 +55,7 @@ _new = tuple.__new__  # a NamedTuple's own constructor costs twice as much
 
 
 class _TreeNode:
-    __slots__ = ("children", "creations", "czxid", "data", "ephemeral_owner", "mzxid", "version")
+    __slots__ = ("_stat", "children", "creations", "czxid", "data", "ephemeral_owner", "mzxid", "version")
 
     def __init__(self, data: bytes, zxid: int, ephemeral_owner: int) -> None:
         self.data = data
@@ -66,10 +65,14 @@ class _TreeNode:
         self.ephemeral_owner = ephemeral_owner
         self.creations = 0
         self.children: dict[str, None] | None = None  # most nodes are leaves
+        self._stat: Stat | None = None
 
     def stat(self) -> Stat:
-        cversion = 2 * self.creations - len(self.children or ())
-        return _new(Stat, (self.version, cversion, self.czxid, self.mzxid, self.ephemeral_owner))
+        """One value while nothing of it changes: whatever changes something forgets it."""
+        if self._stat is None:
+            cversion = 2 * self.creations - len(self.children or ())
+            self._stat = Stat(self.version, cversion, self.czxid, self.mzxid, self.ephemeral_owner)
+        return self._stat
 
 
 @dataclass(slots=True)
@@ -166,7 +169,8 @@ class Tree:
             if node is not None:
                 yield path, _new(Node, (node.data, node.stat()))
                 if node.children:
-                    left += [child_path(path, name) for name in sorted(node.children, reverse=True)]
+                    above = "" if path == "/" else path
+                    left += [f"{above}/{name}" for name in sorted(node.children, reverse=True)]
 
     def written(self, *roots: str) -> list[tuple[str, int]]:
         """Of each of `roots` and of everything below it the path, and the transaction that wrote it last: equal lists are equal
@@ -178,7 +182,8 @@ class Tree:
             if node is not None:
                 found.append((path, node.mzxid))
                 if node.children:
-                    paths += [child_path(path, name) for name in node.children]
+                    above = "" if path == "/" else path
+                    paths += [f"{above}/{name}" for name in node.children]
         return found
 
     # ---- writing
@@ -283,11 +288,13 @@ class Tree:
 
         def restore() -> None:
             node.data, node.version, node.mzxid = before
+            node._stat = None
 
         undo.append(restore)
         node.data = op.data
         node.version += 1
         node.mzxid = self.zxid
+        node._stat = None
         told.append(WatchEvent(WatchKind.CHANGED, op.path))
         return Applied(op.path, node.stat())
 
@@ -313,6 +320,7 @@ class Tree:
             parent.children = {}
         name = name_of(path)
         parent.children[name] = None
+        parent._stat = None
         if op.ephemeral:
             self.sessions[session_id].ephemerals[path] = None
 
@@ -321,6 +329,7 @@ class Tree:
             parent.creations -= 1
             assert parent.children is not None
             del parent.children[name]
+            parent._stat = None
             if op.ephemeral:
                 del self.sessions[session_id].ephemerals[path]
 
@@ -339,6 +348,7 @@ class Tree:
         name = name_of(path)
         assert parent.children is not None
         del parent.children[name]
+        parent._stat = None
         owner = self.sessions.get(node.ephemeral_owner)
         if owner is not None:
             del owner.ephemerals[path]
@@ -347,6 +357,7 @@ class Tree:
             self._nodes[path] = node
             assert parent.children is not None
             parent.children[name] = None
+            parent._stat = None
             if owner is not None:
                 owner.ephemerals[path] = None
 
