@@ -12,7 +12,7 @@ Values are computed once, when the object is made, and never change: a dynamic c
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from odradek.model import settings_acted_on, settings_listed
@@ -206,13 +206,27 @@ WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?")
 
 
+# A longer text is hardly ever that of a second topic.
+LONGEST_KEPT = 100
+
+
 def parse_value(setting: Setting, text: str | None) -> Any:
     """`text` as the setting's type, checked against what is valid; ConfigurationError says what would do."""
     if text is None:
         return None
-    kind = setting.type
-    if kind == "PASSWORD":
+    if setting.type == "PASSWORD":
         return Secret(text)
+    return _parsed_before(setting, text) if len(text) <= LONGEST_KEPT else _parsed(setting, text)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed_before(setting: Setting, text: str) -> Any:
+    """A thousand topics have the same overrides."""
+    return _parsed(setting, text)
+
+
+def _parsed(setting: Setting, text: str) -> Any:
+    kind = setting.type
     text = text.strip()
     value: Any = text
     if kind == "BOOLEAN":
