@@ -47,11 +47,7 @@ def json_pieces(value: Any) -> Iterator[str]:
 
 
 def text_of(value: Any) -> str:
-    kind = type(value)
-    make = _MAKERS.get(kind)
-    if make is None:
-        make = _MAKERS[kind] = _maker(kind)
-    return make(value)
+    return _MAKERS[type(value)](value)
 
 
 def _entries(value: Mapping[Any, Any]) -> Iterator[str]:
@@ -216,7 +212,7 @@ def _enumerated(kind: type[Enum]) -> MakeText:
 
 
 def _list(value: Sequence[Any]) -> str:
-    return f"[{','.join(map(text_of, value))}]" if value else "[]"
+    return f"[{','.join([_MAKERS[type(item)](item) for item in value])}]" if value else "[]"
 
 
 def _mapping(value: Mapping[Any, Any]) -> str:
@@ -227,14 +223,24 @@ def _slowly(value: Any) -> str:
     return json.dumps(as_json(value), separators=(",", ":"))
 
 
-_MAKERS: dict[type, MakeText] = {
-    str: quoted,
-    int: str,
-    bool: lambda value: "true" if value else "false",
-    type(None): lambda value: "null",
-    TopicPartition: lambda value: quoted(partition_text(value)),
-    bytes: lambda value: f'"{value.hex()}"',
-}
+class _Makers(dict[type, MakeText]):
+    """By kind of value; one that was not met before is made."""
+
+    def __missing__(self, kind: type) -> MakeText:
+        made = self[kind] = _maker(kind)
+        return made
+
+
+_MAKERS = _Makers(
+    {
+        str: quoted,
+        int: str,
+        bool: lambda value: "true" if value else "false",
+        type(None): lambda value: "null",
+        TopicPartition: lambda value: quoted(partition_text(value)),
+        bytes: lambda value: f'"{value.hex()}"',
+    }
+)
 # What stands in compiled functions, and by which of it a value of a kind is written.
 _NAMED = {
     "text_of": text_of,

@@ -52,7 +52,6 @@ MOST_NAMED = 20
 SPEAK_FOR_THEMSELVES = (
     events.WritesAnswered,
     events.LeaderAndIsrAnswered,
-    events.UpdateMetadataAnswered,
     events.StopReplicaAnswered,
     events.EndOffsetsAnswered,
     AlterPartitionAsked,
@@ -168,8 +167,10 @@ class ControllerTerm:
             await self._wake.wait()
             self._wake.clear()
             while True:
-                await self._check_own_node()
-                await self._check_superseded()
+                if self._is_node_missed:
+                    await self._check_own_node()
+                if self._disowned is not None:
+                    await self._check_superseded()
                 for fact in await self._facts.take():
                     self._say_what_cannot_be_read(fact)
                     if isinstance(fact, BrokersChanged):
@@ -181,10 +182,9 @@ class ControllerTerm:
 
     async def _check_own_node(self) -> None:
         """Deleted by hand, so that an election is held: we resign, or nobody would be told who leads the cluster."""
-        if self._is_node_missed:
-            self._is_node_missed = False
-            if await self._store.exists(layout.CONTROLLER) is None:
-                await self._settle(ControllerChanged(None))
+        self._is_node_missed = False
+        if await self._store.exists(layout.CONTROLLER) is None:
+            await self._settle(ControllerChanged(None))
 
     def _broker_disowned(self, answer: events.Event) -> None:
         """The request is retried until it is accepted, so the store is read once an interval."""
@@ -200,8 +200,7 @@ class ControllerTerm:
         be told the same.
         """
         answer, self._disowned = self._disowned, None
-        if answer is None:
-            return
+        assert answer is not None
         try:
             await self._store.multi([api.Check(layout.CONTROLLER_EPOCH, self.epoch_version)])
         except (api.BadVersion, api.NoNode):
@@ -287,6 +286,8 @@ class ControllerTerm:
 
     def _weight(self, event: events.Event) -> int:
         """About how many partitions a step on it looks at."""
+        if isinstance(event, events.UpdateMetadataAnswered):  # most of them
+            return 0
         if isinstance(event, events.Elected):
             return len(event.snapshot.states)
         if isinstance(event, events.Requested) and isinstance(event.body, SPEAK_FOR_THEMSELVES):

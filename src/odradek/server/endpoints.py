@@ -11,9 +11,9 @@ def endpoint_of(registration: BrokerRegistration, listener: str) -> Endpoint | N
     return None
 
 
+_ERRORS = {int(error): error for error in ErrorCode}
+
+
 def error_of(code: int) -> ErrorCode:
     """A code this release does not know is an error all the same."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return _ERRORS.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)

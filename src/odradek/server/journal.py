@@ -151,6 +151,15 @@ class Journal:
         from odradek.controller.journal_text import json_pieces, text_of
 
         now_ms, epoch, event, effects, weight = step
+        if weight <= MOST_WRITTEN_AT_ONCE:
+            # To look where it could be cut takes longer than to write it, and so does a mapping of what stands in it.
+            resign = "" if effects.resign is None else f',"resign":{text_of(effects.resign)}'
+            yield (
+                f'{{"at_ms":{now_ms},"controller":{self._broker},"epoch":{epoch},"event":{text_of(event)},'
+                f'"writes":{text_of(effects.writes)},"requests":{text_of(effects.requests)},'
+                f'"changes":{text_of(effects.changes)},"answers":{text_of(effects.answers)}{resign}}}\n'
+            )
+            return
         line: dict[str, object] = {
             "at_ms": now_ms,
             "controller": self._broker,
@@ -163,10 +172,7 @@ class Journal:
         }
         if effects.resign is not None:
             line["resign"] = effects.resign
-        if weight <= MOST_WRITTEN_AT_ONCE:
-            yield text_of(line)  # to look where it could be cut takes longer than to write it
-        else:
-            yield from json_pieces(line)
+        yield from json_pieces(line)
         yield "\n"
 
 
