@@ -32,6 +32,8 @@ from odradek.protocol.messages.update_metadata import (
 TOPICS_EXPECTED_MS = 30_000
 NEVER_MS = 1 << 62
 
+_new = tuple.__new__
+
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
 
@@ -150,14 +152,18 @@ class MetadataCache:
                     if partitions.pop(index, None) is not None:
                         deleted.append(TopicPartition(topic, index))
                     continue
-                partitions[index] = PartitionMetadata(
-                    leader=BrokerId(state.leader),
-                    leader_epoch=LeaderEpoch(state.leader_epoch),
-                    isr=state.isr,
-                    replicas=state.replicas,
-                    offline_replicas=state.offline_replicas,
-                    partition_epoch=PartitionEpoch(state.zk_version),
-                    controller_epoch=ControllerEpoch(state.controller_epoch),
+                # Of each partition of the cluster, so without a call for each of its numbers.
+                partitions[index] = _new(
+                    PartitionMetadata,
+                    (
+                        state.leader,
+                        state.leader_epoch,
+                        state.isr,
+                        state.replicas,
+                        state.offline_replicas,
+                        state.zk_version,
+                        state.controller_epoch,
+                    ),
                 )
             if not partitions:
                 self._forget(topic)

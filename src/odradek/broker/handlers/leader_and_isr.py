@@ -18,7 +18,7 @@ v7 KRaft or not (KIP-866).
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.control_queue import NEW_LOG
@@ -129,18 +129,23 @@ def _leadership(topic: str, topic_id: TopicId, state: LeaderAndIsrPartitionState
         LeaderAndIsr(
             leader=BrokerId(state.leader),
             leader_epoch=LeaderEpoch(state.leader_epoch),
-            isr=tuple(map(BrokerId, state.isr)),
+            isr=_brokers(state.isr),
             partition_epoch=PartitionEpoch(state.partition_epoch),
             leader_recovery_state=state.leader_recovery_state,
-            elr=tuple(map(BrokerId, state.eligible_leader_replicas)),
+            elr=_brokers(state.eligible_leader_replicas),
         ),
         ReplicaAssignment(
-            replicas=tuple(map(BrokerId, state.replicas)),
-            adding_replicas=tuple(map(BrokerId, state.adding_replicas)),
-            removing_replicas=tuple(map(BrokerId, state.removing_replicas)),
+            replicas=_brokers(state.replicas),
+            adding_replicas=_brokers(state.adding_replicas),
+            removing_replicas=_brokers(state.removing_replicas),
         ),
         state.is_new,
     )
+
+
+def _brokers(ids: Any) -> tuple[BrokerId, ...]:
+    """Numbers of the wire are broker ids: to say so of each one would take a call for it."""
+    return tuple(ids)
 
 
 def _response(
