@@ -1,15 +1,18 @@
 """Which partition of an internal topic a group belongs to, and with it which broker coordinates it."""
 
+from sys import byteorder
+
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
+
+_UTF_16 = "utf-16-le" if byteorder == "little" else "utf-16-be"
 
 
 def partition_of(name: str, partitions: int) -> int:
     """`(hash & 0x7fffffff) % n`, the hash being Java's `String.hashCode`: over UTF-16 units, 32 bits."""
     hashed = 0
-    units = name.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        hashed = (31 * hashed + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    for unit in memoryview(name.encode(_UTF_16, "surrogatepass")).cast("H"):
+        hashed = (31 * hashed + unit) & 0xFFFFFFFF
     return (hashed & 0x7FFFFFFF) % partitions
 
 
