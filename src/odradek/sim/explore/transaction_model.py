@@ -66,6 +66,7 @@ class TransactionModel:
         self._begins_with = "0" if self.scope.bumps else "add"
         self._calls: list[Request | Question] = []
         self._call: dict[Request | Question, int] = {}
+        self._ordered: dict[frozenset[Message], list[Message]] = {}
 
     def first(self) -> State:
         number, _ = self.coordinators.loaded(None)
@@ -80,7 +81,7 @@ class TransactionModel:
         )
 
     def successors(self, state: State) -> Iterator[Move]:
-        for message in sorted(state.messages, key=repr):
+        for message in self._in_order(state.messages):
             yield from self._delivered(state, message)
         for number, producer in enumerate(state.producers):
             if not producer.is_asking:
@@ -96,6 +97,12 @@ class TransactionModel:
             number, effects = self.coordinators.timed_out(state.coordinator)
             after = state._replace(coordinator=number, time_outs=state.time_outs + 1)
             yield Move("TimesOut()", self._carried_out(after, effects))
+
+    def _in_order(self, messages: frozenset[Message]) -> list[Message]:
+        found = self._ordered.get(messages)
+        if found is None:
+            found = self._ordered[messages] = sorted(messages, key=repr)
+        return found
 
     # ---------------------------------------------------------------------------------------------- producers
 
@@ -134,7 +141,7 @@ class TransactionModel:
 
     def _loses(self, state: State, number: int, producer: Producer) -> Iterator[Move]:
         """What it has asked for is still on its way, or being done; it knows nothing of it and asks again."""
-        for message in sorted(state.messages, key=repr):
+        for message in self._in_order(state.messages):
             batch = message.batch if isinstance(message, Question | Verdict) else message
             if isinstance(batch, Request) and batch.producer == number and not batch.is_late:
                 late = batch._replace(is_late=True)
