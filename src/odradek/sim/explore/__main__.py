@@ -15,7 +15,6 @@ from odradek.sim.explore.search import explore as search
 from odradek.sim.explore.transaction_model import TransactionModel
 from odradek.sim.explore.transaction_search import explore_transactions
 from odradek.sim.explore.transaction_values import TransactionScope
-from odradek.sim.scenario import play
 
 BROKEN = 129
 # What is found stays to the end, millions of tuples; what production makes for one step is gone after it.
@@ -114,6 +113,8 @@ def told(result: Exploration, scenario: Path | None) -> int:
     if result.counter_example is not None:
         click.echo(result.counter_example.text)
         if scenario is not None:
+            from odradek.sim.scenario import play  # whole brokers, which nothing else here needs
+
             _, played = played_as_broken(result.counter_example.scenarios, play)
             scenario.write_text(played, encoding="utf-8")
             click.echo(f"{scenario}: the same in whole brokers")
