@@ -1,6 +1,8 @@
 """The exhaustive search: nothing broken in what is searched, every known bug found, and the search itself."""
 
+import gc
 import os
+import weakref
 from itertools import islice, permutations
 
 import pytest
@@ -188,6 +190,42 @@ def test_renamed_states_are_one_state() -> None:
     for state in some_states(model, 500)[:500]:
         for names in permutations(model.brokers):
             assert model.canonical(model.renamed(state, names)) == state
+
+
+@pytest.mark.parametrize("name", list(SCOPES))
+def test_numbers_of_states_lead_to_the_states_that_are_told(name: str) -> None:
+    """What a search follows is what its counter-example is retold by."""
+    model = Model(SCOPES[name])
+    for state in some_states(model, 1_000)[:1_000]:
+        number = model.number_of(state)
+        assert model.state_of(number) == state
+        told = [model.number_of(after) for _, after in model.successors(state)]
+        assert list(model.reached(number)) == told
+
+
+@pytest.mark.parametrize(
+    "scope", [*SCOPES.values(), TWO._replace(broker_crashes=1, lost_disks=1)], ids=[*SCOPES, "lost disk"]
+)
+def test_a_remembered_move_is_what_would_be_found_anew(scope: Scope) -> None:
+    """What a broker may do is remembered by a part of the state: the rest must not matter."""
+    model = Model(scope)
+    for state in some_states(model, 2_000)[::7]:
+        moves = [list(some) for some in model._moves(state)]
+        model._known_moves.clear()
+        assert [list(some) for some in model._moves(state)] == moves
+
+
+def test_what_was_searched_is_gone_with_its_model() -> None:
+    """Millions of values that only the collector could free would stay for the search after it."""
+    model = Model(TWO)
+    gc.disable()
+    try:
+        explore(model, most_states=1_000)
+        alive = weakref.ref(model)
+        del model
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_whoever_has_the_smaller_id_is_left_open() -> None:

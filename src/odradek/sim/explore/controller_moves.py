@@ -5,7 +5,15 @@ from typing import Any, NamedTuple
 
 from odradek.sim.explore.controller_steps import Decision
 from odradek.sim.explore.in_flight import InFlight
-from odradek.sim.explore.state import Counts, Scope, State
+from odradek.sim.explore.state import (
+    CONTROLLER_CRASH,
+    DEPOSAL,
+    NOTHING,
+    NOTHING_COUNTED,
+    Move,
+    Scope,
+    State,
+)
 from odradek.sim.explore.values import (
     AlterPartitionAnswer,
     AlterPartitionMessage,
@@ -31,79 +39,74 @@ class ControllerMoves(InFlight):
         # By the controller, or -1 less the message that it answers, and the identity of what it decides.
         self._names: dict[tuple[int, int], str] = {}
 
-    def _controller_moves(
-        self, state: State, counts: Counts, present: tuple[int, ...]
-    ) -> Iterator[tuple[str, State]]:
+    def _controller_moves(self, state: State) -> Iterator[Move]:
         value = self.controller_values.of[state.controller]
         registered = self._registered(state.replicas)
+        proposals = [m for m in self.parts(state.messages)[-1] if self._is_proposal(m)]
+        counted = self.counted(state.counts)
         if value.deposed is not None:
-            yield from self._deposed_moves(state, value.deposed, present)
+            yield from self._deposed_moves(state, value.deposed, proposals)
         if not value.is_acting:
             for decision in self.decisions("elected", state.controller, registered):
-                yield "ControllerElected", self._decided(state, decision)
+                yield self._decided("ControllerElected", state, decision)
             return
-        can_crash = counts.controller_crashes < self.scope.controller_crashes
+        can_crash = counted[CONTROLLER_CRASH] >= 0
         if can_crash:
             gone = self._remember(("gone", state.controller), lambda: self._gone(value))
-            yield "ControllerCrash", self._without_controller(state, gone)
-        if value.deposed is None and counts.deposals < self.scope.deposals:
-            number = self._one_more(state.counts, "deposals")
+            yield self._without_controller("ControllerCrash", state, gone)
+        if value.deposed is None and counted[DEPOSAL] >= 0:
             old = Deposed(value.epoch, value.live, value.stored, registered)
             for decision in self.decisions("elected", state.controller, registered):
                 decision = decision._replace(after=decision.after._replace(deposed=old))
-                yield (
-                    "ControllerElected, the one before does not notice",
-                    self._decided(state._replace(counts=number), decision),
-                )
+                label = "ControllerElected, the one before does not notice"
+                yield self._decided(label, state, decision, DEPOSAL)
         if value.live != registered:
             for decision in self.decisions("brokers_changed", state.controller, registered):
-                yield self._name(state.controller, decision), self._decided(state, decision)
+                yield self._decided(self._name(state.controller, decision), state, decision)
                 for stored in decision.on_the_way if can_crash else ():
-                    yield (
-                        "ControllerCrash, in the middle of its writes",
-                        self._without_controller(state, self._gone(value._replace(stored=stored))),
-                    )
+                    label = "ControllerCrash, in the middle of its writes"
+                    yield self._without_controller(label, state, self._gone(value._replace(stored=stored)))
         for decision in self.decisions("elect_preferred", state.controller, ()):
             if self._outcomes[id(decision)].after != state.controller:
-                yield self._name(state.controller, decision), self._decided(state, decision)
-        for message in present:
+                yield self._decided(self._name(state.controller, decision), state, decision)
+        for message in proposals:
             about = self.messages.of[message]
-            if not isinstance(about, AlterPartitionMessage) or not self._is_asked(value.epoch, about, state):
+            assert isinstance(about, AlterPartitionMessage)
+            if not self._is_asked(value.epoch, about, state):
                 continue
             for decision in self.decisions("alter_partition", state.controller, message):
                 changes = self._outcomes[id(decision)].after != state.controller
                 label = self._answer_name(message, decision)
                 if changes:
-                    yield f"{label}, unanswered", self._decided(state, decision)
+                    yield self._decided(f"{label}, unanswered", state, decision)
                 if decision.answer is not None:
-                    yield label, self._decided(state, decision, answers=True)
+                    yield self._decided(label, state, decision, answers=True)
 
     def _is_asked(self, epoch: int, about: AlterPartitionMessage, state: State) -> bool:
         """By whoever sent it: of two controllers a leader asks the one it has heard of."""
         source = self.replica_values.of[state.replicas[about.source]]
         return not self.scope.deposals or not source.is_alive or source.asks == epoch
 
-    def _deposed_moves(
-        self, state: State, old: Deposed, present: tuple[int, ...]
-    ) -> Iterator[tuple[str, State]]:
+    def _deposed_moves(self, state: State, old: Deposed, proposals: list[int]) -> Iterator[Move]:
         value = self.controller_values.of[state.controller]
 
-        def moves(what: str, label: str, message: int = -1) -> Iterator[tuple[str, State]]:
+        def moves(what: str, label: str, message: int = -1) -> Iterator[Move]:
             for decision in self.decisions("deposed", state.controller, (what, message)):
                 if decision.after.deposed is None:
-                    yield f"{label}, fenced", self._decided(state, decision)
+                    yield self._decided(f"{label}, fenced", state, decision)
                     continue
                 if decision.after != value:
-                    yield label, self._decided(state, decision)
+                    yield self._decided(label, state, decision)
                 if decision.answer is not None:
-                    yield label, self._decided(state, decision, answers=True)
+                    yield self._decided(label, state, decision, answers=True)
 
         if old.live != old.will_hear:
             yield from moves("brokers_changed", "OldControllerHearsOfBrokers")
         yield from moves("elect_preferred", "OldControllerElectsLeader")
-        for message in present:
+        for message in proposals:
             about = self.messages.of[message]
-            if isinstance(about, AlterPartitionMessage) and self._is_asked(old.epoch, about, state):
+            assert isinstance(about, AlterPartitionMessage)
+            if self._is_asked(old.epoch, about, state):
                 yield from moves(
                     "alter_partition", f"OldControllerAlterPartition(from={about.source})", message
                 )
@@ -182,19 +185,55 @@ class ControllerMoves(InFlight):
     def _gone(self, value: ControllerValue) -> int:
         return self.controller_values.number(value._replace(is_acting=False, live=()))
 
-    def _without_controller(self, state: State, gone: int) -> State:
-        number = self._one_more(state.counts, "controller_crashes")
-        return self._found(state.replicas, gone, self.message_sets.of[state.messages], number)
+    def _without_controller(self, label: str, state: State, gone: int) -> Move:
+        return self._controlled(label, state, gone, (), NOTHING, CONTROLLER_CRASH)
 
-    def _decided(self, state: State, decision: Decision, *, answers: bool = False) -> State:
+    def _decided(
+        self,
+        label: str,
+        state: State,
+        decision: Decision,
+        counted: int = NOTHING_COUNTED,
+        *,
+        answers: bool = False,
+    ) -> Move:
         outcome = self._outcomes.get(id(decision))
         if outcome is None:  # none of those that are remembered
             outcome = self._outcome(decision)
-        messages = [*self.message_sets.of[state.messages], *outcome.tells]
+        adds, removes = outcome.tells, NOTHING
         if answers and outcome.answer >= 0:
-            messages = [m for m in messages if not self._answers_proposal_of(m, outcome.answered)]
-            messages.append(outcome.answer)
-        return self._found(state.replicas, outcome.after, messages, state.counts)
+            told = outcome.answered
+            about = self.parts(state.messages)[told]
+            removes = frozenset([m for m in about if self._answers_proposal_of(m, told)])
+            adds = (*adds, outcome.answer)
+        return self._controlled(label, state, outcome.after, adds, removes, counted)
+
+    def _controlled(
+        self,
+        label: str,
+        state: State,
+        controller: int,
+        adds: tuple[int, ...],
+        removes: frozenset[int],
+        counted: int,
+    ) -> Move:
+        replicas = state.replicas
+        change = self.change(len(self.brokers), controller)
+        if self.scope.second_fetches:
+            present = self.message_sets.of[state.messages]
+            messages = [*sorted(present - removes), *adds]
+            return self._tidied(label, change, replicas, controller, present, messages, counted)
+        # Of what is in flight only proposals may be of no use now.
+        gone = [
+            message
+            for message in self.parts(state.messages)[-1]
+            if self._is_proposal(message) and not self._is_useful(message, replicas, controller)
+        ]
+        new = [m for m in adds if self._is_useful(m, replicas, controller)]
+        return label, change, removes.union(gone), frozenset(new), counted, None
+
+    def _is_proposal(self, message: int) -> bool:
+        return self._about[message][1]
 
     def _answers_proposal_of(self, message: int, broker: int) -> bool:
         about = self.messages.of[message]

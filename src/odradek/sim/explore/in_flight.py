@@ -4,7 +4,7 @@ by it; a message that is not delivered any more is lost."""
 from collections.abc import Iterable
 
 from odradek.sim.explore.broker_moves import BrokerMoves
-from odradek.sim.explore.state import Scope, State, Step, new_state
+from odradek.sim.explore.state import NOTHING_COUNTED, Memo, Move, Scope, State, Step
 from odradek.sim.explore.values import (
     AlterPartitionAnswer,
     AlterPartitionMessage,
@@ -18,44 +18,79 @@ from odradek.sim.explore.values import (
 class InFlight(BrokerMoves):
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
+        of = self.messages.of
         # By the number of a message: the broker whose state says whether it is of any use, and whether the controller's does too.
-        self._about: list[tuple[int, bool]] = []
-        # What is left of a message, by its number and that of its broker's state, in one number; with the controller's, by three.
-        self._left: dict[int, int] = {}
-        self._left_of_proposal: dict[tuple[int, int, int], int] = {}
+        self._about: Memo[int, tuple[int, bool]] = Memo(lambda message: _about_whom(of[message]))
+        # Whether it is, by its number, that of its broker's state, and that of the controller's or -1.
+        self._useful: dict[tuple[int, int, int], bool] = {}
+        # By the number of a set: the messages about each broker, and behind them those between leaders and the controller.
+        self._parts: dict[int, tuple[tuple[int, ...], ...]] = {}
 
-    def _after(self, state: State, broker: int, step: Step, *, counts: int | None = None) -> State:
-        replicas = state.replicas
+    def parts(self, messages: int) -> tuple[tuple[int, ...], ...]:
+        found = self._parts.get(messages)
+        if found is None:
+            parts: list[list[int]] = [[] for _ in range(self.node_count)]
+            for message in sorted(self.message_sets.of[messages]):
+                parts[self._about[message][0]].append(message)
+                if isinstance(self.messages.of[message], AlterPartitionMessage | AlterPartitionAnswer):
+                    parts[-1].append(message)
+            found = self._parts[messages] = tuple(map(tuple, parts))
+        return found
+
+    def _move(
+        self,
+        label: str,
+        state: State,
+        broker: int,
+        step: Step,
+        counted: int = NOTHING_COUNTED,
+        late: tuple[int, ...] = (),
+    ) -> Move:
+        """`late`: a fetch to another broker, of whose state nothing is known here."""
+        replicas, controller = state.replicas, state.controller
         if step.replica != replicas[broker]:
             replicas = (*replicas[:broker], step.replica, *replicas[broker + 1 :])
-        counts = state.counts if counts is None else counts
-        if self.scope.power_cuts:
-            counts = self._with_committed(counts, step.replica, state.controller)
-        messages: Iterable[int] = self.message_sets.of[state.messages]
+        change = self.change(broker, step.replica)
         removes = step.removes
         if self.scope.second_fetches:
-            messages = [*(message for message in messages if message not in removes), *step.adds]
-            return self._found(replicas, state.controller, messages, counts)
+            present = self.message_sets.of[state.messages]
+            messages = [*sorted(present.difference(removes)), *step.adds, *late]
+            return self._tidied(label, change, replicas, controller, present, messages, counted)
         # A state has been tidied: of what is in flight in it only what is about this broker may be of no use now.
-        about = self._about_all()
-        kept: list[int] = []
-        judged: list[int] = []
-        for message in messages:
-            if message not in removes:
-                (judged if about[message][0] == broker else kept).append(message)
-        judged += step.adds
-        tidied = (
-            self._tidied(replicas, state.controller, judged, kept) if judged or removes else state.messages
-        )
-        return self.canonical(new_state((replicas, state.controller, tidied, counts)))
+        gone = [
+            message
+            for message in self.parts(state.messages)[broker]
+            if message in removes or not self._is_useful(message, replicas, controller)
+        ]
+        new = frozenset([m for m in step.adds if self._is_useful(m, replicas, controller)])
+        return label, change, frozenset(gone), new, counted, (late[0], new.union(late)) if late else None
 
-    def _found(
-        self, replicas: tuple[int, ...], controller: int, messages: Iterable[int], counts: int
-    ) -> State:
-        tidied = self._tidied(replicas, controller, messages)
-        return self.canonical(new_state((replicas, controller, tidied, counts)))
+    def _tidied(
+        self,
+        label: str,
+        change: int,
+        replicas: tuple[int, ...],
+        controller: int,
+        present: frozenset[int],
+        messages: Iterable[int],
+        counted: int,
+    ) -> Move:
+        """For where messages depend on one another: without all that cannot have any effect any more."""
+        kept = self._in_turn({m for m in messages if self._is_useful(m, replicas, controller)})
+        return label, change, present - kept, frozenset(kept - present), counted, None
 
-    def _with_committed(self, counts: int, replica: int, controller: int) -> int:
+    def _is_useful(self, message: int, replicas: tuple[int, ...], controller: int) -> bool:
+        broker, is_proposal = self._about[message]
+        key = message, replicas[broker], controller if is_proposal else -1
+        useful = self._useful.get(key)
+        if useful is None:
+            useful = self._useful[key] = self._has_effect(message, replicas, controller)
+        return useful
+
+    def _with_committed(self, counts: int, change: int, controller: int) -> int:
+        replica, node = divmod(change, self.node_count)
+        if node == len(self.brokers):
+            return counts
         value, stored = self.replica_values.of[replica], self.controller_values.of[controller].stored
         known = self.counts.of[counts]
         if (
@@ -66,37 +101,6 @@ class InFlight(BrokerMoves):
         ):
             return self.counts.number(known._replace(committed=value.log[: value.high_watermark]))
         return counts
-
-    def _tidied(
-        self, replicas: tuple[int, ...], controller: int, messages: Iterable[int], besides: Iterable[int] = ()
-    ) -> int:
-        """Without the messages that cannot have any effect any more, and with those that are known to have."""
-        kept = set(besides)
-        known = self._about_all()
-        for message in messages:
-            broker, is_proposal = known[message]
-            if is_proposal:
-                key = message, replicas[broker], controller
-                left = self._left_of_proposal.get(key)
-                if left is None:
-                    left = self._left_of_proposal[key] = self._what_is_left(message, replicas, controller)
-            else:
-                number = message << 32 | replicas[broker]
-                left = self._left.get(number)
-                if left is None:
-                    left = self._left[number] = self._what_is_left(message, replicas, controller)
-            if left >= 0:
-                kept.add(left)
-        if self.scope.second_fetches:
-            kept = self._in_turn(kept)
-        return self.message_sets.number(tuple(sorted(kept)))
-
-    def _about_all(self) -> list[tuple[int, bool]]:
-        """Of every message there has been."""
-        known, messages = self._about, self.messages.of
-        if len(known) < len(messages):
-            known += map(_about_whom, messages[len(known) :])
-        return known
 
     def _in_turn(self, messages: set[int]) -> set[int]:
         """With the answer before it gone without any effect, the one behind is next."""
@@ -109,8 +113,7 @@ class InFlight(BrokerMoves):
                 messages.add(self.messages.number(about._replace(turn=0)))
         return messages
 
-    def _what_is_left(self, message: int, replicas: tuple[int, ...], controller: int) -> int:
-        """The number of the message, or -1."""
+    def _has_effect(self, message: int, replicas: tuple[int, ...], controller: int) -> bool:
         of = self.replica_values.of
         about = self.messages.of[message]
         if isinstance(about, LeaderAndIsrMessage):
@@ -153,7 +156,7 @@ class InFlight(BrokerMoves):
             source = of[replicas[broker]]
             asking = self._proposal(broker, replicas[broker]) if source.is_alive else ()
             is_old = asking != (self.messages.number(about.asked),)
-        return -1 if is_old else message
+        return not is_old
 
     # ------------------------------------------------------------------------------------ records that were lost
 

@@ -30,6 +30,7 @@ from odradek.sim.checkers.replicas import (
 )
 from odradek.sim.explore.controller_steps import CONTROLLER
 from odradek.sim.explore.model import Model, State
+from odradek.sim.explore.state import NODES_SHIFT, Values
 from odradek.sim.explore.values import TP, ControllerValue, Leadership, Record, ReplicaValue
 from odradek.store.layout import state_path
 
@@ -45,22 +46,29 @@ NODE_CHECKS = (type_ok, leader_in_isr, stale_writes_fenced)
 class Invariants:
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._known: dict[tuple[tuple[int, ...], int], tuple[str, ...]] = {}
+        # Many values of a broker are one view, for most of what it knows is not looked at here.
+        self._views: Values[ReplicaView] = Values()
+        self._view_of: dict[tuple[int, int], int] = {}  # by (broker, its value)
+        self._known: dict[int, tuple[str, ...]] = {}  # by the number of the nodes
         self._pairs: dict[tuple[int, ...], tuple[str, ...]] = {}
         self._nodes: dict[int, tuple[str, ...]] = {}
-        self._complete: dict[tuple[int, int, tuple[Record, ...]], tuple[str, ...]] = {}
+        self._complete: dict[tuple[int, tuple[Record, ...]], tuple[str, ...]] = {}
         self._isr: dict[int, tuple[int, ...]] = {}
         self._combinations = tuple(combinations(model.brokers, 2))
 
     def broken(self, state: State) -> tuple[str, ...]:
         """Names of the invariants this state breaks."""
+        return self.broken_in(self.model.number_of(state))
+
+    def broken_in(self, number: int) -> tuple[str, ...]:
+        """... by the number of the state."""
         if self.model.scope.power_cuts:
-            return self._broken(state)
+            return self._broken(self.model.state_of(number))
         # Of what is in flight, and of what has happened how often, nothing is asked.
-        key = state.replicas, state.controller
-        found = self._known.get(key)
+        nodes = number >> NODES_SHIFT
+        found = self._known.get(nodes)
         if found is None:
-            found = self._known[key] = self._broken(state)
+            found = self._known[nodes] = self._broken(self.model.state_of(number))
         return found
 
     def _broken(self, state: State) -> tuple[str, ...]:
@@ -69,25 +77,31 @@ class Invariants:
         if names is None:
             names = self._node(controller)
         isr = self._isr[controller]
-        replicas = state.replicas
+        views = [self._view(b, r) for b, r in enumerate(state.replicas)]
         exempt: frozenset[int] = NOBODY_EXEMPT
         if self.model.scope.power_cuts:
             exempt = _exempt(self.model, state)
             isr = tuple(b for b in isr if b not in exempt)
             committed = self.model.counts.of[state.counts].committed
             for member in isr if committed else ():
-                names = (*names, *self._completeness(member, replicas[member], committed))
+                names = (*names, *self._completeness(views[member], committed))
         for one, other in self._combinations:
             # Where nobody is exempt the last two say nothing, and cost little.
-            key = (
-                one, replicas[one], one in isr, other, replicas[other], other in isr, one in exempt, other in exempt,
-            )  # fmt: skip
+            key = (views[one], one in isr, views[other], other in isr, one in exempt, other in exempt)
             found = self._pairs.get(key)
             if found is None:
-                found = self._pairs[key] = self._pair(one, other, state, isr, exempt)
+                found = self._pairs[key] = self._pair(one, other, views, isr, exempt)
             if found:
                 names = (*names, *found)
         return tuple(dict.fromkeys(names)) if names else ()
+
+    def _view(self, broker: int, replica: int) -> int:
+        key = broker, replica
+        found = self._view_of.get(key)
+        if found is None:
+            view = replica_view(broker, self.model.replica_values.of[replica])
+            found = self._view_of[key] = self._views.number(view)
+        return found
 
     def _node(self, controller: int) -> tuple[str, ...]:
         value = self.model.controller_values.of[controller]
@@ -98,19 +112,18 @@ class Invariants:
         names = self._nodes[controller] = tuple(a.name for check in NODE_CHECKS for a in check(view))
         return names
 
-    def _completeness(self, member: int, replica: int, committed: tuple[Record, ...]) -> tuple[str, ...]:
-        key = (member, replica, committed)
+    def _completeness(self, member: int, committed: tuple[Record, ...]) -> tuple[str, ...]:
+        key = member, committed
         found = self._complete.get(key)
         if found is None:
-            view = replica_view(member, self.model.replica_values.of[replica])
-            found = self._complete[key] = tuple(a.name for a in _incomplete(view, committed))
+            anomalies = _incomplete(self._views.of[member], committed)
+            found = self._complete[key] = tuple(a.name for a in anomalies)
         return found
 
     def _pair(
-        self, one: int, other: int, state: State, isr: tuple[int, ...], exempt: frozenset[int]
+        self, one: int, other: int, views: list[int], isr: tuple[int, ...], exempt: frozenset[int]
     ) -> tuple[str, ...]:
-        of = self.model.replica_values.of
-        replicas = tuple(_without(replica_view(b, of[state.replicas[b]]), exempt) for b in (one, other))
+        replicas = tuple(_without(self._views.of[views[b]], exempt) for b in (one, other))
         stored = LeaderAndIsr(
             BrokerId(-1), LeaderEpoch(0), tuple(BrokerId(b) for b in isr if b in (one, other))
         )

@@ -8,10 +8,30 @@ Messages are never lost by an action of their own: one that is not delivered any
 effect any more (an older epoch, a connection that is gone) is taken out, so that states do not differ by it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from typing import NamedTuple
 
 from odradek.sim.explore.controller_moves import ControllerMoves
-from odradek.sim.explore.state import Counts, Scope, State, Step
+from odradek.sim.explore.state import (
+    CONTROLLER_CRASH,
+    COUNTS_BITS,
+    CRASH,
+    CRASH_AND_FETCH,
+    DEPOSAL,
+    EXPIRATION,
+    LOST_CONNECTION,
+    LOST_DISK,
+    NODES_SHIFT,
+    NOTHING,
+    POWER_CUT,
+    WRITTEN,
+    Counts,
+    Move,
+    Scope,
+    State,
+    Step,
+    Values,
+)
 from odradek.sim.explore.values import (
     AlterPartitionAnswer,
     FetchAnswer,
@@ -23,8 +43,30 @@ from odradek.sim.explore.values import (
 __all__ = ["Model", "Scope", "State"]
 
 
+NO_MORE = -1
+
+
+class Allowed(NamedTuple):
+    """What the scope has left for brokers."""
+
+    written: int  # the number of the next record, or `NO_MORE`
+    crash: bool
+    expiration: bool
+    lost_connection: bool
+    lost_disk: bool
+    power_cut: bool
+
+
 class Model(ControllerMoves):
     """`actions` may be mutated by tests (`mutations`): a model remembers, so each mutation needs a model of its own."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.allowed: Values[Allowed] = Values()
+        self._allowed_by_counts: dict[int, int] = {}
+        self._of_broker: dict[tuple[int, int, tuple[int, ...], int], list[Step]] = {}
+        self._known_moves: dict[Hashable, tuple[Move, ...]] = {}
+        self._same: dict[Move, Move] = {}
 
     def first(self) -> State:
         """A new topic, and everybody has heard what he is."""
@@ -34,104 +76,199 @@ class Model(ControllerMoves):
             for tell in sorted(tells, key=lambda tell: tell.to)
         )
         controller = self.controller_values.number(value)
-        state = State(replicas, controller, self._message_set(set()), self.counts.number(Counts()))
+        state = State(replicas, controller, self.message_sets.number(NOTHING), self.counts.number(Counts()))
         return self.canonical(state)
 
     # ------------------------------------------------------------------------------------------------- moves
 
     def successors(self, state: State) -> Iterator[tuple[str, State]]:
-        counts = self.counts.of[state.counts]
-        scope = self.scope
+        """What may happen, and the state after it."""
         present = self.message_sets.of[state.messages]
-        for broker in self.brokers:
-            replica = state.replicas[broker]
-            key = (broker, replica, state.messages, counts.written)
-            steps = self._of_broker.get(key)
-            if steps is None:
-                steps = self._of_broker[key] = list(self._broker_steps(broker, replica, present, counts))
-            for step in steps:
-                if step.label.startswith("LeaderWrite"):
-                    number = self._one_more(state.counts, "written")
-                    yield step.label, self._after(state, broker, step, counts=number)
+        counted = self.counted(state.counts)
+        for moves in self._moves(state):
+            for label, change, gone, new, kind, late in moves:
+                if late is not None and self._is_useful(late[0], state.replicas, state.controller):
+                    new = late[1]
+                counts = counted[kind]
+                if self.scope.power_cuts:
+                    counts = self._with_committed(counts, change, state.controller)
+                messages = self.message_sets.number(present - gone | new)
+                nodes = self._changed(state.replicas, state.controller, change)
+                yield label, self.canonical(State(*nodes, messages, counts))
+
+    def reached(self, number: int) -> Iterator[int]:
+        """`successors` in numbers of states. Here is most of the time of a long search."""
+        state = self.state_of(number)
+        _, controller, messages, counts_before = state
+        present = self.message_sets.of[messages]
+        counted = self.counted(counts_before)
+        set_number = self.message_sets.number
+        arrivals = self.nodes[number >> NODES_SHIFT].after
+        cuts_power = self.scope.power_cuts > 0
+        for moves in self._moves(state):
+            for _, change, gone, new, kind, late in moves:
+                if late is not None and self._is_useful(late[0], state.replicas, controller):
+                    new = late[1]
+                counts = counted[kind]
+                if cuts_power:
+                    counts = self._with_committed(counts, change, controller)
+                if new:
+                    now = set_number(present - gone | new if gone else present | new)
                 else:
-                    yield step.label, self._after(state, broker, step)
-                    if step.leaves_late_fetch and counts.lost_connections < scope.lost_connections:
-                        late = self._late_fetch(broker, replica, present)
-                        if late:
-                            step = Step(
-                                f"{step.label}, a fetch still on its way",
-                                step.replica,
-                                step.removes,
-                                step.adds + late,
-                            )
-                            number = self._one_more(state.counts, "lost_connections")
-                            yield step.label, self._after(state, broker, step, counts=number)
-            value = self.replica_values.of[replica]
-            if value.is_alive:
-                if counts.power_cuts < scope.power_cuts and self._is_everything_healthy(state):
-                    number = self._one_more(state.counts, "power_cuts")
-                    for keeps in range(len(value.log)):
-                        after = self.replica_values.number(self.replicas.power_cut(value, keeps))
-                        label = f"PowerCut({broker}, keeps={keeps})"
-                        yield label, self._after(state, broker, Step("", after), counts=number)
-                if counts.broker_crashes < scope.broker_crashes and not self._waits_for_news(state):
-                    after = self._crashed(replica)
-                    number = self._one_more(state.counts, "broker_crashes")
-                    yield f"BrokerCrash({broker})", self._after(state, broker, Step("", after), counts=number)
-                    late = self._late_fetch(broker, replica, present)
-                    if late and counts.lost_connections < scope.lost_connections:
-                        number = self._one_more(number, "lost_connections")
-                        step = Step("", after, (), late)
-                        yield (
-                            f"BrokerCrash({broker}), a fetch still on its way",
-                            self._after(state, broker, step, counts=number),
-                        )
-                if value.registered and counts.session_expirations < scope.session_expirations:
-                    after = self._expired(replica)
-                    number = self._one_more(state.counts, "session_expirations")
-                    yield (
-                        f"SessionExpires({broker})",
-                        self._after(state, broker, Step("", after), counts=number),
-                    )
-                if counts.lost_connections < scope.lost_connections:
-                    late = self._late_fetch(broker, replica, present)
-                    if late:
-                        number = self._one_more(state.counts, "lost_connections")
-                        step = Step("", replica, (), late)
-                        yield (
-                            f"FollowerLosesConnection({broker})",
-                            self._after(state, broker, step, counts=number),
-                        )
-            elif value.log and counts.lost_disks < scope.lost_disks and self._is_known_dead(broker, state):
-                after = self.replica_values.number(value._replace(log=(), epochs=()))
-                number = self._one_more(state.counts, "lost_disks")
-                yield f"BrokerLosesDisk({broker})", self._after(state, broker, Step("", after), counts=number)
-            if scope.deposals:
-                yield from self._hears_of_controller(state, broker, value, present)
-            asked = self._awaited_fetch(broker, replica, present) if value.is_alive else ()
-            if asked:
-                about = self.messages.of[asked[0]]
-                assert isinstance(about, FetchMessage)
-                leader = about.to
-                if self.replica_values.of[state.replicas[leader]].is_alive:
-                    for step in self._step(self._answer_fetch, leader, state.replicas[leader], asked[0]):
-                        if scope.second_fetches:
-                            step = self._behind(broker, present, step)
-                        yield step.label, self._after(state, leader, step)
-        yield from self._controller_moves(state, counts, present)
+                    now = set_number(present - gone) if gone else messages
+                arrival = arrivals.get(change)
+                if arrival is None:
+                    arrival = self.arrival(*self._changed(state.replicas, controller, change))
+                    arrivals[change] = arrival
+                nodes, renamed = arrival
+                if renamed is not None:
+                    now = renamed[now]
+                yield nodes | now << COUNTS_BITS | counts
+
+    def _moves(self, state: State) -> Iterator[Iterable[Move]]:
+        """Of one broker after the other, and of the controller. What a broker may do depends on itself, on what is in flight
+        about it, on the controller, and on what the scope allows still: it is remembered by that."""
+        replicas, controller = state.replicas, state.controller
+        parts = self.parts(state.messages)
+        allowed = self._allowed(state)
+        known = self._known_moves
+        for broker in self.brokers:
+            replica, about = replicas[broker], parts[broker]
+            if self.scope.second_fetches:  # what is left in flight depends on everything
+                yield self._moves_of(state, broker, allowed)
+                yield self._answers_to(state, broker)
+                continue
+            key: Hashable = (broker, replica, about, controller, allowed)
+            moves = known.get(key)
+            yield moves if moves is not None else self._noted(key, self._moves_of(state, broker, allowed))
+            asked = self._asked(broker, replica, about)
+            if asked is not None:
+                leader = asked[1]
+                key = (asked, replica, replicas[leader], parts[leader], controller)
+                moves = known.get(key)
+                yield moves if moves is not None else self._noted(key, self._answers_to(state, broker))
+        if self.scope.second_fetches:
+            yield self._controller_moves(state)
+            return
+        counted = self.counted(state.counts)
+        may = counted[CONTROLLER_CRASH] >= 0, counted[DEPOSAL] >= 0
+        key = (replicas, controller, parts[-1], may)
+        moves = known.get(key)
+        yield moves if moves is not None else self._noted(key, self._controller_moves(state))
+
+    def _noted(self, key: Hashable, moves: Iterator[Move]) -> Iterator[Move]:
+        """One after the other, so that values get their numbers as if nothing were remembered. Equal moves are kept once."""
+        noted = []
+        for move in moves:
+            noted.append(self._same.setdefault(move, move))
+            yield move
+        self._known_moves[key] = tuple(noted)
+
+    def _allowed(self, state: State) -> int:
+        found = self._allowed_by_counts.get(state.counts)
+        if found is None:
+            counted = self.counted(state.counts)
+            allowed = Allowed(
+                self.counts.of[state.counts].written if counted[WRITTEN] >= 0 else NO_MORE,
+                *[counted[kind] >= 0 for kind in (CRASH, EXPIRATION, LOST_CONNECTION, LOST_DISK, POWER_CUT)],
+            )
+            found = self._allowed_by_counts[state.counts] = self.allowed.number(allowed)
+        if not self.scope.power_cuts:
+            return found
+        allowed = self.allowed.of[found]
+        return self.allowed.number(
+            allowed._replace(
+                power_cut=allowed.power_cut and self._is_everything_healthy(state),
+                crash=allowed.crash and not self._waits_for_news(state),
+            )
+        )
+
+    def _moves_of(self, state: State, broker: int, number: int) -> Iterator[Move]:
+        allowed = self.allowed.of[number]
+        replica = state.replicas[broker]
+        present = self.parts(state.messages)[broker]
+        key = (broker, replica, present, allowed.written)
+        steps = self._of_broker.get(key)
+        if steps is None:
+            steps = self._of_broker[key] = list(self._broker_steps(broker, replica, present, allowed.written))
+        for step in steps:
+            if step.label.startswith("LeaderWrite"):
+                yield self._move(step.label, state, broker, step, WRITTEN)
+                continue
+            yield self._move(step.label, state, broker, step)
+            if step.leaves_late_fetch and allowed.lost_connection:
+                late = self._late_fetch(broker, replica, present)
+                if late:
+                    label = f"{step.label}, a fetch still on its way"
+                    yield self._move(label, state, broker, step, LOST_CONNECTION, late)
+        value = self.replica_values.of[replica]
+        if value.is_alive:
+            if allowed.power_cut:
+                for keeps in range(len(value.log)):
+                    after = self.replica_values.number(self.replicas.power_cut(value, keeps))
+                    label = f"PowerCut({broker}, keeps={keeps})"
+                    yield self._move(label, state, broker, Step("", after), POWER_CUT)
+            if allowed.crash:
+                step = Step("", self._crashed(replica))
+                yield self._move(f"BrokerCrash({broker})", state, broker, step, CRASH)
+                late = self._late_fetch(broker, replica, present)
+                if late and allowed.lost_connection:
+                    label = f"BrokerCrash({broker}), a fetch still on its way"
+                    yield self._move(label, state, broker, step, CRASH_AND_FETCH, late)
+            if value.registered and allowed.expiration:
+                step = Step("", self._expired(replica))
+                yield self._move(f"SessionExpires({broker})", state, broker, step, EXPIRATION)
+            if allowed.lost_connection:
+                late = self._late_fetch(broker, replica, present)
+                if late:
+                    label = f"FollowerLosesConnection({broker})"
+                    yield self._move(label, state, broker, Step("", replica), LOST_CONNECTION, late)
+        elif value.log and allowed.lost_disk and self._is_known_dead(broker, state):
+            step = Step("", self.replica_values.number(value._replace(log=(), epochs=())))
+            yield self._move(f"BrokerLosesDisk({broker})", state, broker, step, LOST_DISK)
+        if self.scope.deposals:
+            yield from self._hears_of_controller(state, broker, value, present)
+
+    def _answers_to(self, state: State, follower: int) -> Iterator[Move]:
+        """What its leader does with what it asks now."""
+        present = self.parts(state.messages)[follower]
+        asked = self._asked(follower, state.replicas[follower], present)
+        if asked is None:
+            return
+        message, leader = asked
+        replica = state.replicas[leader]
+        if self.replica_values.of[replica].is_alive:
+            for step in self._step(self._answer_fetch, leader, replica, message):
+                if self.scope.second_fetches:
+                    step = self._behind(follower, present, step)
+                yield self._move(step.label, state, leader, step)
+
+    def _asked(self, broker: int, replica: int, present: tuple[int, ...]) -> tuple[int, int] | None:
+        """(the fetch that waits for its answer, whose it is)"""
+        key = ("asked", broker, replica, present)
+        if key in self._memory:
+            return self._memory[key]  # type: ignore[no-any-return]
+        asked = (
+            self._awaited_fetch(broker, replica, present) if self.replica_values.of[replica].is_alive else ()
+        )
+        found = None
+        if asked:
+            about = self.messages.of[asked[0]]
+            assert isinstance(about, FetchMessage)
+            found = asked[0], about.to
+        self._memory[key] = found
+        return found
 
     def _hears_of_controller(
         self, state: State, broker: int, value: ReplicaValue, present: tuple[int, ...]
-    ) -> Iterator[tuple[str, State]]:
+    ) -> Iterator[Move]:
         """It asks the newest from now on; what the one before has not answered is lost with the connection."""
         controller = self.controller_values.of[state.controller]
         if value.is_alive and controller.is_acting and value.asks != controller.epoch:
             after = self.replica_values.number(value._replace(asks=controller.epoch))
             lost = [m for m in present if self._answers_proposal_of(m, broker)]
-            yield (
-                f"BrokerHearsOfController({broker})",
-                self._after(state, broker, Step("", after, tuple(lost))),
-            )
+            label = f"BrokerHearsOfController({broker})"
+            yield self._move(label, state, broker, Step("", after, tuple(lost)))
 
     def _crashed(self, replica: int) -> int:
         def make() -> int:
@@ -154,8 +291,9 @@ class Model(ControllerMoves):
         return value.is_acting and broker not in value.stored.isr and broker not in dict(value.live)
 
     def _broker_steps(
-        self, broker: int, replica: int, present: tuple[int, ...], counts: Counts
+        self, broker: int, replica: int, present: tuple[int, ...], written: int
     ) -> Iterator[Step]:
+        """`present`: what is in flight about it. `written`: the number of its next record, if there may be one."""
         value = self.replica_values.of[replica]
         number = self.replica_values.number
         if not value.is_alive:
@@ -183,6 +321,6 @@ class Model(ControllerMoves):
             elif isinstance(about, AlterPartitionAnswer) and about.asked.source == broker:
                 yield from self._step(self._isr_answered, broker, replica, message)
         if value.is_leader:
-            if counts.written < self.scope.records:
-                yield from self._step(self._write, broker, replica, counts.written)
+            if written != NO_MORE:
+                yield from self._step(self._write, broker, replica, written)
             yield from self._step(self._change_isr, broker, replica, 0)

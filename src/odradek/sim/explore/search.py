@@ -54,31 +54,33 @@ def explore(
         {"WeakIsr", "I7"} if model.scope.lost_disks else {"I7"} if model.scope.power_cuts else ()
     )
     invariants = Invariants(model)
-    # A state is known by where it was found, so that a million of them fit: its number, who led to it.
-    seen: dict[State, int] = {first: 0}
+    # A state is a number, so that a million of them fit. It is known by where it was found, and who led to it.
+    seen = {model.number_of(first): 0}
     parents = array("I", [0])
-    level = [first]
+    level = list(seen)
     depth = transitions = 0
 
     def result(is_complete: bool, found: CounterExample | None = None) -> Exploration:
         took = time.perf_counter() - begun
+        model.assert_numbers_fit()
         return Exploration(len(seen), transitions, depth, is_complete, took, found)
 
     while level and len(seen) < most_states:
-        following: list[State] = []
+        following: list[int] = []
         for state in level:
-            number = seen[state]
-            for _, after in model.successors(state):
+            place = seen[state]
+            for after in model.reached(state):
                 transitions += 1
                 if after in seen:
                     continue
                 seen[after] = len(parents)
-                parents.append(number)
+                parents.append(place)
                 following.append(after)
-                broken = invariants.broken(after)
+                broken = invariants.broken_in(after)
                 if broken and not void.issuperset(broken):
                     depth += 1
-                    return result(False, _retold(model, _path(seen, parents, after), broken))
+                    path = [model.state_of(number) for number in _path(seen, parents, after)]
+                    return result(False, _retold(model, path, broken))
             if len(seen) >= most_states:
                 return result(False)
         depth += 1
@@ -88,13 +90,13 @@ def explore(
     return result(not level)
 
 
-def _path(seen: dict[State, int], parents: "array[int]", last: State) -> list[State]:
-    numbers = [seen[last]]
-    while numbers[-1]:
-        numbers.append(parents[numbers[-1]])
-    wanted = set(numbers)
-    found = {number: state for state, number in seen.items() if number in wanted}
-    return [found[number] for number in reversed(numbers)]
+def _path(seen: dict[int, int], parents: "array[int]", last: int) -> list[int]:
+    places = [seen[last]]
+    while places[-1]:
+        places.append(parents[places[-1]])
+    wanted = set(places)
+    found = {place: state for state, place in seen.items() if place in wanted}
+    return [found[place] for place in reversed(places)]
 
 
 def _retold(model: Model, path: list[State], broken: tuple[str, ...]) -> CounterExample:
