@@ -499,15 +499,14 @@ def _neighbours(batches: Sequence[BatchView]) -> Iterator[tuple[BatchView, Batch
 def first_difference(one: ReplicaView, other: ReplicaView, limit: int) -> int | None:
     """The first offset below `limit` that both logs cover and at which they hold different batches."""
     mine_seen, theirs_seen = one.batches, other.batches
-    if isinstance(mine_seen, Batches) and isinstance(theirs_seen, Batches):
-        count = mine_seen.count_below(limit)
-        if (
-            count == theirs_seen.count_below(limit)
-            and mine_seen.begins_at() == theirs_seen.begins_at()
-            and mine_seen.digest(count) == theirs_seen.digest(count)
-        ):
-            return None
     start = max(one.log_start_offset, other.log_start_offset)
+    if isinstance(mine_seen, Batches) and isinstance(theirs_seen, Batches):
+        if mine_seen.is_same_below(theirs_seen, limit):
+            return None
+        # One of them begins later, as a rule.
+        is_in_order = not (mine_seen.disorder() or theirs_seen.disorder())
+        if is_in_order and mine_seen.between(start, limit) == theirs_seen.between(start, limit):
+            return None
     mine = {b.base_offset: b for b in one.batches if start <= b.base_offset and b.last_offset < limit}
     theirs = {b.base_offset: b for b in other.batches if start <= b.base_offset and b.last_offset < limit}
     for base_offset in sorted(mine.keys() | theirs.keys()):
