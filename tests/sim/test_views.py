@@ -8,14 +8,16 @@ import pytest
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.records.builder import NewRecord, build_batch
 from odradek.replication.isr import Committed
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
-from odradek.sim.checkers.replicas import ReplicaView
+from odradek.sim.checkers.replicas import ReplicaView, first_difference
 from odradek.sim.plan import draw
 from odradek.sim.run import OK, describe, run
-from odradek.sim.views import OUT_OF_THE_ISR, BrokerLogs, Seen, Views
+from odradek.sim.views import OUT_OF_THE_ISR, BrokerLogs, LogReader, Seen, Views
 from odradek.sim.watch import Watch
 from odradek.sim.world import World
+from tests.support import each
 
 PARTITION = TopicPartition("orders", 2)
 
@@ -45,7 +47,8 @@ def test_a_log_that_was_cut_is_shown_anew_where_it_ends_as_before() -> None:
     disk = SimpleNamespace(path="/b2", trace=["append /b2/orders-2/00000000000000000000.log"])
     logs, seen = BrokerLogs(SimpleNamespace(disks=[disk])), Seen()  # type: ignore[arg-type]
     replica = SimpleNamespace(
-        log=SimpleNamespace(log_start_offset=0, log_end_offset=0),
+        log=SimpleNamespace(log_start_offset=0, log_end_offset=0, failure=None),
+        topic_id=None,
         state=Committed((BrokerId(2),)),
         is_leader=False,
         leader_epoch=0,
@@ -55,7 +58,7 @@ def test_a_log_that_was_cut_is_shown_anew_where_it_ends_as_before() -> None:
     def look() -> tuple[bool, ReplicaView]:
         logs.forget_what_was_cut()
         known = seen.replicas[BrokerId(2)].get(PARTITION)
-        is_as_it_was = known is not None and known.is_as_it_was(replica, is_compacted=False)
+        is_as_it_was = known is not None and known.is_as_it_was(replica)
         return is_as_it_was, seen.replica(BrokerId(2), replica, PARTITION, logs, is_compacted=False)
 
     is_known, first = look()
@@ -132,7 +135,8 @@ def test_who_gave_a_log_up_outside_of_the_isr_is_exempt_while_a_leader_counts_on
 def broker_with(broker_id: BrokerId, replicas: Any = (), refused: Any = ()) -> Any:
     logs = SimpleNamespace(refused=refused)
     manager = SimpleNamespace(partitions=dict(replicas), logs=logs)
-    runtime = SimpleNamespace(broker=SimpleNamespace(broker_epoch=9, replicas=manager))
+    core = SimpleNamespace(broker_epoch=9, replicas=manager)
+    runtime = SimpleNamespace(broker=core, parts=SimpleNamespace(broker=core))
     return SimpleNamespace(broker_id=broker_id, is_running=True, is_serving=True, runtime=runtime)
 
 
@@ -165,3 +169,52 @@ def test_batches_out_of_order_are_remembered() -> None:
 
 def batch(offset: int, crc: int = 1) -> BatchView:
     return BatchView(offset, offset, 0, crc)
+
+
+def test_what_is_appended_is_noted_even_where_it_overlaps_what_was_read() -> None:
+    """A batch at offsets that the log has already is out of order, and not what a reader has seen before."""
+    data = bytearray(batch_of(0, 3) + batch_of(3, 2))
+    file = SimpleNamespace(_inode=SimpleNamespace(data=data), size_bytes=len(data))
+    segment = SimpleNamespace(_file=file)
+    log = SimpleNamespace(
+        log_start_offset=3, log_end_offset=5, segments=SimpleNamespace(since=lambda offset: (segment,))
+    )
+    reader = LogReader(log)
+    reader.read()
+    assert [one.base_offset for one in reader.batches.snapshot()] == [3], (
+        "what lies below the start is not shown"
+    )
+
+    data += batch_of(4, 1) + batch_of(5, 1)
+    file.size_bytes, log.log_end_offset = len(data), 6
+    reader.read()
+
+    assert [one.base_offset for one in reader.batches.snapshot()] == [3, 4, 5]
+    assert reader.batches.snapshot().disorder() == [1]
+
+
+def batch_of(base_offset: int, count: int) -> bytes:
+    return build_batch([NewRecord(None, b"v", 0)] * count, base_offset=base_offset, leader_epoch=0)
+
+
+APART = {
+    "nothing else": ([0, 1, 2], {}, None),
+    "another batch where both have one": ([0, 1, 2], {1: 9}, 1),
+    "no batch where the other has one": ([0, 2], {}, 1),
+    "another one below the start of the other": ([0, 1, 2], {0: 9}, None),
+    "another one above the limit": ([0, 1, 2], {2: 9}, None),
+    "one twice": ([0, 1, 1, 2], {}, None),
+}
+
+
+@each(APART)
+def test_logs_that_begin_apart_are_compared_where_both_are(why: str) -> None:
+    offsets, checksums, found = APART[why]
+    one = replica_of([batch(offset, checksums.get(offset, 1)) for offset in offsets], start=0)
+    other = replica_of([batch(1), batch(2)], start=1)
+
+    assert first_difference(one, other, 2) == first_difference(other, one, 2) == found, why
+
+
+def replica_of(batches: list[BatchView], start: int) -> ReplicaView:
+    return ReplicaView(BrokerId(1), True, False, 0, start, 3, 3, batches=BatchList(batches).snapshot())

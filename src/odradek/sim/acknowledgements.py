@@ -137,10 +137,9 @@ class Acknowledgements:
                     self._judge_refusal(broker, partition, asked.batches[partition])
                 elif not row.error_code and row.base_offset >= 0:
                     told[partition] = row.base_offset
-        states = self._world.view(with_knowledge=False).partitions if told else {}
         for partition, base_offset in told.items():
             batch = asked.batches[partition]
-            state = states.get(partition)
+            state = self._world._views.partition(partition)
             if state is None or _era_of(state) != batch.era:
                 continue  # that topic is gone, or lost records with everybody's consent
             self.judged += 1

@@ -17,13 +17,13 @@ class Decoded:
         self._known: dict[str, tuple[Node, Any]] = {}
 
     def state(self, path: str, node: Node) -> StoredPartitionState:
-        return self._read(path, node, _state)
+        return self._read(path, node, state_of)
 
     def topic(self, path: str, node: Node) -> TopicAssignment:
-        return self._read(path, node, _topic)
+        return self._read(path, node, topic_of)
 
     def config(self, path: str, node: Node) -> dict[str, str]:
-        return self._read(path, node, _config)
+        return self._read(path, node, config_of)
 
     def _read(self, path: str, node: Node, decode: Callable[[str, Node], V]) -> V:
         known = self._known.get(path)
@@ -34,13 +34,13 @@ class Decoded:
         return value
 
 
-def _state(path: str, node: Node) -> StoredPartitionState:
+def state_of(path: str, node: Node) -> StoredPartitionState:
     return layout.decode_partition_state(path, node.data, node.stat.version)
 
 
-def _topic(path: str, node: Node) -> TopicAssignment:
+def topic_of(path: str, node: Node) -> TopicAssignment:
     return layout.decode_topic(path.rpartition("/")[2], node)
 
 
-def _config(path: str, node: Node) -> dict[str, str]:
+def config_of(path: str, node: Node) -> dict[str, str]:
     return layout.decode_config(path, node.data)

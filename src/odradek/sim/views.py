@@ -6,22 +6,24 @@ last look is the same object as then: a partition about which nothing has change
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from operator import is_
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
-from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, iter_batches
+from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, read_header
 from odradek.records.control import end_marker_of
+from odradek.records.errors import CorruptBatch
 from odradek.records.reader import decode_batch
-from odradek.sim.checkers.batches import Batches, BatchList, BatchView
+from odradek.sim.checkers.batches import BatchList, BatchView
 from odradek.sim.checkers.history import Value
 from odradek.sim.checkers.keys import Keys
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
-from odradek.sim.decoded import Decoded
+from odradek.sim.decoded import config_of, state_of, topic_of
 from odradek.store import layout
+from odradek.store.api import Node
 from odradek.store.fields import Unreadable
 
 if TYPE_CHECKING:
@@ -30,20 +32,28 @@ if TYPE_CHECKING:
 MIN_ISR, DEFAULT_MIN_ISR = "min.insync.replicas", 1
 POLICY, COMPACT = "cleanup.policy", "compact"
 NO_BATCHES = BatchList().snapshot()
-_NOT_SHOWN: tuple[PartitionView | None, tuple[Any, ...]] = (None, ())
 TOPIC_CONFIGS = "/config/topics"
 OUT_OF_THE_ISR = -1  # in place of the life in which the ISR counts on a broker: older than all of them
+# By the first part of a path, and how many there are.
+_DECODED: dict[tuple[str, int], Callable[[str, Node], Any]] = {
+    ("config", 4): config_of,
+    ("brokers", 4): topic_of,
+    ("brokers", 7): state_of,
+}
 CHANGES_A_LOG = ("truncate", "remove", "rename", "create")
 
 
 class LogReader:
-    """The batches of one log, read as they come."""
+    """The batches of one log, read as they come, and straight from what stands on the disk: to look at a log opens no file for its
+    broker and asks none of its indexes."""
 
-    __slots__ = ("_log", "_start", "batches", "is_over", "next_offset")
+    __slots__ = ("_log", "_position", "_segment", "_start", "batches", "is_over", "next_offset")
 
     def __init__(self, log: Any) -> None:
         self._log = log
         self._start = log.log_start_offset
+        self._segment: Any = None  # that was read last, up to `_position`
+        self._position = 0
         self.batches = BatchList()
         self.next_offset = self._start
         self.is_over = False  # the log was cut, and another reader begins anew
@@ -51,24 +61,37 @@ class LogReader:
     def is_of(self, log: Any) -> bool:
         return log is self._log and log.log_start_offset == self._start
 
-    def read(self) -> Batches:
-        log = self._log
-        while self.next_offset < log.log_end_offset:
-            read = log.read(
-                self.next_offset, max_bytes=1 << 20, upper_bound_offset=log.log_end_offset, min_one_batch=True
-            )
-            data = b"".join(piece.read() for piece in read.slices)
-            if not data:
-                break
-            view = memoryview(data)
-            for position, header in iter_batches(view):
-                self._note(header, view[position : position + header.size_bytes])
-                self.next_offset = header.next_offset
-        return self.batches.snapshot()
+    def read(self) -> None:
+        is_below_the_start = self._segment is None
+        for segment in self._log.segments.since(self.next_offset):
+            at = self._position if segment is self._segment else 0
+            data, end = _bytes_of(segment)
+            while at < end:
+                header = read_header(data, at)
+                if header.size_bytes > end - at:
+                    raise CorruptBatch(
+                        f"{segment.name()}: a batch of {header.size_bytes} bytes at {at} of {end}"
+                    )
+                if not is_below_the_start or header.next_offset > self._start:
+                    is_below_the_start = False
+                    self._note(header, data, at)
+                    self.next_offset = header.next_offset
+                at += header.size_bytes
+            self._segment, self._position = segment, at
 
-    def _note(self, header: BatchHeader, batch: memoryview) -> None:
-        last = header.base_offset + header.last_offset_delta
-        self.batches.append(BatchView(header.base_offset, last, header.leader_epoch, header.crc))
+    def _note(self, header: BatchHeader, data: bytearray, at: int) -> None:
+        base_offset, _, leader_epoch, _, crc, _, last_offset_delta, *_ = header
+        self.batches.append(BatchView(base_offset, base_offset + last_offset_delta, leader_epoch, crc))
+
+
+def _bytes_of(segment: Any) -> tuple[bytearray, int]:
+    """What stands in its log file, and where that ends."""
+    file = segment._file
+    if file is not None:
+        return file._inode.data, file.size_bytes
+    directory = segment.directory
+    data = directory.disk._node(directory._parts).entries[segment.name()].data
+    return data, len(data)
 
 
 class KeyReader(LogReader):
@@ -80,18 +103,29 @@ class KeyReader(LogReader):
         super().__init__(log)
         self.keys = Keys()
 
-    def _note(self, header: BatchHeader, batch: memoryview) -> None:
-        self.keys.note(header.base_offset, header.next_offset)
+    def _note(self, header: BatchHeader, data: bytearray, at: int) -> None:
+        keys = self.keys
+        keys.note(header.base_offset, header.next_offset)
+        batch = bytes(data[at : at + header.size_bytes])
         if header.is_control:
-            marker = end_marker_of(header, batch[BATCH_OVERHEAD:])
-            if marker is not None:
-                self.keys.decide(header.producer_id, header.base_offset, is_commit=marker.is_commit)
+            is_commit = _is_commit(batch)
+            if is_commit is not None:
+                keys.decide(header.producer_id, header.base_offset, is_commit=is_commit)
             return
-        for key, offset, value in _records_with_keys(bytes(batch)):
-            if header.is_transactional:
-                self.keys.put_undecided(header.producer_id, key, offset, value)
-            else:
-                self.keys.put(key, offset, value)
+        records = _records_with_keys(batch)
+        if header.is_transactional:
+            for key, offset, value in records:
+                keys.put_undecided(header.producer_id, key, offset, value)
+        else:
+            for key, offset, value in records:
+                keys.put(key, offset, value)
+
+
+@lru_cache(maxsize=4096)
+def _is_commit(batch: bytes) -> bool | None:
+    """What a control batch says; None: it ends no transaction."""
+    marker = end_marker_of(read_header(batch), memoryview(batch)[BATCH_OVERHEAD:])
+    return None if marker is None else marker.is_commit
 
 
 @lru_cache(maxsize=4096)
@@ -118,8 +152,7 @@ class BrokerLogs:
             self._forget(partition)
             reader = self._readers[partition] = kind(log)
         if reader.next_offset < log.log_end_offset:
-            with self._broker.undisturbed():
-                reader.read()
+            reader.read()
         return reader
 
     def forget(self) -> None:
@@ -135,14 +168,15 @@ class BrokerLogs:
     def forget_what_was_cut(self) -> None:
         """Before anything is read for a look."""
         for disk in self._broker.disks:
-            seen = self._seen_steps.get(disk.path, 0)
-            if len(disk.trace) > seen:
-                for step in disk.trace[seen:]:
-                    if ".log" in step and not step.startswith("append "):
+            trace, seen = disk.trace, self._seen_steps.get(disk.path, 0)
+            if len(trace) > seen:
+                for step in trace[seen:]:
+                    # Nearly all are appends and syncs.
+                    if step[0] in "trc" and ".log" in step:
                         operation, _, path = step.partition(" ")
-                        if operation in CHANGES_A_LOG and ".log" in path:
+                        if operation in CHANGES_A_LOG:
                             self._forget(_partition_of(path))
-                self._seen_steps[disk.path] = len(disk.trace)
+                self._seen_steps[disk.path] = len(trace)
 
 
 def _partition_of(path: str) -> TopicPartition:
@@ -154,58 +188,44 @@ def _partition_of(path: str) -> TopicPartition:
 class Shown:
     """A replica as it was shown last, and by what it is known that it would be shown so again."""
 
-    __slots__ = (
-        "_end_offset",
-        "_high_watermark",
-        "_is_compacted",
-        "_is_leader",
-        "_leader_epoch",
-        "_log",
-        "_reader",
-        "_stable_offset",
-        "_start_offset",
-        "_state",
-        "made_of",
-        "shows",
-        "view",
-    )
+    __slots__ = ("_facts", "_reader", "is_compacted", "made_of", "shows", "view")
 
     def __init__(self, made_of: tuple[Any, ...], shows: BatchList | Keys | None, view: ReplicaView) -> None:
         self.made_of = made_of
         self.shows = shows
         self.view = view
-        self._is_leader, self._leader_epoch = view.is_leader, view.leader_epoch
-        self._start_offset, self._end_offset = view.log_start_offset, view.log_end_offset
-        self._high_watermark, self._stable_offset = view.high_watermark, view.last_stable_offset
 
     def found_again(self, replica: Any, reader: LogReader | None, *, is_compacted: bool) -> None:
         """`made_of` was made of these."""
-        self._log, self._state, self._reader = replica.log, replica.state, reader
-        self._is_compacted = is_compacted
+        self._facts, self._reader = _facts_of(replica), reader
+        self.is_compacted = is_compacted
 
-    def is_as_it_was(self, replica: Any, *, is_compacted: bool) -> bool:
-        """Asked of every replica at every look, so what is a value is compared by its identity."""
-        log, reader = replica.log, self._reader
+    def is_as_it_was(self, replica: Any) -> bool:
+        """Asked of every replica at every look."""
+        reader, view = self._reader, self.view
         return (
-            log is self._log
-            and log.log_end_offset == self._end_offset
-            and replica.high_watermark == self._high_watermark
-            and replica.state is self._state
-            and replica.leader_epoch == self._leader_epoch
-            and replica.is_leader is self._is_leader
-            and log.log_start_offset == self._start_offset
-            and is_compacted is self._is_compacted
-            and (reader is None or (not reader.is_over and reader.next_offset >= self._end_offset))
-            and (not self._is_leader or _stable_offset(replica) == self._stable_offset)
+            _facts_of(replica) == self._facts
+            and (reader is None or (not reader.is_over and reader.next_offset >= view.log_end_offset))
+            and (not view.is_leader or _stable_offset(replica) == view.last_stable_offset)
         )
+
+
+# Equal where the replica shows the same, but for what its log says behind its back, and its last stable offset.
+_facts_of = attrgetter(
+    "log", "log.failure", "log.log_start_offset", "log.log_end_offset", "high_watermark", "state", "is_leader",
+    "leader_epoch", "topic_id",
+)  # fmt: skip
 
 
 class Seen:
     """What was shown last, by those who ask for the same."""
 
     def __init__(self) -> None:
+        # None but those that are shown.
         self.replicas: dict[BrokerId, dict[TopicPartition, Shown]] = defaultdict(dict)
-        self._partitions: dict[TopicPartition, tuple[PartitionView | None, tuple[Any, ...]]] = {}
+        self._changed: dict[TopicPartition, None] = {}  # since `partitions` was asked
+        self.rests: Mapping[TopicPartition, tuple[Any, ...]] = {}  # at that time
+        self._partitions: dict[TopicPartition, PartitionView] = {}
 
     def replica(
         self,
@@ -255,24 +275,62 @@ class Seen:
                 last_stable_offset=made_of[7],
             )
             known = self.replicas[broker][partition] = Shown(made_of, shows, view)
+            self._changed[partition] = None
         known.found_again(replica, reader, is_compacted=is_compacted)
         return known.view
 
+    def hide(self, broker: BrokerId, partition: TopicPartition) -> None:
+        if self.replicas[broker].pop(partition, None) is not None:
+            self._changed[partition] = None
+
+    def hide_all(self, broker: BrokerId) -> None:
+        self._changed.update(dict.fromkeys(self.replicas[broker]))
+        self.replicas[broker].clear()
+
+    def partitions(
+        self, rests: Mapping[TopicPartition, tuple[Any, ...]], brokers: Iterable[BrokerId]
+    ) -> Mapping[TopicPartition, PartitionView]:
+        """The same mapping as before when nothing has changed. `rests`: the other fields of `PartitionView`, in their order;
+        `brokers`: whose replicas come first."""
+        if rests is not self.rests:
+            before, self.rests = self.rests, rests
+            self._partitions = {
+                partition: self._partitions[partition]
+                if before.get(partition) == rest and partition not in self._changed
+                else self.partition(partition, rest, brokers)
+                for partition, rest in rests.items()
+            }
+        elif self._changed:
+            changed = {
+                partition: self.partition(partition, rests[partition], brokers)
+                for partition in self._changed
+                if partition in rests
+            }
+            self._partitions = {**self._partitions, **changed}
+        self._changed.clear()
+        return self._partitions
+
     def partition(
-        self, partition: TopicPartition, replicas: list[ReplicaView], rest: tuple[Any, ...]
+        self, partition: TopicPartition, rest: tuple[Any, ...], brokers: Iterable[BrokerId]
     ) -> PartitionView:
-        """`rest`: the other fields of `PartitionView`, in their order."""
-        known, of = self._partitions.get(partition, _NOT_SHOWN)
+        """As `partitions` will show it."""
+        known = self._partitions.get(partition)
+        replicas = [
+            shown.view for broker in brokers if (shown := self.replicas[broker].get(partition)) is not None
+        ]
         if (
             known is not None
             and len(known.replicas) == len(replicas)
             and all(map(is_, known.replicas, replicas))  # to compare them would be to compare their batches
-            and of == rest
+            and _rest_of(known) == rest
         ):
             return known
-        view = PartitionView(tuple(replicas), *rest)
-        self._partitions[partition] = view, rest
-        return view
+        return PartitionView(tuple(replicas), *rest)
+
+
+_rest_of = attrgetter(
+    "stored", "cached", "assignment", "incarnation", "unclean_elections", "is_moving", "has_moved", "min_insync_replicas"
+)  # fmt: skip
 
 
 class Views:
@@ -280,7 +338,8 @@ class Views:
         self._world = world
         self._seen: dict[tuple[bool, bool], Seen] = defaultdict(Seen)
         self._last: tuple[tuple[int, int, bool], ClusterView] | None = None
-        self._decoded = Decoded()
+        # path -> the transaction that wrote it, and what it says
+        self._decoded: dict[str, tuple[int, Any]] = {}
         self._logs = {broker_id: BrokerLogs(broker) for broker_id, broker in world.brokers.items()}
         self._zxid = -1
         self._written: list[tuple[str, int]] = []
@@ -317,58 +376,103 @@ class Views:
             self._last = at, self._view(with_batches, with_knowledge)
         return self._last[1]
 
+    def partition(self, partition: TopicPartition) -> PartitionView | None:
+        """As `view(with_knowledge=False)` shows it. No other log is read for it."""
+        world = self._world
+        if world.topics.has_unclean_elections:
+            return self.view(with_knowledge=False).partitions.get(partition)
+        self._read_store()
+        self._exempt_given_up()
+        self._drop_exemptions(self._stored)
+        rest = self._rests_of_the_store().get(partition)
+        if rest is None:
+            return None
+        seen, is_compacted = self._seen[True, False], partition.topic in self._compacted
+        for broker_id, broker in world.brokers.items():
+            runtime = broker.runtime
+            replica = None
+            if broker.is_running and runtime is not None and runtime.parts is not None:
+                replica = runtime.broker.replicas.partitions.get(partition)
+            if replica is None or not self._is_shown(broker_id, partition, replica):
+                seen.hide(broker_id, partition)
+                continue
+            logs = self._logs[broker_id]
+            logs.forget_what_was_cut()
+            before = seen.replicas[broker_id].get(partition)
+            if before is None or before.is_compacted is not is_compacted or not before.is_as_it_was(replica):
+                seen.replica(broker_id, replica, partition, logs, is_compacted=is_compacted)
+        return seen.partition(partition, rest, world.brokers)
+
+    def _is_shown(self, broker_id: BrokerId, partition: TopicPartition, replica: Any) -> bool:
+        world = self._world
+        return (
+            partition in self._assignments
+            # else its directory is offline, and the broker will see in a moment
+            and replica.log.failure is None
+            and replica.topic_id == self._topic_ids[partition.topic]
+            and (not world.exempt or (broker_id, partition) not in world.exempt)
+            and (
+                not world.topics.has_unclean_elections
+                or world.topics.is_told(partition, broker_id, self._stored.get(partition))
+            )
+        )
+
     def _view(self, with_batches: bool, with_knowledge: bool) -> ClusterView:
         world = self._world
         self._read_store()
-        stored = self._stored
         self._exempt_given_up()
-        self._drop_exemptions(stored)
-        seen = self._seen[with_batches, with_knowledge]
-        replicas: dict[TopicPartition, list[ReplicaView]] = {p: [] for p in self._assignments}
+        self._drop_exemptions(self._stored)
+        seen, compacted = self._seen[with_batches, with_knowledge], self._compacted
         metadata: dict[tuple[BrokerId, TopicPartition], tuple[int, int]] = {}
         controllers: list[tuple[BrokerId, int]] = []
         cached: dict[TopicPartition, LeaderAndIsr] = {}
         cached_epoch = -1
         strays: list[tuple[BrokerId, TopicPartition]] = []
-        exempt, topic_ids = world.exempt, self._topic_ids
-        is_told = world.topics.is_told if world.topics.has_unclean_elections else None
-        for broker in world.brokers.values():
-            runtime = broker.runtime
-            if not broker.is_running or runtime is None or runtime.parts is None:
+        live: list[BrokerId] = []
+        rests = self._rests_of_the_store()
+        # Of what was shown at the last look: only what a replica says itself can have changed.
+        are_the_same_shown = (
+            rests is seen.rests and not world.exempt and not world.topics.has_unclean_elections
+        )
+        for broker_id, broker in world.brokers.items():
+            is_running, runtime = broker.is_running, broker.runtime
+            shown = seen.replicas[broker_id]
+            if is_running:
+                live.append(broker_id)
+            if not is_running or runtime is None or runtime.parts is None:
+                if shown:
+                    seen.hide_all(broker_id)
                 continue
-            broker_id = broker.broker_id
             logs = self._logs[broker_id] if with_batches else None
             if logs is not None:
                 logs.forget_what_was_cut()
-            shown, compacted = seen.replicas[broker_id], self._compacted
-            for partition, replica in runtime.broker.replicas.partitions.items():
-                topic = partition.topic
-                shown_with = replicas.get(partition)
-                if (
-                    shown_with is not None
-                    and replica.log.failure
-                    is None  # its directory is offline, and the broker will see in a moment
-                    and replica.topic_id == topic_ids[topic]
-                    and (not exempt or (broker_id, partition) not in exempt)
-                    and (is_told is None or is_told(partition, broker_id, stored.get(partition)))
-                ):
-                    is_compacted = topic in compacted
-                    before = shown.get(partition)
-                    if before is not None and before.is_as_it_was(replica, is_compacted=is_compacted):
-                        shown_with.append(before.view)
-                        continue
-                    view = seen.replica(broker_id, replica, partition, logs, is_compacted=is_compacted)
-                    shown_with.append(view)
-            term = runtime.controller.term
+            core = runtime.parts.broker
+            held, count = core.replicas.partitions, 0
+            for partition, replica in held.items():
+                before = shown.get(partition)
+                if before is not None and not before.is_as_it_was(replica):
+                    before = None
+                if before is not None and are_the_same_shown:
+                    count += 1
+                elif self._is_shown(broker_id, partition, replica):
+                    count += 1
+                    is_compacted = partition.topic in compacted
+                    if before is None or before.is_compacted is not is_compacted:
+                        seen.replica(broker_id, replica, partition, logs, is_compacted=is_compacted)
+            if count < len(shown):
+                for partition in list(shown):
+                    if partition not in held or not self._is_shown(broker_id, partition, held[partition]):
+                        seen.hide(broker_id, partition)
+            term = runtime.parts.controller.term
             if term is not None:
                 controllers.append((broker_id, term.epoch))
             if not with_knowledge:
                 continue
-            for partition in runtime.broker.replicas.logs.logs:
+            for partition in core.replicas.logs.logs:
                 if broker_id not in self._assignments.get(partition, ()):
                     strays.append((broker_id, partition))
-            known_by = runtime.broker.metadata
-            for partition in replicas:
+            known_by = core.metadata
+            for partition in self._assignments:
                 known = known_by.partition(partition.topic, partition.partition)
                 if known is not None:
                     metadata[(broker_id, partition)] = (known.leader, known.leader_epoch)
@@ -378,8 +482,7 @@ class Views:
                 if term.is_loaded and context is not None and term.epoch > cached_epoch:
                     cached_epoch = term.epoch
                     cached = {p: s.leader_and_isr for p, s in context.leaderships.items()}
-        rests = self._rests = self._rests or dict(self._made_of_the_store())
-        if cached or is_told is not None:
+        if cached or world.topics.has_unclean_elections:
             rests = {
                 partition: (
                     rest[0], cached.get(partition), rest[2], rest[3], world.topics.unclean_elections_of(partition),
@@ -388,17 +491,20 @@ class Views:
                 for partition, rest in rests.items()
             }  # fmt: skip
         return ClusterView(
-            partitions={
-                partition: seen.partition(partition, replicas[partition], rest)
-                for partition, rest in rests.items()
-            },
+            partitions=seen.partitions(rests, world.brokers),
             controllers=tuple(controllers),
-            live_brokers=tuple(b.broker_id for b in world.brokers.values() if b.is_running),
+            live_brokers=tuple(live),
             metadata=metadata,
             has_controller=cached_epoch >= 0,
             strays=tuple(sorted(strays)),
             topics_to_delete=self._to_delete,
         )
+
+    def _rests_of_the_store(self) -> dict[TopicPartition, tuple[Any, ...]]:
+        """The same as before until the store changes."""
+        if not self._rests:
+            self._rests = dict(self._made_of_the_store())
+        return self._rests
 
     def _made_of_the_store(self) -> Iterator[tuple[TopicPartition, tuple[Any, ...]]]:
         """Of each partition the fields of its `PartitionView` behind the replicas, as far as the store tells them: what the
@@ -436,33 +542,48 @@ class Views:
         self._topic_ids, self._moving, self._lives = {}, {}, {}
         self._min_isr = {}
         self._compacted = set()
-        for path, node in tree.walk(TOPIC_CONFIGS):
-            configured = self._decoded.config(path, node)
-            if MIN_ISR in configured:
-                self._min_isr[path.rsplit("/", 1)[1]] = int(configured[MIN_ISR])
-            if COMPACT in configured.get(POLICY, ""):
-                self._compacted.add(path.rsplit("/", 1)[1])
-        for path, node in tree.walk(layout.TOPICS):
+        for path, zxid in written:
             parts = path.split("/")
-            try:
-                if len(parts) == 7 and parts[6] == "state":
-                    state = self._decoded.state(path, node)
-                    partition = TopicPartition(parts[3], int(parts[5]))
-                    stored[partition] = state.leader_and_isr
-                    epochs = state.isr_broker_epochs or (-1,) * len(state.leader_and_isr.isr)
-                    self._lives[partition] = dict(zip(state.leader_and_isr.isr, epochs, strict=True))
-                elif len(parts) == 4:
-                    topic = self._decoded.topic(path, node)
-                    self._topic_ids[parts[3]] = topic.topic_id
-                    for number, assignment in topic.partitions.items():
-                        partition = TopicPartition(parts[3], number)
-                        assignments[partition] = assignment.replicas
-                        if assignment.adding_replicas or assignment.removing_replicas:
-                            self._moving[partition] = self._moved[partition] = None
-            except Unreadable:
+            decode = _DECODED.get((parts[1], len(parts)))
+            if decode is None or (decode is state_of and parts[6] != "state"):
                 continue
+            value = self._value(decode, path, zxid)
+            if value is None:
+                continue
+            topic = parts[3]
+            if decode is config_of:
+                if MIN_ISR in value:
+                    self._min_isr[topic] = int(value[MIN_ISR])
+                if COMPACT in value.get(POLICY, ""):
+                    self._compacted.add(topic)
+            elif decode is state_of:
+                partition = TopicPartition(topic, int(parts[5]))
+                stored[partition] = value.leader_and_isr
+                epochs = value.isr_broker_epochs or (-1,) * len(value.leader_and_isr.isr)
+                self._lives[partition] = dict(zip(value.leader_and_isr.isr, epochs, strict=True))
+            else:
+                self._topic_ids[topic] = value.topic_id
+                for number, assignment in value.partitions.items():
+                    partition = TopicPartition(topic, number)
+                    assignments[partition] = assignment.replicas
+                    if assignment.adding_replicas or assignment.removing_replicas:
+                        self._moving[partition] = self._moved[partition] = None
         self._stored = stored
         self._assignments = dict(sorted(assignments.items()))
+
+    def _value(self, decode: Callable[[str, Node], Any], path: str, zxid: int) -> Any:
+        """Of a node that was written last in that transaction; None: nobody can read it."""
+        known = self._decoded.get(path)
+        if known is None or known[0] != zxid:
+            _, node = next(self._world.store.ensemble.tree.walk(path))
+            try:
+                known = zxid, decode(path, node)
+            except Unreadable:
+                if decode is config_of:
+                    raise
+                known = zxid, None
+            self._decoded[path] = known
+        return known[1]
 
     def _exempt_given_up(self) -> None:
         """A broker that gave a log up has said so by registering anew; what it begins in its place is judged once nobody counts
@@ -472,9 +593,10 @@ class Views:
         """
         exempt = self._world.exempt
         for broker in self._world.brokers.values():
-            if broker.is_running and broker.is_serving and broker.runtime is not None:
-                own = broker.runtime.broker.broker_epoch  # None: not registered yet
-                for partition in broker.runtime.broker.replicas.logs.refused:
+            parts = None if broker.runtime is None else broker.runtime.parts
+            if parts is not None and parts.broker.replicas.logs.refused and broker.is_running:
+                own = parts.broker.broker_epoch  # None: not registered yet
+                for partition in parts.broker.replicas.logs.refused:
                     life = self._lives.get(partition, {}).get(broker.broker_id)
                     if life is not None and (own is None or life <= own):
                         exempt.setdefault((broker.broker_id, partition), life)
@@ -488,6 +610,8 @@ class Views:
     def _drop_exemptions(self, stored: dict[TopicPartition, LeaderAndIsr]) -> None:
         """Once the ISR does not count on the life any more that lost records, or counts on a later one."""
         exempt = self._world.exempt
+        if not exempt:
+            return
         for (broker_id, partition), epoch in list(exempt.items()):
             state = stored.get(partition)
             counted_on = self._lives.get(partition, {}).get(broker_id)
