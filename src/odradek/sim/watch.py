@@ -9,8 +9,8 @@ unwatched one.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from odradek.model.ids import TopicPartition
-from odradek.sim.beliefs import acquaintances, low_marks, positions
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.beliefs import acquaintances, at_work, low_marks, positions
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.beliefs import (
     BELIEF_CHECKS,
@@ -45,6 +45,8 @@ class Watch:
             replicas.StableOffsets(),
         )
         self._judged: Mapping[TopicPartition, replicas.PartitionView] = {}
+        self._controllers: tuple[tuple[BrokerId, int], ...] = ()
+        self._seen: replicas.ClusterView | None = None
         self._writes = ControllerWrites(world)
         self._resting = RestingControllers()
         self._marks = StandingMarks()
@@ -54,34 +56,50 @@ class Watch:
 
     def forget(self, partition: TopicPartition) -> None:
         """Records of it may be gone, and we agreed to that."""
-        self._judged = {}
+        self._judge_anew()
         self.committed.forget(partition)
         self.last_values.forget(partition)
 
-    def check(self) -> list[Anomaly]:
+    def _judge_anew(self) -> None:
+        self._judged, self._controllers, self._seen = {}, (), None
+
+    def check(self, *, after_a_step: bool = False) -> list[Anomaly]:
+        """`after_a_step` of a controller: it may take several in one turn, in which no broker does anything, and what the views
+        show to be the same is not judged again."""
         whole = self.world.view(with_knowledge=False)
+        writes = self._writes.take()
+        if after_a_step and whole is self._seen:
+            view = replicas.ClusterView({}, whole.controllers, whole.live_brokers, controller_writes=writes)
+            return [anomaly for check in replicas.STEP_CHECKS for anomaly in check(view)]
         self.removals.observe(whole, self.world.loop.time())
         judged, self._judged = self._judged, whole.partitions
-        changed = {p: state for p, state in whole.partitions.items() if judged.get(p) is not state}
+        changed = {}
+        if judged is not whole.partitions:
+            changed = {p: state for p, state in whole.partitions.items() if judged.get(p) is not state}
         # Of the rest of a view those who ask for no knowledge have nothing.
-        view = replicas.ClusterView(
-            changed, whole.controllers, whole.live_brokers, controller_writes=self._writes.take()
-        )
-        checks = (*replicas.STEP_CHECKS, *BELIEF_CHECKS)
-        found = [anomaly for check in checks for anomaly in check(view)]
-        found += positions_are_held(positions(self.world))
-        found += who_is_live_is_known(acquaintances(self.world))
-        found += self._marks.observe(low_marks(self.world), self.world.loop.time())
-        for memory in self._memories:
-            found += memory.observe(view)
+        view = replicas.ClusterView(changed, whole.controllers, whole.live_brokers, controller_writes=writes)
+        found: list[Anomaly] = []
+        for check in replicas.STEP_CHECKS:
+            found += check(view)
+        if changed or whole.controllers != self._controllers:
+            self._controllers = whole.controllers
+            for check in BELIEF_CHECKS:
+                found += check(view)
+            for memory in self._memories:
+                found += memory.observe(view)
+        working = at_work(self.world)
+        found += positions_are_held(positions(self.world, working))
+        found += who_is_live_is_known(acquaintances(working))
+        found += self._marks.observe(low_marks(self.world, working), self.world.loop.time())
+        self._seen = whole
         if found:
-            self._judged = {}  # whoever asks again hears it again
+            self._judge_anew()  # whoever asks again hears it again
         return found
 
     def _controller_stepped(self, broker: SimBroker, event: Any, effects: Any) -> None:
         if self.found:
             return
-        found = self.check()
+        found = self.check(after_a_step=True)
         found += self._kept_promises(broker, event, effects)
         if not (effects.writes or effects.follow_up):
             found += self._quiescent_controller(broker)

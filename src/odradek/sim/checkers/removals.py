@@ -49,12 +49,16 @@ class Removals:
         self._known: dict[tuple[TopicPartition, int, Value], int] = {}  # of the last tombstone: its offset
         self._looked_s: dict[TopicPartition, float] = {}
         self._removals: dict[str, list[Removal]] = {}
+        self._observed: dict[TopicPartition, PartitionView] = {}  # in which there is nothing more to be found
 
     def of(self, group: str) -> Sequence[Removal]:
         return self._removals.get(group, ())
 
     def observe(self, view: ClusterView, now_s: float) -> None:
         for partition, state in view.partitions.items():
+            if self._observed.get(partition) is state:
+                self._looked_s[partition] = now_s
+                continue
             if (
                 not state.replicas or state.replicas[0].keys is None
             ):  # keys are shown of all of them, or of none
@@ -69,6 +73,7 @@ class Removals:
                     removal = Removal(self._looked_s.get(partition, 0.0), now_s)
                     self._removals.setdefault(group, []).append(removal)
             self._looked_s[partition] = now_s
+            self._observed[partition] = state
 
     def _committed(self, state: PartitionView, high_watermark: int) -> list[tuple[str, int, Value]]:
         """Of each member of the ISR: a tombstone may be gone from the leader before anybody looked."""
