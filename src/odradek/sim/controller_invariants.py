@@ -1,31 +1,88 @@
 """What `controller.invariants` promises of a controller that rests, asked again only of partitions of which something has changed."""
 
-from typing import Any
+from collections.abc import Mapping, Set
+from typing import Any, NamedTuple
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.invariants import violations
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
+
+
+class Tables(NamedTuple):
+    """What an invariant reads of a partition. Where all of it equals what it was, no partition is looked at by itself."""
+
+    leaderships: Mapping[TopicPartition, Any]
+    assignments: Mapping[TopicPartition, Any]
+    reassignments: Mapping[TopicPartition, Any]
+    states: Mapping[TopicPartition, Any]
+    unusual: Mapping[TopicPartition, Mapping[BrokerId, Any]]
+    leaderless: Set[TopicPartition]
+    partitions_on: Mapping[BrokerId, Set[TopicPartition]]
+    topics: Mapping[str, Any]
+
+    def copied(self) -> "Tables":
+        return Tables(
+            dict(self.leaderships),
+            dict(self.assignments),
+            dict(self.reassignments),
+            dict(self.states),
+            {partition: dict(states) for partition, states in self.unusual.items()},
+            set(self.leaderless),
+            {broker: set(partitions) for broker, partitions in self.partitions_on.items()},
+            dict(self.topics),
+        )
+
+    def of(self, partition: TopicPartition) -> tuple[Any, ...]:
+        return (
+            *(table.get(partition) for table in self[:5]),
+            partition in self.leaderless,
+            [
+                partition in self.partitions_on.get(broker, ())
+                for broker in self.assignments[partition].replicas
+            ],
+            self.topics.get(partition.topic),
+        )
 
 
 class RestingControllers:
-    """Of one controller after another. What an invariant reads of a partition is in `_read_of`, what all of them read in `_cluster_of`."""
+    """Of one controller after another. What all invariants read is in `_cluster_of`."""
 
     def __init__(self) -> None:
         self._context: ControllerContext | None = None
         self._cluster: tuple[Any, ...] = ()
-        self._judged: dict[TopicPartition, tuple[Any, ...]] = {}
+        self._judged: Tables | None = None
 
     def violations(self, context: ControllerContext) -> list[tuple[str, TopicPartition, str]]:
         cluster = _cluster_of(context)
         if context is not self._context or cluster != self._cluster:
             self._context, self._cluster = context, cluster
-            self._judged = {}
-        judged, self._judged = self._judged, {p: _read_of(context, p) for p in context.assignments}
-        changed = [p for p, read in self._judged.items() if judged.get(p) != read]
+            self._judged = None
+        now, judged = _tables_of(context), self._judged
+        if now == judged:
+            return []
+        changed = [
+            partition
+            for partition in context.assignments
+            if judged is None
+            or partition not in judged.assignments
+            or judged.of(partition) != now.of(partition)
+        ]
         found = violations(context, changed) if changed else []
-        if found:
-            self._judged = {}  # whoever asks again hears it again
+        self._judged = None if found else now.copied()  # whoever asks again hears it again
         return found
+
+
+def _tables_of(context: ControllerContext) -> Tables:
+    return Tables(
+        context.leaderships,
+        context.assignments,
+        context.reassignments,
+        context.partition_states,
+        context.replica_state_overrides,
+        context.leaderless,
+        context.partitions_on,
+        context.topics if context.pending_deletions else {},
+    )
 
 
 def _cluster_of(context: ControllerContext) -> tuple[Any, ...]:
@@ -35,20 +92,4 @@ def _cluster_of(context: ControllerContext) -> tuple[Any, ...]:
         tuple(context.shutting_down_brokers),
         tuple(context.offline_directories.items()),
         [(broker, tuple(older.items())) for broker, older in context.pending_deletions.items()],
-    )
-
-
-def _read_of(context: ControllerContext, partition: TopicPartition) -> tuple[Any, ...]:
-    assignment = context.assignments[partition]
-    unusual = context.replica_state_overrides.get(partition)
-    partitions_on = context.partitions_on
-    return (
-        context.leaderships.get(partition),
-        assignment,
-        context.reassignments.get(partition),
-        context.partition_states.get(partition),
-        None if unusual is None else tuple(unusual.items()),
-        partition in context.leaderless,
-        [partition in partitions_on.get(broker, ()) for broker in assignment.replicas],
-        context.topics.get(partition.topic) if context.pending_deletions else None,
     )
