@@ -18,7 +18,16 @@ def _burden(world: World, broker: SimBroker) -> Burden:
     assert runtime is not None and runtime.parts is not None
     core = runtime.broker
     connections = runtime.parts.gateway._connections.values()
-    held = [_held(connection) for connection in connections if not _is_empty(connection)]
+    # For nearly all nothing is held.
+    held = [
+        _held(connection)
+        for connection in connections
+        if connection._slots
+        or connection._rest
+        or connection._outgoing._buffers
+        or connection._large_filled
+        or (connection.transport is not None and connection.transport._unsent_bytes)  # type: ignore[attr-defined]
+    ]
     term = runtime.controller.term
     boxes = {} if term is None else term._outboxes._boxes
     steps, turn = (0, "") if world.loop.meter is None else world.loop.meter.busiest.get(broker.name, (0, ""))
@@ -30,18 +39,6 @@ def _burden(world: World, broker: SimBroker) -> Burden:
         max((box.unanswered for _, box in boxes.values()), default=0),
         steps,
         turn,
-    )
-
-
-def _is_empty(connection: Connection) -> bool:
-    """As nearly all are: nothing is held for it."""
-    transport = connection.transport
-    return not (
-        connection._rest
-        or connection._large_filled
-        or connection._outgoing._buffers
-        or connection._slots
-        or (transport is not None and transport._unsent_bytes)  # type: ignore[attr-defined]
     )
 
 

@@ -10,7 +10,7 @@ from odradek.sim.checkers.replicas import ControllerWrite
 from odradek.sim.world import SimBroker, World
 from odradek.store import layout
 from odradek.store.api import ConditionalOps, Fence, Op, Set, Stored, WriteAnswer
-from odradek.store.fields import Unreadable
+from odradek.store.fields import Fields, Unreadable
 from odradek.store.memory import Fired, Tree
 
 
@@ -65,6 +65,6 @@ def _written_in(op: Op) -> Iterator[int]:
     """The controller epoch that a state node names."""
     if isinstance(op, Set) and op.path.endswith("/state"):
         try:
-            yield layout.decode_partition_state(op.path, op.data, 0).controller_epoch
+            yield Fields(op.path, op.data, (1,)).integer("controller_epoch")
         except Unreadable:
             return

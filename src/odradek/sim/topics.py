@@ -23,6 +23,7 @@ class Topics:
         self._decoded = Decoded()
         # name -> what it was when the tree had come so far
         self._assignments: dict[str, tuple[int, TopicAssignment | None]] = {}
+        self._to_delete: tuple[int, tuple[str, ...]] = (-1, ())  # as well
         # name -> the ids it has had, in the order they were seen
         self._ids: dict[str, list[TopicId | None]] = {}
         self._unclean: dict[TopicPartition, int] = {}  # how many unclean elections
@@ -48,12 +49,16 @@ class Topics:
         return None
 
     def to_delete(self) -> tuple[str, ...]:
-        prefix = layout.DELETE_TOPICS + "/"
-        return tuple(
-            path.removeprefix(prefix)
-            for path, _ in self._tree.walk(layout.DELETE_TOPICS)
-            if path.startswith(prefix)
-        )
+        at, known = self._to_delete
+        if at != self._tree.zxid:
+            prefix = layout.DELETE_TOPICS + "/"
+            known = tuple(
+                path.removeprefix(prefix)
+                for path, _ in self._tree.walk(layout.DELETE_TOPICS)
+                if path.startswith(prefix)
+            )
+            self._to_delete = self._tree.zxid, known
+        return known
 
     def incarnation_of(self, topic: str, topic_id: TopicId | None) -> int:
         """0 for the first topic of that name, and so on."""

@@ -57,9 +57,10 @@ def overburdened(burden: Burden) -> Iterator[Anomaly]:
             yield _anomaly(burden, f"has {held.requests} requests of {held.peer} in flight")
     if burden.bytes_beside > MOST_BYTES_BESIDE:
         yield _anomaly(burden, f"holds {burden.bytes_beside} bytes of what waits to be looked at")
-    most = MOST_LEFT_BEHIND + sum(held.requests for held in burden.connections)
-    if burden.waiting_requests > most:
-        yield _anomaly(burden, f"parks {burden.waiting_requests} requests, of which {most} may wait")
+    if burden.waiting_requests > MOST_LEFT_BEHIND:
+        most = MOST_LEFT_BEHIND + sum(held.requests for held in burden.connections)
+        if burden.waiting_requests > most:
+            yield _anomaly(burden, f"parks {burden.waiting_requests} requests, of which {most} may wait")
     if burden.to_be_sent > MOST_WAITING_TO_BE_SENT:
         yield _anomaly(burden, f"has {burden.to_be_sent} control requests to one broker waiting")
     if burden.steps > MOST_STEPS_OF_A_TURN:
