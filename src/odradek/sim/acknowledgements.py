@@ -139,7 +139,7 @@ class Acknowledgements:
                     told[partition] = row.base_offset
         for partition, base_offset in told.items():
             batch = asked.batches[partition]
-            state = self._world._views.partition(partition)
+            state = self._world.view_of(partition)
             if state is None or _era_of(state) != batch.era:
                 continue  # that topic is gone, or lost records with everybody's consent
             self.judged += 1

@@ -21,7 +21,7 @@ from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Clock, Environment
 from odradek.sim.checkers.groups import Term
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.replicas import ClusterView
+from odradek.sim.checkers.replicas import ClusterView, PartitionView
 from odradek.sim.loop import NOBODY, Host, SimLoop
 from odradek.sim.network import Network
 from odradek.sim.store import SimStore, StoreLink
@@ -525,6 +525,10 @@ class World:
     def view(self, *, with_batches: bool = True, with_knowledge: bool = True) -> ClusterView:
         """A snapshot for the checkers."""
         return self._views.view(with_batches=with_batches, with_knowledge=with_knowledge)
+
+    def view_of(self, partition: TopicPartition) -> PartitionView | None:
+        """As in `view`; no other log is read for it."""
+        return self._views.partition(partition)
 
     def incarnation_in_isr(self, broker_id: BrokerId, partition: TopicPartition) -> int | None:
         return self._views.incarnation_in_isr(broker_id, partition)
