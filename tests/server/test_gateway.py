@@ -45,11 +45,11 @@ class Door:
             environment=Environment(loop),
             pool=BufferPool(),
             handle=self.handle,
-            drain_effects=self.drain,
             on_connection_closed=self.closed.append,
             log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
             metrics=self.metrics,
         )
+        self.gateway.end_turns_with(self.drain, lambda: None)
 
     def handle(self, request: Request, now_ms: int) -> Answer:
         self.requests.append(request)

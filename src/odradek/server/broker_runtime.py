@@ -134,11 +134,15 @@ class BrokerRuntime:
 
     @property
     def broker(self) -> Broker:
-        return self._whole().broker
+        parts = self.parts  # as `_whole`; the simulator looks at it after every event
+        assert parts is not None, "the broker was not started"
+        return parts.broker
 
     @property
     def controller(self) -> ControllerRuntime:
-        return self._whole().controller
+        parts = self.parts
+        assert parts is not None, "the broker was not started"
+        return parts.controller
 
     @property
     def logs(self) -> LogManager:
@@ -247,8 +251,6 @@ class BrokerRuntime:
             environment=environment,
             pool=pool,
             handle=broker.handle,
-            drain_effects=lambda: doing.drain(),
-            turn_over=lambda: doing.set_deadline(),
             on_connection_closed=lambda connection: broker.connection_closed(connection, self._now_ms()),
             log=self._log,
             metrics=self.metrics,
@@ -340,6 +342,7 @@ class BrokerRuntime:
             on_broken=self._break,
             log=self._log,
         )
+        gateway.end_turns_with(doing.drain, doing.set_deadline)
         gateway.start_closing_idle()
         self._housekeep(disk, channel, gateway)
         life = self._loop.create_task(sessions.live())

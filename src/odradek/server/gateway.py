@@ -56,8 +56,6 @@ class Gateway:
         environment: Environment,
         pool: BufferPool,
         handle: Callable[[Request, int], Answer],
-        drain_effects: Callable[[], bool],
-        turn_over: Callable[[], None] = lambda: None,
         on_connection_closed: Callable[[ConnectionInfo], None],
         log: LimitedLog,
         metrics: Metrics,
@@ -65,7 +63,7 @@ class Gateway:
         throttles: ClientThrottles | None = None,
     ) -> None:
         """`address_rate`: new connections a second that an address may open (KIP-612), None: any. `throttles`: to
-        whom the time of requests is told, when somebody has a quota of it. `turn_over`: called when nothing is due any more."""
+        whom the time of requests is told, when somebody has a quota of it."""
         self.pool = pool
         self.monotonic = environment.loop.time
         self.call_later = environment.loop.call_later
@@ -74,8 +72,8 @@ class Gateway:
         self._stopwatch_ns = environment.stopwatch_ns
         self._loop = environment.loop
         self._handle = handle
-        self._drain_effects = drain_effects
-        self._turn_over = turn_over
+        self._drain_effects: Callable[[], bool] = lambda: False
+        self._turn_over: Callable[[], None] = lambda: None
         self._on_connection_closed = on_connection_closed
         self._log = log
         self._metrics = metrics
@@ -89,6 +87,12 @@ class Gateway:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._is_empty = asyncio.Event()  # awaited when it is closed
+
+    def end_turns_with(self, drain_effects: Callable[[], bool], turn_over: Callable[[], None]) -> None:
+        """Said once by whoever does the effects, which are done over this gateway in part. `turn_over`: called when
+        nothing is due any more."""
+        self._drain_effects = drain_effects
+        self._turn_over = turn_over
 
     # --- connections
 
