@@ -102,7 +102,9 @@ class FrameProtocol(asyncio.BufferedProtocol):
             end = len(self._rest) + nbytes
             view = self._pool.scratch_view
             used = self._take_frames(view, end)
-            if not self.is_closing:
+            if used == end:
+                self._rest = b""  # what nearly every read is: whole frames
+            elif not self.is_closing:
                 self._keep(view, used, end)
         self.turn_ended()
 

@@ -38,13 +38,13 @@ class RequestHeader(NamedTuple):
 def request_header_version(api_key: int, version: int) -> int:
     if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
         return 0
-    return 2 if version >= _first_flexible(api_key) else 1
+    return 2 if version >= (_FIRST_FLEXIBLE.get(api_key) or _first_flexible(api_key)) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
     if api_key == ApiKey.API_VERSIONS:
         return 0
-    return 1 if version >= _first_flexible(api_key) else 0
+    return 1 if version >= (_FIRST_FLEXIBLE.get(api_key) or _first_flexible(api_key)) else 0
 
 
 def decode_request_header(buffer: Buffer) -> RequestHeader:
@@ -122,7 +122,7 @@ def decode_response_header(api_key: int, version: int, buffer: Buffer) -> tuple[
     if response_header_version(api_key, version) == 0:
         return correlation_id, 4
     try:
-        return correlation_id, skip_tagged_fields(buffer, 4)
+        return correlation_id, 5 if buffer[4] == 0 else skip_tagged_fields(buffer, 4)
     except IndexError:
         raise MalformedMessage(f"response header: ends too early, after {len(buffer)} bytes") from None
 

@@ -82,7 +82,8 @@ class Outgoing:
             and written < ENOUGH_BYTES_A_TURN
             and self._transport is not None
         ):
-            written += self._send_file() or self._write_piece()
+            in_memory = type(self._buffers[0]) is bytes
+            written += (not in_memory and self._send_file()) or self._write_piece()
         return written >= ENOUGH_BYTES_A_TURN
 
     # --- private
