@@ -41,6 +41,7 @@ class Host:
         "incarnation",
         "is_alive",
         "is_of_threads",
+        "mark",
         "name",
         "number",
         "paused_until",
@@ -51,6 +52,7 @@ class Host:
     def __init__(self, name: str, number: int, incarnation: int = 0) -> None:
         self.name = name
         self.number = number
+        self.mark = number << 40  # in the hash of a trace
         self.incarnation = incarnation
         self.is_alive = True
         self.is_of_threads = False
@@ -243,7 +245,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._is_running = False
         self._is_closed = False
         self._stopping = False
-        self._interrupted = False
+        self._most_events: float = inf  # of the run that goes on; -1: it was interrupted, or the next one is
         self.after_event: Callable[[Host], None] | None = None  # whoever records a run
         self.meter: Meter | None = None
         self._names: dict[int, int] = {}  # by identity, for code is hashed anew each time
@@ -331,13 +333,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         The one place that every event of every world goes through: what it needs each time is at hand.
         """
         ready, timers, random = self._ready, self._timers, self.random.random
+        if self._most_events != -1:
+            self._most_events = most_events
         while True:
             if stop is not None and stop():
                 return True
-            if self.events >= most_events:
-                return True
-            if self._interrupted:
-                self._interrupted = False
+            if self.events >= self._most_events:
+                self._most_events = inf
                 return True
             if not ready:
                 if not timers or timers[0][0] > when:
@@ -379,11 +381,9 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> None:
         self.events += 1
         kind = type(callback)
-        key = callback.__code__ if kind is FunctionType or kind is MethodType else _named_by(callback)
-        name = self._names.get(id(key))
-        if name is None:
-            name = self._name(key)
-        self.trace_hash = (self.trace_hash * 1000003 ^ self._now_us ^ host.number << 40 ^ name) & _MASK
+        key = callback.__code__ if kind is MethodType or kind is FunctionType else _named_by(callback)
+        name = self._names.get(id(key)) or self._name(key)
+        self.trace_hash = (self.trace_hash * 1000003 ^ self._now_us ^ host.mark ^ name) & _MASK
         try:
             if self.meter is None or host is NOBODY:
                 context.run(callback, *args)
@@ -437,7 +437,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def interrupt(self) -> None:
         """`run_until` returns before its next callback: whoever watches has seen enough."""
-        self._interrupted = True
+        self._most_events = -1
 
     def run_forever(self) -> None:
         self._stopping = False

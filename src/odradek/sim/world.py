@@ -385,15 +385,16 @@ class World:
 
     def is_ready(self) -> bool:
         running = [b for b in self.brokers.values() if b.is_running]
-        if not all(b.is_serving for b in running):
-            return False
-        expected = {int(b.broker_id) for b in running}
+        known = []
         for broker in running:
-            assert broker.runtime is not None
-            metadata = broker.runtime.broker.metadata
-            if not expected <= metadata.brokers.keys() or metadata.controller_id not in expected:
-                return False
-        return bool(running)
+            runtime = broker.runtime
+            if runtime is None or runtime.parts is None:
+                return False  # asked before every event of a start, and nearly always so
+            known.append(runtime.parts.broker.metadata)
+        expected = {int(b.broker_id) for b in running}
+        return bool(running) and all(
+            expected <= metadata.brokers.keys() and metadata.controller_id in expected for metadata in known
+        )
 
     def when_stopped(self, broker: SimBroker, callback: Callable[[], None]) -> None:
         self.waiting_for_stop.setdefault(broker.name, []).append(callback)
