@@ -47,6 +47,18 @@ def test_an_organ_is_called_when_its_time_has_come_and_the_broker_asks_to_be_cal
     assert broker.next_deadline_ms() >= before
 
 
+def test_whichever_organ_is_due_first_is_known_however_often_each_changes_its_mind(world: World) -> None:
+    organs = [listening_to(world, 1) for _ in range(3)]
+    broker = world[1].broker
+    soon = min(world.now_ms + 1_000_000, broker.next_deadline_ms())
+    for due in ([9, 5, 7], [9, 8, 7], [None, 8, None], [2, None, 3], [2, 1, 0], [None, None, 4]):
+        for organ, at_ms in zip(organs, due, strict=True):
+            organ.due_ms = at_ms
+            assert broker.next_deadline_ms() == min(
+                [soon, *(one.due_ms for one in organs if one.due_ms is not None)]
+            )
+
+
 def test_an_organ_hears_of_every_leadership_and_of_its_end(world: World) -> None:
     first, second = listening_to(world, 1), listening_to(world, 2)
     world.lead(1)

@@ -42,7 +42,7 @@ from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.log_flushes import LogFlushes
 from odradek.broker.marker_writes import MarkerWrites
 from odradek.broker.metadata_cache import MetadataCache
-from odradek.broker.organs import Organ, Periodic
+from odradek.broker.organs import Organ, Organs, Periodic
 from odradek.broker.peers import Peers
 from odradek.broker.pending_calls import Answered, PendingCalls
 from odradek.broker.producer_ids import ProducerIds
@@ -186,20 +186,22 @@ class Broker:
             transaction_version=lambda: self.transaction_version,
         )
         # In the order in which they are called. The assembly may add others.
-        self.organs: list[Organ] = [
-            self._shrinks_isrs(now_ms),
-            self._writes_high_watermarks(now_ms),
-            self.replicas.moves,
-            self.replicas,
-            self.isr_channel,
-            self.producer_ids,
-            self.control_gate,
-            self.config_reader,
-            self.groups,
-            self.departures,
-            self.transactions,
-            self.markers,
-        ]
+        self.organs = Organs(
+            (
+                self._shrinks_isrs(now_ms),
+                self._writes_high_watermarks(now_ms),
+                self.replicas.moves,
+                self.replicas,
+                self.isr_channel,
+                self.producer_ids,
+                self.control_gate,
+                self.config_reader,
+                self.groups,
+                self.departures,
+                self.transactions,
+                self.markers,
+            )
+        )
 
     # -------------------------------------------------------------------------------------------- requests
 
@@ -279,15 +281,11 @@ class Broker:
             organ.tick(now_ms)
 
     def next_deadline_ms(self) -> int:
-        """Asked at the end of every turn, so each of them has kept its own."""
-        due_ms = self.purgatory.next_deadline_ms()
-        if due_ms is None:
-            due_ms = NEVER_MS
-        for organ in self.organs:
-            other_ms = organ.due_ms
-            if other_ms is not None and other_ms < due_ms:
-                due_ms = other_ms
-        return due_ms
+        """Asked at the end of every turn."""
+        organs_ms, parked_ms = self.organs.earliest_ms(), self.purgatory.next_deadline_ms()
+        if organs_ms is None:
+            return NEVER_MS if parked_ms is None else parked_ms
+        return organs_ms if parked_ms is None or organs_ms < parked_ms else parked_ms
 
     def _shrinks_isrs(self, now_ms: int) -> Organ:
         interval_ms: int = max(self.settings.replica_lag_time_max_ms // 2, 1)

@@ -5,7 +5,7 @@ between directories, later the coordinators of groups and transactions. It decid
 behind, asks under an id of `PendingCalls`, and is called again when there is an answer or when its time has come.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from odradek.model.ids import LeaderEpoch, TopicPartition
@@ -20,12 +20,57 @@ class RoleChange(NamedTuple):
     epoch: LeaderEpoch
 
 
-class Organ:
-    """`due_ms`: when it wants to be called at the latest, None for never. The hub looks at it at the end of every turn, so
-    it is an attribute that is kept, and not a question that is answered by looking at everything.
+class Organs:
+    """Those of one hub, in the order in which they are called.
+
+    When the first is due is asked at the end of every turn, and in hardly any turn has one of them set its `due_ms`: so they
+    are looked through only then.
     """
 
-    due_ms: int | None = None
+    def __init__(self, organs: Iterable["Organ"] = ()) -> None:
+        self._organs: list[Organ] = []
+        self._have_changed = False
+        self._earliest_ms: int | None = None
+        for organ in organs:
+            self.append(organ)
+
+    def append(self, organ: "Organ") -> None:
+        organ.hub = self
+        self._organs.append(organ)
+        self._have_changed = True
+
+    def __iter__(self) -> Iterator["Organ"]:
+        return iter(self._organs)
+
+    def changed(self) -> None:
+        """One of them is due at another time."""
+        self._have_changed = True
+
+    def earliest_ms(self) -> int | None:
+        if self._have_changed:
+            self._have_changed = False
+            self._earliest_ms = min(
+                [due_ms for organ in self._organs if (due_ms := organ._due_ms) is not None], default=None
+            )
+        return self._earliest_ms
+
+
+class Organ:
+    """`due_ms`: when it wants to be called at the latest, None for never. It is set when something becomes due, and not a
+    question that is answered by looking at everything.
+    """
+
+    hub = Organs()  # none, until one has it
+    _due_ms: int | None = None
+
+    @property
+    def due_ms(self) -> int | None:
+        return self._due_ms
+
+    @due_ms.setter
+    def due_ms(self, due_ms: int | None) -> None:
+        self._due_ms = due_ms
+        self.hub.changed()
 
     def tick(self, now_ms: int) -> None:
         """Time has passed: perhaps the organ is due, perhaps another one."""
@@ -39,11 +84,11 @@ class Periodic(Organ):
     """`act(now_ms)` at `first_ms`, and then `interval_ms()` after each time."""
 
     def __init__(self, first_ms: int, interval_ms: Callable[[], int], act: Callable[[int], None]) -> None:
-        self.due_ms: int = first_ms
+        self._at_ms = self.due_ms = first_ms
         self._interval_ms = interval_ms
         self._act = act
 
     def tick(self, now_ms: int) -> None:
-        if now_ms >= self.due_ms:
-            self.due_ms = now_ms + self._interval_ms()
+        if now_ms >= self._at_ms:
+            self._at_ms = self.due_ms = now_ms + self._interval_ms()
             self._act(now_ms)
