@@ -64,16 +64,27 @@ class Host:
 
     def keep(self, thing: "asyncio.Task[Any] | Coroutine[Any, Any, Any]") -> None:
         """Holds on to a dead host's tasks: collecting one would run its `finally` blocks."""
-        kept = self._kept
-        kept.append(thing)
-        if len(kept) >= self._keep_at_most:
-            self._kept = [one for one in kept if not _has_ended(one)]
+        self._kept.append(thing)
+        if len(self._kept) >= self._keep_at_most:
+            self.unasked_failures()
             self._keep_at_most = 2 * len(self._kept) + MOST_ENDED_TASKS
 
     def unasked_failures(self) -> "list[asyncio.Task[Any]]":
-        """Tasks that have failed, and nobody has asked them how they ended. All others that have ended are let go of."""
-        self._kept = [one for one in self._kept if not _has_ended(one)]
-        return [one for one in self._kept if isinstance(one, asyncio.Task) and one.done()]
+        """Tasks that have failed, and nobody has asked them how they ended. All others that have ended are let go of: nothing of
+        them would run any more, and nothing of them is worth knowing."""
+        failed: list[asyncio.Task[Any]] = []
+        kept: list[asyncio.Task[Any] | Coroutine[Any, Any, Any]] = []
+        for thing in self._kept:
+            if isinstance(thing, asyncio.Task):
+                if thing.done():
+                    if not _is_unasked_failure(thing):
+                        continue
+                    failed.append(thing)
+            elif inspect.getcoroutinestate(thing) == inspect.CORO_CLOSED:
+                continue
+            kept.append(thing)
+        self._kept = kept
+        return failed
 
     def end(self) -> None:
         """Closes what was kept, here and now, so that nothing of it runs later, in the middle of another world.
@@ -112,13 +123,6 @@ class Host:
 
     def __repr__(self) -> str:
         return f"{self.name}#{self.incarnation}"
-
-
-def _has_ended(thing: "asyncio.Task[Any] | Coroutine[Any, Any, Any]") -> bool:
-    """Nothing of it would run any more, and nothing of it is worth knowing."""
-    if isinstance(thing, asyncio.Task):
-        return thing.done() and not _is_unasked_failure(thing)
-    return inspect.getcoroutinestate(thing) == inspect.CORO_CLOSED
 
 
 def _is_unasked_failure(task: "asyncio.Task[Any]") -> bool:
@@ -348,7 +352,12 @@ class SimLoop(asyncio.AbstractEventLoop):
                     heappop(timers)
                 if not timers:
                     return False
-                now = self._passed_to(timers[0][0])
+                now = timers[0][0]
+                if now > self.now:
+                    self.now = now
+                    self._now_us = int(now * 1e6)
+                else:
+                    now = self.now
                 while timers and timers[0][0] <= now:
                     handle = heappop(timers)[2]
                     if not handle._cancelled:

@@ -232,6 +232,7 @@ class _Run:
         most_looks: int = sys.maxsize,
     ) -> None:
         self.plan = plan
+        self._is_administered, self._most_events = plan.is_administered, most_events(plan)
         self.most_looks = most_looks
         self.world = world
         self.outcome = outcome
@@ -464,15 +465,14 @@ class _Run:
     def _advance_to(self, when: float) -> None:
         world = self.world
         world.loop.run_until(when)
-        if self.plan.is_administered:
+        if self._is_administered:
             found = world.topics.assignment(TOPIC)
             self.workload.partitions_are(0 if found is None else len(found.partitions))
         mistake = self.mistakes.first()
         if mistake is not None:
             raise Crashed(mistake)
-        most = most_events(self.plan)
-        if world.loop.events > most:
-            raise Broken(LIVENESS, f"more than {most} events: something goes round in circles")
+        if world.loop.events > self._most_events:
+            raise Broken(LIVENESS, f"more than {self._most_events} events: something goes round in circles")
         self._check_invariants()
         self.outcome.looks.append((world.loop.events, world.loop.trace_hash))
         if len(self.outcome.looks) >= self.most_looks:
