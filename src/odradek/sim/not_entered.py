@@ -283,6 +283,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "no administrator of a world takes compaction from a topic": ("log/segment.py Segment.has_gaps",),
     "a broker has to obey a later controller while the one before has not lost its session": (
         "server/controller_term.py ControllerTerm._broker_disowned",
+        "server/controller_term.py ControllerTerm._check_superseded",
     ),
     "a fence stops every controller but the newest before its version of a node is compared": (
         "server/controller_writes.py _current_value",
