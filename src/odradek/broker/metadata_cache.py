@@ -173,8 +173,8 @@ class MetadataCache:
         as_told = [_as_told(broker) for broker in told]
         if as_told == self._told:
             return False  # mostly
-        self._told = as_told
         brokers = {known.broker: known for known in map(_live_broker, told)}
+        self._told = as_told
         if brokers == self.brokers:
             return False
         self.brokers = dict(sorted(brokers.items()))
