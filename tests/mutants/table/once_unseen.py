@@ -51,8 +51,8 @@ EXHIBITS: tuple[Mutant, ...] = (
             ),
             Edit(
                 "log.recovery:_Opening._scan",
-                "header.base_offset >= self.replay_from",
-                "header.base_offset > self.replay_from",
+                "header.base_offset >= replay_from",
+                "header.base_offset > replay_from",
             ),
             Edit("log.lookups:producers_at", "header.base_offset >= start", "header.base_offset > start"),
         ),

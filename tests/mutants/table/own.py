@@ -268,7 +268,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
         "seed 9029",
         "a log is deleted while a thread flushes it: its missing directory is taken for a failed disk",
-        (Edit("log.memory_files:MemoryDirectory._do", "path != self.health.path", "name != '.'"),),
+        (Edit("log.memory_files:MemoryDirectory._failed", "path != self.health.path", "path != self.path"),),
         commit="b265f80",
         scenario="a_topic_goes_while_its_flush_is_under_way",
     ),
