@@ -87,6 +87,8 @@ MEMINFO, MOST_MEMORY = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
 GC_THRESHOLDS = (10_000, 50, 100)
 
 OPEN_DESCRIPTORS = OpenDescriptors() if Path("/proc/self/fd").exists() else None
+# Of which some test that runs here needs a session: the last one of the file need not be it.
+FILES_OF_SPARK: set[Path] = set()
 
 # A test that draws its examples anew each time fails by chance, in a run that has nothing to do with it; and one that
 # looks at how long drawing took fails where the machine was busy. `settings(...)` of a test adds to these.
@@ -153,7 +155,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         OPEN_DESCRIPTORS.test_ended()
         if is_last_of_file:
             # Also those that start none: Delta's library keeps ten descriptors from its first table on.
-            is_of_spark = item.get_closest_marker("spark") is not None or item.path.parent.name == "spark"
+            is_of_spark = item.path in FILES_OF_SPARK or item.path.parent.name == "spark"
             OPEN_DESCRIPTORS.file_ended(MOST_LEFT_OF_SPARK if is_of_spark else MOST_LEFT)
 
 
@@ -196,3 +198,4 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     its time was spent on what pytest holds.
     """
     frozen_heap.freeze()
+    FILES_OF_SPARK.update(item.path for item in session.items if item.get_closest_marker("spark") is not None)
