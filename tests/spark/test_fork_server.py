@@ -143,11 +143,16 @@ def test_a_request_whose_client_is_gone_is_not_run(server: "subprocess.Popen[byt
     fields = [str(module).encode(), b"2", b"-m", b"leaves", b"PYTHONHASHSEED=0"]
     fields += [b"TZ=" + os.environb[b"TZ"]] if b"TZ" in os.environb else []
     body = b"\0".join(fields)
+    # It stands still until the client is gone: it would be taken at its word before that.
+    server.send_signal(signal.SIGSTOP)
+    stands_still = psutil.Process(server.pid)
+    eventually(lambda: stands_still.status() == psutil.STATUS_STOPPED, 60, "the server stands still")
     client = socket.socket(socket.AF_UNIX)
     client.connect(str(server.address))  # type: ignore[attr-defined]
     files = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", (0, 1, 2)))
     client.sendmsg([fork_server.LENGTH.pack(len(body)) + body], [files])
     client.close()
+    server.send_signal(signal.SIGCONT)
 
     # The server takes one after the other: whoever is answered now came after it.
     assert run(server, module, "-m", "tells").stdout.endswith("from outside True\n")
