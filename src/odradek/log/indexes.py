@@ -39,6 +39,15 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int  # as it was once the marker was written
 
 
+def _offset_entries(data: bytes) -> "array[int]":
+    """Relative offset and position of one entry behind the other; what is less than an entry is left out."""
+    entries = array("i")
+    entries.frombytes(data[: len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size])
+    if byteorder == "little":
+        entries.byteswap()
+    return entries
+
+
 class OffsetIndex:
     """Of the active segment: two arrays side by side, because bisect wants one of them alone."""
 
@@ -51,10 +60,7 @@ class OffsetIndex:
     @classmethod
     def from_bytes(cls, data: bytes) -> "OffsetIndex":
         index = cls()
-        entries = array("i")
-        entries.frombytes(data[: len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size])
-        if byteorder == "little":
-            entries.byteswap()
+        entries = _offset_entries(data)
         index._offsets = entries[0::2]
         index._positions = entries[1::2]
         return index
@@ -168,11 +174,7 @@ def floor_offset_in_file(file: File, relative_offset: int, end_offset: int) -> t
     count = file.size_bytes // size
     middle = count * relative_offset // end_offset if end_offset > 0 else 0
     first = max(0, min(middle - BLOCK_ENTRIES // 2, count - BLOCK_ENTRIES))
-    block = array("i")
-    data = file.read_at(first * size, BLOCK_ENTRIES * size)
-    block.frombytes(data[: len(data) // size * size])
-    if byteorder == "little":
-        block.byteswap()
+    block = _offset_entries(file.read_at(first * size, BLOCK_ENTRIES * size))
     at = bisect_right(block[0::2], relative_offset)
     if at:
         found = (block[2 * at - 2], block[2 * at - 1])

@@ -605,7 +605,7 @@ class MemoryDirectory:
         disk = self.disk
         if disk._faults or self.life != disk.life:
             disk._check(operation, path, self.life)
-        return disk._directory(self._parts) or disk._node(self._parts)
+        return disk._node(self._parts)
 
     def _failed(self, operation: str, path: str, error: OSError) -> StorageError:
         """What `OsDirectory` makes of errors, this makes of the same errors."""

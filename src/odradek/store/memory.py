@@ -12,7 +12,7 @@ Semantics checked against a real ZooKeeper by tests/conformance:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from odradek.store.api import (
@@ -52,6 +52,12 @@ from odradek.store.api import (
 Fired = list[tuple[int, WatchEvent]]
 Undo = list[Callable[[], None]]
 _new = tuple.__new__  # a NamedTuple's own constructor costs twice as much
+
+
+def _paths_below(path: str, names: Iterable[str]) -> list[str]:
+    """`child_path` of each, at one call for all."""
+    above = "" if path == "/" else path
+    return [f"{above}/{name}" for name in names]
 
 
 class _TreeNode:
@@ -169,8 +175,7 @@ class Tree:
             if node is not None:
                 yield path, _new(Node, (node.data, node.stat()))
                 if node.children:
-                    above = "" if path == "/" else path
-                    left += [f"{above}/{name}" for name in sorted(node.children, reverse=True)]
+                    left += _paths_below(path, sorted(node.children, reverse=True))
 
     def written(self, *roots: str) -> list[tuple[str, int]]:
         """Of each of `roots` and of everything below it the path, and the transaction that wrote it last: equal lists are equal
@@ -182,8 +187,7 @@ class Tree:
             if node is not None:
                 found.append((path, node.mzxid))
                 if node.children:
-                    above = "" if path == "/" else path
-                    paths += [f"{above}/{name}" for name in node.children]
+                    paths += _paths_below(path, node.children)
         return found
 
     # ---- writing
