@@ -46,14 +46,21 @@ def client(cluster: ProcessCluster) -> Iterator[SyncClient]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator["SparkSession"]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     from odradek.spark.session import local_session
 
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SHORT_LIVED_JAVA.items():
             patch.setenv(name, value)
-        session = local_session("tests", memory="768m")
+        session = local_session("tests", memory="768m", log=log)
     yield session
+    code = session.sparkContext._gateway.proc.poll()
+    if code is not None:
+        words = log.read_text(encoding="utf-8", errors="replace")[-4_000:]
+        pytest.fail(
+            f"the JVM ended by itself, exit code {code}; its last words: {words or 'none'}", pytrace=False
+        )
     session.stop()
 
 

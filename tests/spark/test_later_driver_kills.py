@@ -27,7 +27,6 @@ def test_no_row_is_lost_or_doubled_whenever_the_driver_is_killed_later(
     try:
         # Then most of it is still to be done: it does not end before it is killed.
         eventually(lambda: len(pipeline.batches_in_table) >= 4, 600, "one more batch in the table")
-        os.kill(process.pid, signal.SIGKILL)
     finally:
         process.kill()
         process.wait(60)

@@ -4,6 +4,8 @@
 """
 
 import os
+import subprocess
+import sys
 import time
 from itertools import islice
 from pathlib import Path
@@ -11,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from odradek.testing.process_cluster import ProcessCluster
-from tests.spark.kills.machine import DECK, SETTINGS, Machine, drawn
+from tests import forked_drivers
+from tests.spark.kills.machine import DECK, SETTINGS, Driver, Machine, drawn
 
 FAULTS = int(os.environ.get("ODRADEK_SPARK_KILLS", len(DECK)))
 SEED = int(os.environ.get("ODRADEK_SPARK_SEED", "1"))
@@ -22,6 +25,27 @@ def test_a_deck_has_every_kind_and_is_drawn_by_its_seed() -> None:
     first = list(islice(drawn(1), 40))
     assert sorted(first[:20]) == sorted(first[20:]) == sorted(DECK)
     assert first == list(islice(drawn(1), 40)) != list(islice(drawn(2), 40))
+
+
+@pytest.mark.spark
+def test_a_driver_that_has_ended_takes_nobody_with_it_who_has_its_number_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers come round within minutes where JVMs with a hundred threads come and go; it was the JVM of all other tests."""
+    with (
+        subprocess.Popen([sys.executable, "-c", ""]) as ended,
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other,
+    ):
+        monkeypatch.setattr(forked_drivers, "start", lambda *_, **__: ended)
+        driver = Driver([], tmp_path / "log")
+        ended.wait(60)
+        ended.pid = other.pid
+
+        driver.kill_alone()
+        driver.end()
+
+        other.communicate(b"\n", 60)
+        assert other.returncode == 0
 
 
 @pytest.mark.spark

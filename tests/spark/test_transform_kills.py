@@ -96,7 +96,6 @@ def kill_again_and_again(
         process = begin([*arguments, "--master", f"local[{cores}]"], log, python)
         try:
             eventually(lambda least=kill + 1: written() >= least, 400, "a batch in the topic")  # type: ignore[misc]
-            os.kill(process.pid, signal.SIGKILL)
         finally:
             process.kill()
             process.wait(60)

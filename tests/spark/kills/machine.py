@@ -92,6 +92,9 @@ class Driver:
                 stderr=file,
                 env={**os.environ, **SHORT_LIVED_JAVA},
             )
+        # Known by when it began as well: once it has ended, its number is soon another's, a thread of a JVM's perhaps, which
+        # `kill -9` would end as a whole.
+        self._me = psutil.Process(self._process.pid)
         self._known: dict[int, psutil.Process] = {}
 
     def tell(self, word: str) -> None:
@@ -115,8 +118,7 @@ class Driver:
     def family(self) -> list[psutil.Process]:
         """Itself first, then its JVM and Spark's Python processes, as many as there are now."""
         try:
-            me = psutil.Process(self._process.pid)
-            found = [me, *me.children(recursive=True)]
+            found = [self._me, *self._me.children(recursive=True)]
         except psutil.NoSuchProcess:
             found = []
         self._known |= {one.pid: one for one in found}
