@@ -1,6 +1,5 @@
 """`kill -9` of the driver behind the commit and at any moment, by real signals."""
 
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
