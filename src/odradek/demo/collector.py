@@ -1,6 +1,6 @@
 """The collector: reads the input files and produces every line, with an unmodified confluent-kafka.
 
-acks=all and idempotence; everything else is the client's default. It reads at a steady rate, as from files that
+acks=all and idempotence; else the client's defaults but for one (`OPTIONS`). It reads at a steady rate, as from files that
 grow, so that a pause of the cluster can be seen; a record counts when its delivery report came.
 """
 
@@ -18,6 +18,12 @@ LONGEST_DELIVERY_S = 120
 
 class NotDelivered(OdradekError):
     """Records the cluster did not acknowledge."""
+
+
+# Of clients of the demo. A broker that was killed is back after seconds, and may lead again one later: a new controller looks for
+# preferred leaders 5 s after its election. librdkafka waits longer each time it was refused, up to 10 s by default, so that the
+# partitions of such a broker would wait for their clients.
+OPTIONS = {"reconnect.backoff.max.ms": 500}
 
 
 class Collector:
@@ -38,6 +44,7 @@ class Collector:
                 "acks": "all",
                 "delivery.timeout.ms": LONGEST_DELIVERY_S * 1000,
                 "logger": Silent(),
+                **OPTIONS,
             }
         )
 

@@ -331,7 +331,8 @@ def _reading(result: DemoResult) -> str:
     before, after = result.coordinator_before, result.coordinator_after
     return (
         f"A group of {result.reading.members} unmodified consumers read the topic meanwhile, with <code>subscribe</code> and "
-        f"the client's defaults; its coordinator was broker {before} before and broker {after} after. "
+        "the client's defaults but for <code>reconnect.backoff.max.ms=500</code>; its coordinator was "
+        f"broker {before} before and broker {after} after. "
     )
 
 

@@ -1,5 +1,5 @@
 """A group of two that reads the topic while it is written: unmodified confluent-kafka consumers, `subscribe`, and the
-client's defaults. What it read is counted offset by offset, so that none is missed and none counts twice unseen.
+client's defaults but for one (`collector.OPTIONS`). What it read is counted offset by offset, so that none is missed and none counts twice unseen.
 """
 
 import threading
@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from odradek.demo.collector import Silent
+from odradek.demo.collector import OPTIONS, Silent
 from odradek.demo.result import GroupReading
 from odradek.model.errors import OdradekError
 
@@ -46,6 +46,7 @@ class Readers:
             "group.id": group,
             "auto.offset.reset": "earliest",
             "logger": Silent(),
+            **OPTIONS,
         }
         self._topic = topic
         self._group = group
