@@ -4,18 +4,18 @@ joined, and one group of clients that speak different versions."""
 import asyncio
 import logging
 import re
+import socket
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import aiokafka
 import confluent_kafka
 import kafka
 import pytest
 
-from odradek.client.sync import SyncClient
-from odradek.demo.readers import group_coordinated_by
+from odradek.protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from odradek.testing.process_cluster import ProcessCluster
+from tests.client.support import ScriptedBroker
 from tests.clients.support import create_topic, value_of
 from tests.clients.test_groups import TOPIC, Reads, aio, confluent, kafka_python
 from tests.support import eventually
@@ -177,10 +177,22 @@ def _reads_all(cluster: ProcessCluster, reads: list[Reads], *, within_s: float) 
 # ------------------------------------------------------------------------- pauses before the next connection
 
 
-def pauses_of_a_member(
-    directory: Path, options: dict[str, object], is_enough: Callable[[list[int]], bool]
-) -> list[int]:
-    """Milliseconds that librdkafka says it waits before it connects again to its coordinator, which was killed and stays away."""
+class OfAGoneLeader(ScriptedBroker):
+    """Says that broker 2 leads, whose address refuses every connection."""
+
+    def __init__(self, port_of_leader: int) -> None:
+        super().__init__()
+        self.partitions["orders"] = [2]
+        self._port_of_leader = port_of_leader
+
+    def metadata(self) -> MetadataResponse:
+        answer = super().metadata()
+        answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=self._port_of_leader))
+        return answer
+
+
+def pauses_of_a_producer(options: dict[str, object], is_enough: Callable[[list[int]], bool]) -> list[int]:
+    """Milliseconds that librdkafka says it waits before it connects again to a leader that refuses it."""
     pauses: list[int] = []
 
     class Heard(logging.Handler):
@@ -189,41 +201,25 @@ def pauses_of_a_member(
 
     logger = logging.Logger("librdkafka", logging.DEBUG)
     logger.addHandler(Heard())
-    at_once = {"group.initial.rebalance.delay.ms": "0"}
-    with (
-        ProcessCluster(directory, brokers=3, settings=at_once) as cluster,
-        SyncClient(cluster.bootstrap) as client,
-    ):
-        create_topic(cluster, "orders", partitions=3)
-        options = {"debug": "broker", "logger": logger, **options}
-        group = group_coordinated_by(client, "orders", 3)
-        member = confluent_kafka.Consumer(
-            {"bootstrap.servers": cluster.bootstrap, "group.id": group, **options}
-        )
-
-        def after_a_poll(holds: Callable[[], bool]) -> bool:
-            member.poll(0.05)  # what it has to say it says here
-            return holds()
-
-        try:
-            member.subscribe(["orders"])
-            eventually(lambda: after_a_poll(lambda: len(member.assignment()) == 3), 60, "an assignment")
-            pauses.clear()
-            cluster.kill(3)
-            eventually(
-                lambda: after_a_poll(lambda: is_enough(pauses)), 60, "pauses before the next connection"
+    with socket.socket() as refuses:  # bound, and nobody listens
+        refuses.bind(("127.0.0.1", 0))
+        with OfAGoneLeader(refuses.getsockname()[1]) as broker:
+            producer = confluent_kafka.Producer(
+                {"bootstrap.servers": broker.address, "debug": "broker", "logger": logger, **options}
             )
-        finally:
-            member.close()
+            producer.produce("orders", b"one", partition=0)
+
+            def enough() -> bool:
+                producer.poll(0.05)  # what it has to say it says here
+                return is_enough(pauses)
+
+            eventually(enough, 60, "pauses before the next connection")
+            producer.purge()
     return pauses
 
 
-def test_librdkafka_waits_for_seconds_before_it_tries_a_broker_that_was_gone_unless_told_otherwise(
-    tmp_path: Path,
-) -> None:
+def test_librdkafka_waits_for_seconds_before_it_tries_a_broker_that_was_gone_unless_told_otherwise() -> None:
     """A broker that is back and leads again is out of reach for its clients for so long, whoever's broker it is."""
-    pauses_of_a_member(tmp_path / "default", {}, lambda pauses: max(pauses, default=0) > 1_000)
-    pauses = pauses_of_a_member(
-        tmp_path / "told", {"reconnect.backoff.max.ms": 500}, lambda pauses: len(pauses) >= 3
-    )
+    pauses_of_a_producer({}, lambda pauses: max(pauses, default=0) > 1_000)
+    pauses = pauses_of_a_producer({"reconnect.backoff.max.ms": 500}, lambda pauses: len(pauses) >= 5)
     assert max(pauses) <= 500
