@@ -1,8 +1,8 @@
 """What a task of the source holds at most: `python -m tests.spark.task_memory BOOTSTRAP OFFSETS` reads and tells.
 
 A process of its own with what a worker of Spark has imported reads each topic of OFFSETS (JSON, topic to end) and hands
-the rows on as Spark does. It prints a line of JSON for each: rows, the sentence it was refused with if it was, the largest
-resident size so far, in bytes, and how many pages it was given anew.
+the rows on as Spark does. It prints a line of JSON for each: rows, the sentence it was refused with if it was, by how many bytes
+its resident size was larger so far, at most, than with what it has imported, and how many pages it was given anew.
 """
 
 import json
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas  # noqa: F401  # Arrow imports it with the first array of Python objects
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -36,6 +37,7 @@ def main(bootstrap: str, ends: dict[str, int]) -> None:
     options = parse({"kafka.bootstrap.servers": bootstrap, "subscribe": "any", "includeHeaders": "true"})
 
     schema = to_arrow_schema(schema_of(options), timezone="UTC")
+    imported_bytes = peak_bytes()  # another release of NumPy alone makes 28 MB of it
     for topic, end in ends.items():
         found: dict[str, Any] = {"topic": topic, "rows": 0}
         before = new_pages()
@@ -46,7 +48,7 @@ def main(bootstrap: str, ends: dict[str, int]) -> None:
                     found["rows"] += batch.num_rows
         except OdradekError as error:
             found["refused"] = str(error)
-        found |= {"peak_bytes": peak_bytes(), "new_pages": new_pages() - before}
+        found |= {"held_bytes": peak_bytes() - imported_bytes, "new_pages": new_pages() - before}
         print(json.dumps(found), flush=True)
 
 

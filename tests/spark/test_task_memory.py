@@ -16,7 +16,7 @@ from odradek.records.builder import NewRecord, build_batch
 from odradek.spark.slices import Limits
 from tests.client.support import ScriptedBroker
 
-MOST_BYTES = 256_000_000
+MOST_BYTES = 150_000_000  # beside what it has imported
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 LONG = 93_000
 
@@ -57,7 +57,7 @@ def compiled() -> None:
     read_by_a_task({"values": build_batch([NewRecord(None, b"x" * LONG)] * 50, codec="gzip")})
 
 
-def test_bombs_of_every_codec_are_read_whole_in_256_megabytes() -> None:
+def test_bombs_of_every_codec_are_read_whole_in_150_megabytes() -> None:
     """Kilobytes that are 149 MB of values, 300,000 empty records, or as many headers."""
     many = {
         "values": [NewRecord(None, b"x" * LONG)] * 1_600,
@@ -75,7 +75,7 @@ def test_bombs_of_every_codec_are_read_whole_in_256_megabytes() -> None:
     assert {line["topic"]: line["rows"] for line in told} == {
         f"{what}-{codec}": len(records) for codec in CODECS for what, records in many.items()
     }
-    assert told[-1]["peak_bytes"] <= MOST_BYTES, [line["peak_bytes"] for line in told]
+    assert told[-1]["held_bytes"] <= MOST_BYTES, [line["held_bytes"] for line in told]
 
 
 def test_a_record_is_read_up_to_a_bound_and_refused_beyond_it_by_name() -> None:
@@ -100,7 +100,7 @@ def test_a_record_is_read_up_to_a_bound_and_refused_beyond_it_by_name() -> None:
             f"{line['topic']}-0, offsets 0 to 2: the record at offset 1 has {most + 13} bytes; {most} is the most"
         )
         assert "maxRecordBytes" in line["refused"]
-    assert told[-1]["peak_bytes"] <= MOST_BYTES, [line["peak_bytes"] for line in told]
+    assert told[-1]["held_bytes"] <= MOST_BYTES, [line["held_bytes"] for line in told]
 
 
 def test_what_a_task_has_freed_it_uses_again() -> None:
