@@ -9,7 +9,7 @@ from odradek.controller.failover import load_context
 from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.controller_requests import AlterPartitionAsked
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import ControllerChanged, UnreadableNode
+from odradek.model.facts import ControllerChanged, TopicAssignmentsChanged, UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId
 from tests.controller.world import (
     World,
@@ -144,6 +144,21 @@ def test_a_topic_that_cannot_be_read_is_left_out_and_the_rest_goes_on() -> None:
     assert world.context.out_of_service["broken"].endswith("leader is missing")
     assert ("broken", "stored", "out of service") in moves(effects, "topic")
     assert world.leader("t-2")[0] == 3
+
+
+def test_a_deletion_of_a_topic_that_cannot_be_read_waits_until_it_can() -> None:
+    """It is neither forgotten, nor is its configuration removed, as where the topic's node is gone already."""
+    world = stored(1, 2, 3)
+    node = world.store_topic("broken", [[2, 1]])
+    world.configs["broken"] = {"retention.ms": "1"}
+    world.unreadable.append(UnreadableNode("/brokers/topics/broken", "bad JSON", "broken"))
+    world.delete_topics = ("broken",)
+    world.elect(1)
+    assert (world.delete_topics, world.configs["broken"]) == (("broken",), {"retention.ms": "1"})
+    assert world.context.topics_to_delete == set()
+    world.unreadable.clear()
+    world.step(TopicAssignmentsChanged((node,)))
+    assert world.context.topics_to_delete == {"broken"}
 
 
 @pytest.mark.behaviour(145)

@@ -413,6 +413,30 @@ def test_out_of_range_above_the_leaders_end_is_cut_to_it(follows: Follows) -> No
     assert wanted(follows.asks()) == {1: (5, 2, 3)}
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_end_that_the_leader_does_not_tell_cuts_nothing_and_is_asked_for_again(
+    follows: Follows, is_told: bool
+) -> None:
+    """Its row has an error and offset -1, or there is no row."""
+    partition = follows.partition(written=[(3, 2), (3, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+    follows.asks()
+    failed = lm.ListOffsetsPartitionResponse(
+        partition_index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, offset=-1
+    )
+    follows.answer(
+        lm.ListOffsetsResponse(
+            topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[failed] if is_told else [])]
+        )
+    )
+    assert partition.log.log_end_offset == 4
+    assert follows.outbox.messages == []
+    assert follows.asks() is None, "not at once"
+    follows.now_ms += FIRST_BACKOFF_MS
+    assert follows.asks().topics[0].partitions[0].timestamp == -1
+
+
 def test_while_the_leaders_ends_are_asked_for_nobody_spins(follows: Follows) -> None:
     follows.partition(written=[(3, 2)])
     follows.asks()

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from odradek.model.cluster import ReplicaAssignment
 from odradek.replication.isr import PendingExpandIsr
 from odradek.replication.partition import Partition
-from tests.replication.partitions import LAG_MS, T0, TOPIC_ID, Led
+from tests.replication.partitions import LAG_MS, T0, TOPIC_ID, Led, a_batch, leadership
 
 
 def test_what_is_made_from_an_image_has_that_image_in_the_middle_of_an_alter_partition_too(
@@ -29,3 +30,14 @@ def test_what_is_made_from_an_image_has_that_image_in_the_middle_of_an_alter_par
         outbox=led.outbox,
     )
     assert again.image() == image
+
+
+def test_whoever_leads_no_more_has_the_image_of_one_that_never_led(tmp_path: Path) -> None:
+    """The search of small clusters would take them for two states."""
+    never, led = Led(tmp_path / "never", lead=False), Led(tmp_path / "led")
+    led.append(b"a")
+    led.fetched(2, 1)
+    never.partition.log.append_as_follower(a_batch(b"a", epoch=led.partition.leader_epoch), now_ms=0)
+    for one in (never, led):
+        one.partition.make_follower(leadership(2, 7, (1, 2)), ReplicaAssignment(one.replicas))
+    assert led.partition.image() == never.partition.image()

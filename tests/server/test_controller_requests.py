@@ -341,6 +341,7 @@ def test_brokers_told_of_the_same_share_what_was_made_and_others_do_not() -> Non
     encoder = RequestEncoder("INTERNAL")
     fewer = replace(LEADER_AND_ISR, broker=B1, partitions=LEADER_AND_ISR.partitions[1:])
     alone = [encoder.encode(request) for request in (LEADER_AND_ISR, fewer)]
+    assert not encoder._told and not encoder._encoded, "no event has begun"
     encoder.begin()
     together = [encoder.encode(request) for request in (LEADER_AND_ISR, fewer, LEADER_AND_ISR)]
     assert together == [*alone, alone[0]]
