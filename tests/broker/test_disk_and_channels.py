@@ -12,6 +12,7 @@ from odradek.log.errors import DiskFault
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import EPOCH_DURING_DELETE, TopicPartition
 from odradek.protocol.messages import alter_partition as ap
+from odradek.protocol.messages import leader_and_isr as lai
 from tests.broker.world import World, live_broker
 from tests.support import no_collector, open_under
 
@@ -504,6 +505,25 @@ def test_a_follower_told_of_a_leader_nobody_knows_yet_connects_when_it_is_known(
     world.notify_metadata()
     (start,) = taken(world, fx.StartFetcher, 2)
     assert start.leader == 1
+
+
+def test_a_follower_connects_where_leader_and_isr_says_until_metadata_names_the_leader(
+    tmp_path: Path,
+) -> None:
+    """The controller sends LeaderAndIsr first: what it says of a leader's address stands until the next UpdateMetadata."""
+    world = World(tmp_path)
+    world.kill(1)
+    world.notify_metadata()
+    world.lead(1, tell=(), is_new=True)
+    request = world.leader_and_isr(T0, broker_epoch=world[2].epoch)
+    request.live_leaders = [lai.LeaderAndIsrLiveLeader(broker_id=1, host_name="hinted", port=7)]
+    world.send(2, request, 7)
+    (start,) = taken(world, fx.StartFetcher, 2)
+    assert (start.leader, start.endpoint.host, start.endpoint.port) == (1, "hinted", 7)
+    world.restart(1)
+    world.notify_metadata()
+    (start,) = taken(world, fx.StartFetcher, 2)
+    assert (start.leader, start.endpoint.host) == (1, "localhost")
 
 
 def test_a_broker_that_has_nothing_to_do_says_when_it_will(tmp_path: Path) -> None:
