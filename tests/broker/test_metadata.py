@@ -43,6 +43,19 @@ def test_metadata_tells_brokers_leaders_and_offline_replicas(world: World) -> No
     assert (partition.replica_nodes, partition.isr_nodes, partition.offline_replicas) == ([1, 2], [1, 2], [2])
 
 
+def test_version_0_which_knows_no_offline_replicas_names_those_alone_that_can_be_reached(
+    world: World,
+) -> None:
+    world.lead(1, isr=(1, 2), replicas=(1, 2))
+    world.kill(2)
+    world.notify_metadata()
+    world.advance(DEPARTED_SHOWN_MS)
+    answer = world.call(3, mm.MetadataRequest(topics=[mm.MetadataRequestTopic(name="t")]), 0)
+    (partition,) = answer.topics[0].partitions
+    assert (partition.leader_id, partition.error_code) == (1, ErrorCode.REPLICA_NOT_AVAILABLE)
+    assert (partition.replica_nodes, partition.isr_nodes) == ([1], [1])
+
+
 @pytest.mark.parametrize("version", range(13))
 def test_every_version_of_metadata_lists_all_topics(world: World, version: int) -> None:
     request = mm.MetadataRequest(topics=[] if version == 0 else None)

@@ -102,6 +102,30 @@ def test_what_a_broker_refuses_for_a_later_controller_is_sent_again_until_it_obe
     scenario(body)
 
 
+def test_what_was_refused_for_a_later_controller_is_sent_again_over_a_new_connection() -> None:
+    """On the old one the answer to the second request would be taken for that to the first, sent again."""
+
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        class OnceAndThenNothing(dict[int, ErrorCode]):
+            def get(self, *_: object) -> ErrorCode:  # type: ignore[override]
+                broker.is_silent = True
+                return ErrorCode.STALE_CONTROLLER_EPOCH
+
+        broker.errors = OnceAndThenNothing()
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(7), stop(8)])
+        await broker.until(lambda: len(broker.told) == 4)
+        assert len(broker.writers) == 2
+        assert [told.topic_states[0].partition_states[0].leader_epoch for _, told in broker.told] == [
+            7,
+            8,
+            7,
+            8,
+        ]
+
+    scenario(body)
+
+
 def test_a_connection_that_goes_is_no_answer_and_what_is_sent_again_keeps_its_number() -> None:
     async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
         broker.is_silent = True
