@@ -24,7 +24,7 @@ from tests.mutants.trial import copied, red_test, with_change
 
 JUDGES = ("tests", "simulator")
 # What a mutation of the rooms is shown to. What needs processes or Spark is too slow here.
-TESTS = (*tuple(f"tests/{room}" for room in ALL_ROOMS), "tests/sim/test_scenarios.py")
+TESTS = (*(f"tests/{room}" for room in ALL_ROOMS), "tests/conformance", "tests/sim/test_scenarios.py")
 
 Verdicts = dict[str, dict[str, Any]]
 
@@ -36,7 +36,7 @@ Verdicts = dict[str, dict[str, Any]]
     "--rooms",
     default=",".join(ROOMS),
     show_default=True,
-    help=f"Of which rooms, or {' and '.join(OTHER_ROOMS)}; a folder inside one (log/compaction) is one too.",
+    help=f"Of which rooms; there are also {', '.join(OTHER_ROOMS)}; a folder inside one (log/compaction) is one too.",
 )
 @click.option(
     "--tests",

@@ -11,7 +11,7 @@ from tests.mutants.sites import Site, sites_of
 
 # What a seed draws from if nothing else is asked: the order is part of what it draws.
 ROOMS = ("replication", "log", "broker", "protocol", "records", "coordinator")
-OTHER_ROOMS = ("controller", "server")
+OTHER_ROOMS = ("controller", "server", "store", "client")
 ALL_ROOMS = (*ROOMS, *OTHER_ROOMS)
 # Written by the compiler; a test compares each file with what it writes, which says nothing of a net.
 GENERATED = "protocol/flat/"
