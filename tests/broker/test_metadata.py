@@ -249,3 +249,10 @@ def test_answers_are_kept_up_to_so_many_bytes_of_them_all(
     assert len(broker._cached_answers) == 2
     broker.remember("large", bytes(5_000))
     assert list(broker._cached_answers) == ["large"], "one alone is kept however large it is"
+
+
+def test_a_topic_that_broker_0_leads_has_its_leader(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(0, 1))
+    world.lead(0, isr=(0, 1), replicas=(0, 1))
+    assert world[1].broker.metadata.has_leaders("t", 1)
+    assert not world[1].broker.metadata.has_leaders("t", 2)

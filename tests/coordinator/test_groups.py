@@ -345,8 +345,10 @@ def test_ids_cost_nothing_so_only_so_many_are_given() -> None:
     assert bench.call(join_request(group="one more"), 9).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert "one more" not in bench.coordinator.shard.groups
     bench.wait(10_000)
-    assert bench.call(join_request(group="one more"), 9).error_code == ErrorCode.MEMBER_ID_REQUIRED
+    given = bench.call(join_request(group="one more"), 9)
+    assert given.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert bench.coordinator.shard.pending_ids == 1
+    assert bench.coordinator.shard.pending_bytes == len("one more") + len(given.member_id)
 
 
 def test_a_member_id_fits_a_string_whatever_the_client_is_called() -> None:

@@ -320,6 +320,7 @@ def test_an_end_that_could_not_be_written_is_written_again() -> None:
     bench.written(bench.markers[0])
     bench.fail()
     assert bench.state is Stored.PREPARE_COMMIT
+    assert "'tx' is complete, and that could not be written (NOT_ENOUGH_REPLICAS)" in bench.lines[-1]
     bench.held = False
 
     bench.wait(1_000)

@@ -21,8 +21,10 @@ def test_a_broker_takes_as_many_as_it_may(monkeypatch: pytest.MonkeyPatch) -> No
     given: list[tuple[int, tuple[int, int]]] = []
     monkeypatch.setattr(descriptors.resource, "getrlimit", lambda kind: (1024, 4096))
     monkeypatch.setattr(descriptors.resource, "setrlimit", lambda kind, limits: given.append((kind, limits)))
+    before = os.listdir("/dev/fd")
     descriptors.take_all()
     assert given == [(resource.RLIMIT_NOFILE, (4096, 4096))]
+    assert os.listdir("/dev/fd") == before
 
 
 @pytest.mark.parametrize(("limit", "first_refused"), [(64, 48), (1024, 896), (1 << 20, (1 << 20) - 4096)])
