@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.client.sync import SyncClient
-from odradek.client.sync_transactions import abort, producers
+from odradek.client.sync_transactions import abort, list_transactions, producers
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
@@ -15,6 +15,11 @@ from odradek.protocol.messages.describe_producers import (
     PartitionResponse,
     ProducerState,
     TopicResponse,
+)
+from odradek.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
 )
 from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -81,3 +86,27 @@ def test_an_abort_is_a_marker_of_that_producer_by_a_coordinator_of_epoch_0_at_le
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (7, 3, 0)
     assert marker.transaction_result is False
     assert [(t.name, list(t.partition_indexes)) for t in marker.topics] == [("orders", [1])]
+
+
+def test_transactions_are_listed_in_the_order_of_their_ids(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    answer = ListTransactionsResponse(
+        transaction_states=[
+            TransactionState(transactional_id=name, producer_id=7, transaction_state="Ongoing")
+            for name in "ba"
+        ]
+    )
+    broker.answer(ListTransactionsRequest, lambda request, version: answer)
+    found = list_transactions(client, ["Ongoing"])
+    assert [(one.coordinator, one.transaction.transactional_id) for one in found] == [(1, "a"), (1, "b")]
+    assert list(broker.requests[-1].state_filters) == ["Ongoing"]  # type: ignore[attr-defined]
+
+
+def test_a_broker_that_does_not_list_its_transactions_is_named_and_not_taken_for_one_without(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    refused = ListTransactionsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    broker.answer(ListTransactionsRequest, lambda request, version: refused)
+    with pytest.raises(ProtocolError, match="transactions of broker 1"):
+        list_transactions(client)
