@@ -153,6 +153,13 @@ def test_a_damaged_log_can_be_deleted(damaged: World) -> None:
     assert damaged[1].values() == []
 
 
+def test_a_damaged_log_whose_disk_has_died_since_is_not_deleted_and_not_said_to_be(damaged: World) -> None:
+    node = damaged[1]
+    node.logs.directories[0].root.health.fail(StorageError("read: Input/output error"))
+    assert damaged.stop_replica(1, T0, leader_epoch=-2, delete=True) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (node.path / "t-0").exists() and T0 in node.broker.replicas.offline
+
+
 def test_one_found_damaged_at_the_start_is_fetched_anew(world: World) -> None:
     node = world[2]
     node.partition().log.flush()

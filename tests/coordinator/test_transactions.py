@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from odradek.coordinator import transaction_timeouts
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
 from odradek.coordinator.loading import Loaded
@@ -120,10 +121,10 @@ class Bench:
         request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000, **known)
         return self.ask(request, 4)
 
-    def add(self, producer: int = 1_000, epoch: int = 0, *indexes: int) -> int:
+    def add(self, producer: int = 1_000, epoch: int = 0, *indexes: int, name: str = ID) -> int:
         return self.ask(
             AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=ID,
+                v3_and_below_transactional_id=name,
                 v3_and_below_producer_id=producer,
                 v3_and_below_producer_epoch=epoch,
                 v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(indexes or (0,)))],
@@ -131,11 +132,11 @@ class Bench:
             3,
         )
 
-    def end(self, *, is_commit: bool = True, epoch: int = 0, version: int = 3) -> int:
-        return self.ask(
-            EndTxnRequest(transactional_id=ID, producer_id=1_000, producer_epoch=epoch, committed=is_commit),
-            version,
+    def end(self, *, is_commit: bool = True, producer: int = 1_000, epoch: int = 0, version: int = 3) -> int:
+        request = EndTxnRequest(
+            transactional_id=ID, producer_id=producer, producer_epoch=epoch, committed=is_commit
         )
+        return self.ask(request, version)
 
     def written(self, markers: Markers) -> None:
         self.step(
@@ -567,6 +568,24 @@ def test_an_open_transaction_is_aborted_after_its_time_out_and_not_before() -> N
 
     assert bench.state is Stored.PREPARE_ABORT
     assert (bench.markers[0].producer_epoch, bench.markers[0].is_commit) == (1, False)
+
+
+def test_one_that_ends_while_others_are_looked_at_is_not_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over many takes several turns."""
+    monkeypatch.setattr(transaction_timeouts, "MOST_CHECKED", 1)
+    bench = Bench()
+    bench.init("earlier")
+    bench.add(name="earlier")
+    bench.ids.append(1_001)
+    bench.init()
+    bench.add(1_001)
+    bench.now_ms += 70_000
+    bench.step(Tick())
+    assert bench.lines == ["transaction of 'earlier' was open for longer than its time-out: aborted"]
+    bench.end(producer=1_001)
+    assert bench.state is Stored.PREPARE_COMMIT
+    bench.step(Tick())
+    assert bench.state is Stored.PREPARE_COMMIT and len(bench.lines) == 1
 
 
 def test_what_is_aborted_for_its_time_out_is_said_and_tried_again_where_it_failed() -> None:

@@ -106,6 +106,19 @@ def test_a_broker_whose_clock_cannot_tick_is_broken(node: Node) -> None:
     asyncio.run(main())
 
 
+def test_a_tick_ends_as_a_turn_does_and_sets_the_next_deadline(node: Node) -> None:
+    async def main() -> None:
+        scene = Scene(node)
+        scene.end_turn()
+        fired = scene.effects._deadline
+        assert fired is not None
+        fired.cancel()
+        scene.effects._tick()
+        assert scene.effects._deadline not in (None, fired)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("mistake", [api.NoNode("/config/topics"), ValueError("nothing foreseen")], ids=repr)
 def test_a_question_to_the_store_is_answered_whatever_happens_to_it(
     node: Node, mistake: Exception, caplog: pytest.LogCaptureFixture
