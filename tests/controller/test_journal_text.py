@@ -10,7 +10,7 @@ from odradek.controller.core import ControllerCore
 from odradek.controller.effects import CreatePartitionState, Effects, StateChange, WritePendingDeletions
 from odradek.controller.events import Elected, Event, Requested, StopReplicaAnswered, Tick, WritesAnswered
 from odradek.controller.journal import as_json, effects_as_json, event_from_json
-from odradek.controller.journal_text import AT_ONCE, json_pieces, text_of
+from odradek.controller.journal_text import AT_ONCE, _Repeated, json_pieces, text_of
 from odradek.controller.settle import always_stored
 from odradek.controller.states import PartitionState
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
@@ -183,3 +183,15 @@ def test_a_journal_keeps_the_words_that_older_ones_have() -> None:
     assert event_from_json(as_json(elected)) == elected and "pending_deletions" not in json.dumps(
         as_json(elected)
     )
+
+
+def test_of_the_records_of_a_field_the_last_few_are_kept_as_text_and_nothing_that_may_change() -> None:
+    kept = _Repeated()
+    few, many = (1, 2), tuple(range(AT_ONCE + 1))
+    assert kept.text(few) == "[1,2]" and kept._last.records is few
+    assert json.loads(kept.text(many)) == list(many)
+    assert kept._last.records is few, "a step about very many keeps no copy of them"
+    growing = [3]
+    assert kept.text(growing) == "[3]"
+    growing.append(4)
+    assert kept.text(growing) == "[3,4]"

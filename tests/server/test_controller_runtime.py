@@ -607,6 +607,20 @@ def test_a_controller_whose_node_is_deleted_by_hand_resigns_and_stands_again() -
     scenario(body)
 
 
+def test_a_controller_that_sees_the_node_of_another_one_resigns() -> None:
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        member = cluster.members[1]
+        await member.until(leads(cluster, 1))
+        member.runtime.controller_seen(BrokerId(2))
+        await member.until(lambda: not member.runtime.is_leading)
+        await member.runtime._journal.finish()
+        seen = [line for line in journal_of(member) if line["event"]["type"] == "ControllerChanged"]
+        assert [line["resign"] for line in seen] == ["/controller names 2, not 1"]
+
+    scenario(body)
+
+
 def test_a_controller_goes_on_where_its_node_was_only_missed_before_it_was_made() -> None:
     async def body(cluster: Cluster) -> None:
         await cluster.start(1)
