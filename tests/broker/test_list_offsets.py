@@ -139,3 +139,17 @@ def test_before_version_3_whoever_asks_for_the_end_of_an_epoch_is_a_consumer(tmp
     assert end_of_epoch(world, 9, version=2).end_offset == -1
     assert end_of_epoch(world, 0, to=2, version=2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert end_of_epoch(world, 0, to=2, replica_id=-2, version=3).error_code == ErrorCode.NONE
+
+
+def test_a_partition_that_is_named_twice_is_refused_twice_and_the_others_are_answered(world: World) -> None:
+    world.lead(1, index=1)
+    world.produce(1, b"a", index=1)
+    asked = [lm.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1, 0)]
+    request = lm.ListOffsetsRequest(topics=[lm.ListOffsetsTopic(name="t", partitions=asked)])
+    rows = world.call(1, request, 9).topics[0].partitions
+    refused = ErrorCode.INVALID_REQUEST
+    assert [(row.partition_index, row.error_code, row.offset) for row in rows] == [
+        (0, refused, -1),
+        (1, ErrorCode.NONE, 1),
+        (0, refused, -1),
+    ]

@@ -4,16 +4,17 @@ import pytest
 
 from odradek.controller.effects import CreatePartitionState, WriteTopicAssignment
 from odradek.controller.states import PartitionState, ReplicaState
-from odradek.model.cluster import ReplicaAssignment
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import (
     ConfigChanged,
     DeleteTopicsRequested,
+    StoredPartitionState,
     TopicAssignment,
     TopicAssignmentsChanged,
     TopicsChanged,
     UnreadableNode,
 )
-from odradek.model.ids import NO_TOPIC_ID, BrokerId
+from odradek.model.ids import NO_TOPIC_ID, BrokerId, ControllerEpoch, LeaderEpoch
 from tests.controller.world import (
     World,
     failures,
@@ -203,6 +204,18 @@ def test_a_topic_deleted_and_created_again_between_two_looks_is_a_new_topic() ->
     assert world.leader("t-0") == (2, (2, 1), 0)
     assert lai(effects, 1)[0].topic_id == topic_id_of("t", 1)
     assert lai(effects, 1)[0].is_new
+
+
+def test_a_topic_that_is_found_with_states_goes_on_where_they_say() -> None:
+    """A backup was put back, say: its leader's epoch is not begun anew."""
+    world = three("good", [2, 1])
+    node = world.store_topic("old", [[3, 1]])
+    state = LeaderAndIsr(BrokerId(3), LeaderEpoch(7), (BrokerId(3), BrokerId(1)))
+    stored = StoredPartitionState(state, ControllerEpoch(1), ())
+    world.states[tp("old-0")] = stored
+    world.step(TopicsChanged(("good", "old"), (node,), states={tp("old-0"): stored}))
+    assert world.leader("old-0") == (3, (3, 1), 7)
+    assert not [write for write in world.writes() if isinstance(write, CreatePartitionState)]
 
 
 def test_a_topic_that_cannot_be_read_is_out_of_service_with_the_reason_and_the_rest_goes_on() -> None:

@@ -52,12 +52,18 @@ def described(bench: Bench) -> Any:
     return group
 
 
-def subscription(topics: tuple[str, ...] = ("t",), owned: Owned | None = None) -> bytes:
-    """ConsumerProtocolSubscription 1, as a classic member sends it."""
+def subscription(topics: tuple[str, ...] = ("t",), owned: Owned | None = None, rack: str = "") -> bytes:
+    """ConsumerProtocolSubscription 1, as a classic member sends it; 3 with a rack."""
     names = write_names(topics)
     has = write_assignment({name: tuple(at) for name, at in (owned or {}).items()}, 0)
     no_data = b"\xff\xff\xff\xff"
-    return b"\0\1" + names + no_data + has[2 : -len(no_data)]
+    body = names + no_data + has[2 : -len(no_data)]
+    no_generation = no_data
+    return (
+        b"\0\3" + body + no_generation + len(rack).to_bytes(2, "big") + rack.encode()
+        if rack
+        else b"\0\1" + body
+    )
 
 
 def write_names(names: tuple[str, ...]) -> bytes:

@@ -19,9 +19,11 @@ from tests.coordinator.consumers import beat, described, join, subscription, tol
 from tests.coordinator.groups import GROUP, Bench, commit_request
 
 
-def classic_member(bench: Bench, owned: dict[str, list[int]] | None = None, **options: Any) -> str:
+def classic_member(
+    bench: Bench, owned: dict[str, list[int]] | None = None, rack: str = "", **options: Any
+) -> str:
     """In a group of the new protocol: its id, once it has joined and asked for its assignment."""
-    protocols = {"range": subscription(owned=owned)}
+    protocols = {"range": subscription(owned=owned, rack=rack)}
     given = bench.answers.pop(bench.join(protocols=protocols, **options))
     if given.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         given = bench.answers.pop(bench.join(given.member_id, protocols=protocols, **options))
@@ -224,6 +226,14 @@ def test_a_static_member_of_the_new_protocol_replaces_the_classic_one_of_its_ins
     assert taken.error_code == ErrorCode.NONE
     assert {one.member_id: one.member_type for one in described(bench).members} == {"A": 1, "new": 1}
     assert bench.heartbeat(old, 2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_classic_member_is_described_with_the_rack_that_its_subscription_names() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    with_rack, without = classic_member(bench, rack="r1"), classic_member(bench)
+    racks = {one.member_id: one.rack_id for one in described(bench).members}
+    assert racks == {"A": None, with_rack: "r1", without: None}
 
 
 @pytest.mark.behaviour("K32")

@@ -162,6 +162,19 @@ def test_what_is_sent_again_goes_before_what_has_not_been_sent_yet() -> None:
     scenario(body)
 
 
+def test_what_is_closed_closes_its_connections() -> None:
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        broker.is_silent = True
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(7)])
+        await broker.until(lambda: len(broker.told) == 1)
+        outboxes.close("the term is over")
+        await broker.writers[0].wait_closed()
+        assert heard == [] and outboxes.unanswered() == {}
+
+    scenario(body)
+
+
 def test_who_was_bounced_is_not_asked_what_its_former_life_owed() -> None:
     async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
         broker.is_silent = True
