@@ -169,7 +169,8 @@ def test_what_is_closed_closes_its_connections() -> None:
         outboxes.send([stop(7)])
         await broker.until(lambda: len(broker.told) == 1)
         outboxes.close("the term is over")
-        await broker.writers[0].wait_closed()
+        async with asyncio.timeout(20):  # a request that is not answered closes it after 30 s
+            await broker.writers[0].wait_closed()
         assert heard == [] and outboxes.unanswered() == {}
 
     scenario(body)
