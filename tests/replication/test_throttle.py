@@ -32,6 +32,13 @@ def test_a_replica_is_covered_by_partition_and_broker_or_by_all(listed: list[str
     assert not made.holds_back(HERE, 0), "the list was emptied"
 
 
+def test_without_a_rate_nothing_is_held_back() -> None:
+    unlimited = ReplicationThrottle()
+    unlimited.cover(HERE, ("*",), ME)
+    unlimited.record(1 << 40, 1_000)
+    assert not unlimited.holds_back(HERE, 1_000) and unlimited.free_at_ms(1_000) == 1_000
+
+
 def test_the_rate_is_what_was_copied_by_the_time_it_took() -> None:
     made = throttle(1000)
     assert not made.holds_back(HERE, 0)
