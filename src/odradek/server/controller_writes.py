@@ -27,27 +27,7 @@ from odradek.store.pending_deletions import write_pending_deletions
 def encode_writes(writes: Sequence[Write]) -> list[api.ConditionalOps]:
     """One group for each write, in the same order."""
     return [
-        api.ConditionalOps(
-            (
-                api.Set(
-                    layout.state_path(write.topic_partition),
-                    layout.encode_partition_state(
-                        write.value, write.controller_epoch, write.isr_broker_epochs, write.elr_broker_epochs
-                    ),
-                    write.expected_version,
-                ),
-            )
-        )
-        if write.__class__
-        is WritePartitionState  # nearly all of them: as `transactions.write_partition_state`
-        else _encode(write)
-        for write in writes
-    ]
-
-
-def _encode(write: Write) -> api.ConditionalOps:
-    if isinstance(write, WritePartitionState):
-        return transactions.write_partition_state(
+        transactions.write_partition_state(
             write.topic_partition,
             write.value,
             write.controller_epoch,
@@ -55,6 +35,13 @@ def _encode(write: Write) -> api.ConditionalOps:
             write.elr_broker_epochs,
             expected_version=write.expected_version,
         )
+        if write.__class__ is WritePartitionState  # nearly all of them
+        else _encode(write)
+        for write in writes
+    ]
+
+
+def _encode(write: Write) -> api.ConditionalOps:
     if isinstance(write, CreatePartitionState):
         return transactions.create_partition_state(
             write.topic_partition, write.value, write.controller_epoch, write.isr_broker_epochs
