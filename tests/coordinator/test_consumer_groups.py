@@ -257,6 +257,27 @@ def test_the_last_member_of_the_new_protocol_that_comes_back_as_a_classic_one_ma
     assert {bench.answers.pop(call).error_code for call in calls} == {ErrorCode.NONE}
 
 
+@pytest.mark.behaviour("K30")
+def test_members_of_a_group_that_is_classic_again_join_again_also_at_the_next_coordinator() -> None:
+    """It never heard that the one that left had partitions, and to it the others had a stable generation: seed 367 of the
+    simulator, in which nobody read them any more."""
+    bench = Bench()
+    bench.call(join("A"), 1)
+    stayer = classic_member(bench)
+    bench.call(beat("A", -1), 1)
+    assert bench.state() == "PreparingRebalance"
+
+    bench.move()
+
+    assert bench.state() == "PreparingRebalance"
+    assert bench.heartbeat(stayer) == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = bench.answers.pop(bench.join(stayer, protocols={"range": subscription()}))
+    assert (joined.error_code, joined.leader) == (ErrorCode.NONE, stayer)
+    bench.answers.pop(bench.sync(stayer, joined.generation_id, {stayer: b"all"}))
+    bench.move()
+    assert (bench.state(), bench.heartbeat(stayer)) == ("Stable", ErrorCode.NONE), "once they have, it stands"
+
+
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
 def test_a_group_with_classic_members_stays_classic_where_the_policy_says_so(policy: MigrationPolicy) -> None:
     bench = Bench(migration_policy=policy)

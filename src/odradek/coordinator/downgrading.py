@@ -16,7 +16,7 @@ from odradek.coordinator.consumer_records import (
 from odradek.coordinator.draft import Draft
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.member import Client, Member
-from odradek.coordinator.records import GroupKey, GroupRecord
+from odradek.coordinator.records import IN_NO_STATE, GroupKey, GroupRecord
 from odradek.coordinator.shard import Shard
 from odradek.coordinator.subscription import CONSUMER
 
@@ -38,7 +38,10 @@ def downgrade(draft: Draft, leaving: frozenset[str] = frozenset()) -> ClassicGro
     group = _classic(draft, leaving)
     end_consumer_group(draft)
     assignments = {name: member.assignment for name, member in group.members.items()}
-    draft.write(GroupRecord(GroupKey(draft.group_id), group.as_stored(draft.now_ms, assignments)))
+    # Nobody has what the one that went had. Members join again at once; should the coordinator move before they have, its successor
+    # has them do so: to it the group would be stable, with partitions that are nobody's.
+    stored = group.as_stored(draft.now_ms, assignments)._replace(state_since_ms=IN_NO_STATE)
+    draft.write(GroupRecord(GroupKey(draft.group_id), stored))
     return group
 
 

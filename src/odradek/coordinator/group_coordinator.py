@@ -41,6 +41,7 @@ from odradek.coordinator.rebalance import (
     session_is_due,
     sync_is_due,
 )
+from odradek.coordinator.records import IN_NO_STATE
 from odradek.coordinator.refusals import refuse
 from odradek.coordinator.removing import delete_groups, offset_delete
 from odradek.coordinator.settings import MOST_WAITING, GroupSettings
@@ -145,8 +146,9 @@ class GroupCoordinator:
             group.adopt(found)
             for member in group.members.values():
                 shard.renew_session(group, member, now_ms)
-            if len(group.members) > shard.settings.max_size:
-                prepare(shard, group, now_ms)  # so that the surplus is refused
+            is_too_large = len(group.members) > shard.settings.max_size  # the surplus is refused then
+            if is_too_large or (group.members and found.state_since_ms == IN_NO_STATE):
+                prepare(shard, group, now_ms)
 
     def _tick(self, now_ms: int) -> None:
         for _ in range(MOST_TIMERS):

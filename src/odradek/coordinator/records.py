@@ -65,6 +65,10 @@ class StoredMember(NamedTuple):
     assignment: bytes
 
 
+# In place of a time: the generation has members, and is not to stand. Apache's records have it where they know no time.
+IN_NO_STATE = -1
+
+
 class StoredGroup(NamedTuple):
     protocol_type: str
     generation: int
