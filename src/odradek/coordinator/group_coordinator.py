@@ -98,7 +98,7 @@ class GroupCoordinator:
         ids: TopicIds | None = None,
     ) -> None:
         """`topics`: how many partitions each has, as it is known at any moment. `stored`: what the log holds."""
-        self.shard = Shard(settings, topics, stored, ids or NoTopicIds())
+        self.shard = Shard(settings, topics, stored, NoTopicIds() if ids is None else ids)
         self._take_over(now_ms)
         self.expiry = Expiry(self.shard, now_ms)
 
