@@ -258,7 +258,7 @@ def test_the_last_member_of_the_new_protocol_that_comes_back_as_a_classic_one_ma
 
 
 def test_topics_of_which_a_coordinator_hears_after_its_load_are_assigned() -> None:
-    """A broker that has just started coordinates before it was told of a topic, with a mapping that is empty by then: seed 961 of the
+    """A broker that has just started coordinates before it was told of a topic, with a mapping that is empty by then: seed 914 of the
     simulator, in which groups of that coordinator were assigned nothing for as long as it was theirs."""
     bench = Bench()
     partitions = dict(bench.topics)
@@ -274,7 +274,7 @@ def test_topics_of_which_a_coordinator_hears_after_its_load_are_assigned() -> No
 
 @pytest.mark.behaviour("K30")
 def test_members_of_a_group_that_is_classic_again_join_again_also_at_the_next_coordinator() -> None:
-    """It never heard that the one that left had partitions, and to it the others had a stable generation: seed 367 of the
+    """It never heard that the one that left had partitions, and to it the others had a stable generation: seed 103 of the
     simulator, in which nobody read them any more."""
     bench = Bench()
     bench.call(join("A"), 1)

@@ -2,18 +2,28 @@
 
 from dataclasses import replace
 
-from odradek.sim.plan import Fault, Plan, _of_sharers, _of_transactions, draw
+from odradek.sim.plan import ASSIGNORS, Fault, Plan, _of_mixed_groups, _of_sharers, _of_transactions, draw
 from odradek.sim.rolling import HIGHEST
 
 DURATION_S = 10.0  # enough for each bug to be seen
-TRANSACTIONS, SHARERS, GROUP = "transactions", "sharers", "group"
+TRANSACTIONS, SHARERS, GROUP, MIXED = "transactions", "sharers", "group", "mixed"
+EAGER, COOPERATIVE = ASSIGNORS
 
 
-def _plan(world: str, seed: int, faults: tuple[Fault, ...], *, bumping_owners: int = 0) -> Plan:
+def _plan(
+    world: str,
+    seed: int,
+    faults: tuple[Fault, ...],
+    *,
+    bumping_owners: int = 0,
+    assignor: str = "",
+    is_static: bool = False,
+) -> Plan:
+    of_group = _of_mixed_groups if world == MIXED else _of_sharers
     return replace(
         draw(seed),
         brokers=3,
-        partitions=3 if world != TRANSACTIONS else 1,
+        partitions={TRANSACTIONS: 1, MIXED: 6}.get(world, 3),
         replication_factor=3,
         min_insync_replicas=2,
         producers=1,
@@ -29,10 +39,11 @@ def _plan(world: str, seed: int, faults: tuple[Fault, ...], *, bumping_owners: i
         has_transactions=world == TRANSACTIONS,
         bumping_owners=bumping_owners,
         first_level=HIGHEST,
-        has_static_members=False,
+        mixed_group=assignor,
+        has_static_members=is_static,
         ledger={},
         store_notices_death=True,
-        settings={**_of_sharers(3, 2), **_of_transactions(3, 2)},
+        settings={**_of_transactions(3, 2), **of_group(3, 2)},
         faults=faults,
     )
 
@@ -61,5 +72,12 @@ WORLDS: dict[str, tuple[Plan, ...]] = {
         _plan(GROUP, 1, _often("member_killed", 2.0, 0.8)),
         _plan(GROUP, 2, _often("kill_coordinator", 3.0, 1.0)),
         _plan(GROUP, 3, _often("member_paused", 4.5, 3.5)),
+    ),
+    MIXED: (
+        _plan(MIXED, 1, _often("member_killed", 2.5, 0.5), assignor=COOPERATIVE),
+        _plan(MIXED, 2, _often("kill_coordinator", 3.0, 1.0), assignor=EAGER),
+        _plan(MIXED, 3, _often("member_paused", 4.5, 3.5), assignor=COOPERATIVE),
+        _plan(MIXED, 4, _often("member_killed", 2.0, 0.5), assignor=COOPERATIVE, is_static=True),
+        _plan(MIXED, 5, _often("members_come_and_go", 1.5, 1.0), assignor=COOPERATIVE),
     ),
 }

@@ -21,6 +21,7 @@ def three_brokers(**changes: Any) -> Plan:
         "first_level": 2,
         "has_group": False,
         "has_sharers": False,
+        "mixed_group": "",
         "has_transactions": False,
         "store_notices_death": True,
         "faults": (),

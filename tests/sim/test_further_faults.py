@@ -49,6 +49,7 @@ def plan_with(*chosen: Fault, seed: int = 1, duration_s: float = 12.0) -> Plan:
         faults=chosen,
         settings={"log.segment.bytes": "1500"},
         has_sharers=False,
+        mixed_group="",
         has_transactions=False,
         has_static_members=False,
         first_level=2,

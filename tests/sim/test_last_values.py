@@ -165,6 +165,7 @@ def test_a_fault_in_the_midst_of_a_compaction_is_survived(kind: str) -> None:
         },
         settings={"log.cleaner.backoff.ms": "500"},
         has_sharers=False,
+        mixed_group="",
         has_transactions=False,
         faults=tuple(Fault(1.0 + n, kind, n / 10, n / 10, 0.7) for n in range(10)),
     )

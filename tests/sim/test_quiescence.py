@@ -77,7 +77,9 @@ def test_a_run_that_never_comes_to_rest_says_what_it_waits_for(monkeypatch: pyte
     monkeypatch.setattr("odradek.sim.run.LIVENESS_S", 5.0)
     monkeypatch.setattr(Partition, "is_in_sync", lambda self, follower, *more: False)
     seed = next(n for n in range(40) if {"kill_leader", "bounce"} & {f.kind for f in draw(n).faults})
-    plan = replace(draw(seed), acks=1, is_idempotent=False, has_transactions=False, has_sharers=False)
+    plan = replace(
+        draw(seed), acks=1, is_idempotent=False, has_transactions=False, has_sharers=False, mixed_group=""
+    )
     outcome = run(plan)
 
     assert outcome.code == LIVENESS
@@ -93,7 +95,9 @@ BACK_OFF = "RECONNECT_MS / 1000 * 10**self._metrics.fetcher_failures"
 def test_a_retry_whose_back_off_grows_without_bound_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster comes to rest in the end, later than anything that is right ever did."""
     resets = tuple(Fault(1.0 + at, "resets", 0.1 + 0.2 * at, 0.9, 4.0) for at in range(4))
-    plan = replace(without_faults(7), duration_s=10.0, faults=resets, has_sharers=False, has_group=False)
+    plan = replace(
+        without_faults(7), duration_s=10.0, faults=resets, has_sharers=False, has_group=False, mixed_group=""
+    )
     edits = [
         Edit("server.fetchers:Fetching._connect", "RECONNECT_MS / 1000", BACK_OFF),
         Edit("server.fetchers:Fetching.failed", "RECONNECT_MS / 1000", BACK_OFF),

@@ -8,7 +8,7 @@ sends again may stand twice, once for each of them, and no more often.
 from odradek.sim import targets
 from odradek.sim.client_process import ClientProcess
 from odradek.sim.plan import Fault
-from odradek.sim.workload import ConsumerProcess, MemberProcess, SharerProcess, Workload
+from odradek.sim.workload import ConsumerProcess, MemberProcess, MixedProcess, SharerProcess, Workload
 from odradek.sim.world import SimBroker, World
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -116,10 +116,14 @@ def clients_reconnect(world: World, fault: Fault) -> bool:
     return True
 
 
+def _members(workload: Workload) -> list[MemberProcess | SharerProcess | MixedProcess]:
+    return [*workload.members, *workload.sharers, *workload.mixed]
+
+
 def member_killed(world: World, fault: Fault) -> bool:
     """A member of the group: its session ends later, and another one joins."""
     workload = _workload(world)
-    members = [] if workload is None else [*workload.members, *workload.sharers]
+    members = [] if workload is None else _members(workload)
     running = [member for member in members if member.is_running]
     if workload is None or not running:
         return False
@@ -135,8 +139,7 @@ def member_paused(world: World, fault: Fault) -> bool:
     workload = _workload(world)
     if workload is None:
         return False
-    members: list[MemberProcess | SharerProcess] = [*workload.members, *workload.sharers]
-    running = [member for member in members if member.is_running]
+    running = [member for member in _members(workload) if member.is_running]
     if not running:
         return False
     member = running[int(fault.target * len(running))]
@@ -158,9 +161,9 @@ def _takes_its_place(world: World, workload: Workload, number: int, fault: Fault
 def members_come_and_go(world: World, fault: Fault) -> bool:
     """Each of them has the group share out anew, once when it comes and once when it is gone."""
     workload = _workload(world)
-    if workload is None or not (workload.members or workload.sharers):
+    if workload is None or not _members(workload):
         return False
-    kind: type[MemberProcess] | type[SharerProcess] = MemberProcess if workload.members else SharerProcess
+    kind = type(_members(workload)[0])
     first = 10 * (1 + len(world.notes))
     newcomers = [kind(workload, first + number) for number in range(2 + int(fault.amount * 3))]
     for number, newcomer in enumerate(newcomers):

@@ -4,7 +4,7 @@ Being quiescent once is not enough. What a leader believes of its followers may 
 lag time is over; and where nothing is produced any more nobody mends it by accident.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.advisor.explain_replication import why_partition
@@ -13,11 +13,13 @@ from odradek.sim.checkers.groups import Committed, Joined
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.consumer import SimConsumer
 from odradek.sim.loop import Host
+from odradek.sim.mixed_group import GROUP as MIXED
+from odradek.sim.mixed_group import STAYERS
 from odradek.sim.producer import SimProducer, by_its_name
 from odradek.sim.world import EPOCH_S, NotInTime, SimBroker, World
 
 if TYPE_CHECKING:
-    from odradek.sim.workload import Workload
+    from odradek.sim.workload import MixedProcess, Workload
 
 # A follower that lags has left the ISR by then: members are looked at every half of the lag time.
 LAG_TIMES = 1.6
@@ -29,6 +31,7 @@ PROMPT_S = 5.0
 PROMPTLY_S = 0.25
 # Of members that come back at once: those they were before may hold up a rebalance until their sessions are over.
 GROUP_PROMPT_S = 15.0
+IS_AWAY_S = 0.5  # a coordinator that dies while a group is converted
 SESSIONS_END_S = 5.0  # of static members, who do not leave, and what their groups write of it
 MOST_EXPLAINED = 3
 
@@ -93,14 +96,14 @@ def _differing_marks(world: World) -> Iterator[TopicPartition]:
 
 def groups_go_on(world: World, workload: "Workload") -> None:
     """Their members come back, all of them. NotInTime, if they do not have every partition between them, soon, and commit."""
-    processes = [*workload.members, *workload.sharers]
+    processes = [*workload.members, *workload.sharers, *workload.mixed]
     if not processes:
         return
     since_s = world.loop.time()
     for process in processes:
         process.kill()
     workload.are_groups_over = False
-    for process in processes:
+    for process in (*workload.members, *workload.sharers):
         process.start()
     partitions = frozenset(workload.partitions)
 
@@ -120,8 +123,68 @@ def groups_go_on(world: World, workload: "Workload") -> None:
         )
     if workload.sharers:
         world.run_while(lambda: not is_owned(), GROUP_PROMPT_S, "a group of KIP-848 owns all partitions")
+    if workload.mixed:
+        _is_converted_and_back(world, workload)
     workload.are_groups_over = True
     world.run_for(SESSIONS_END_S)
+
+
+def _is_converted_and_back(world: World, workload: "Workload") -> None:
+    """Classic members have all partitions between them, then they and one of KIP-848, then they alone, and commit offsets of all.
+    NotInTime, if it takes long."""
+    history, partitions = workload.mixed_history, frozenset(workload.partitions)
+    stayers, guest = workload.mixed[:STAYERS], workload.mixed[STAYERS]
+
+    def is_shared_by(processes: "Sequence[MixedProcess]", since_s: float, *, is_classic: bool) -> bool:
+        if history.was_last_classic(since_s) is not is_classic:
+            return False
+        events = history.offsets.events
+        committed = {e.topic_partition for e in events if isinstance(e, Committed) and e.asked_s > since_s}
+        owned = [shared for process in processes for shared in process.owned]
+        is_whole = len(owned) == len(set(owned)) == len(partitions)
+        return is_whole and committed >= partitions and len({process.epoch for process in processes}) == 1
+
+    def shared_by(
+        processes: "Sequence[MixedProcess]", begin: Callable[[], None], whose: str, *, is_classic: bool
+    ) -> None:
+        since_s = world.loop.time()
+        begin()
+        world.run_while(
+            lambda: not is_shared_by(processes, since_s, is_classic=is_classic),
+            GROUP_PROMPT_S,
+            f"{whose} have all partitions of a mixed group between them, and commit",
+        )
+
+    def come() -> None:
+        for process in stayers:
+            process.start()
+
+    def comes() -> None:
+        guest.is_asked_to_stay = True
+        guest.start()
+
+    def goes() -> None:
+        guest.send_away()
+        if workload.plan.seed % 2:
+            _moves_before_they_join(world)
+
+    shared_by(stayers, come, "classic members", is_classic=True)
+    shared_by([*stayers, guest], comes, "classic members and one of KIP-848", is_classic=False)
+    shared_by(stayers, goes, "classic members, after the last one of KIP-848,", is_classic=True)
+
+
+def _moves_before_they_join(world: World) -> None:
+    """The coordinator dies when it has stored that the group is classic, before a member was told to join again."""
+
+    def comes_to_it() -> bool:
+        return world.rebalances(MIXED) is None
+
+    world.run_while(comes_to_it, GROUP_PROMPT_S, "a group whose last member of KIP-848 left is classic again")
+    coordinator = world.rebalances(MIXED)
+    assert coordinator is not None, "as it was just waited for"
+    coordinator.kill()
+    world.run_for(IS_AWAY_S)
+    coordinator.start()
 
 
 # --- why

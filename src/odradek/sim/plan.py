@@ -176,6 +176,8 @@ CLASSES: dict[str, frozenset[str]] = {
 TOPICS = ("orders", "returns", "stock")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COMPACTED = "states"  # beside these
+ASSIGNORS = ("range", "cooperative-sticky")  # of the classic members of a mixed group: eager, and not
+MIXED_PARTITIONS = 3  # more than other seeds have: enough for every member of a mixed group
 LEDGER_OWNERS = 3  # processes that have a transactional id (`ledger_workload`)
 QUIET_SHARE = 0.25  # of the time of every seed
 # What is drawn below is played in this share of its time, faults, the session of a broker and its lag time alike: what happens
@@ -228,6 +230,9 @@ class Plan:
         False  # of that group: who takes the place of one that died is the same for it (KIP-345)
     )
     has_sharers: bool = False  # a group of KIP-848
+    mixed_group: str = (
+        ""  # the assignor of the classic members of a group of both protocols; none: there is none
+    )
     has_transactions: bool = False
     # Settings of the topic they write to, if it is compacted.
     ledger: dict[str, str] = field(default_factory=dict)
@@ -347,12 +352,15 @@ def draw(seed: int) -> Plan:
     has_sharers = random.Random(f"sharers-{seed}").random() < 0.25
     if has_sharers:
         settings.update(_of_sharers(replication_factor, min_insync_replicas))
-    if has_group or has_sharers:
+    mixed_group = "" if has_group or has_sharers else _mixed_group(seed)
+    if has_group or has_sharers or mixed_group:
         faults += _by_themselves(GROUP_KINDS, seed, duration_s, 0.6)
     has_transactions = random.Random(f"transactions-{seed}").random() < 0.3
     if has_transactions:
         settings.update(_of_transactions(replication_factor, min_insync_replicas))
         faults += _by_themselves(TRANSACTION_KINDS, seed, duration_s, 0.5)
+    if mixed_group:
+        settings.update(_of_mixed_groups(replication_factor, min_insync_replicas))
     rolls, first_level = _release(seed, duration_s)
     faults += rolls
     ledger = _ledger(seed) if has_transactions else {}
@@ -360,6 +368,8 @@ def draw(seed: int) -> Plan:
         faults += _by_themselves(CLEANER_KINDS, seed, duration_s, 0.5)
     settings.setdefault("zookeeper.session.timeout.ms", str(SESSION_MS))
     partitions, producers = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 3))
+    if mixed_group:
+        partitions += MIXED_PARTITIONS
     is_idempotent = acks == -1 and rng.random() < 0.9
     return Plan(
         seed=seed,
@@ -380,8 +390,10 @@ def draw(seed: int) -> Plan:
         reads_from_replicas=random.Random(f"readers-{seed}").random() < 0.3,
         states=states,
         has_group=has_group,
-        has_static_members=has_group and random.Random(f"static-{seed}").random() < 1 / 3,
+        has_static_members=bool(has_group or mixed_group)
+        and random.Random(f"static-{seed}").random() < 1 / 3,
         has_sharers=has_sharers,
+        mixed_group=mixed_group,
         has_transactions=has_transactions,
         first_level=first_level,
         bumping_owners=_bumping_owners(seed) if has_transactions else 0,
@@ -441,6 +453,18 @@ def _of_sharers(replication_factor: int, min_insync_replicas: int) -> dict[str, 
         "group.consumer.min.heartbeat.interval.ms": "100",
         "group.consumer.heartbeat.interval.ms": "300",
     }
+
+
+def _of_mixed_groups(replication_factor: int, min_insync_replicas: int) -> dict[str, str]:
+    """A conversion is one batch of several records of each member, and has to fit a segment."""
+    of_sharers = _of_sharers(replication_factor, min_insync_replicas)
+    return {**of_sharers, "offsets.topic.segment.bytes": "5000"}
+
+
+def _mixed_group(seed: int) -> str:
+    """In a quarter of the seeds that have no other group."""
+    rng = random.Random(f"mixed-{seed}")
+    return rng.choice(ASSIGNORS) if rng.random() < 0.25 else ""
 
 
 def _of_transactions(replication_factor: int, min_insync_replicas: int) -> dict[str, str]:

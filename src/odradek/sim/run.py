@@ -24,9 +24,10 @@ from odradek.sim.burden import burdens
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.burden import overburdened
 from odradek.sim.checkers.deliveries import FINAL, check
-from odradek.sim.checkers.groups import Fetched, check_groups
+from odradek.sim.checkers.groups import Fetched, GroupHistory, check_groups
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
+from odradek.sim.checkers.mixed import check_mixed
 from odradek.sim.checkers.quiescence import unsettled
 from odradek.sim.checkers.sharers import check_sharing
 from odradek.sim.checkers.transactions import check_transactions
@@ -38,11 +39,13 @@ from odradek.sim.ledger import LEDGER, PARTITIONS
 from odradek.sim.loop import Host
 from odradek.sim.meter import Meter
 from odradek.sim.mistakes import Mistake, Mistakes, quiet_but_for
+from odradek.sim.mixed_group import GROUP as MIXED
 from odradek.sim.plan import (
     BATCH_KINDS,
     CLOCKS,
     COMPACTED,
     LOSE_ONE,
+    MIXED_PARTITIONS,
     MOVE_THE_LOG_START,
     MOVES_LOGS,
     SETS_MIN_ISR,
@@ -438,7 +441,13 @@ class _Run:
             log_starts=log_starts,
             compacted={COMPACTED},
         )
-        return [*groups, *self._judge_sharing(), *self._judge_transactions(), *clients]
+        return [
+            *groups,
+            *self._judge_sharing(),
+            *self._judge_mixed(),
+            *self._judge_transactions(),
+            *clients,
+        ]
 
     def _judge_sharing(self) -> list[Anomaly]:
         if self._are_lossy({GROUPS_TOPIC}):
@@ -446,6 +455,11 @@ class _Run:
         history, clocks = self.workload.sharing_history, self.plan.has(CLOCKS)
         removals = self.watch.removals.of(SHARERS)
         return list(check_sharing(history, have_clocks_jumped=clocks, removals=removals))
+
+    def _judge_mixed(self) -> list[Anomaly]:
+        is_lossy = self.plan.has(UNCLEAN) or self._are_lossy({GROUPS_TOPIC})
+        history, clocks = self.workload.mixed_history, self.plan.has(CLOCKS)
+        return list(check_mixed(history, self._made_again(), is_lossy=is_lossy, have_clocks_jumped=clocks))
 
     def _are_lossy(self, topics: set[str]) -> bool:
         """Nothing is owed by what an unclean election may have lost."""
@@ -522,15 +536,17 @@ class _Run:
         if self.workload.ledger is not None:
             self.workload.ledger.read_everything(self.client_host)
         if self.plan.has_group:
-            world.call(self.client_host, self._offsets_at_the_end())
+            world.call(self.client_host, self._offsets_at_the_end(READERS, self.workload.group_history))
+        if self.plan.mixed_group:
+            world.call(self.client_host, self._offsets_at_the_end(MIXED, self.workload.mixed_history.offsets))
 
-    async def _offsets_at_the_end(self) -> None:
-        group = GroupClient(await self.workload.connected())
+    async def _offsets_at_the_end(self, name: str, history: GroupHistory) -> None:
+        group = GroupClient(await self.workload.connected(), name)
         asked_s = group.now_s
         while (found := await group.offsets(self.partitions)) is None:
             await asyncio.sleep(RETRY_S)
         for partition, offset in found.items():
-            self.workload.group_history.events.append(Fetched(partition, offset, asked_s, group.now_s))
+            history.events.append(Fetched(partition, offset, asked_s, group.now_s))
 
     def _same_for_every_replica(self) -> None:
         """What the leader served is what every replica holds: by offset, count and checksum (I9, quiescent)."""
@@ -541,7 +557,8 @@ class _Run:
 
 def most_events(plan: Plan) -> int:
     """Of a run that goes on. What is drawn has at most so many of each; somebody who asks for more gets as much more."""
-    larger = (plan.duration_s / 16.0, plan.partitions / 3, plan.producers / 3)
+    partitions = 3 + MIXED_PARTITIONS * bool(plan.mixed_group)
+    larger = (plan.duration_s / 16.0, plan.partitions / partitions, plan.producers / 3)
     return int(MOST_EVENTS * math.prod(max(share, 1.0) for share in larger))
 
 

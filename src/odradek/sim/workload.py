@@ -4,6 +4,7 @@ They live until the run heals. `client_faults` kills them, lets others take thei
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from odradek.sim import states
 from odradek.sim.checkers.deliveries import FINAL
 from odradek.sim.checkers.groups import GroupHistory
 from odradek.sim.checkers.history import History
+from odradek.sim.checkers.mixed import MixedHistory
 from odradek.sim.checkers.sharers import Shared, SharingHistory
 from odradek.sim.client import SimClient
 from odradek.sim.client_process import ClientProcess
@@ -20,8 +22,9 @@ from odradek.sim.consumer import SimConsumer
 from odradek.sim.group_member import GROUP, GroupMember
 from odradek.sim.ledger_workload import Ledger
 from odradek.sim.loop import Host
+from odradek.sim.mixed_group import GUESTS, STAYERS, ClassicMember, MixedSharer
 from odradek.sim.pipelined_producer import PipelinedProducer
-from odradek.sim.plan import COMPACTED, MOVE_THE_LOG_START, UNCLEAN, Plan
+from odradek.sim.plan import COMPACTED, MOVE_THE_LOG_START, PACE, UNCLEAN, Plan
 from odradek.sim.producer import SimProducer, by_its_name
 from odradek.sim.replica_consumer import ReplicaConsumer
 from odradek.sim.sharer import Sharer
@@ -32,6 +35,9 @@ STATES = TopicPartition(COMPACTED, 0)
 STATE_PRODUCERS = 2  # of the same keys
 MEMBERS = 3
 SHARERS = 3  # of a group of KIP-848
+# Of guests of a group of both protocols: how long they stay, and how long they are away.
+STAYS_S, AWAY_S = (1.0 * PACE, 5.0 * PACE), (1.0 * PACE, 6.0 * PACE)
+STEALS_AWAY = 0.25  # of the times that it goes, without a word
 WHOLE_LOG = 1 << 20  # bytes
 BETWEEN_BURSTS_S = 0.2  # a seed with 300 batches a second takes as long as ten others, and shows no more
 BY_REPLICA = "replica-"  # names of consumers that read from any copy
@@ -202,6 +208,88 @@ class SharerProcess(ClientProcess):
         await self._sharer.live()
 
 
+class MixedProcess(ClientProcess):
+    """`x0` and `x1` are classic members of a group. `x2` comes, for a while each time, as one of KIP-848, and `x3` as one of each kind
+    in turns: the group is converted when they come and when they have gone. Whoever else comes stays until it is killed."""
+
+    workload: "Workload"
+
+    def __init__(self, workload: "Workload", number: int) -> None:
+        super().__init__(workload)
+        self.number = number
+        self._member: MixedSharer | ClassicMember | None = None
+        self._visits = 0
+        self._goes_at_s = math.inf
+        self.is_asked_to_stay = False  # as one of KIP-848, until it is sent away
+
+    @property
+    def owned(self) -> frozenset[Shared]:
+        return frozenset() if self._member is None else self._member.owned
+
+    @property
+    def epoch(self) -> int:
+        """Of the group, as far as it was told; a generation of a classic member."""
+        return 0 if self._member is None else self._member.epoch
+
+    @property
+    def is_guest(self) -> bool:
+        return STAYERS <= self.number < STAYERS + GUESTS
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        if self._member is not None:
+            self._member.commits_next = True
+
+    def kill(self) -> None:
+        if self.is_running and self._member is not None:
+            self._member.give_up()
+        super().kill()
+
+    def send_away(self) -> None:
+        self._goes_at_s = 0.0
+
+    async def live(self, host: Host) -> None:
+        workload = self.workload
+        client = await workload.connected()
+        rng = random.Random(f"mixed-{workload.plan.seed}-{self.number}-{self.lives}")
+        self._goes_at_s = math.inf
+        if not self.is_guest:
+            of_kip_848 = self.number >= STAYERS and self.number % 2 == 0
+            await self._visit(client, is_of_kip_848=of_kip_848, leaves=True)
+        elif self.is_asked_to_stay:
+            await self._visit(client, is_of_kip_848=True, leaves=True)
+        else:
+            while not workload.are_groups_over:
+                await asyncio.sleep(rng.uniform(*AWAY_S))
+                self._goes_at_s = workload.world.loop.time() + rng.uniform(*STAYS_S)
+                of_kip_848 = self.number == STAYERS or self._visits % 2 == 1
+                await self._visit(client, is_of_kip_848=of_kip_848, leaves=rng.random() >= STEALS_AWAY)
+
+    async def _visit(self, client: SimClient, *, is_of_kip_848: bool, leaves: bool) -> None:
+        workload = self.workload
+        plan, history = workload.plan, workload.mixed_history
+        self._visits += 1
+        name, topics = f"x{self.number}.{self._visits}", list(plan.topics)
+        options: dict[str, Any] = {
+            "instance": f"i{self.number}" if plan.has_static_members else None,
+            "is_strict": self.number % 4 != 0 or workload.is_over,
+            "leaves": leaves,
+        }
+
+        def is_over() -> bool:
+            return workload.are_groups_over or workload.world.loop.time() >= self._goes_at_s
+
+        if is_of_kip_848:
+            self._member = MixedSharer(client, name, history, topics, is_over, **options)
+        else:
+            protocol = plan.mixed_group
+            self._member = ClassicMember(
+                client, name, history, topics, workload.partitions, is_over, protocol=protocol, **options
+            )
+        await self._member.live()
+        self._member = None
+
+
 class ConsumerProcess(ClientProcess):
     """Reads one partition by assignment; its next life goes on behind the last record it has seen."""
 
@@ -238,15 +326,18 @@ class Workload:
         self.consumers: list[ConsumerProcess] = []
         self.members = [MemberProcess(self, number) for number in range(MEMBERS if plan.has_group else 0)]
         self.sharers = [SharerProcess(self, number) for number in range(SHARERS if plan.has_sharers else 0)]
+        mixed = STAYERS + GUESTS if plan.mixed_group else 0
+        self.mixed = [MixedProcess(self, number) for number in range(mixed)]
         self.group_history = GroupHistory()
         self.sharing_history = SharingHistory()
+        self.mixed_history = MixedHistory()
         self.ledger = Ledger(self) if plan.has_transactions else None
         self._processes = 0
 
     def start(self) -> None:
         for producer in self.producers:
             producer.start()
-        for member in (*self.members, *self.sharers):
+        for member in (*self.members, *self.sharers, *self.mixed):
             member.start()
         if self.ledger is not None:
             self.ledger.start()
@@ -262,7 +353,7 @@ class Workload:
     def go_on(self) -> None:
         """Nobody stands still any more."""
         transactional = [] if self.ledger is None else self.ledger.producers
-        for process in (*self.members, *self.sharers, *transactional):
+        for process in (*self.members, *self.sharers, *self.mixed, *transactional):
             process.go_on()
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
+from odradek.coordinator.group_states import GroupState
 from odradek.log.compaction.passes import CleaningJob, Passes, PassesHere
 from odradek.log.files import Directory
 from odradek.log.memory_files import Choose, MemoryDisk
@@ -522,6 +523,17 @@ class World:
         groups = found[0].runtime.broker.groups
         shard = groups.shards.get(groups.index_of(group))
         return None if shard is None else Term(found[0].name, found[0].host.incarnation, shard.epoch)
+
+    def rebalances(self, group: str) -> SimBroker | None:
+        """Who coordinates this group, and has its members join again; None: nobody does."""
+        for broker in self.brokers.values():
+            if broker.is_serving and broker.runtime is not None:
+                groups = broker.runtime.broker.groups
+                shard = groups.shards.get(groups.index_of(group))
+                known = None if shard is None or shard.coordinator is None else shard.coordinator.shard.groups
+                if known is not None and group in known and known[group].state is GroupState.PREPARING:
+                    return broker
+        return None
 
     def view(self, *, with_batches: bool = True, with_knowledge: bool = True) -> ClusterView:
         """A snapshot for the checkers."""

@@ -274,6 +274,13 @@ SHOWN_BY_TESTS = (
         f"{_CONSUMERS}:test_a_partition_that_an_assignor_of_clients_gave_to_two_has_one_owner_once_the_group_is_converted",
     ),
     SeenByTest(
+        "stable_without_the_one_that_left",
+        "KIP-848",
+        "the coordinator moves when a group is classic again: its members go on, and what the one that left had is nobody's",
+        (Edit("coordinator.downgrading:downgrade", "IN_NO_STATE", "draft.now_ms"),),
+        f"{_CONSUMERS}:test_members_of_a_group_that_is_classic_again_join_again_also_at_the_next_coordinator",
+    ),
+    SeenByTest(
         "any_first_sequence",
         "KAFKA-14920",
         "a transaction may begin in a log with a sequence other than 0: a batch overtakes the one before it",

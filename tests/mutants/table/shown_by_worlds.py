@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tests.mutants.edit import Edit
-from tests.mutants.worlds import GROUP, SHARERS, TRANSACTIONS
+from tests.mutants.worlds import GROUP, MIXED, SHARERS, TRANSACTIONS
 
 
 class WorldMutant(NamedTuple):
@@ -184,6 +184,93 @@ SHOWN_BY_WORLDS = (
         ),
         "lost-transaction",
         TRANSACTIONS,
+        3,
+    ),
+    WorldMutant(
+        "nobody_had_anything",
+        "KIP-848",
+        "whoever was in a classic group has nothing once it is converted, and another one is given what it still reads",
+        (Edit("coordinator.upgrading:_converted", "_once(by_id(draft, assigned), given)", "{}"),),
+        "owned-twice",
+        MIXED,
+        0,
+    ),
+    WorldMutant(
+        "left_behind_by_the_upgrade",
+        "KIP-848",
+        "the first member of a classic group is none of the group that it is converted to",
+        (
+            Edit(
+                "coordinator.upgrading:_converted",
+                "group.members.values()",
+                "list(group.members.values())[1:]",
+            ),
+        ),
+        "owned-twice",
+        MIXED,
+        1,
+    ),
+    WorldMutant(
+        "the_upgrade_begins_anew",
+        "KIP-848",
+        "the epoch of a group that was classic is 1, whatever its generation was",
+        (Edit("coordinator.upgrading:upgrade", "generation = group.generation", "generation = 1"),),
+        "group-epoch-fell",
+        MIXED,
+        1,
+    ),
+    WorldMutant(
+        "the_downgrade_begins_anew",
+        "KIP-848",
+        "a group that is classic again begins with its first generation",
+        (Edit("coordinator.downgrading:_classic", "image.epoch", "0"),),
+        "member-epoch-fell",
+        MIXED,
+        0,
+    ),
+    WorldMutant(
+        "offsets_of_the_classic_group",
+        "KIP-848",
+        "the tombstone of the classic group, which its conversion writes, takes the offsets with it",
+        (
+            Edit(
+                "coordinator.stored:Stored.replay",
+                "self.groups.pop(record.key.group, None)",
+                "(self.groups.pop(record.key.group, None), self.offsets.by_group.pop(record.key.group, None))",
+            ),
+        ),
+        "lost-commit",
+        MIXED,
+        0,
+    ),
+    WorldMutant(
+        "told_what_is_not_free",
+        "KIP-848",
+        "SyncGroup tells a classic member of partitions that another one has not let go of",
+        (
+            Edit(
+                "coordinator.classic_members:sync_consumer_group",
+                "current.assigned.items()",
+                "image.target_of(member_id).items()",
+            ),
+        ),
+        "owned-twice",
+        MIXED,
+        0,
+    ),
+    WorldMutant(
+        "its_heartbeat_is_not_heard",
+        "KIP-848",
+        "Heartbeat renews no session in a group that was converted",
+        (
+            Edit(
+                "coordinator.classic_members:heartbeat_in_consumer_group",
+                "renew_session(shard, group, member_id, now_ms)",
+                "None",
+            ),
+        ),
+        "sent-off",
+        MIXED,
         3,
     ),
 )

@@ -59,11 +59,15 @@ class SharingHistory:
 
 
 def check_sharing(
-    history: SharingHistory, *, have_clocks_jumped: bool = False, removals: Sequence[Removal] = ()
+    history: SharingHistory,
+    *,
+    have_clocks_jumped: bool = False,
+    removals: Sequence[Removal] = (),
+    may_have_begun_anew: Sequence[Removal] = (),
 ) -> Iterator[Anomaly]:
     """`have_clocks_jumped`: sessions end when a coordinator's clock says so, and nobody knows who owns what then. `removals`: of the
-    group."""
-    for one in _lives(history, removals):
+    group. `may_have_begun_anew`: epochs are not compared across these either, though its members may have stayed."""
+    for one in _lives(history, may_have_begun_anew or removals):
         yield from _epochs(one.told)
         yield from _shares(one.told)
         yield from _commits(one)
