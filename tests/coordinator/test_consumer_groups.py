@@ -375,6 +375,24 @@ def test_a_partition_that_an_assignor_of_clients_gave_to_two_has_one_owner_once_
     assert owned == [0, 1, 2], "the first has what both were given"
 
 
+@pytest.mark.behaviour("K26")
+def test_what_a_cooperative_member_has_still_to_let_go_of_is_given_to_nobody_when_its_group_is_converted() -> (
+    None
+):
+    """Its leader kept 1 back for the next generation, and the coordinator moved before the member heard of that."""
+    bench = Bench()
+    first, call = bench.new_member(protocols={"cooperative-sticky": subscription(owned={"t": [0, 1]})})
+    generation = bench.answers.pop(call).generation_id
+    bench.sync(first, generation, {first: write_assignment({"t": (0,)}, 1)})
+    bench.move()
+
+    assert told(bench.call(join("B"), 1)) == {"t": [2]}
+
+    protocols = {"cooperative-sticky": subscription(owned={"t": [0]})}
+    assert bench.answers.pop(bench.join(first, protocols=protocols)).error_code == ErrorCode.NONE
+    assert told(bench.call(beat("B", generation + 1), 1)) == {"t": [1, 2]}
+
+
 @pytest.mark.behaviour("K29")
 def test_the_id_of_a_classic_member_has_22_letters_and_says_nothing_of_its_client() -> None:
     bench = Bench()

@@ -31,6 +31,7 @@ from odradek.model.errors import ProtocolError
 class Converted(NamedTuple):
     subscriber: Subscriber
     assigned: Assignment
+    has: Assignment  # and what it has not let go of
 
 
 def upgrade(draft: Draft, group: ClassicGroup) -> None:
@@ -50,7 +51,7 @@ def upgrade(draft: Draft, group: ClassicGroup) -> None:
         draft.write(TargetRecord(group_id, member_id, one.assigned))
     draft.write(TargetEpochRecord(group_id, generation))
     for member_id, one in members.items():
-        has = Current(generation, generation, MemberState.STABLE, one.assigned, NOTHING)
+        has = Current(generation, generation, MemberState.STABLE, one.has, NOTHING)
         draft.write(CurrentRecord(group_id, member_id, has))
 
 
@@ -65,6 +66,7 @@ def _converted(draft: Draft, group: ClassicGroup) -> dict[str, Converted]:
     if len(group.members) > settings.consumer_max_size:
         raise _refused(group, "the group exceeds the consumer group maximum size")
     found: dict[str, Converted] = {}
+    claims: dict[str, Assignment] = {}
     given: set[tuple[bytes, int]] = set()
     for member in group.members.values():
         subscription = _subscription(group, member)
@@ -73,8 +75,18 @@ def _converted(draft: Draft, group: ClassicGroup) -> dict[str, Converted]:
             raise _refused(group, "the embedded consumer protocol is malformed")
         # An assignor of clients may have given one partition to two: the first has it.
         assignment = _once(by_id(draft, assigned), given)
-        found[member.member_id] = Converted(subscriber_of(member, subscription), assignment)
+        found[member.member_id] = Converted(subscriber_of(member, subscription), assignment, assignment)
+        claims[member.member_id] = by_id(draft, subscription.owned)
+    # A cooperative assignor (KIP-429) gives nobody what a member has to let go of first. That one may not have heard of its assignment
+    # yet, and says what it owns when it joins again; until then it has what it said to own before.
+    for member_id, claimed in claims.items():
+        one = found[member_id]
+        found[member_id] = one._replace(has=_both(one.assigned, _once(claimed, given)))
     return found
+
+
+def _both(one: Assignment, other: Assignment) -> Assignment:
+    return {topic: (*one.get(topic, ()), *other.get(topic, ())) for topic in {**one, **other}}
 
 
 def _once(assignment: Assignment, given: set[tuple[bytes, int]]) -> Assignment:

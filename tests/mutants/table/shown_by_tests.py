@@ -274,6 +274,19 @@ SHOWN_BY_TESTS = (
         f"{_CONSUMERS}:test_a_partition_that_an_assignor_of_clients_gave_to_two_has_one_owner_once_the_group_is_converted",
     ),
     SeenByTest(
+        "free_before_it_is_let_go",
+        "KIP-429",
+        "what a cooperative leader kept back until its owner lets go is another one's once the group is converted",
+        (
+            Edit(
+                "coordinator.upgrading:_converted",
+                "_both(one.assigned, _once(claimed, given))",
+                "one.assigned",
+            ),
+        ),
+        f"{_CONSUMERS}:test_what_a_cooperative_member_has_still_to_let_go_of_is_given_to_nobody_when_its_group_is_converted",
+    ),
+    SeenByTest(
         "stable_without_the_one_that_left",
         "KIP-848",
         "the coordinator moves when a group is classic again: its members go on, and what the one that left had is nobody's",
