@@ -7,7 +7,7 @@ recovery changes nothing. A killed process loses nothing at all.
 
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -145,7 +145,27 @@ class World:
     def histories_that_begin_with(
         self, held: list[Batch], start: int, histories: list[list[Batch]]
     ) -> list[list[Batch]]:
-        return [h for h in histories if held == visible(h[: cut(h, held, start)], start)]
+        def is_prefix(history: list[Batch]) -> bool:
+            return held == visible(history[: cut(history, held, start)], start)
+
+        def may_lie_before(history: list[Batch]) -> Iterator[list[Batch]]:
+            """What was deleted, or left behind as the log began anew there, and may be on the disk yet: once the power goes while
+            the log's start moves down it is there to be read again."""
+            begin = (
+                history[0].base_offset
+                if history and held and held[0].base_offset < history[0].base_offset
+                else -1
+            )
+            for older in self.histories:
+                below = [b for b in older if b.next_offset <= begin]
+                if below and below[-1].next_offset == begin:
+                    yield below
+
+        return [
+            h
+            for h in histories
+            if is_prefix(h) or any(is_prefix([*below, *h]) for below in may_lie_before(h))
+        ]
 
     def epochs_of_batches_begin(self, log: PartitionLog) -> bool:
         """Whether every epoch begins where its first batch does."""

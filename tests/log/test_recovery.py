@@ -707,6 +707,23 @@ def test_a_producers_snapshot_ahead_of_what_was_flushed_is_not_believed(disk: Di
     assert not produce(again, idempotent(2)).duplicate
 
 
+def test_what_producers_did_in_segments_that_retention_took_is_known_after_a_kill(disk: Disk) -> None:
+    """Nothing was flushed, and nobody but the snapshot tells of it: a batch that was sent again was appended again (a world with a
+    group that is converted, in which all records of a partition were out of time when its leader was killed)."""
+    log = disk.create()
+    for sequence in range(3):
+        produce(log, idempotent(sequence))
+    log.roll(NOW)
+    log.delete_records_before(3)
+    log.drop_segments_below(3)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+
+    again = disk.open(recovery_point=0, log_start_offset=3).log
+
+    assert produce(again, idempotent(2)).duplicate
+    assert not produce(again, idempotent(3)).duplicate and again.log_end_offset == 4
+
+
 def test_no_producers_snapshot_of_what_was_cut_off_is_left(disk: Disk) -> None:
     log = disk.create()
     for sequence in range(6):

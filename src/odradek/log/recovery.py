@@ -292,8 +292,10 @@ class _Opening:
     def _recover(self) -> int:
         """Scans from the segment that holds the recovery point on. Returns the log end offset."""
         self.last_epoch = None
-        # A snapshot behind the recovery point was perhaps never synced, or belongs to records that were cut off.
-        for offset in [offset for offset in self.snapshots if offset > self.recovery_point]:
+        # A snapshot behind the recovery point was perhaps never synced, or belongs to records that were cut off. But of what lay
+        # below the first segment, and was deleted since, nothing else tells.
+        believed = max(self.recovery_point, self.segments[0].base_offset)
+        for offset in [offset for offset in self.snapshots if offset > believed]:
             self.directory.remove(file_name(offset, SNAPSHOT_SUFFIX))
             self.snapshots.remove(offset)
             self.changed_names = True
@@ -304,7 +306,7 @@ class _Opening:
             at -= 1
         if at > 0:
             self._trim(self.segments[at - 1])
-        self.producers, self.replay_from = self._best_snapshot(self.recovery_point)
+        self.producers, self.replay_from = self._best_snapshot(believed)
         self._replay(self.segments[:at])
         expected = self.segments[at].base_offset
         cut = False
