@@ -54,6 +54,16 @@ def test_the_next_flush_syncs_only_what_is_new(tmp_path: Path, synced: list[str]
     assert synced == ["00000000000000000000.log"], "group commit costs one fdatasync"
 
 
+def test_a_stop_in_order_syncs_what_it_writes_of_producers(tmp_path: Path, synced: list[str]) -> None:
+    """Of records that were deleted nothing else knows."""
+    log = Disk(tmp_path).create()
+    produce(log, batch())
+    log.flush()
+    synced.clear()
+    log.close()
+    assert "00000000000000000001.snapshot" in synced
+
+
 def test_a_flush_is_due_after_a_roll_that_came_while_another_one_ran(tmp_path: Path) -> None:
     log = Disk(tmp_path).create()
     produce(log, batch())
