@@ -10,6 +10,7 @@ import time
 from itertools import islice
 from pathlib import Path
 
+import psutil
 import pytest
 
 from odradek.testing.process_cluster import ProcessCluster
@@ -38,10 +39,15 @@ def test_a_driver_that_has_ended_takes_nobody_with_it_who_has_its_number_now(
     ):
         monkeypatch.setattr(forked_drivers, "start", lambda *_, **__: ended)
         driver = Driver([], tmp_path / "log")
+        gone = psutil.Process(ended.pid)
         ended.wait(60)
-        ended.pid = other.pid
+        assert not gone.is_running()
+        for process in (ended, gone, driver._me):
+            setattr(process, "pid" if process is ended else "_pid", other.pid)
+        driver._known[0] = gone
 
         driver.kill_alone()
+        driver.end()
         driver.end()
 
         other.communicate(b"\n", 60)

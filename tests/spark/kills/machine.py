@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -118,7 +119,7 @@ class Driver:
     def family(self) -> list[psutil.Process]:
         """Itself first, then its JVM and Spark's Python processes, as many as there are now."""
         try:
-            found = [self._me, *self._me.children(recursive=True)]
+            found = [self._me, *self._me.children(recursive=True)] if self._me.is_running() else []
         except psutil.NoSuchProcess:
             found = []
         self._known |= {one.pid: one for one in found}
@@ -150,10 +151,11 @@ class Driver:
         """Nothing of it is left."""
         self.family()
         for one in self._known.values():
-            try:
-                one.kill()  # psutil looks whether the pid is still that process
-            except psutil.NoSuchProcess:
-                continue
+            # psutil looks whether the pid is still that process, but not of one that it has found gone before.
+            with suppress(psutil.NoSuchProcess):
+                if one.is_running():
+                    one.kill()
+        self._known.clear()
         self._process.wait(60)
         self._words.close()
 
