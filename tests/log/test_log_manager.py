@@ -481,6 +481,21 @@ def test_a_log_that_could_not_be_made_is_made_where_it_was_asked_to_be_since() -
     assert again.directory_of(A) == "/1" and again.logs[A].log_end_offset == 5
 
 
+def test_of_a_log_that_could_not_be_made_and_is_deleted_nothing_is_found_at_the_next_start() -> None:
+    """Broker 3 was to get a replica, had no descriptor for it, and was told that it gets none; after a restart there was a log
+    of that name (a world with three faults: `descriptors_run_out`, `killed_while_cleaning`, `reassign_and_cancel`)."""
+    disk = MemoryDisk()
+    manager = LogManager([disk.root], BrokerSettings({}))
+    disk.inject("open", errno.EMFILE, name=".log", times=1)
+    with pytest.raises(StorageError):
+        manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    assert manager.delete(A, NOW) and not manager.delete(A, NOW)
+    assert manager.sync_deletions() == {}
+    again = LogManager([disk.power_cut(lambda choices: 0)], BrokerSettings({}))
+    again.load(NOW)
+    assert again.get(A) is None and again.logs == {} and again.refused == {}
+
+
 def test_a_log_that_could_not_be_made_is_made_elsewhere_when_that_directory_goes_offline() -> None:
     disks = [MemoryDisk("/0"), MemoryDisk("/1")]
     manager = LogManager([disk.root for disk in disks], BrokerSettings({}))

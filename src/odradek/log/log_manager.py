@@ -192,6 +192,7 @@ class LogManager:
                 if directory.path == wanted:
                     self._begun[topic_partition] = directory
                     self._take_away_begun(topic_partition, begun, now_ms)
+                    begun.root.sync()
                 else:
                     directory = begun
             config = self.config_of(topic_partition.topic)
@@ -205,10 +206,9 @@ class LogManager:
         return log
 
     def _take_away_begun(self, topic_partition: TopicPartition, begun: LogDirectory, now_ms: int) -> None:
-        """What there is of a log that could not be made, and that somebody wants in another directory since."""
+        """What there is of a log that could not be made, and that nobody wants, or wants in another directory since."""
         never_made = DuplicateLog(begun, NO_TOPIC_ID, StorageError(f"{topic_partition}: it was never made"))
         self.retire(topic_partition, never_made, DELETE_SUFFIX, now_ms)
-        begun.root.sync()
 
     def resolve_topic_id(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> list[str]:
         """The controller means this topic by that name: logs of others are strays. A line for each set aside.
@@ -297,7 +297,10 @@ class LogManager:
             duplicates = self.ambiguous.pop(topic_partition, ())
             for duplicate in duplicates:
                 self.retire(topic_partition, duplicate, STRAY_SUFFIX, now_ms)
-            return bool(duplicates)
+            begun = self._begun.pop(topic_partition, None)
+            if begun is not None:  # else the next start would find it
+                self._take_away_begun(topic_partition, begun, now_ms)
+            return bool(duplicates) or begun is not None
         if not home.is_online:
             # Said to be gone, it would be back with its directory, in the way of the next topic of that name
             # (KAFKA-16157).
