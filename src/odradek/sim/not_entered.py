@@ -39,7 +39,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/handlers/describe_user_scram_credentials.py *",
     ),
     "asked by an operator's tools, which no world has": (
-        "broker/group_shards.py Topics.name_of",
         "broker/handlers/consumer_group_describe.py handle",
         "broker/handlers/consumer_group_describe.py handle.<locals>.merge",
         "broker/handlers/describe_producers.py *",
@@ -77,9 +76,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/log_state.py LogState.mark_producers",
     ),
     "for tests": ("replication/waiting.py AckQueue.__len__",),
-    "a replica has to be asked into another directory between two attempts to make its log": (
-        "log/log_manager.py LogManager._take_away_begun",
-    ),
     "no world throttles replication": (
         "replication/throttle.py ReplicationThrottle.holds_back",
         "replication/follower.py FollowerFetcher._hold_back",
@@ -109,6 +105,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "asked by tests, tools and who prints; no request comes to it": (
         "log/log_manager.py LogManager.apply_retention",
         "broker/coordinator_shards.py TopicSizes.__iter__",
+        "broker/coordinator_shards.py TopicSizes.__len__",
         "log/lookups.py offset_*",
         "log/partition_log.py PartitionLog.offset_*",
         "log/partition_log.py PartitionLog.epoch_start_offset",
@@ -282,7 +279,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "no administrator of a world takes compaction from a topic": ("log/segment.py Segment.has_gaps",),
     "a broker has to obey a later controller while the one before has not lost its session": (
-        "server/controller_term.py ControllerTerm._broker_disowned",
         "server/controller_term.py ControllerTerm._check_superseded",
     ),
     "a fence stops every controller but the newest before its version of a node is compared": (
