@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
+from odradek.demo.collector import OPTIONS
 from odradek.demo.report import facts, verdict_lines
 from odradek.demo.result import Aggregate, DemoResult, Group
 from odradek.demo.timeline import SLOT_MS
@@ -329,9 +330,10 @@ def _reading(result: DemoResult) -> str:
     if result.reading is None:
         return ""
     before, after = result.coordinator_before, result.coordinator_after
+    options = ", ".join(f"{name}={value}" for name, value in OPTIONS.items())
     return (
         f"A group of {result.reading.members} unmodified consumers read the topic meanwhile, with <code>subscribe</code> and "
-        "the client's defaults but for <code>reconnect.backoff.max.ms=500</code>; its coordinator was "
+        f"the client's defaults but for <code>{options}</code>; its coordinator was "
         f"broker {before} before and broker {after} after. "
     )
 
