@@ -6,6 +6,7 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker.features import change
+from odradek.broker.handlers.update_features import ATTEMPTS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages import api_versions as av
@@ -119,10 +120,17 @@ def test_the_store_may_fail_and_others_may_keep_changing_the_node(world: World) 
     answer_store(world, fx.StoreFailed("session lost"))
     assert (asked.message.error_code, asked.message.error_message) == (-1, "session lost")
     asked = update(world, row)
-    while not asked.is_answered:
+    answer_store(world, fx.FeaturesRead({"theirs": 3}, 7))
+    answer_store(world, fx.StoreFailed("session lost"))  # who knows whether it is written
+    assert (asked.message.error_code, asked.message.error_message) == (-1, "session lost")
+    asked = update(world, row)
+    for _ in range(ATTEMPTS):
+        assert not asked.is_answered
         answer_store(world, fx.FeaturesRead({"theirs": 3}, 7))
         answer_store(world, fx.ConfigsWritten(("conflict",)))
     assert asked.message.error_code == ErrorCode.FEATURE_UPDATE_FAILED
+    assert asked.message.error_message == "others keep changing /feature; try again"
+    assert told(world, fx.StoreRequest) == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The group coordinators of a broker: found, loaded, asked, and given up with the lead of their partition."""
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -44,6 +45,17 @@ def ready(world: World, broker: int = 1) -> None:
 def commit(offset: int, group: str = "g") -> OffsetCommitRequest:
     row = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     return OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name="t", partitions=[row])])
+
+
+def join(member_id: str = "") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range")],
+    )
 
 
 def code_of(answer: object) -> int:
@@ -173,14 +185,7 @@ def test_while_it_loads_a_coordinator_says_so(world: World) -> None:
 
 def test_whoever_waits_is_sent_away_when_the_lead_goes(world: World) -> None:
     ready(world)
-    join = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range")],
-    )
-    pending = world.send(1, join, 3)
+    pending = world.send(1, join(), 3)
     world.settle()
     assert not pending.is_answered
 
@@ -188,6 +193,25 @@ def test_whoever_waits_is_sent_away_when_the_lead_goes(world: World) -> None:
 
     assert pending.message.error_code == ErrorCode.NOT_COORDINATOR
     assert world[1].broker.groups.due_ms is None
+
+
+@pytest.mark.parametrize(("client_id", "prefix"), [("shop", "shop-"), (None, "-")])
+def test_a_member_is_named_after_its_client_also_where_that_has_no_name(
+    world: World, client_id: str | None, prefix: str
+) -> None:
+    ready(world)
+    pending = world.send(1, join(), 4, client_id=client_id)
+    assert pending.message.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    member_id = pending.message.member_id
+    assert member_id.startswith(prefix) and UUID(member_id.removeprefix(prefix))
+
+    world.send(1, join(member_id), 4, client_id=client_id)
+    world.settle()
+
+    (group,) = world.call(1, DescribeGroupsRequest(groups=["g"]), 5).groups
+    (member,) = group.members
+    assert (member.member_id, member.client_id) == (member_id, client_id or "")
+    assert member.client_host == "/127.0.0.1"
 
 
 def test_a_load_that_fails_is_begun_again(world: World) -> None:

@@ -192,10 +192,16 @@ class World:
         return ConnectionInfo(self._connection_id, f"127.0.0.1:{40_000 + self._connection_id}", LISTENER)
 
     def send(
-        self, to: int, message: Any, version: int, *, connection: ConnectionInfo | None = None
+        self,
+        to: int,
+        message: Any,
+        version: int,
+        *,
+        connection: ConnectionInfo | None = None,
+        client_id: str | None = "test",
     ) -> Pending:
         self._correlation_id += 1
-        frame = encode_request(message.KEY, version, self._correlation_id, "test", message.encode(version))
+        frame = encode_request(message.KEY, version, self._correlation_id, client_id, message.encode(version))
         module = sys.modules[type(message).__module__]
         response = getattr(module, type(message).__name__.replace("Request", "Response"))
         return self.send_frame(to, frame[4:], Pending(response, version), connection or self.connection())

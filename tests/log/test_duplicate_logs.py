@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from odradek.log import checkpoints
-from odradek.log.errors import DirectoryOffline, DiskFault, StorageError
+from odradek.log.errors import CorruptLog, DirectoryOffline, DiskFault, StorageError
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
+from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from tests.log.logs import NOW, TOPIC_ID, batch, produce
+from tests.support import open_under
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 OTHER_ID = TopicId(bytes(16 * [7]))
@@ -135,6 +137,24 @@ def test_what_waits_to_be_told_is_closed_in_order_and_keeps_its_checkpoints(two:
     assert len(again.report.clean_directories) == 2  # type: ignore[attr-defined]
     again.resolve_topic_id(A, OTHER_ID, NOW)
     assert again.logs[A].log_end_offset == again.logs[A].recovery_point == 5
+
+
+def test_a_stop_while_one_of_two_is_damaged_closes_the_other_and_has_the_damaged_one_looked_at_again(
+    two: list[Path],
+) -> None:
+    for path in two:
+        (path / checkpoints.CLEAN_SHUTDOWN).unlink()
+    segment = two[0] / "a-0" / "00000000000000000000.log"
+    segment.write_bytes(segment.read_bytes()[:-1] + b"?")
+    manager = load(two)
+    damaged, whole = (duplicate.log for duplicate in manager.ambiguous[A])
+    assert isinstance(damaged, CorruptLog) and isinstance(whole, PartitionLog)
+
+    manager.close({})
+
+    assert whole.failure is not None and "is closed" in whole.failure.message
+    assert open_under(two[1]) == []
+    assert [(path / checkpoints.CLEAN_SHUTDOWN).exists() for path in two] == [False, True]
 
 
 def test_a_stop_that_could_mean_either_deletes_neither(two: list[Path]) -> None:

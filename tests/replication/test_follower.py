@@ -74,6 +74,7 @@ class Follows:
 
     def told(self, partition: Partition, epoch: int) -> None:
         partition.make_follower(leadership(1, epoch, (1, 2)), ReplicaAssignment((b(1), b(2))))
+        self.fetcher.remove(partition.topic_partition)
         self.fetcher.add(partition)
 
     def asks(self) -> Any:

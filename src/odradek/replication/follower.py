@@ -115,9 +115,9 @@ class FollowerFetcher:
     # -------------------------------------------------------------------------------------------- who is followed
 
     def add(self, partition: Partition) -> None:
-        """Follow `partition` in its present leader epoch, from its log end."""
+        """Follow `partition` in its present leader epoch, from its log end. In the epoch before it was removed."""
         topic_partition = partition.topic_partition
-        self.remove(topic_partition)
+        assert topic_partition not in self.partitions
         followed = FollowedPartition(partition)
         self.partitions[topic_partition] = followed
         self._by_id[partition.topic_id, topic_partition.partition] = followed
