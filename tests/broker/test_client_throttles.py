@@ -422,8 +422,9 @@ def test_a_client_without_a_name_has_only_the_quotas_of_its_user() -> None:
 
 
 def test_a_quota_that_is_changed_or_taken_away_counts_at_once(world: World) -> None:
-    assert not throttles(world).is_active
+    assert not throttles(world).is_active and not throttles(world).counts_time
     limit(world, producer_byte_rate=1000)
+    assert throttles(world).is_active and not throttles(world).counts_time
     request = produce_request(b"x" * 15_000)
     assert throttle_ms(world.send(1, request, 9)) > 0
     limit(world, "users", "ANONYMOUS", producer_byte_rate=1e6)

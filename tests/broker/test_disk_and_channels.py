@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker.handlers.produce import PATIENCE_MS
 from odradek.broker.id_generator import IdGenerator
 from odradek.broker.replica_manager import Stop
 from odradek.log.errors import DiskFault
@@ -52,6 +53,21 @@ def test_with_flush_messages_1_nothing_is_acknowledged_before_it_is_on_the_disk(
     durable[1].broker.answered(second.request_id, fx.Flushed(second.plan, None), durable.now_ms)
     assert taken(durable, fx.FlushLog) == []
     assert durable.produced(late) == (ErrorCode.NONE, 3)
+
+
+def test_nothing_is_flushed_for_a_produce_that_was_answered_by_its_deadline(durable: World) -> None:
+    first = durable.produce(1, b"a", acks=1)
+    (flush,) = taken(durable, fx.FlushLog)
+    second = durable.produce(1, b"b", acks=1)
+    durable.advance(PATIENCE_MS + 10)
+    assert [durable.produced(one)[0] for one in (first, second)] == [ErrorCode.REQUEST_TIMED_OUT] * 2
+    durable[1].broker.topic_config_changed("t", {}, durable.now_ms)
+
+    flush.plan.run()
+    durable[1].broker.answered(flush.request_id, fx.Flushed(flush.plan, None), durable.now_ms)
+
+    assert durable[1].partition().log.recovery_point == 1
+    assert taken(durable, fx.FlushLog) == []
 
 
 def test_a_flush_of_a_deleted_log_says_nothing_about_the_next_one_of_that_name(durable: World) -> None:

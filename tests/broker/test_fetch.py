@@ -359,6 +359,25 @@ def test_a_final_fetch_closes_its_session(world: World) -> None:
     assert world[1].partition().consumer_readers == {}
 
 
+@pytest.mark.parametrize("session_epoch", [0, -1])
+def test_who_waits_in_a_session_is_answered_when_it_is_begun_anew_or_closed(
+    world: World, session_epoch: int
+) -> None:
+    """Over another connection: that of who waits may be gone without a word."""
+    waiting = Reader(world)
+    waiting.fetch((T, 0, 0))
+    waits = waiting.fetch(max_wait_ms=60_000)
+    assert not waits.is_answered
+    other = Reader(world)
+    other.session_id, other.session_epoch = waiting.session_id, session_epoch
+
+    answer = other.fetch((T, 0, 0)).message
+
+    assert waits.is_answered and rows(waits) == {}
+    assert waiting.fetch().message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert answer.error_code == 0 and (answer.session_id > 0) is (session_epoch == 0)
+
+
 def test_with_no_room_a_reader_gets_answers_but_no_session_until_one_grows_old(world: World) -> None:
     readers = [Reader(world) for _ in range(4)]
     for reader in readers:

@@ -391,17 +391,20 @@ def test_the_first_batch_behind_a_producer_snapshot_counts_after_a_cut(disk: Dis
     assert _is_known(log, 10)
 
 
-def test_13_a_log_start_ahead_of_the_log_is_an_empty_log(disk: Disk) -> None:
+@pytest.mark.parametrize("recovery_point", [0, 40, 50])
+def test_13_a_log_start_ahead_of_the_log_is_an_empty_log(disk: Disk, recovery_point: int) -> None:
+    """What was flushed and deleted may be missing: all of it lies below the start."""
     filled(disk)
-    result = recovered(disk, log_start_offset=50)
+    result = recovered(disk, recovery_point=recovery_point, log_start_offset=50)
     assert (result.log.log_start_offset, result.log.log_end_offset) == (50, 50)
     assert "everything below offset 50 was deleted" in result.notes[0]
 
 
 def test_13_a_recovery_point_ahead_of_the_log_means_flushed_records_are_missing(disk: Disk) -> None:
     filled(disk)
-    with pytest.raises(CorruptLog, match="flushed up to offset 40, but the log ends at 35"):
-        disk.open(recovery_point=40)
+    for log_start_offset in (0, 39):
+        with pytest.raises(CorruptLog, match="flushed up to offset 40, but the log ends at 35"):
+            disk.open(recovery_point=40, log_start_offset=log_start_offset)
     assert disk.open(recovery_point=35).log.log_end_offset == 35
 
 

@@ -1,6 +1,6 @@
 """The fetcher without a socket: what it asks, and what it makes of every answer. The test plays the leader."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -436,6 +436,53 @@ def test_an_end_that_the_leader_does_not_tell_cuts_nothing_and_is_asked_for_agai
     assert follows.asks() is None, "not at once"
     follows.now_ms += FIRST_BACKOFF_MS
     assert follows.asks().topics[0].partitions[0].timestamp == -1
+
+
+def is_followed_no_more(follows: Follows, partition: Partition) -> None:
+    follows.fetcher.remove(partition.topic_partition)
+
+
+def is_followed_in_a_new_epoch(follows: Follows, partition: Partition) -> None:
+    follows.told(partition, 6)
+
+
+def is_followed_anew(follows: Follows, partition: Partition) -> None:
+    follows.fetcher.remove(partition.topic_partition)
+    follows.fetcher.add(partition)
+
+
+def has_another_end(follows: Follows, partition: Partition) -> None:
+    partition.truncate_to(3, follows.now_ms)
+
+
+@pytest.mark.parametrize("is_new_log", [True, False])
+@pytest.mark.parametrize(
+    "meanwhile", [is_followed_no_more, is_followed_in_a_new_epoch, is_followed_anew, has_another_end]
+)
+def test_an_answer_about_offsets_that_was_overtaken_cuts_nothing(
+    follows: Follows, is_new_log: bool, meanwhile: Callable[[Follows, Partition], None]
+) -> None:
+    """It would cut what was fetched since, or what this broker leads by now."""
+    partition = follows.partition(written=[(3 if is_new_log else -1, 2)] * 2)
+    follows.asks()
+    answer: lm.ListOffsetsResponse | om.OffsetForLeaderEpochResponse
+    if is_new_log:
+        follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+        follows.asks()
+        end = lm.ListOffsetsPartitionResponse(partition_index=0, offset=2)
+        answer = lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[end])])
+    else:
+        end_of_epoch = om.EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
+        answer = om.OffsetForLeaderEpochResponse(
+            topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[end_of_epoch])]
+        )
+    meanwhile(follows, partition)
+    log_end_offset = partition.log.log_end_offset
+
+    follows.answer(answer)
+
+    assert partition.log.log_end_offset == log_end_offset
+    assert follows.outbox.messages == []
 
 
 def test_while_the_leaders_ends_are_asked_for_nobody_spins(follows: Follows) -> None:
