@@ -251,6 +251,23 @@ def test_answers_are_kept_up_to_so_many_bytes_of_them_all(
     assert list(broker._cached_answers) == ["large"], "one alone is kept however large it is"
 
 
+@pytest.mark.parametrize(("size_bytes", "count"), [(250, 4), (251, 3), (1, 5)])
+def test_answers_are_kept_up_to_so_many_each_time_the_metadata_change(
+    world: World, monkeypatch: pytest.MonkeyPatch, size_bytes: int, count: int
+) -> None:
+    broker = world[1].broker
+    monkeypatch.setattr(core, "MOST_CACHED_BYTES", 1_000)
+    monkeypatch.setattr(core, "MOST_CACHED_ANSWERS", 5)
+    for _ in range(2):
+        world.lead(1, isr=(1,), replicas=(1,))
+        for number in range(count):
+            assert broker.recall(number) is None
+            broker.remember(number, bytes(size_bytes))
+        assert list(broker._cached_answers) == list(range(count))
+        broker.remember("one more", bytes(size_bytes))
+        assert list(broker._cached_answers) == ["one more"]
+
+
 def test_a_topic_that_broker_0_leads_has_its_leader(tmp_path: Path) -> None:
     world = World(tmp_path, brokers=(0, 1))
     world.lead(0, isr=(0, 1), replicas=(0, 1))

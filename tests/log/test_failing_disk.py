@@ -184,6 +184,20 @@ def test_17_eio_on_read_takes_the_directory_offline(tmp_path: Path, monkeypatch:
     assert isinstance(disk.root.health.failure, DiskFault)
 
 
+def test_a_segment_that_cannot_be_taken_out_is_not_said_to_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(tmp_path)
+    log = disk.create()
+    produce(log, batch(5))
+    log.roll(NOW)
+    produce(log, batch(5))
+    monkeypatch.setattr(os, "rename", failing(errno.EIO))
+    with pytest.raises(DiskFault, match="rename to .*deleted"):
+        log.drop_segments_below(5)
+    assert isinstance(log.failure, DiskFault) and disk.root.health.failure is not None
+
+
 def test_18_an_interrupted_system_call_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python retries EINTR itself (PEP 475); were it to surface, the append would fail whole, not in part."""
     log = Disk(tmp_path).create()

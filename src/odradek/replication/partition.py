@@ -457,7 +457,7 @@ class Partition(Replica):
     def _answer_if_under_min_isr(self) -> None:
         """Row 158: the mark stands still now, so a parked request would only time out. The records are in
         the log and may be read later: NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
-        if self.is_leader and self.is_under_min_isr:
+        if self.is_under_min_isr:
             self.commit_waiters.complete(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
     def forget_expired_waiters(self) -> None:

@@ -24,8 +24,7 @@ class Reader:
 
     __slots__ = ("is_dirty",)
 
-    def __init__(self) -> None:
-        self.is_dirty = False
+    is_dirty: bool
 
     def wake(self) -> None:
         raise NotImplementedError
