@@ -70,6 +70,10 @@ def test_a_rate_that_is_none_is_left_out_and_the_others_count() -> None:
         assert MUTATION_RATE in problem
         assert "salt" not in problem
         assert quotas.find(MUTATION_RATE, "ann", "x") is None
+    for good, rate in (("0", 0.0), ("-0", 0.0), ("0.5", 0.5), ("1e300", 1e300)):
+        assert quotas.change("users", "ann", {MUTATION_RATE: good}) == []
+        quota = quotas.find(MUTATION_RATE, "ann", "x")
+        assert quota is not None and quota.rate == rate
     (problem,) = quotas.change("users", "ann/clients", RATE)
     assert "names no user and no client" in problem
 

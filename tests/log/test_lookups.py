@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odradek.log.errors import CorruptLog
+from odradek.log.lookups import TimestampSearch
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.compression import CODEC_NAMES
 from odradek.records.reader import decode_batch
@@ -27,6 +29,17 @@ def test_the_first_record_with_the_timestamp_or_a_later_one(tmp_path: Path, code
     assert found[301] == found[400] == (400, 4, 4)
     assert found[401] is None
     assert log.offset_of_max_timestamp() == (400, 4, 4)
+
+
+def test_a_batch_that_is_not_what_was_written_is_not_looked_into(tmp_path: Path) -> None:
+    log = Disk(tmp_path).create()
+    produce(log, at(100, 300))
+    candidate = TimestampSearch(log, 200).next_candidate()
+    assert candidate is not None and candidate.run() == (300, 1, 0)
+    for data in (candidate.data[:-1], candidate.data[:-1] + b"?"):
+        found = candidate._replace(data=data).run()
+        assert isinstance(found, CorruptLog)
+        assert "00000000000000000000.log: the batch of offset 0 is damaged" in found.message
 
 
 def test_the_first_of_equal_timestamps_is_the_largest(tmp_path: Path) -> None:
