@@ -39,6 +39,7 @@ def test_to_where_it_is_already_means_that_it_stays(world: World) -> None:
     assert len(futures(world)) == 1
     assert ask(world, first(world)) == ErrorCode.NONE
     assert futures(world) == [] and world[1].logs.futures.logs == {}
+    assert lines(world).endswith("-delete: the move is cancelled")
     do(world, read)
     world.settle()
     assert where(world) == first(world) and steps(world) == []

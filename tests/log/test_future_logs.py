@@ -15,7 +15,7 @@ from odradek.log.log_manager import LogManager
 from odradek.log.memory_files import MemoryDisk, _Node
 from odradek.log.partition_log import PartitionLog
 from odradek.log.truncated_tails import TAILS
-from odradek.model.ids import TopicId, TopicPartition
+from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 from odradek.sim.crash_states import RecordingDisk, copied, fingerprint, without_what_was_lost
 from tests.log.logs import NOW, TOPIC_ID, TP, batch, contents, follow, headers, idempotent, produce
@@ -119,6 +119,29 @@ def test_it_arrives_with_everything_the_log_in_use_knows(world: Directories) -> 
     assert former.failure is not None and world.log.topic_id == TOPIC_ID
     produce(world.log, batch(), epoch=11)
     assert world.manager.purge(LATER) == 1 and world.names(0) == []
+
+
+def test_it_is_of_the_topic_that_the_log_in_use_has_learnt_to_be_of_meanwhile() -> None:
+    """An old controller named no topic id, and the one that did came while the log was copied (KIP-516)."""
+    world = Directories()
+    log = world.manager.get_or_create(TP, NO_TOPIC_ID, now_ms=NOW)
+    produce(log, batch())
+    world.move_to("/b")
+    assert world.future.topic_id == NO_TOPIC_ID
+    log.assign_topic_id(TOPIC_ID)
+
+    world.arrive()
+
+    assert world.path == "/b" and world.manager.logs[TP].topic_id == TOPIC_ID
+    assert world.start().logs[TP].topic_id == TOPIC_ID, "what is synced with the swap is known behind it"
+
+
+def test_a_log_of_no_known_topic_arrives_as_one() -> None:
+    world = Directories()
+    produce(world.manager.get_or_create(TP, NO_TOPIC_ID, now_ms=NOW), batch())
+    world.move_to("/b")
+    world.manager.futures.prepare(TP)
+    assert world.future.topic_id == NO_TOPIC_ID
 
 
 def test_how_far_it_was_replicated_is_known_in_the_new_directory_before_the_next_checkpoint(

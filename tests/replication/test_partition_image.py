@@ -5,7 +5,22 @@ from pathlib import Path
 from odradek.model.cluster import ReplicaAssignment
 from odradek.replication.isr import PendingExpandIsr
 from odradek.replication.partition import Partition
-from tests.replication.partitions import LAG_MS, T0, TOPIC_ID, Led, a_batch, leadership
+from odradek.replication.partition_image import PartitionImage
+from tests.replication.partitions import LAG_MS, T0, TOPIC_ID, Led, a_batch, b, leadership
+
+
+def made_of(image: PartitionImage, led: Led) -> Partition:
+    return Partition.of(
+        image,
+        led.partition.log,
+        topic_partition=T0,
+        topic_id=TOPIC_ID,
+        broker=led.partition.broker,
+        min_insync_replicas=1,
+        replica_lag_time_max_ms=LAG_MS,
+        live_brokers=led.live,
+        outbox=led.outbox,
+    )
 
 
 def test_what_is_made_from_an_image_has_that_image_in_the_middle_of_an_alter_partition_too(
@@ -18,18 +33,19 @@ def test_what_is_made_from_an_image_has_that_image_in_the_middle_of_an_alter_par
     image = led.partition.image()
     assert isinstance(image.state, PendingExpandIsr)
     assert [f.proposed_epoch for f in image.followers if f.broker == 3] == [7]
-    again = Partition.of(
-        image,
-        led.partition.log,
-        topic_partition=T0,
-        topic_id=TOPIC_ID,
-        broker=led.partition.broker,
-        min_insync_replicas=1,
-        replica_lag_time_max_ms=LAG_MS,
-        live_brokers=led.live,
-        outbox=led.outbox,
-    )
-    assert again.image() == image
+    assert made_of(image, led).image() == image
+
+
+def test_what_is_made_from_an_image_goes_on_as_a_leader(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.append(b"a", b"b")
+    led.fetched(2, 2)
+    led.partition = made_of(led.partition.image(), led)
+
+    led.fetched(3, 2, broker_epoch=7)
+
+    assert led.partition.state == PendingExpandIsr((b(1), b(2)), (b(3),))
+    assert led.outbox.proposals == [led.partition]
 
 
 def test_whoever_leads_no_more_has_the_image_of_one_that_never_led(tmp_path: Path) -> None:

@@ -83,5 +83,10 @@ def test_segments_become_one_as_long_as_all_of_them_would_fit() -> None:
     assert grouped(FOUR, LIMITS._replace(segment_bytes=299)) == [FOUR[:2], FOUR[2:]]
     assert grouped(FOUR, LIMITS._replace(segment_index_bytes=35)) == [FOUR[:2], FOUR[2:]]
     assert grouped(FOUR, LIMITS._replace(segment_bytes=10)) == [[one] for one in FOUR]
+    for larger in ("index_bytes", "time_index_bytes"):
+        indexed = [one._replace(**{"index_bytes": 8, "time_index_bytes": 8, larger: 40}) for one in FOUR]
+        assert grouped(indexed, LIMITS) == [indexed[:2], indexed[2:]]
+        assert grouped(indexed, LIMITS._replace(segment_index_bytes=119)) == [indexed[:2], indexed[2:]]
+        assert grouped(indexed, LIMITS._replace(segment_index_bytes=120)) == [indexed[:3], indexed[3:]]
     far = [segment(0, 10), segment(10, 2**31), segment(2**31, 2**31 + 1)]
     assert grouped(far, LIMITS) == [far[:2], far[2:]]
