@@ -326,6 +326,21 @@ def test_an_error_delays_its_partition_alone_and_longer_each_time(follows: Follo
     assert other.log.log_end_offset == 7, "the other one went on meanwhile"
 
 
+def test_it_wakes_for_the_first_of_those_that_are_delayed(follows: Follows) -> None:
+    failed = row(error=ErrorCode.UNKNOWN_LEADER_EPOCH)
+    follows.partition("t")
+    follows.asks()
+    follows.answer_fetch(("t", 1, failed))
+    follows.now_ms += 5
+    follows.asks()
+    follows.answer_fetch(("t", 1, failed))
+    assert follows.fetcher.wake_at_ms(follows.now_ms) == follows.now_ms + 10
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("u", 2, failed))
+    assert follows.fetcher.wake_at_ms(follows.now_ms) == follows.now_ms + 5
+
+
 def test_when_every_partition_is_delayed_the_leader_is_left_in_peace(follows: Follows) -> None:
     follows.partition()
     follows.asks()

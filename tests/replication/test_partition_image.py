@@ -29,6 +29,7 @@ def test_what_is_made_from_an_image_has_that_image_in_the_middle_of_an_alter_par
     led = Led(tmp_path, isr=(1, 2))
     led.append(b"a", b"b")
     led.fetched(2, 2)
+    assert [f.proposed_epoch for f in led.partition.image().followers] == [-1, -1]
     led.fetched(3, 2, broker_epoch=7)
     image = led.partition.image()
     assert isinstance(image.state, PendingExpandIsr)

@@ -136,7 +136,7 @@ class Partition(Replica):
                     follower.has_fetched,
                     follower.last_fetch_time_ms,
                     follower.last_caught_up_time_ms,
-                    self._proposed_epochs.get(follower.broker, -1) if is_open else -1,
+                    self._proposed_epochs[follower.broker] if is_open else -1,
                 )
                 for follower in self.followers.values()
             ),
