@@ -109,6 +109,27 @@ def test_an_envelope_is_opened_and_its_answer_comes_back_inside(world: World) ->
     assert row.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
+def test_an_envelope_whose_request_waits_is_answered_when_that_is(world: World) -> None:
+    inner = ct.CreateTopicsRequest(topics=[topic("new")], timeout_ms=10_000)
+    data = encode_request(19, 7, 77, "client", inner.encode(7))[4:]
+    request = em.EnvelopeRequest(
+        request_data=data, request_principal=b"\0\0\x05User\x06alice\0\0", client_host_address=b"\x7f\0\0\1"
+    )
+    pending = world.send(1, request, 0)
+    (effect,) = told(world, fx.StoreRequest)
+    world[1].broker.answered(
+        effect.request_id, fx.TopicsWritten({"new": (ErrorCode.NONE, "")}), world.now_ms
+    )
+    assert not pending.is_answered, "no broker knows of its leader"
+
+    world.advance(10_010)
+
+    assert pending.message.error_code == 0
+    assert pending.message.response_data[:5] == b"\0\0\0\x4d\0"
+    row = ct.CreateTopicsResponse.decode(7, bytes(pending.message.response_data), 5).topics[0]
+    assert (row.name, row.error_code) == ("new", ErrorCode.REQUEST_TIMED_OUT)
+
+
 def test_envelopes_are_refused_where_they_cannot_be(world: World) -> None:
     def refused(to: int = 1, **options: Any) -> int:
         fields = {"request_data": b"", "request_principal": None, "client_host_address": b""} | options

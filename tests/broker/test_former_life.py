@@ -82,6 +82,20 @@ def test_a_new_process_does_not_lead_in_an_epoch_its_log_knows_and_registers_aga
     assert world[1].partition().is_leader
 
 
+def test_a_few_of_them_are_named(world: World) -> None:
+    replicas = world[1].broker.replicas
+    reasons = []
+    for count in range(5):
+        replicas.refuse_to_lead([TopicPartition("t", index) for index in range(count)])
+        reasons += [e.reason for e in world[1].broker.take_effects() if isinstance(e, RegisterAgain)]
+    assert [reason.removeprefix("told to lead ").split(" in an epoch")[0] for reason in reasons] == [
+        "t-0",
+        "t-0, t-1",
+        "t-0, t-1, t-2",
+        "t-0, t-1, t-2 ...",
+    ]
+
+
 def test_it_follows_in_such_an_epoch_as_before(world: World) -> None:
     world.lead(1, isr=(1,), replicas=(1, 2), epoch=5)
     replicas = world[1].broker.replicas

@@ -255,6 +255,31 @@ FULL = {"odradek.log.record.validation": "full"}
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)
+@pytest.mark.parametrize("opens", [FULL, {"log.cleanup.policy": "compact"}])
+def test_where_batches_are_opened_the_time_of_each_record_is_held_to_the_range(
+    tmp_path: Path, opens: dict[str, str], codec: str
+) -> None:
+    """Its header names the first and, as the producer says, the largest."""
+    limits = {"message_timestamp_before_max_ms": 1000, "message_timestamp_after_max_ms": 500}
+
+    def records(*timestamps: int) -> bytes:
+        return build_batch(
+            [NewRecord(b"k", b"v", timestamp) for timestamp in timestamps], codec=codec, max_timestamp=NOW
+        )
+
+    log = Disk(tmp_path, config(opens, **limits)).create()
+    for wrong in (NOW - 1001, NOW + 501, 0):
+        error = refused(log, records(NOW, wrong, NOW), now_ms=NOW)
+        assert error.code == ErrorCode.INVALID_TIMESTAMP
+        assert f"timestamp {wrong} is not between {NOW} - 1000 and {NOW} + 500" in str(error)
+    good = records(NOW, NOW - 1000, NOW + 500, -1)  # the last has none
+    assert produce(log, good, now_ms=NOW).last_offset == 3
+
+    log.config = config(opens, message_timestamp_type="LogAppendTime", **limits)
+    assert produce(log, records(NOW, NOW - 1001, NOW + 501), now_ms=NOW).last_offset == 6
+
+
+@pytest.mark.parametrize("codec", CODEC_NAMES)
 def test_full_validation_opens_every_batch(tmp_path: Path, codec: str) -> None:
     log = Disk(tmp_path, config(FULL)).create()
     good = batch(4, codec=codec)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from odradek.log import files
-from odradek.log.errors import DirectoryInUse, MissingFile
-from odradek.log.files import Directory, FileSlice, OsDirectory
+from odradek.log.errors import DirectoryInUse, DirectoryOffline, DiskFault, MissingFile
+from odradek.log.files import Directory, File, FileSlice, OsDirectory
 from odradek.log.memory_files import MemoryDirectory, MemoryDisk
 
 Open = Callable[[], Directory]
@@ -115,6 +115,23 @@ def test_who_is_told_of_the_new_name_goes_on_under_it(root: Directory) -> None:
     assert root.child("t-0").names() == ["a.log", "b"] and inner.open("a.log").read_at(0, 9) == b"on"
 
 
+def test_a_directory_in_a_directory_goes_on_under_its_new_name_too(root: Directory) -> None:
+    outer = root.make("disk")
+    inner = outer.make("t-0")
+    outer.rename("t-0", "t-1")
+    inner.renamed("t-1")
+    inner.replace("b", b"b")
+    assert root.child("disk").child("t-1").read("b") == b"b" and root.names() == ["disk"]
+
+
+def test_what_a_power_cut_has_left_is_left_by_the_next_one_too() -> None:
+    disk = MemoryDisk()
+    disk.root.make("t-0").open("a.log", create=True).append(b"one")
+    disk.power_cut(lambda choices: choices - 1)  # all of it had come to the platter
+    root = disk.power_cut(lambda choices: 0)  # nothing but what was synced, or was there at the start
+    assert root.child("t-0").read("a.log") == b"one"
+
+
 def test_remove_takes_files_and_whole_directories(root: Directory) -> None:
     inner = root.make("t-0")
     inner.replace("a", b"a")
@@ -196,6 +213,37 @@ def test_only_one_process_has_the_lock(reopen: Open, root: Directory) -> None:
 def test_children_share_the_health_of_their_root(root: Directory) -> None:
     assert root.make("t-0").health is root.health
     assert root.child("t-0").child("deeper").health is root.health
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda inner, file: inner.make("deeper"),
+        lambda inner, file: inner.open("b.log", create=True),
+        lambda inner, file: inner.replace("b", b"b"),
+        lambda inner, file: inner.replace("b", b"b", durable=False),
+        lambda inner, file: inner.rename("a.log", "b.log"),
+        lambda inner, file: inner.remove("a.log"),
+        lambda inner, file: inner.sync(),
+        lambda inner, file: inner.sync_file("a.log"),
+        lambda inner, file: inner.space(),
+        lambda inner, file: file.append(b"two"),
+        lambda inner, file: file.truncate(1),
+        lambda inner, file: file.sync(),
+    ],
+)
+def test_a_directory_whose_disk_has_failed_is_left_as_it_is(
+    root: Directory, operation: Callable[[Directory, File], object]
+) -> None:
+    inner = root.make("t-0")
+    file = inner.open("a.log", create=True)
+    file.append(b"one")
+    root.health.fail(DiskFault("it is on fire"))
+
+    with pytest.raises(DirectoryOffline, match="it is on fire"):
+        operation(inner, file)
+
+    assert inner.names() == ["a.log"] and inner.read("a.log") == b"one"
 
 
 def test_the_space_of_the_disk_is_told_and_shrinks_to_what_is_left(root: Directory) -> None:

@@ -555,6 +555,7 @@ class MemoryDirectory:
         self.open(name).sync()
 
     def space(self) -> tuple[int, int]:
+        self.health.check()
         self.disk._check("statvfs", ".", self.life)
         capacity_bytes = self.disk.capacity_bytes
         return capacity_bytes, capacity_bytes - self.disk.used_bytes()

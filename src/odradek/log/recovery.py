@@ -335,7 +335,7 @@ class _Opening:
         self._refuse_if_flushed(expected, f"the log ends at {expected}")
         for segment in self.segments[:-1]:
             if segment.offset_index is not None:
-                self.written_names += segment.become_inactive(segment.end_offset)
+                self.written_names += segment.become_inactive()
         self.segments[-1].end_offset = -1
         return expected
 

@@ -204,11 +204,10 @@ class Segment:
         """Index entries keep offsets relative to the base, in 31 bits."""
         return offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
-    def become_inactive(self, end_offset: int) -> list[str]:
+    def become_inactive(self) -> list[str]:
         """The log goes on in another segment. Returns the names of the files written, not synced yet."""
-        self.end_offset = end_offset
         written = self.write_indexes()
-        self.rely_on_index_files(end_offset)
+        self.rely_on_index_files(self.end_offset)
         return written
 
     def rely_on_index_files(self, end_offset: int) -> None:
@@ -475,7 +474,7 @@ class Segment:
                 index_interval_bytes,
             )
         if self.end_offset >= 0:
-            self.become_inactive(self.end_offset)
+            self.become_inactive()
 
     def make_index_in_memory(self) -> None:
         """Empty indexes and counters, ready for `note_batch` from the first batch on."""
