@@ -288,6 +288,16 @@ def test_a_follower_that_was_cut_is_believed_over_the_same_and_over_a_newer_conn
     assert held(two_in_sync) == 0
 
 
+def test_a_follower_is_believed_in_a_new_session_over_the_same_connection(two_in_sync: World) -> None:
+    """It was cut, and has forgotten its session: the leader has it still."""
+    two_in_sync.produce(1, b"a", b"b", acks=1)
+    follower = Follower(two_in_sync)
+    follower.fetch(2)
+    follower.session_id = follower.session_epoch = 0
+    follower.fetch(1)
+    assert held(two_in_sync) == 1
+
+
 def test_a_new_life_of_a_follower_is_believed_whatever_connection_is_newer(two_in_sync: World) -> None:
     two_in_sync.produce(1, b"a", b"b", acks=1)
     new_life, old_life = Follower(two_in_sync), Follower(two_in_sync)

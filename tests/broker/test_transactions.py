@@ -43,7 +43,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.records.builder import NewRecord, build_batch
-from tests.broker.world import T0, World, batch, told
+from tests.broker.world import T0, TOPIC_ID, World, batch, told
 
 ID = "tx"
 COORDINATOR, LEADER, GROUPS = 2, 1, 3
@@ -161,6 +161,31 @@ def test_a_transaction_is_written_committed_and_then_readable(world: World) -> N
     assert state(world) == "CompleteCommit"
     assert committed(world) == (2, [])
     assert world[LEADER].values()[0] == b"a"
+
+
+@pytest.mark.parametrize("role", ["COORDINATOR", "LEADER", "GROUPS"])
+def test_a_broker_with_the_number_0_is_one_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    monkeypatch.setitem(globals(), role, 0)
+    world = World(tmp_path, brokers=(0, 1, 2, 3))
+    for broker, topic, topic_id in (
+        (LEADER, "t", TOPIC_ID),
+        (COORDINATOR, TRANSACTIONS_TOPIC, b"x" * 16),
+        (GROUPS, GROUPS_TOPIC, b"o" * 16),
+    ):
+        world.lead(broker, topic=topic, topic_id=topic_id, isr=(broker,), replicas=(broker,), is_new=True)
+    give_producer_ids(world)
+    world.advance(10)
+    producer = init(world)
+    assert add(world, producer, at=COORDINATOR) == add_offsets(world, producer) == 0
+    assert write(world, producer, b"a", 0) == commit_offset(world, producer) == 0
+
+    assert end(world, producer) == 0
+
+    assert state(world, at=COORDINATOR) == "CompleteCommit"
+    assert committed(world) == (2, [])
+    assert fetched_offset(world, stable=True) == (7, 0)
 
 
 @pytest.mark.behaviour("P10")

@@ -58,6 +58,17 @@ def test_records_without_timestamps_are_never_found(tmp_path: Path) -> None:
     assert log.offset_for_timestamp(0) is None and log.offset_of_max_timestamp() is None
 
 
+def test_a_time_of_0_is_one_also_where_the_index_files_are_asked(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, config(segment_bytes=200, index_interval_bytes=1))
+    log = disk.create()
+    for _ in range(5):
+        produce(log, at(-1, 0))
+    log.close()
+    log = disk.open(clean=True, recovery_point=10).log
+    assert [segment.largest_timestamp() for segment in log.segments] == [0] * len(log.segments)
+    assert log.offset_of_max_timestamp() == (0, 1, 0) and log.max_timestamp() == (0, 1)
+
+
 def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
     log = Disk(tmp_path).create()
     assert log.offset_for_timestamp(0) is None and log.offset_of_max_timestamp() is None

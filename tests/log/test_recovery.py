@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from odradek.log.errors import CorruptLog, StorageError
+from odradek.log.indexes import TIME_ENTRY
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered
 from odradek.log.segment import file_name
@@ -167,6 +168,37 @@ def test_5_a_wrong_index_is_built_again_and_answers_as_a_scan(
     assert_index_answers_as_a_scan(opened.log)
     opened.log.truncate_to(17, NOW)
     assert_index_answers_as_a_scan(opened.log)
+
+
+@pytest.mark.parametrize(("number", "later_ms", "further"), [(-1, 1000, 0), (-1, -1, 0), (3, 0, 4), (3, -2, 0)])
+def test_5_a_time_entry_about_another_batch_is_seen_when_it_is_asked_about(
+    disk: Disk, number: int, later_ms: int, further: int
+) -> None:
+    """A file that looks like an index: its entries rise, and name places in the log."""
+    filled(disk).close()
+    path = disk.file(file_name(0, ".timeindex"))
+    entries = list(TIME_ENTRY.iter_unpack(path.read_bytes()))
+    timestamp, relative = entries[number]
+    entries[number] = timestamp + later_ms, relative + further
+    path.write_bytes(b"".join(TIME_ENTRY.pack(*entry) for entry in entries))
+
+    log = disk.open(clean=True, recovery_point=35).log
+
+    assert_index_answers_as_a_scan(log)
+    assert log.segments[0].largest_timestamp() == NOW + 9
+    assert log.segments[0].offset_of_max_timestamp == 9
+
+
+def test_an_index_that_is_right_is_not_built_again(disk: Disk) -> None:
+    filled(disk).close()
+    names = [file_name(0, suffix) for suffix in (".index", ".timeindex")]
+    before = [(disk.file(name).stat().st_ino, disk.file(name).read_bytes()) for name in names]
+
+    log = disk.open(clean=True, recovery_point=35).log
+    assert_index_answers_as_a_scan(log)
+    assert log.segments[0].largest_timestamp() == NOW + 9
+
+    assert [(disk.file(name).stat().st_ino, disk.file(name).read_bytes()) for name in names] == before
 
 
 def test_5_a_transaction_index_is_built_again(disk: Disk) -> None:

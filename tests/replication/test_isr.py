@@ -129,6 +129,17 @@ def test_a_follower_not_heard_of_for_the_lag_time_is_not_proposed(tmp_path: Path
     assert led.proposed() is None
 
 
+def test_a_follower_whose_session_goes_on_without_naming_the_partition_is_heard_of(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.live.discard(3)
+    led.fetched(3, 0)
+    led.live.add(3)
+    led.now_ms += LAG_MS + 1
+    led.sources[3].last_fetch_time_ms = led.now_ms - LAG_MS
+    led.partition.propose_again(led.now_ms)
+    assert led.proposed() == (1, 2, 3)
+
+
 def test_a_follower_that_left_the_session_is_not_heard_of_by_what_the_session_goes_on_to_fetch(
     tmp_path: Path,
 ) -> None:
