@@ -10,7 +10,7 @@ import pytest
 from odradek.log import files
 from odradek.log.errors import DirectoryInUse, DirectoryOffline, DiskFault, MissingFile
 from odradek.log.files import Directory, File, FileSlice, OsDirectory
-from odradek.log.memory_files import MemoryDirectory, MemoryDisk
+from odradek.log.memory_files import Crashed, MemoryDirectory, MemoryDisk
 
 Open = Callable[[], Directory]
 
@@ -215,26 +215,31 @@ def test_children_share_the_health_of_their_root(root: Directory) -> None:
     assert root.child("t-0").child("deeper").health is root.health
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [
-        lambda inner, file: inner.make("deeper"),
-        lambda inner, file: inner.open("b.log", create=True),
-        lambda inner, file: inner.replace("b", b"b"),
-        lambda inner, file: inner.replace("b", b"b", durable=False),
-        lambda inner, file: inner.rename("a.log", "b.log"),
-        lambda inner, file: inner.remove("a.log"),
-        lambda inner, file: inner.sync(),
-        lambda inner, file: inner.sync_file("a.log"),
-        lambda inner, file: inner.space(),
-        lambda inner, file: file.append(b"two"),
-        lambda inner, file: file.truncate(1),
-        lambda inner, file: file.sync(),
-    ],
-)
-def test_a_directory_whose_disk_has_failed_is_left_as_it_is(
-    root: Directory, operation: Callable[[Directory, File], object]
-) -> None:
+Operation = Callable[[Directory, File], object]
+CHANGES: dict[str, Operation] = {
+    "make": lambda inner, file: inner.make("deeper"),
+    "open": lambda inner, file: inner.open("b.log", create=True),
+    "replace": lambda inner, file: inner.replace("b", b"b"),
+    "replace, not durable": lambda inner, file: inner.replace("b", b"b", durable=False),
+    "rename": lambda inner, file: inner.rename("a.log", "b.log"),
+    "remove": lambda inner, file: inner.remove("a.log"),
+    "sync": lambda inner, file: inner.sync(),
+    "sync a file": lambda inner, file: inner.sync_file("a.log"),
+    "space": lambda inner, file: inner.space(),
+    "append": lambda inner, file: file.append(b"two"),
+    "truncate": lambda inner, file: file.truncate(1),
+    "sync an open file": lambda inner, file: file.sync(),
+}
+READS: dict[str, Operation] = {
+    "read": lambda inner, file: inner.read("a.log"),
+    "read an open file": lambda inner, file: file.read_at(0, 3),
+    "size": lambda inner, file: inner.size("a.log"),
+    "names": lambda inner, file: inner.names(),
+}
+
+
+@pytest.mark.parametrize("operation", CHANGES.values(), ids=CHANGES)
+def test_a_directory_whose_disk_has_failed_is_left_as_it_is(root: Directory, operation: Operation) -> None:
     inner = root.make("t-0")
     file = inner.open("a.log", create=True)
     file.append(b"one")
@@ -244,6 +249,27 @@ def test_a_directory_whose_disk_has_failed_is_left_as_it_is(
         operation(inner, file)
 
     assert inner.names() == ["a.log"] and inner.read("a.log") == b"one"
+
+
+@pytest.mark.parametrize("operation", (CHANGES | READS).values(), ids=CHANGES | READS)
+@pytest.mark.parametrize("has_died", [False, True])
+def test_in_memory_an_operation_fails_as_it_was_told_to_and_of_a_dead_process_for_good(
+    operation: Operation, has_died: bool
+) -> None:
+    disk = MemoryDisk()
+    inner = disk.root.make("t-0")
+    file = inner.open("a.log", create=True)
+    file.append(b"one")
+    if has_died:
+        disk.restart()
+    else:
+        disk.inject("any", errno.EIO, times=1)
+
+    with pytest.raises(Crashed if has_died else DiskFault):
+        operation(inner, file)
+
+    assert disk.failures == (not has_died) and (inner.health.failure is None) is has_died
+    assert disk.restart().child("t-0").read("a.log") == b"one"
 
 
 def test_the_space_of_the_disk_is_told_and_shrinks_to_what_is_left(root: Directory) -> None:

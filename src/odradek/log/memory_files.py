@@ -556,7 +556,10 @@ class MemoryDirectory:
 
     def space(self) -> tuple[int, int]:
         self.health.check()
-        self.disk._check("statvfs", ".", self.life)
+        try:
+            self.disk._check("statvfs", ".", self.life)
+        except OSError as error:
+            raise self._failed("statvfs", ".", error) from error
         capacity_bytes = self.disk.capacity_bytes
         return capacity_bytes, capacity_bytes - self.disk.used_bytes()
 
