@@ -117,9 +117,7 @@ def test_an_envelope_whose_request_waits_is_answered_when_that_is(world: World) 
     )
     pending = world.send(1, request, 0)
     (effect,) = told(world, fx.StoreRequest)
-    world[1].broker.answered(
-        effect.request_id, fx.TopicsWritten({"new": (ErrorCode.NONE, "")}), world.now_ms
-    )
+    world[1].broker.answered(effect.request_id, fx.TopicsWritten({"new": (ErrorCode.NONE, "")}), world.now_ms)
     assert not pending.is_answered, "no broker knows of its leader"
 
     world.advance(10_010)

@@ -36,6 +36,14 @@ def holding(path: Path, topic_id: TopicId, count: int) -> None:
     manager.close({A: count})
 
 
+def damage(two: list[Path]) -> None:
+    """The last batch of the first one, which was flushed; and nobody has stopped in order."""
+    for path in two:
+        (path / checkpoints.CLEAN_SHUTDOWN).unlink()
+    segment = two[0] / "a-0" / "00000000000000000000.log"
+    segment.write_bytes(segment.read_bytes()[:-1] + b"?")
+
+
 def aside(path: Path) -> list[str]:
     return sorted(p.name for p in path.iterdir() if p.name.startswith("a-0."))
 
@@ -142,10 +150,7 @@ def test_what_waits_to_be_told_is_closed_in_order_and_keeps_its_checkpoints(two:
 def test_a_stop_while_one_of_two_is_damaged_closes_the_other_and_has_the_damaged_one_looked_at_again(
     two: list[Path],
 ) -> None:
-    for path in two:
-        (path / checkpoints.CLEAN_SHUTDOWN).unlink()
-    segment = two[0] / "a-0" / "00000000000000000000.log"
-    segment.write_bytes(segment.read_bytes()[:-1] + b"?")
+    damage(two)
     manager = load(two)
     damaged, whole = (duplicate.log for duplicate in manager.ambiguous[A])
     assert isinstance(damaged, CorruptLog) and isinstance(whole, PartitionLog)
@@ -155,6 +160,32 @@ def test_a_stop_while_one_of_two_is_damaged_closes_the_other_and_has_the_damaged
     assert whole.failure is not None and "is closed" in whole.failure.message
     assert open_under(two[1]) == []
     assert [(path / checkpoints.CLEAN_SHUTDOWN).exists() for path in two] == [False, True]
+
+
+def test_of_two_topics_the_one_the_controller_means_is_damaged_and_no_other_is_served_in_its_place(
+    two: list[Path],
+) -> None:
+    damage(two)
+    manager = load(two)
+
+    (line,) = manager.resolve_topic_id(A, TOPIC_ID, NOW)
+
+    (name,) = aside(two[1])
+    assert name.endswith("-stray") and f"{two[1]}/{name}" in line and aside(two[0]) == []
+    with pytest.raises(CorruptLog, match="flushed up to offset 3"):
+        manager.get(A)
+    assert manager.logs == {} and manager.directory_of(A) == str(two[0])
+    assert f"{two[0]}/a-0." in manager.recreate(A, NOW)
+    assert manager.get_or_create(A, TOPIC_ID, now_ms=NOW).log_end_offset == 0
+
+
+def test_of_two_topics_a_damaged_one_that_is_not_meant_is_set_aside(two: list[Path]) -> None:
+    damage(two)
+    manager = load(two)
+    (line,) = manager.resolve_topic_id(A, OTHER_ID, NOW)
+    assert f"{two[0]}/a-0." in line and aside(two[1]) == []
+    log = manager.get(A)
+    assert log is not None and log.log_end_offset == 5
 
 
 def test_a_stop_that_could_mean_either_deletes_neither(two: list[Path]) -> None:

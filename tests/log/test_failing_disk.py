@@ -193,7 +193,7 @@ def test_a_segment_that_cannot_be_taken_out_is_not_said_to_be_gone(
     log.roll(NOW)
     produce(log, batch(5))
     monkeypatch.setattr(os, "rename", failing(errno.EIO))
-    with pytest.raises(DiskFault, match="rename to .*deleted"):
+    with pytest.raises(DiskFault, match=r"rename to .*deleted"):
         log.drop_segments_below(5)
     assert isinstance(log.failure, DiskFault) and disk.root.health.failure is not None
 

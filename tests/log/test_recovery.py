@@ -170,7 +170,9 @@ def test_5_a_wrong_index_is_built_again_and_answers_as_a_scan(
     assert_index_answers_as_a_scan(opened.log)
 
 
-@pytest.mark.parametrize(("number", "later_ms", "further"), [(-1, 1000, 0), (-1, -1, 0), (3, 0, 4), (3, -2, 0)])
+@pytest.mark.parametrize(
+    ("number", "later_ms", "further"), [(-1, 1000, 0), (-1, -1, 0), (3, 0, 4), (3, -2, 0)]
+)
 def test_5_a_time_entry_about_another_batch_is_seen_when_it_is_asked_about(
     disk: Disk, number: int, later_ms: int, further: int
 ) -> None:

@@ -25,6 +25,3 @@ class PendingCalls:
     def answered(self, request_id: int, result: Any, now_ms: int) -> None:
         """A second answer, or one to what nobody asked, is our own mistake."""
         self._open.pop(request_id)(result, now_ms)
-
-    def __len__(self) -> int:
-        return len(self._open)

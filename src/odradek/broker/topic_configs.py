@@ -52,9 +52,6 @@ class TopicConfigs:
         then the strictest, for a follower that fetches on acknowledges what it has not flushed (H5)."""
         return topic not in self._at_start or self.settings_of(topic).flush_messages == 1
 
-    def overrides_of(self, topic: str) -> Mapping[str, str]:
-        return self._overrides.get(topic, {})
-
     def set(self, topic: str, overrides: Mapping[str, str]) -> None:
         self._overrides[topic] = dict(overrides)
 

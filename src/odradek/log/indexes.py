@@ -160,9 +160,6 @@ class TimeIndex:
     def to_bytes(self) -> bytes:
         return b"".join(map(TIME_ENTRY.pack, self._timestamps, self._offsets))
 
-    def __len__(self) -> int:
-        return len(self._timestamps)
-
 
 def floor_offset_in_file(file: File, relative_offset: int, end_offset: int) -> tuple[int, int]:
     """As `OffsetIndex.floor`, of an index in a file. `end_offset` is where the segment ends, relative as well.
