@@ -182,6 +182,29 @@ def test_a_stale_fetch_of_a_follower_that_restarted_is_refused(led: World) -> No
     assert rows(Follower(led).fetch(0, broker_epoch=59))[T_0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+@pytest.mark.parametrize("broker", [0, 2])
+def test_an_append_wakes_a_follower_and_the_end_of_its_session_is_the_end_of_what_it_is_told(
+    tmp_path: Path, broker: int
+) -> None:
+    world = World(tmp_path, brokers=(1, broker))
+    world.cut |= {(broker, 1)}
+    world.lead(1, is_new=True, isr=(1,), replicas=(1, broker))
+    follower = Follower(world, broker)
+    follower.fetch(0)
+    waiting = follower.fetch(None)
+
+    world.produce(1, b"a", acks=1)
+    world.settle()
+
+    assert values(rows(waiting)[T_0]) == [b"a"]
+    partition = world[1].partition()
+    known = partition.followers[broker]
+    assert len(partition.follower_readers) == 1 and not partition.consumer_readers and known.source
+    follower.session_epoch = -1
+    follower.fetch(None)
+    assert not partition.follower_readers and known.source is None
+
+
 @pytest.mark.parametrize("named", [0, None], ids=["named", "not named"])
 def test_a_follower_that_registers_anew_within_its_session_is_known_by_its_new_epoch(
     led: World, named: int | None

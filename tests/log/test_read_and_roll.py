@@ -25,6 +25,7 @@ from tests.log.logs import (
     offsets,
     produce,
 )
+from tests.support import no_collector, open_under
 
 SIZE = len(batch())  # of a batch of one record
 
@@ -264,6 +265,29 @@ def test_a_segment_is_rolled_when_the_next_batch_would_not_fit(tmp_path: Path) -
     assert [s.base_offset for s in log.segments] == [0, 2, 4]
     assert [s.size_bytes for s in log.segments] == [SIZE * 2, SIZE * 2, SIZE]
     assert {"00000000000000000002.snapshot", "00000000000000000004.snapshot"} <= set(disk.names())
+
+
+def test_of_those_that_are_not_active_the_segment_that_was_read_last_keeps_its_descriptors(
+    tmp_path: Path,
+) -> None:
+    log = Disk(tmp_path, config(segment_bytes=SIZE * 2)).create()
+    for _ in range(6):
+        produce(log, batch())
+    names = [f"orders-0/{offset:020d}.log" for offset in (0, 2, 4)]
+
+    def opened_by_reading(offset: int) -> list[str]:
+        log.read(offset, max_bytes=1, upper_bound_offset=6, min_one_batch=True)
+        return [name for name in open_under(tmp_path) if name.endswith(".log")]
+
+    with no_collector():
+        log.segments.close_handles()
+        assert opened_by_reading(0) == names[:1]
+        first = log.segments[0].file
+        assert opened_by_reading(4) == [names[0], names[2]]
+        assert opened_by_reading(1) == [names[0], names[2]]
+        assert log.segments[0].file is first, "not opened anew"
+        del first
+        assert opened_by_reading(2) == names[1:]
 
 
 def test_a_roll_writes_the_indexes_of_the_old_segment(tmp_path: Path) -> None:
