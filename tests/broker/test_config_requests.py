@@ -76,17 +76,6 @@ def test_resources_that_cannot_be_described(
     assert (fine.error_code, len(fine.configs)) == (0, 1)
 
 
-def test_a_store_that_cannot_be_asked_is_an_answer(world: World) -> None:
-    request = dm.DescribeConfigsRequest(
-        resources=[dm.DescribeConfigsResource(resource_type=TOPIC, resource_name="t")]
-    )
-    pending = world.send(1, request, 4)
-    (effect,) = [e for e in world[1].broker.take_effects() if isinstance(e, fx.StoreRequest)]
-    world[1].broker.answered(effect.request_id, fx.StoreFailed("session lost"), world.now_ms)
-    (result,) = pending.message.results
-    assert (result.error_code, result.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, "session lost")
-
-
 def test_alter_configs_replaces_everything(world: World, store: Store) -> None:
     store.nodes["topics", "t"] = ({"retention.ms": "1", "segment.bytes": "2000"}, 4)
     assert alter(world, store, {"retention.ms": "5"}) == (ErrorCode.NONE, None)
