@@ -113,6 +113,28 @@ def test_a_change_by_somebody_else_in_between_is_kept(world: World, store: Store
     assert store.nodes["topics", "t"] == ({"segment.bytes": "9000", "retention.ms": "5"}, 2)
 
 
+def test_what_stands_there_already_is_not_written_again(world: World, store: Store) -> None:
+    store.nodes["topics", "t"] = ({"retention.ms": "5"}, 3)
+    assert alter(world, store, {"retention.ms": "5"}) == (ErrorCode.NONE, None)
+    assert change(world, store, ("retention.ms", SET, "5")) == (ErrorCode.NONE, None)
+    assert store.written == []
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("", ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."),
+        ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'none' does not exist."),
+    ],
+)
+def test_topics_whose_configuration_cannot_be_changed(
+    world: World, store: Store, name: str, error: ErrorCode, message: str
+) -> None:
+    assert alter(world, store, {"retention.ms": "5"}, name=name) == (error, message)
+    assert change(world, store, ("retention.ms", SET, "5"), name=name) == (error, message)
+    assert store.written == []
+
+
 def test_validate_only_writes_nothing(world: World, store: Store) -> None:
     assert change(world, store, ("retention.ms", SET, "5"), validate_only=True)[0] == 0
     assert alter(world, store, {"retention.ms": "5"}, validate_only=True)[0] == 0
@@ -266,6 +288,10 @@ def test_a_node_that_cannot_be_read_is_named_and_only_replaced_as_a_whole(world:
     assert message == "/config/topics/t: expected JSON; AlterConfigs replaces what stands there"
     assert alter(world, store, {"retention.ms": "5"}) == (ErrorCode.NONE, None)
     assert store.written == [fx.ConfigWrite("topics", "t", {"retention.ms": "5"}, -1)]
+    store.unreadable["topics", "u"] = "/config/topics/u: expected JSON"
+    world.lead(1, topic="u", topic_id=b"u" * 16, isr=(1,), replicas=(1,), is_new=True)
+    assert alter(world, store, {}, name="u") == (ErrorCode.NONE, None)
+    assert store.written[1:] == [fx.ConfigWrite("topics", "u", {}, -1)], "though it has no overrides either"
 
 
 def test_settings_of_a_topic_that_contradict_each_other_are_refused(world: World, store: Store) -> None:

@@ -19,7 +19,8 @@ def test_create_partitions_goes_on_where_the_topic_began(world: World) -> None:
         world.settle()
         assert not asked.is_answered
         world.lead(1, index=index, isr=(1,), replicas=(1,))
-    assert asked.message.results[0].error_code == 0
+    row = asked.message.results[0]
+    assert (row.error_code, row.error_message) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,17 @@ def test_validated_growth_is_not_written(world: World) -> None:
     assert grow(world, 4, validate_only=True).message.results[0].error_code == 0
     assert grow(world, 1, validate_only=True).message.results[0].error_code == ErrorCode.INVALID_PARTITIONS
     assert told(world, fx.StoreRequest) == []
+
+
+def test_partitions_without_a_leader_in_time_are_added_and_the_time_is_out(world: World) -> None:
+    asked = grow(world, 2)
+    (effect,) = told(world, fx.StoreRequest)
+    world[1].broker.answered(effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms)
+    world.advance(4_900)
+    assert not asked.is_answered
+    world.advance(200)
+    row = asked.message.results[0]
+    assert (row.error_code, row.error_message) == (
+        ErrorCode.REQUEST_TIMED_OUT,
+        "The partitions were added; not all of them have a leader yet.",
+    )

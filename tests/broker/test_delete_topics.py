@@ -4,9 +4,9 @@ from pathlib import Path
 
 from odradek.broker import effects as fx
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import LEADER_DURING_DELETE
+from odradek.model.ids import LEADER_DURING_DELETE, NO_TOPIC_ID, TopicPartition
 from odradek.protocol.messages import delete_topics as dt
-from tests.broker.world import T0, TOPIC_ID, World, told
+from tests.broker.world import T0, TOPIC_ID, Pending, World, told
 
 
 def test_delete_topics_is_written_and_answered_when_the_topic_has_left_the_cache(world: World) -> None:
@@ -23,7 +23,39 @@ def test_delete_topics_is_written_and_answered_when_the_topic_has_left_the_cache
     world.leadership[T0]["leader"] = LEADER_DURING_DELETE
     world.notify_metadata()
     world.settle()
-    assert [(r.name, r.error_code) for r in asked.message.responses] == [("t", 0), ("none", 3)]
+    gone, none = asked.message.responses
+    assert (gone.name, gone.error_code, gone.error_message) == ("t", 0, None)
+    assert (none.name, none.error_code) == ("none", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def deleted(world: World, name: str) -> Pending:
+    """Asked for, and written."""
+    request = dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name=name)], timeout_ms=5_000)
+    asked = world.send(1, request, 6)
+    (effect,) = told(world, fx.StoreRequest)
+    world[1].broker.answered(effect.request_id, fx.TopicsWritten({name: (ErrorCode.NONE, "")}), world.now_ms)
+    world.settle()
+    return asked
+
+
+def test_the_deletion_of_a_topic_without_an_id_is_answered_when_it_has_left_the_cache(world: World) -> None:
+    """One that an old controller made, and that has not been given an id yet."""
+    world.lead(1, topic="old", topic_id=NO_TOPIC_ID, isr=(1,), replicas=(1,), is_new=True)
+    asked = deleted(world, "old")
+    assert not asked.is_answered
+    world.leadership[TopicPartition("old", 0)]["leader"] = LEADER_DURING_DELETE
+    world.notify_metadata()
+    world.settle()
+    assert asked.message.responses[0].error_code == ErrorCode.NONE
+
+
+def test_a_topic_that_was_made_again_under_its_name_has_been_deleted(world: World) -> None:
+    asked = deleted(world, "t")
+    assert not asked.is_answered
+    world.leadership[T0]["topic_id"] = bytes([9] * 16)
+    world.notify_metadata()
+    world.settle()
+    assert asked.message.responses[0].error_code == ErrorCode.NONE
 
 
 def test_deletion_can_be_switched_off(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             broker,
             marked,
             is_over=lambda name: (
-                broker.metadata.topic_ids.get(name) != accepted[name].topic_id
+                broker.metadata.topic_id(name) != accepted[name].topic_id
                 or name not in broker.metadata.topics
             ),
             reply=reply,
