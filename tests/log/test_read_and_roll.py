@@ -275,13 +275,13 @@ def test_of_those_that_are_not_active_the_segment_that_was_read_last_keeps_its_d
         produce(log, batch())
     names = [f"orders-0/{offset:020d}.log" for offset in (0, 2, 4)]
 
-    def opened_by_reading(offset: int) -> list[str]:
-        log.read(offset, max_bytes=1, upper_bound_offset=6, min_one_batch=True)
+    def opened_by_reading(offset: int, max_bytes: int = 1) -> list[str]:
+        log.read(offset, max_bytes=max_bytes, upper_bound_offset=6, min_one_batch=True)
         return [name for name in open_under(tmp_path) if name.endswith(".log")]
 
     with no_collector():
         log.segments.close_handles()
-        assert opened_by_reading(0) == names[:1]
+        assert opened_by_reading(0, max_bytes=2 * SIZE) == names[:1], "what has enough looks no further"
         first = log.segments[0].file
         assert opened_by_reading(4) == [names[0], names[2]]
         assert opened_by_reading(1) == [names[0], names[2]]

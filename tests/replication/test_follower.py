@@ -33,13 +33,14 @@ class Follows:
     def __init__(self, path: Path, throttle: ReplicationThrottle | None = None) -> None:
         self.path = path
         self.now_ms = 1_000
+        self.broker_epoch = 33
         self.outbox = Outbox(Purgatory())
         self.fetcher = FollowerFetcher(
             broker=b(2),
             leader=b(1),
             limits=FetchLimits(backoff_ms=100),
             outbox=self.outbox,
-            broker_epoch=lambda: BrokerEpoch(33),
+            broker_epoch=lambda: BrokerEpoch(self.broker_epoch),
             throttle=throttle,
         )
         self.sent: list[tuple[int, int, int]] = []  # key, version, correlation id of what is in flight
@@ -51,15 +52,16 @@ class Follows:
         epoch: int = 5,
         written: Sequence[tuple[int, int]] = (),
         number: int = 1,
+        index: int = 0,
     ) -> Partition:
-        log = a_log(self.path / topic, topic)
+        log = a_log(self.path / f"{topic}-{index}", topic)
         for batch_epoch, count in written:
             values = [b"x"] * count
             log.append_as_follower(
                 a_batch(*values, epoch=batch_epoch, base_offset=log.log_end_offset), now_ms=0
             )
         partition = Partition(
-            TopicPartition(topic, 0),
+            TopicPartition(topic, index),
             TopicId(bytes([number] * 16)),
             log,
             broker=b(2),
@@ -203,6 +205,7 @@ def test_a_new_partition_does_not_wait_behind_the_parked_fetch(follows: Follows)
     request = follows.asks()
     assert wanted(request) == {2: (5, 0, -1)}
     assert request.session_epoch == 2
+    follows.partition("v", number=3)
     assert follows.asks() is None, "at most one behind the other"
     follows.answer_fetch()
     follows.answer_fetch(("u", 2, row(records=a_batch(b"a", epoch=5))))
@@ -218,6 +221,127 @@ def test_a_partition_no_longer_followed_is_taken_out_of_the_session(follows: Fol
     follows.fetcher.remove(TopicPartition("t", 0))
     request = follows.asks()
     assert [bytes(f.topic_id) for f in request.forgotten_topics_data] == [bytes([1] * 16)]
+    follows.answer_fetch()
+    follows.answer_fetch()
+    assert follows.asks().forgotten_topics_data == [], "once"
+
+
+@pytest.mark.parametrize("state", ["named in no request yet", "in the session", "delayed"])
+def test_of_a_partition_no_longer_followed_nothing_is_asked_or_taken(follows: Follows, state: str) -> None:
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("u", 2, row()))
+    follows.asks()
+    partition = follows.partition("t")
+    if state != "named in no request yet":
+        follows.asks()
+        follows.answer_fetch()
+    if state == "delayed":
+        follows.answer_fetch(("t", 1, row(error=ErrorCode.UNKNOWN_LEADER_EPOCH)))
+        follows.asks()
+
+    follows.fetcher.remove(partition.topic_partition)
+
+    assert follows.fetcher.wake_at_ms(follows.now_ms) is None
+    follows.answer_fetch(("t", 1, row(records=a_batch(b"a", epoch=5))))
+    assert partition.log.log_end_offset == 0 and follows.outbox.messages == []
+    follows.now_ms += FIRST_BACKOFF_MS
+    assert wanted(follows.asks()) == {}
+
+
+def test_a_broker_that_has_registered_anew_names_all_its_partitions_once(follows: Follows) -> None:
+    """The leader notes the new epoch of those that a fetch names (KIP-903)."""
+    for number, topic in enumerate("tu", start=1):
+        follows.partition(topic, number=number)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()), ("u", 2, row()))
+    assert follows.asks().session_epoch == 1
+    follows.broker_epoch = 34
+    follows.answer_fetch()
+
+    request = follows.asks()
+
+    assert (request.session_id, request.session_epoch) == (SESSION, 0), (
+        "a session anew, and the old one closed"
+    )
+    assert request.replica_state.replica_epoch == 34
+    assert wanted(request) == {1: (5, 0, -1), 2: (5, 0, -1)}
+    follows.answer_fetch(("t", 1, row()), ("u", 2, row()))
+    request = follows.asks()
+    assert (request.session_epoch, wanted(request)) == (1, {})
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_what_the_leader_waits_to_hear_is_sent_behind_the_parked_fetch(
+    follows: Follows, is_cut: bool
+) -> None:
+    partition = follows.partition("t", written=[(3, 1)] * is_cut)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.asks()
+    follows.partition("u", number=2)
+    assert wanted(follows.asks()) == {2: (5, 0, -1)}
+
+    end = partition.log.log_end_offset
+    told = row(diverging=(2, 0)) if is_cut else row(records=a_batch(b"a", epoch=5, base_offset=end))
+    follows.answer_fetch(("t", 1, told))
+
+    assert wanted(follows.asks()) == {1: (5, 0, -1) if is_cut else (5, 1, 5)}
+    assert follows.asks() is None
+
+
+def test_partitions_of_one_topic_are_asked_for_together(follows: Follows) -> None:
+    for index in range(3):
+        follows.partition("t", index=index)
+    (topic,) = follows.asks().topics
+    assert [partition.partition for partition in topic.partitions] == [0, 1, 2]
+
+
+def test_what_comes_of_a_session_that_is_no_more_is_dropped(follows: Follows) -> None:
+    """Two fetches were in flight, and the leader had lost the session of both."""
+    partition = follows.partition("t")
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.asks()
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+    follows.answer_fetch(("t", 1, row(records=a_batch(b"a", epoch=5), mark=1)))
+
+    assert (partition.log.log_end_offset, partition.high_watermark) == (0, 0)
+    assert wanted(follows.asks()) == {1: (5, 0, -1), 2: (5, 0, -1)}
+
+
+@pytest.mark.parametrize("is_covered", [True, False])
+def test_what_is_fetched_of_a_throttled_replica_is_counted(tmp_path: Path, is_covered: bool) -> None:
+    throttle = ReplicationThrottle()
+    throttle.rate = 1
+    follows = Follows(tmp_path, throttle)
+    partition = follows.partition("t")
+    if is_covered:
+        throttle.covered.add(partition.topic_partition)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    assert not throttle.is_exceeded(follows.now_ms), "nothing came"
+    follows.asks()
+
+    follows.answer_fetch(("t", 1, row(records=a_batch(b"a", epoch=5), mark=5)))
+
+    assert throttle.is_exceeded(follows.now_ms) is is_covered
+    assert (follows.asks() is None) is is_covered
+    due = follows.fetcher.wake_at_ms(follows.now_ms)
+    assert due == (throttle.free_at_ms(follows.now_ms) if is_covered else None)
+
+
+def test_who_has_no_session_asks_for_nothing_behind_the_parked_fetch(follows: Follows) -> None:
+    """The leader could not tell what the second one is about."""
+    follows.partition("t")
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()), session=0)
+    assert follows.asks().session_epoch == 0
+    follows.partition("u", number=2)
+    assert follows.asks() is None
 
 
 def test_an_answer_about_an_older_epoch_of_the_partition_is_dropped(follows: Follows) -> None:
@@ -323,6 +447,13 @@ def test_an_error_delays_its_partition_alone_and_longer_each_time(follows: Follo
         follows.answer_fetch(("t", 1, row(error=error)))
         follows.asks()
     assert pauses == [5, 10, 20, 40, 80, 100, 100]
+    follows.now_ms += 100
+    follows.asks()
+    follows.answer_fetch()
+    follows.answer_fetch(("t", 1, row()))
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=error)))
+    assert follows.fetcher.wake_at_ms(follows.now_ms) == follows.now_ms + FIRST_BACKOFF_MS, "it had been well"
     assert other.log.log_end_offset == 7, "the other one went on meanwhile"
 
 
@@ -367,6 +498,23 @@ def test_a_lost_session_is_opened_anew_without_delay(follows: Follows, error: Er
     request = follows.asks()
     assert (request.session_id, request.session_epoch) == (kept, 0)
     assert wanted(request) == {1: (5, 2, 5)}
+
+
+def test_an_answer_that_is_an_error_as_a_whole_delays_all_it_was_asked_for(follows: Follows) -> None:
+    follows.partition("t")
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()), ("u", 2, row()))
+    follows.asks()
+    follows.answer_fetch(error=ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert follows.asks() is None
+    assert follows.fetcher.wake_at_ms(follows.now_ms) == follows.now_ms + FIRST_BACKOFF_MS
+    follows.now_ms += FIRST_BACKOFF_MS
+    request = follows.asks()
+    assert (request.session_id, request.session_epoch) == (SESSION, 0), (
+        "a session anew, and the old one closed"
+    )
+    assert wanted(request) == {1: (5, 0, -1), 2: (5, 0, -1)}
 
 
 def test_a_leader_without_room_for_a_session_gets_full_fetches(follows: Follows) -> None:
@@ -604,6 +752,7 @@ def test_a_damaged_batch_is_not_appended_and_not_acknowledged(follows: Follows) 
     assert partition.high_watermark <= 1
     assert any(level == "error" for level, _ in follows.outbox.messages)
     assert follows.asks() is None
+    assert follows.fetcher.wake_at_ms(follows.now_ms) == follows.now_ms + 100, "the longest of all pauses"
     follows.now_ms += 100
     assert wanted(follows.asks()) == {1: (5, 1, 5)}
 
@@ -635,9 +784,13 @@ def test_the_high_watermark_of_a_stale_answer_is_kept(follows: Follows) -> None:
     assert (partition.log.log_end_offset, partition.high_watermark) == (1, 1)
 
 
-def test_a_mark_that_is_heard_while_the_log_is_not_known_to_be_a_prefix_waits(follows: Follows) -> None:
+@pytest.mark.parametrize("is_told_again", [True, False])
+def test_a_mark_that_is_heard_while_the_log_is_not_known_to_be_a_prefix_waits(
+    follows: Follows, is_told_again: bool
+) -> None:
     """A leader that does not lead yet refuses; by the next fetch, sent for another partition, it does. What that answer says
-    of ours counts for its mark alone, and that not before the logs have been compared."""
+    of ours counts for its mark alone, and that not before the logs have been compared: a leader with nothing new to tell
+    of a partition that was named has found no divergence."""
     follows.partition("u", number=2)
     follows.asks()
     follows.answer_fetch(("u", 2, row()))
@@ -655,7 +808,7 @@ def test_a_mark_that_is_heard_while_the_log_is_not_known_to_be_a_prefix_waits(fo
     follows.answer_fetch(("t", 1, row(mark=2, diverging=(3, 1))))
     assert (partition.log.log_end_offset, partition.high_watermark) == (1, 0)
     follows.asks()
-    follows.answer_fetch(("t", 1, row(mark=2)))
+    follows.answer_fetch(*[("t", 1, row(mark=2))] * is_told_again)
     assert partition.high_watermark == 1
 
 
