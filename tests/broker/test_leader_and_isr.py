@@ -1,12 +1,14 @@
 """What a controller tells a broker: LeaderAndIsr, StopReplica, UpdateMetadata, and what is refused of it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import leader_and_isr as lai
+from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
 from tests.broker.world import T0, TOPIC_ID, World
 
@@ -127,6 +129,39 @@ def test_every_version_of_leader_and_isr_makes_a_leader(tmp_path: Path, version:
     errors = answer.partition_errors if version < 5 else answer.topics[0].partition_errors
     assert [(e.partition_index, e.error_code) for e in errors] == [(0, 0)]
     assert world[1].partition().is_leader
+
+
+@pytest.mark.parametrize("delete", [False, True])
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_of_stop_replica_stops_two_and_deletes_them_where_asked_to(
+    tmp_path: Path, version: int, delete: bool
+) -> None:
+    world = World(tmp_path, brokers=(1,))
+    for index in (0, 1):
+        world.lead(1, index=index, isr=(1,), replicas=(1,), is_new=True)
+    fields: dict[str, Any] = {"delete_partitions": delete}
+    if version == 0:
+        fields["ungrouped_partitions"] = [
+            sr.StopReplicaPartitionV0(topic_name="t", partition_index=index) for index in (0, 1)
+        ]
+    elif version < 3:
+        fields["topics"] = [sr.StopReplicaTopicV1(name="t", partition_indexes=[0, 1])]
+    else:
+        states = [
+            sr.StopReplicaPartitionState(partition_index=index, delete_partition=delete) for index in (0, 1)
+        ]
+        fields["topic_states"] = [sr.StopReplicaTopicState(topic_name="t", partition_states=states)]
+    request = sr.StopReplicaRequest(
+        controller_id=1, controller_epoch=1, broker_epoch=world[1].epoch if version else -1, **fields
+    )
+
+    pending = world.send(1, request, version)
+    world.settle()
+
+    rows = [(row.topic_name, row.partition_index, row.error_code) for row in pending.message.partition_errors]
+    assert (pending.message.error_code, rows) == (0, [("t", 0, 0), ("t", 1, 0)])
+    assert [TopicPartition("t", index) in world[1].logs.logs for index in (0, 1)] == [not delete] * 2
+    assert not any(partition.is_leader for partition in world[1].broker.replicas.partitions.values())
 
 
 def test_a_full_request_is_one_of_a_controller_that_leaves_zookeeper_and_changes_nothing(

@@ -10,11 +10,13 @@ from odradek.broker import effects as fx
 from odradek.broker.departures import DEPARTED_SHOWN_MS, LONGEST_IGNORANCE_MS
 from odradek.broker.metadata_cache import TOPICS_EXPECTED_MS
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.model.cluster import Endpoint
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import LEADER_DURING_DELETE
+from odradek.model.ids import LEADER_DURING_DELETE, NO_TOPIC_ID, BrokerId
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import describe_cluster as dc
 from odradek.protocol.messages import metadata as mm
+from odradek.protocol.messages import update_metadata as um
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.broker.world import T0, TOPIC_ID, Pending, World, told
 
@@ -25,6 +27,44 @@ def metadata(
     topics = [mm.MetadataRequestTopic(name=name) for name in names]
     request = mm.MetadataRequest(topics=topics, allow_auto_topic_creation=auto, **options)
     return world.call(to, request, version)
+
+
+@pytest.mark.parametrize("version", range(9))
+def test_every_version_of_update_metadata_tells_brokers_and_leaders(tmp_path: Path, version: int) -> None:
+    world = World(tmp_path, brokers=(1,))
+    listener = "INSIDE" if version >= 3 else "PLAINTEXT"
+    places = {
+        number: um.UpdateMetadataEndpoint(
+            host="h", port=77, security_protocol=0, listener=name if version >= 3 else ""
+        )
+        for number, name in ((1, "PLAINTEXT"), (7, listener))
+    }
+    state = um.UpdateMetadataPartitionState(
+        topic_name="t", controller_epoch=1, leader=7, leader_epoch=4, isr=[7], replicas=[7, 8]
+    )
+    request = um.UpdateMetadataRequest(
+        controller_id=1,
+        controller_epoch=1,
+        broker_epoch=world[1].epoch if version >= 5 else -1,
+        live_brokers=[
+            um.UpdateMetadataBroker(id=number, v0_host="h", v0_port=77, endpoints=[place], rack=None)
+            for number, place in places.items()
+        ],
+    )
+    if version < 5:
+        request.ungrouped_partition_states = [state]
+    else:
+        topic = um.UpdateMetadataTopicState(topic_name="t", topic_id=TOPIC_ID, partition_states=[state])
+        request.topic_states = [topic]
+
+    assert world.call(1, request, version).error_code == 0
+
+    known = world[1].broker.metadata
+    assert known.brokers[BrokerId(7)].endpoints == {listener: Endpoint(listener, "PLAINTEXT", "h", 77)}
+    partition = known.partition("t", 0)
+    assert partition is not None and (partition.leader, partition.leader_epoch) == (7, 4)
+    assert (list(partition.isr), list(partition.replicas)) == ([7], [7, 8])
+    assert known.topic_id("t") == (TOPIC_ID if version >= 7 else NO_TOPIC_ID)
 
 
 def test_metadata_tells_brokers_leaders_and_offline_replicas(world: World) -> None:

@@ -9,6 +9,7 @@ from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.replication.waiting import AckQueue
+from tests.log.logs import config
 from tests.replication.partitions import LAG_MS, Led, Waits, a_batch, answer, b, expanding, leadership
 
 # ------------------------------------------------------------------------------------------------------- roles
@@ -363,6 +364,26 @@ def test_a_cut_comes_before_the_mark_and_takes_it_along(tmp_path: Path) -> None:
     assert level == "warning"
     assert "below the high watermark 3" in why
     assert "offsets 1 to 2 are cut off" in what
+
+
+def test_records_are_deleted_by_the_leader_up_to_its_high_watermark_and_where_the_topic_is_not_compacted(
+    tmp_path: Path,
+) -> None:
+    led = Led(tmp_path, isr=(1,), replicas=(1,))
+    led.append(b"a", b"b")
+
+    def refused(offset: int) -> int:
+        with pytest.raises(ProtocolError) as caught:
+            led.partition.delete_records(offset)
+        return caught.value.code
+
+    assert refused(3) == refused(-2) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (led.partition.delete_records(0), led.partition.delete_records(1)) == (0, 1)
+    assert led.partition.delete_records(-1) == led.partition.log.log_start_offset == 2
+    led.partition.log.config = config(cleanup_policy="compact")
+    assert refused(2) == ErrorCode.POLICY_VIOLATION
+    led.follow(2)
+    assert refused(2) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_the_low_watermark_is_the_smallest_start_of_the_replicas_that_live(tmp_path: Path) -> None:
