@@ -16,7 +16,7 @@ from odradek.protocol.messages import fetch as fm
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import offset_for_leader_epoch as om
 from odradek.replication.followed import FIRST_BACKOFF_MS, FetchLimits
-from odradek.replication.follower import FollowerFetcher
+from odradek.replication.follower import INT32_MAX, FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.throttle import ReplicationThrottle
@@ -194,6 +194,73 @@ def test_a_session_by_ids_is_closed_and_one_by_names_opened_for_a_topic_without_
     assert follows.sent[-1][:2] == (1, 12)
     assert (request.session_id, request.session_epoch) == (SESSION, 0), "closes the one, and opens another"
     assert {topic.topic for topic in request.topics} == {"t", "u"}
+    follows.answer_fetch(("t", 1, row()), ("u", 0, row()))
+    follows.partition("v", number=0)
+    request = follows.asks()
+    assert (request.session_epoch, [topic.topic for topic in request.topics]) == (1, ["v"]), (
+        "that one goes on"
+    )
+
+
+def test_the_epoch_of_a_session_begins_again_behind_the_largest(follows: Follows) -> None:
+    follows.partition()
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.fetcher._session_epoch = INT32_MAX
+    assert follows.asks().session_epoch == INT32_MAX
+    follows.answer_fetch()
+    assert follows.asks().session_epoch == 1
+
+
+def test_in_a_session_one_fetch_is_in_flight_and_another_one_behind_it_only_for_news(
+    follows: Follows,
+) -> None:
+    follows.partition("t")
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    assert follows.asks() is not None
+    assert follows.asks() is None
+    follows.partition("u", number=2)
+    assert follows.asks() is not None
+    follows.answer_fetch()
+    assert follows.asks() is None, "the one behind is the one in flight now"
+
+
+def test_a_throttled_replica_leaves_the_session_until_its_rate_allows_it(tmp_path: Path) -> None:
+    """Though it has something to acknowledge: the leader would answer with more of it."""
+    throttle = ReplicationThrottle()
+    throttle.rate = 1
+    follows = Follows(tmp_path, throttle)
+    throttle.covered.add(follows.partition("t").topic_partition)
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(records=a_batch(b"a", epoch=5), mark=5)), ("u", 2, row()))
+    request = follows.asks()
+    assert wanted(request) == {} and len(request.forgotten_topics_data) == 1
+    follows.answer_fetch()
+    follows.now_ms = throttle.free_at_ms(follows.now_ms)
+    assert wanted(follows.asks()) == {1: (5, 1, 5)}
+
+
+def test_a_log_start_that_followed_the_leaders_is_told(follows: Follows) -> None:
+    """DeleteRecords is answered when all replicas have followed."""
+    partition = follows.partition(written=[(5, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(mark=2, start=1)))
+    assert partition.log.log_start_offset == 1
+    (topic,) = follows.asks().topics
+    assert [wanted.log_start_offset for wanted in topic.partitions] == [1]
+
+
+def test_who_is_delayed_is_asked_for_while_the_end_of_another_log_is_asked_about(follows: Follows) -> None:
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("u", 2, row(error=ErrorCode.NOT_LEADER_OR_FOLLOWER)))
+    follows.partition("t", written=[(-1, 4)])
+    assert follows.asks() is not None and follows.sent[-1][0] == 23
+    assert follows.fetcher.wake_at_ms(follows.now_ms) == follows.now_ms + FIRST_BACKOFF_MS
+    follows.now_ms += FIRST_BACKOFF_MS
+    assert wanted(follows.asks()) == {2: (5, 0, -1)}
 
 
 def test_a_new_partition_does_not_wait_behind_the_parked_fetch(follows: Follows) -> None:
@@ -692,13 +759,15 @@ def test_one_question_about_offsets_is_asked_at_a_time(follows: Follows) -> None
     assert (follows.sent[-1][0], [topic.topic for topic in asked.topics]) == (23, ["u"])
 
 
-def test_an_error_while_truncating_delays_and_asks_again(follows: Follows) -> None:
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_error_while_truncating_delays_and_asks_again(follows: Follows, is_told: bool) -> None:
+    """Its row has an error, or there is no row."""
     follows.partition(written=[(-1, 4)])
     follows.asks()
     answer = om.EpochEndOffset(partition=0, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
     follows.answer(
         om.OffsetForLeaderEpochResponse(
-            topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[answer])]
+            topics=[om.OffsetForLeaderTopicResult(topic="t", partitions=[answer] * is_told)]
         )
     )
     assert follows.asks() is None
