@@ -274,6 +274,7 @@ def test_a_refusal_rolls_back_and_waits_a_while(tmp_path: Path, error: ErrorCode
     led = expanding(tmp_path)
     assert answer(led, error) == REFUSED_RETRY_MS
     assert led.partition.state == Committed((b(1), b(2)))
+    assert led.outbox.messages == [("warning", f"t-0: ISR [1, 2, 3] refused with {error.name}")]
     led.fetched(3, 1)
     assert led.proposed() is None, "not again with the very next fetch"
     led.now_ms += REFUSED_RETRY_MS

@@ -1,5 +1,6 @@
 """What a partition decides: its roles, when the mark moves, whom it answers when, what it reads. The ISR: test_isr."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.replication.waiting import AckQueue
+from odradek.replication.waiting import AckQueue, Reader
 from tests.log.logs import config
 from tests.replication.partitions import LAG_MS, Led, Waits, a_batch, answer, b, expanding, leadership
 
@@ -364,6 +365,70 @@ def test_a_cut_comes_before_the_mark_and_takes_it_along(tmp_path: Path) -> None:
     assert level == "warning"
     assert "below the high watermark 3" in why
     assert "offsets 1 to 2 are cut off" in what
+
+
+@pytest.mark.parametrize(
+    ("min_isr", "told", "mark"),
+    [(1, ErrorCode.NONE, 1), (2, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 0)],
+)
+def test_who_waits_is_answered_by_the_next_leadership_of_a_leader_that_is_alone(
+    tmp_path: Path, min_isr: int, told: ErrorCode, mark: int
+) -> None:
+    led = Led(tmp_path, min_isr=min_isr)
+    waits = led.append_and_wait(b"a")
+    assert waits.told == []
+    led.lead(isr=(1,))
+    assert (waits.told, led.partition.high_watermark) == ([told], mark)
+
+
+class Reads(Reader):
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.is_dirty = False
+        self.told: list[str] = []
+
+    def wake(self) -> None:
+        self.told.append("woken")
+
+    def on_high_watermark(self, now_ms: int) -> None:
+        self.told.append("mark")
+
+
+CHANGES: dict[str, Callable[[Led], object]] = {
+    "leads on": lambda led: led.lead((1, 2)),
+    "leads no more": lambda led: led.follow(2),
+    "is stopped": lambda led: led.partition.stop(),
+    "loses its disk": lambda led: led.partition.lose_disk(),
+    "deletes records": lambda led: led.partition.delete_records(1),
+}
+OF_EACH: dict[str, tuple[Callable[[Led], object], list[str], list[str]]] = {
+    # What a follower hears, and what a consumer does.
+    "appends": (lambda led: led.append(b"x"), ["woken"], []),
+    "commits": (lambda led: led.fetched(2, 2), ["mark"], ["woken"]),
+    "hears the same again": (lambda led: led.fetched(2, 1), [], []),
+    **{name: (change, ["woken"], ["woken"]) for name, change in CHANGES.items()},
+}
+
+
+@pytest.mark.parametrize("is_dirty", [False, True])
+@pytest.mark.parametrize("name", OF_EACH)
+def test_who_reads_is_told_of_what_concerns_him_unless_he_is_to_look_anyway(
+    tmp_path: Path, name: str, is_dirty: bool
+) -> None:
+    led = Led(tmp_path, isr=(1, 2), replicas=(1, 2))
+    led.append(b"a", b"b")
+    led.fetched(2, 1)
+    assert led.partition.high_watermark == 1
+    follower, consumer = Reads(), Reads()
+    follower.is_dirty = consumer.is_dirty = is_dirty
+    led.partition.follower_readers[follower] = led.partition.consumer_readers[consumer] = None
+    change, to_follower, to_consumer = OF_EACH[name]
+
+    change(led)
+
+    expected = ([], []) if is_dirty else (to_follower, to_consumer)
+    assert (follower.told, consumer.told) == expected
 
 
 def test_records_are_deleted_by_the_leader_up_to_its_high_watermark_and_where_the_topic_is_not_compacted(
