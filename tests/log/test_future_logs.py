@@ -136,14 +136,6 @@ def test_it_is_of_the_topic_that_the_log_in_use_has_learnt_to_be_of_meanwhile() 
     assert world.start().logs[TP].topic_id == TOPIC_ID, "what is synced with the swap is known behind it"
 
 
-def test_a_log_of_no_known_topic_arrives_as_one() -> None:
-    world = Directories()
-    produce(world.manager.get_or_create(TP, NO_TOPIC_ID, now_ms=NOW), batch())
-    world.move_to("/b")
-    world.manager.futures.prepare(TP)
-    assert world.future.topic_id == NO_TOPIC_ID
-
-
 def test_how_far_it_was_replicated_is_known_in_the_new_directory_before_the_next_checkpoint(
     world: Directories,
 ) -> None:
