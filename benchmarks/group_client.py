@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from benchmarks.raw_frames import Broker, RawClient, frame
+from odradek.coordinator.consumer_protocol import Subscription, write_assignment, write_subscription
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -63,18 +64,6 @@ def coordinator(bootstrap: list[str], group: str) -> Broker:
         client.close()
 
 
-def subscription(topic: str) -> bytes:
-    name = topic.encode()
-    return struct.pack(">hih", 0, 1, len(name)) + name + struct.pack(">i", -1)
-
-
-def assignment(topic: str, partitions: list[int]) -> bytes:
-    name = topic.encode()
-    numbers = struct.pack(f">{len(partitions)}i", *partitions)
-    head = struct.pack(">hih", 0, 1, len(name)) + name + struct.pack(">i", len(partitions))
-    return head + numbers + struct.pack(">i", -1)
-
-
 class Member:
     """One connection, one request in flight. `generation` is set while it is stable."""
 
@@ -97,7 +86,9 @@ class Member:
 
     def join(self) -> None:
         self.is_stable = False
-        protocol = JoinGroupRequestProtocol(name="range", metadata=subscription(self.topic))
+        protocol = JoinGroupRequestProtocol(
+            name="range", metadata=write_subscription(Subscription(0, (self.topic,), {}))
+        )
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=SESSION_MS,
@@ -169,8 +160,8 @@ class Member:
         names = sorted(member.member_id for member in answer.members)
         for number, name in enumerate(names):
             share = list(range(number, self.partitions, len(names)))
-            row = SyncGroupRequestAssignment(member_id=name, assignment=assignment(self.topic, share))
-            shares.append(row)
+            assignment = write_assignment({self.topic: share}, 0)
+            shares.append(SyncGroupRequestAssignment(member_id=name, assignment=assignment))
         request = SyncGroupRequest(
             group_id=self.group,
             generation_id=self.generation,

@@ -2,7 +2,12 @@
 
 from typing import Any
 
-from odradek.coordinator.consumer_protocol import write_assignment
+from odradek.coordinator.consumer_protocol import (
+    FIRST_WITH_OWNED,
+    FIRST_WITH_RACK,
+    Subscription,
+    write_subscription,
+)
 from odradek.coordinator.later import Later
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -53,21 +58,7 @@ def described(bench: Bench) -> Any:
 
 
 def subscription(topics: tuple[str, ...] = ("t",), owned: Owned | None = None, rack: str = "") -> bytes:
-    """ConsumerProtocolSubscription 1, as a classic member sends it; 3 with a rack."""
-    names = write_names(topics)
-    has = write_assignment({name: tuple(at) for name, at in (owned or {}).items()}, 0)
-    no_data = b"\xff\xff\xff\xff"
-    body = names + no_data + has[2 : -len(no_data)]
-    no_generation = no_data
-    return (
-        b"\0\3" + body + no_generation + len(rack).to_bytes(2, "big") + rack.encode()
-        if rack
-        else b"\0\1" + body
-    )
-
-
-def write_names(names: tuple[str, ...]) -> bytes:
-    parts = [len(names).to_bytes(4, "big")]
-    for name in names:
-        parts += [len(name).to_bytes(2, "big"), name.encode()]
-    return b"".join(parts)
+    """As a classic member sends it, in the least version that has a place for what it says."""
+    has = {name: tuple(at) for name, at in (owned or {}).items()}
+    version = FIRST_WITH_RACK if rack else FIRST_WITH_OWNED
+    return write_subscription(Subscription(version, topics, has, rack=rack))

@@ -3,6 +3,7 @@
 from typing import Any
 
 from odradek.coordinator.asides import AsideWork
+from odradek.coordinator.consumer_protocol import FIRST_WITH_OWNED, Subscription, write_subscription
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Event, Tick, TransactionEnded, Unloaded
 from odradek.coordinator.group_coordinator import GroupCoordinator
@@ -28,6 +29,7 @@ from tests.coordinator.topics import Topics
 START_MS = 1_800_000_000_000
 TOPICS = {"t": 4, "u": 4}
 GROUP = "g"
+READS_T = write_subscription(Subscription(FIRST_WITH_OWNED, ("t",), {}))
 
 
 class Bench:
@@ -215,7 +217,7 @@ def join_request(
     kind: str = "consumer",
     group: str = GROUP,
 ) -> JoinGroupRequest:
-    offered = {"range": b"\0\1\0\0\0\1\0\1t"} if protocols is None else protocols
+    offered = {"range": READS_T} if protocols is None else protocols
     return JoinGroupRequest(
         group_id=group,
         session_timeout_ms=session_ms,

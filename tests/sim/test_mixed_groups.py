@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
-from odradek.coordinator.consumer_protocol import read_subscription
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.groups import Committed, Fetched
 from odradek.sim.checkers.mixed import Conversions, MixedHistory, check_mixed
 from odradek.sim.checkers.sharers import Held, MemberAnswer, Taken
-from odradek.sim.mixed_group import shared_out, write_subscription
+from odradek.sim.mixed_group import shared_out
 from odradek.sim.plan import ASSIGNORS, GROUP_KINDS, Fault, Plan, _of_mixed_groups, draw
 from odradek.sim.run import LIVENESS, OK, Outcome, describe, run
 from odradek.sim.world import World
@@ -115,12 +114,6 @@ def test_conversions_are_counted_by_what_members_were_told() -> None:
     assert found.conversions() == Conversions(2, 1), "it began anew"
     found.was_of(2, 21.0, is_of_kip_848=True)
     assert found.conversions() == Conversions(3, 1)
-
-
-def test_a_subscription_is_read_as_it_was_written() -> None:
-    found = read_subscription(write_subscription(["orders", "stock"], {"orders": [2, 0]}))
-    assert found is not None
-    assert (found.version, found.topics, found.owned) == (1, ("orders", "stock"), {"orders": (2, 0)})
 
 
 def test_a_leader_gives_nobody_what_another_one_has() -> None:

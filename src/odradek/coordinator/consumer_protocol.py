@@ -1,18 +1,26 @@
 """The bytes that clients of the classic protocol of type `consumer` put into JoinGroup and SyncGroup.
 
-    subscription  version i16, topics, user data; v1 what it owns; v2 the generation of that; v3 rack
-    assignment    version i16, topic -> partitions, user data
+    ConsumerProtocolSubscription
+        0  version i16, topics, user data
+        1  what the member owns (KIP-429)
+        2  the generation it was given that in, -1: none (KIP-792)
+        3  its rack, or null (KIP-881)
+    ConsumerProtocolAssignment
+        0  version i16, topic -> partitions, user data; 1, 2 and 3 are the same
 
-They are a client's choice: what cannot be read is None, and counts are believed as far as there are bytes.
+They are a client's choice: what cannot be read is None, and counts are believed as far as there are bytes. User data are an
+assignor's own: they are not read, and none are written.
 """
 
-from collections.abc import Mapping
-from struct import Struct, error
+from collections.abc import Mapping, Sequence
+from struct import Struct, error, pack, unpack_from
 from typing import NamedTuple
 
 _I16 = Struct(">h")
 _I32 = Struct(">i")
 NO_DATA = -1
+NO_RACK = -1
+NO_GENERATION = -1
 UNREADABLE = (error, ValueError)  # of which a wrong letter is one
 NEWEST = 3
 FIRST_WITH_OWNED, FIRST_WITH_GENERATION, FIRST_WITH_RACK = 1, 2, 3
@@ -22,10 +30,13 @@ Partitions = dict[str, tuple[int, ...]]
 
 
 class Subscription(NamedTuple):
+    """What its version has no place for is as by default."""
+
     version: int
     topics: tuple[str, ...]
     owned: Partitions
-    rack: str
+    generation: int = NO_GENERATION
+    rack: str = ""
 
 
 class Source:
@@ -69,12 +80,14 @@ class Source:
             self.take(size)
 
     def partitions(self) -> Partitions:
-        found: Partitions = {}
+        found: dict[str, list[int]] = {}
         for _ in range(self.count(_SMALLEST_TOPIC)):
             topic = self.string()
             count = self.count(_I32.size)
-            found[topic] = tuple(self.i32() for _ in range(count))
-        return found
+            # A topic may come twice.
+            found.setdefault(topic, []).extend(unpack_from(f">{count}i", self.data, self.at))
+            self.at += count * _I32.size
+        return {topic: tuple(numbers) for topic, numbers in found.items()}
 
 
 def read_subscription(data: bytes) -> Subscription | None:
@@ -86,15 +99,27 @@ def read_subscription(data: bytes) -> Subscription | None:
         topics = source.strings()
         source.skip_data()
         owned = source.partitions() if version >= FIRST_WITH_OWNED else {}
+        generation = source.i32() if version >= FIRST_WITH_GENERATION else NO_GENERATION
         rack = ""
-        if version >= FIRST_WITH_GENERATION:
-            source.i32()
         if version >= FIRST_WITH_RACK:
             size = source.i16()
             rack = source.take(size).decode() if size >= 0 else ""
     except UNREADABLE:
         return None
-    return Subscription(version, topics, owned, rack)
+    return Subscription(version, topics, owned, generation, rack)
+
+
+def write_subscription(subscription: Subscription) -> bytes:
+    """As a client of its version sends it."""
+    version, topics, owned, generation, rack = subscription
+    parts = [_I16.pack(version), _I32.pack(len(topics)), *map(_written, topics), _I32.pack(NO_DATA)]
+    if version >= FIRST_WITH_OWNED:
+        parts.append(_written_partitions(owned))
+    if version >= FIRST_WITH_GENERATION:
+        parts.append(_I32.pack(generation))
+    if version >= FIRST_WITH_RACK:
+        parts.append(_written(rack) if rack else _I16.pack(NO_RACK))
+    return b"".join(parts)
 
 
 def read_assignment(data: bytes) -> Partitions | None:
@@ -114,10 +139,17 @@ def version_of(metadata: bytes) -> int:
     return min(found.version, NEWEST) if found is not None else 0
 
 
-def write_assignment(assignment: Mapping[str, tuple[int, ...]], version: int) -> bytes:
-    parts = [_I16.pack(version), _I32.pack(len(assignment))]
-    for topic, partitions in assignment.items():
-        name = topic.encode()
-        parts += [_I16.pack(len(name)), name, _I32.pack(len(partitions))]
-        parts += [_I32.pack(one) for one in partitions]
-    return b"".join([*parts, _I32.pack(NO_DATA)])
+def write_assignment(assignment: Mapping[str, Sequence[int]], version: int) -> bytes:
+    return _I16.pack(version) + _written_partitions(assignment) + _I32.pack(NO_DATA)
+
+
+def _written_partitions(partitions: Mapping[str, Sequence[int]]) -> bytes:
+    parts = [_I32.pack(len(partitions))]
+    for topic, numbers in partitions.items():
+        parts += [_written(topic), pack(f">i{len(numbers)}i", len(numbers), *numbers)]
+    return b"".join(parts)
+
+
+def _written(text: str) -> bytes:
+    data = text.encode()
+    return _I16.pack(len(data)) + data

@@ -7,14 +7,17 @@ that `is_strict` does so after any request without an answer, so that all it own
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from struct import Struct
+from collections.abc import Callable, Iterable, Mapping
 
 from odradek.coordinator.consumer_protocol import (
+    FIRST_WITH_OWNED,
+    NO_GENERATION,
     Partitions,
+    Subscription,
     read_assignment,
     read_subscription,
     write_assignment,
+    write_subscription,
 )
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -46,9 +49,7 @@ PROTOCOL_TYPE = "consumer"
 EAGER, COOPERATIVE = "range", "cooperative-sticky"
 SESSION_MS, REBALANCE_MS, INTERVAL_S = 2_000, 2_000, 0.3
 LEAVE_TO_RETURN = -2
-VERSION = 1  # of a subscription, the first that says what is owned
-NO_GENERATION = -1
-_I16, _I32 = Struct(">h"), Struct(">i")
+VERSION = FIRST_WITH_OWNED
 IS_NONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND})  # a member
 NOT_THIS_TIME = frozenset({*IS_NONE, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID})
 AS_OF_ANOTHER_EPOCH = frozenset(
@@ -58,16 +59,6 @@ AS_OF_ANOTHER_EPOCH = frozenset(
 
 class _Again(Exception):
     """The member joins again."""
-
-
-def write_subscription(topics: Sequence[str], owned: Mapping[str, Sequence[int]]) -> bytes:
-    """As `consumer_protocol.read_subscription` reads it."""
-    names = b"".join(_I16.pack(len(topic)) + topic.encode() for topic in topics)
-    no_data = _I32.pack(-1)
-    held = write_assignment({topic: tuple(at) for topic, at in owned.items()}, VERSION)
-    # An assignment is a version, partitions and data; a subscription ends with partitions.
-    partitions = held[_I16.size : -len(no_data)]
-    return _I16.pack(VERSION) + _I32.pack(len(topics)) + names + no_data + partitions
 
 
 def shared_out(
@@ -344,7 +335,8 @@ class ClassicMember:
         for topic_id, number in sorted(self.owned):
             if topic_id in names:
                 owned.setdefault(names[topic_id], []).append(number)
-        metadata = write_subscription(self._topics, owned)
+        has = {topic: tuple(at) for topic, at in owned.items()}
+        metadata = write_subscription(Subscription(VERSION, tuple(self._topics), has))
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=SESSION_MS,
