@@ -15,6 +15,11 @@ from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHear
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.coordinator.consumers import beat, described, join, subscription, told
 from tests.coordinator.groups import GROUP, Bench, commit_request
 
@@ -204,6 +209,39 @@ def test_a_heartbeat_that_changes_nothing_renews_the_session() -> None:
     assert not described(bench).members
 
 
+@pytest.mark.behaviour("K21")
+def test_a_member_of_either_protocol_commits_in_the_epoch_it_has_and_in_no_other() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    other = classic_member(bench)
+    epochs = {one.member_id: one.member_epoch for one in described(bench).members}
+    assert epochs == {"A": 1, other: 2}
+    refusals = {"A": ErrorCode.STALE_MEMBER_EPOCH, other: ErrorCode.ILLEGAL_GENERATION}
+    for member, epoch in epochs.items():
+        for named in (epoch - 1, epoch + 1):
+            commit = commit_request(5, member, named, "t", 0, GROUP)
+            assert _code(bench.call(commit, 9)) == refusals[member]
+            assert _code(bench.call(_in_transaction(member, named), 3)) == ErrorCode.ILLEGAL_GENERATION
+        assert _code(bench.call(commit_request(5, member, epoch, "t", 0, GROUP), 9)) == ErrorCode.NONE
+        assert _code(bench.call(_in_transaction(member, epoch), 3)) == ErrorCode.NONE
+
+
+def _in_transaction(member: str, epoch: int) -> TxnOffsetCommitRequest:
+    row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    return TxnOffsetCommitRequest(
+        group_id=GROUP,
+        producer_id=9,
+        generation_id=epoch,
+        member_id=member,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[row])],
+    )
+
+
+def _code(response: Any) -> int:
+    (topic,) = response.topics
+    return int(topic.partitions[0].error_code)
+
+
 @pytest.mark.behaviour("K33")
 def test_a_full_group_takes_nobody_and_makes_no_group_of_a_refused_join() -> None:
     bench = Bench(consumer_max_size=1)
@@ -226,6 +264,22 @@ def test_a_static_member_of_the_new_protocol_replaces_the_classic_one_of_its_ins
     assert taken.error_code == ErrorCode.NONE
     assert {one.member_id: one.member_type for one in described(bench).members} == {"A": 1, "new": 1}
     assert bench.heartbeat(old, 2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.behaviour("K32")
+def test_a_static_member_of_the_classic_protocol_replaces_whoever_has_its_instance() -> None:
+    """Also one of the new protocol that has not said that it goes: a process that was killed, and is started with the former
+    setting."""
+    bench = Bench()
+    bench.call(join("A"), 1)
+    bench.call(join("old", instance_id="i"), 1)
+
+    first = classic_member(bench, instance="i")
+    second = classic_member(bench, instance="i")
+
+    assert {one.member_id: one.instance_id for one in described(bench).members} == {"A": None, second: "i"}
+    assert second != first and bench.heartbeat(first, 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.call(beat("old", 2, instance_id="i"), 1).error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
 def test_a_classic_member_is_described_with_the_rack_that_its_subscription_names() -> None:
@@ -352,6 +406,37 @@ def test_whoever_is_parked_in_a_join_of_a_group_that_is_converted_joins_again() 
     assert (again.error_code, again.leader) == (ErrorCode.NONE, "")
 
 
+@pytest.mark.behaviour("K26")
+def test_whoever_waits_for_its_share_of_a_group_that_is_converted_joins_again() -> None:
+    bench = Bench()
+    protocols = {"range": subscription()}
+    first, _ = bench.new_member(protocols=protocols)
+    second, _ = bench.new_member(protocols=protocols)
+    bench.join(first, protocols=protocols)
+    parked = bench.sync(second, bench.group.generation)
+    assert parked not in bench.answers and bench.state() == "CompletingRebalance"
+
+    assert bench.call(join("B"), 1).error_code == ErrorCode.NONE
+
+    assert bench.answers.pop(parked).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_conversion_leaves_nothing_of_what_the_group_was() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    stayer = classic_member(bench)
+    assert (set(bench.loaded().groups), set(bench.loaded().consumer_groups)) == (set(), {GROUP})
+
+    bench.call(beat("A", -1), 1)
+
+    assert (set(bench.loaded().groups), set(bench.loaded().consumer_groups)) == ({GROUP}, set())
+
+    bench.call(join("B"), 1)
+
+    assert (set(bench.loaded().groups), set(bench.loaded().consumer_groups)) == (set(), {GROUP})
+    assert {one.member_id for one in described(bench).members} == {stayer, "B"}
+
+
 def test_a_partition_that_an_assignor_of_clients_gave_to_two_has_one_owner_once_the_group_is_converted() -> (
     None
 ):
@@ -391,6 +476,26 @@ def test_what_a_cooperative_member_has_still_to_let_go_of_is_given_to_nobody_whe
     protocols = {"cooperative-sticky": subscription(owned={"t": [0]})}
     assert bench.answers.pop(bench.join(first, protocols=protocols)).error_code == ErrorCode.NONE
     assert told(bench.call(beat("B", generation + 1), 1)) == {"t": [1, 2]}
+
+
+@pytest.mark.behaviour("K28")
+def test_what_a_classic_member_says_to_own_is_given_to_nobody_before_it_joins_without_it() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    member = classic_member(bench)
+    bench.call(beat("A", 1, owned={"t": [0, 1]}), 1)
+
+    def joins_with(*owned: int) -> int:
+        protocols = {"range": subscription(owned={"t": list(owned)})}
+        return int(bench.answers.pop(bench.join(member, protocols=protocols)).generation_id)
+
+    assert joins_with() == 2
+    bench.call(join("B"), 1)
+
+    assert joins_with(2, 3) == 2, "as long as it has to let go of one"
+    assert told(bench.call(join("B"), 1)) == {}
+    assert joins_with(2) == 3
+    assert told(bench.call(join("B"), 1)) == {"t": [3]}
 
 
 @pytest.mark.behaviour("K29")

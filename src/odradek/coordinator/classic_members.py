@@ -91,7 +91,8 @@ def _join(shard: Shard, group: ConsumerGroup, asked: Asked, request: JoinGroupRe
     if request.group_instance_id is not None:
         known = image.static_members.get(request.group_instance_id)
         if known is not None and known != member_id:
-            take_place(draft, request.group_instance_id, known, member_id)
+            # Whoever has it: a classic client knows no UNRELEASED_INSTANCE_ID, and would give up.
+            take_place(draft, known, member_id)
     subscription = read_subscription(protocols[0][1])
     if subscription is None:
         raise ProtocolError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

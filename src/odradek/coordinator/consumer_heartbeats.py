@@ -9,6 +9,7 @@ from base64 import urlsafe_b64encode
 from hashlib import blake2b
 
 from odradek.coordinator.consumer_group import ConsumerGroup
+from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_leaving import draft_of_leave
 from odradek.coordinator.consumer_records import (
     NOTHING,
@@ -186,7 +187,8 @@ def _member(
             if epoch != JOIN:
                 why = f"Static member {member_id} with instance id {request.instance_id} was fenced by member {known}."
                 raise _refused(ErrorCode.FENCED_INSTANCE_ID, why)
-            take_place(draft, request.instance_id, known, member_id)
+            _check_released(image, request.instance_id, known, member_id)
+            take_place(draft, known, member_id)
             return member_id, draft.image.current_of(member_id)
     if member_id not in image.members:
         if epoch != JOIN:
@@ -221,9 +223,8 @@ def _check_epoch(current: Current, epoch: int, owned: Assignment | None) -> None
     raise _refused(ErrorCode.FENCED_MEMBER_EPOCH, why)
 
 
-def take_place(draft: Draft, instance_id: str, old_id: str, new_id: str) -> None:
-    """A static member comes back under another id, with what the old one had."""
-    image, group_id = draft.image, draft.group_id
+def _check_released(image: ConsumerImage, instance_id: str, old_id: str, new_id: str) -> None:
+    """An owner of the new protocol says when it goes. One of the classic protocol never does: it is known by who comes (KIP-345)."""
     current, subscriber = image.current_of(old_id), image.members[old_id]
     if current.epoch != LEAVE_TO_RETURN and subscriber.classic is None:
         why = (
@@ -231,6 +232,12 @@ def take_place(draft: Draft, instance_id: str, old_id: str, new_id: str) -> None
             f"owned by {old_id} member."
         )
         raise _refused(ErrorCode.UNRELEASED_INSTANCE_ID, why)
+
+
+def take_place(draft: Draft, old_id: str, new_id: str) -> None:
+    """A static member comes back under another id, with what the old one had."""
+    image, group_id = draft.image, draft.group_id
+    current, subscriber = image.current_of(old_id), image.members[old_id]
     target = image.target_of(old_id)
     draft.write(CurrentRecord(group_id, old_id, None))
     draft.write(TargetRecord(group_id, old_id, None))

@@ -97,7 +97,7 @@ OF_CONSUMER_GROUPS: tuple[Mutant, ...] = (
     of_row(
         "K13",
         "an instance is taken over while its owner is there",
-        f"{_HEARTBEATS}:take_place",
+        f"{_HEARTBEATS}:_check_released",
         "current.epoch != LEAVE_TO_RETURN and subscriber.classic is None",
         "False",
     ),
@@ -230,7 +230,7 @@ OF_CONSUMER_GROUPS: tuple[Mutant, ...] = (
     of_row(
         "K32",
         "a classic member keeps its instance from one of the new protocol",
-        f"{_HEARTBEATS}:take_place",
+        f"{_HEARTBEATS}:_check_released",
         "current.epoch != LEAVE_TO_RETURN and subscriber.classic is None",
         "current.epoch != LEAVE_TO_RETURN",
     ),

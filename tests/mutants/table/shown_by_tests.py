@@ -294,6 +294,19 @@ SHOWN_BY_TESTS = (
         f"{_CONSUMERS}:test_members_of_a_group_that_is_classic_again_join_again_also_at_the_next_coordinator",
     ),
     SeenByTest(
+        "unreleased_to_a_classic_one",
+        "KIP-345",
+        "a static member of the classic protocol is refused its instance by one of the new protocol that died, by an error it does not know",
+        (
+            Edit(
+                "coordinator.classic_members:_join",
+                "known is not None and known != member_id",
+                "known is not None and known != member_id and image.members[known].classic is not None",
+            ),
+        ),
+        f"{_CONSUMERS}:test_a_static_member_of_the_classic_protocol_replaces_whoever_has_its_instance",
+    ),
+    SeenByTest(
         "any_first_sequence",
         "KAFKA-14920",
         "a transaction may begin in a log with a sequence other than 0: a batch overtakes the one before it",
