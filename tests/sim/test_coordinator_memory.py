@@ -2,9 +2,20 @@
 
 import pytest
 
+from odradek.coordinator.consumer_records import (
+    Current,
+    CurrentRecord,
+    EpochRecord,
+    GroupEpoch,
+    MemberRecord,
+    MemberState,
+    Subscriber,
+)
 from odradek.coordinator.loading import Loaded
+from odradek.coordinator.records import CoordinatorRecord, GroupKey, GroupRecord, StoredGroup
+from odradek.coordinator.stored import Stored
 from odradek.model.ids import TopicPartition
-from odradek.sim.checkers.memories import apart
+from odradek.sim.checkers.memories import apart, left_over
 from odradek.sim.run import CORRECTNESS, describe, run
 from tests.mutants.worlds import GROUP, TRANSACTIONS, WORLDS
 
@@ -20,6 +31,27 @@ def test_what_is_remembered_otherwise_is_named() -> None:
     assert found({"group a": 1}, {"group a": 2}) == ["b1 remembers 1 of group a, and its log says 2"]
     assert found({"group a": 1}, {}) == ["b1 remembers 1 of group a, and its log says nothing"]
     assert found({}, {"group a": 1}) == ["b1 remembers nothing of group a, and its log says 1"]
+
+
+def test_what_is_left_of_a_group_or_of_a_member_is_named() -> None:
+    stored = Stored()
+
+    def after(*records: CoordinatorRecord) -> list[str]:
+        stored.replay_all(records, 0, -1)
+        return [anomaly.detail for anomaly in left_over("b1", OFFSETS, stored)]
+
+    member = Subscriber(None, None, "c", "/", ("t",), "", 1, None)
+    has = Current(1, 0, MemberState.STABLE, {}, {})
+    begins = EpochRecord("g", GroupEpoch(1, 0)), MemberRecord("g", "m", member), CurrentRecord("g", "m", has)
+    group = GroupRecord(GroupKey("g"), StoredGroup("consumer", 1, None, None, 0, ()))
+    assert after(*begins) == []
+    assert after(group) == ["b1 has records of g as a group of either protocol"]
+    assert after(group._replace(value=None)) == []
+    assert after(MemberRecord("g", "m", None)) == [
+        "b1 has records of what ['m'] had, who are no members of g"
+    ]
+    assert after(EpochRecord("g", None)) == ["b1 has records of a group g of KIP-848 that is none"]
+    assert after(CurrentRecord("g", "m", None)) == []
 
 
 @pytest.mark.parametrize(("world", "plan"), [(GROUP, 0), (TRANSACTIONS, 1)])

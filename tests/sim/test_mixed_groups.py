@@ -95,6 +95,14 @@ def test_a_member_is_known_as_long_as_its_session_lasts() -> None:
     assert names(after) == names(left) == names(other) == []
 
 
+def test_a_commit_in_a_former_epoch_and_a_classic_member_without_its_instance_are_named() -> None:
+    found = MixedHistory()
+    found.in_former_epochs.append(("x0", 1.0, 3))
+    found.refused.append(("i1", 2.0))
+    assert names(found) == ["former-epoch", "instance-refused"]
+    assert names(found, is_lossy=True) == []
+
+
 def test_conversions_are_counted_by_what_members_were_told() -> None:
     found = MixedHistory()
     found.was_there("x0", 0.0, 9.0)
@@ -189,6 +197,28 @@ def test_small_worlds_convert_a_group_again_and_again(plan: Plan) -> None:
     assert found.outcome.code == OK, describe(found.outcome)
     assert found.amid_faults.upgrades >= 1 and found.in_all.upgrades > found.amid_faults.upgrades
     assert found.in_all.downgrades >= 1
+
+
+UNMOVED = Edit("coordinator.draft:Draft.remove", "self.move_epoch(is_changed=True)", "pass")
+REFUSED = Edit(
+    "coordinator.classic_members:_join",
+    "take_place(draft, known, member_id)",
+    "raise ProtocolError(ErrorCode.UNRELEASED_INSTANCE_ID)",
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "edit", "reason"),
+    [
+        (0, UNMOVED, "classic members and one of KIP-848 have all partitions of a mixed group"),
+        (3, REFUSED, "instance-refused"),
+    ],
+)
+def test_small_worlds_show_that_members_leave_and_come_back(plan: int, edit: Edit, reason: str) -> None:
+    with applied([edit]):
+        found = run(WORLDS[MIXED][plan])
+
+    assert found.code != OK and reason in found.reason
 
 
 @pytest.mark.parametrize("kind", sorted(GROUP_KINDS))

@@ -7,7 +7,7 @@ from odradek.coordinator.consumer_records import EpochRecord
 from odradek.coordinator.records import GroupKey, GroupRecord, encode
 from odradek.coordinator.stored import Stored
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.memories import Memory, apart
+from odradek.sim.checkers.memories import Memory, apart, left_over
 from odradek.sim.group_member import GROUP as READERS
 from odradek.sim.sharer import GROUP as SHARERS
 from odradek.sim.targets import serving
@@ -27,6 +27,18 @@ KEYS_OF_GROUPS = {
 
 def forgetful(world: World) -> Iterator[Anomaly]:
     """Of a world at rest: what is on its way to a log is in that alone."""
+    for broker, shards, shard in _at_work(world):
+        yield from _apart(broker, shards, shard)
+
+
+def untidy(world: World) -> Iterator[Anomaly]:
+    for broker, _, shard in _at_work(world):
+        if isinstance(shard.load.loaded.stored, Stored):
+            yield from left_over(broker.name, shard.partition.topic_partition, shard.load.loaded.stored)
+
+
+def _at_work(world: World) -> Iterator[tuple[SimBroker, Any, Any]]:
+    """Broker, its coordinators of one kind, and one of these that has loaded."""
     for broker in serving(world):
         assert broker.runtime is not None
         parts = broker.runtime.broker
@@ -34,7 +46,7 @@ def forgetful(world: World) -> Iterator[Anomaly]:
         for shards in of_both:
             for _, shard in sorted(shards.shards.items()):
                 if shard.coordinator is not None:
-                    yield from _apart(broker, shards, shard)
+                    yield broker, shards, shard
 
 
 def _apart(broker: SimBroker, shards: Any, shard: Any) -> Iterator[Anomaly]:

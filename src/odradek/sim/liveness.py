@@ -12,6 +12,7 @@ from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.groups import Committed, Joined
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.consumer import SimConsumer
+from odradek.sim.coordinator_memory import untidy
 from odradek.sim.loop import Host
 from odradek.sim.mixed_group import GROUP as MIXED
 from odradek.sim.mixed_group import STAYERS
@@ -94,7 +95,7 @@ def _differing_marks(world: World) -> Iterator[TopicPartition]:
             yield partition
 
 
-def groups_go_on(world: World, workload: "Workload") -> None:
+def groups_go_on(world: World, workload: "Workload") -> Iterator[Anomaly]:
     """Their members come back, all of them. NotInTime, if they do not have every partition between them, soon, and commit."""
     processes = [*workload.members, *workload.sharers, *workload.mixed]
     if not processes:
@@ -124,16 +125,16 @@ def groups_go_on(world: World, workload: "Workload") -> None:
     if workload.sharers:
         world.run_while(lambda: not is_owned(), GROUP_PROMPT_S, "a group of KIP-848 owns all partitions")
     if workload.mixed:
-        _is_converted_and_back(world, workload)
+        yield from _is_converted_and_back(world, workload)
     workload.are_groups_over = True
     world.run_for(SESSIONS_END_S)
 
 
-def _is_converted_and_back(world: World, workload: "Workload") -> None:
-    """Classic members have all partitions between them, then they and one of KIP-848, then they alone, and commit offsets of all.
-    NotInTime, if it takes long."""
+def _is_converted_and_back(world: World, workload: "Workload") -> Iterator[Anomaly]:
+    """Classic members have all partitions between them, then they and two of KIP-848, then they and one of these, then they alone, and
+    commit offsets of all. NotInTime, if it takes long."""
     history, partitions = workload.mixed_history, frozenset(workload.partitions)
-    stayers, guest = workload.mixed[:STAYERS], workload.mixed[STAYERS]
+    stayers, guest, other = workload.mixed[:STAYERS], workload.mixed[STAYERS], workload.mixed[STAYERS + 1]
 
     def is_shared_by(processes: "Sequence[MixedProcess]", since_s: float, *, is_classic: bool) -> bool:
         if history.was_last_classic(since_s) is not is_classic:
@@ -146,7 +147,7 @@ def _is_converted_and_back(world: World, workload: "Workload") -> None:
 
     def shared_by(
         processes: "Sequence[MixedProcess]", begin: Callable[[], None], whose: str, *, is_classic: bool
-    ) -> None:
+    ) -> Iterator[Anomaly]:
         since_s = world.loop.time()
         begin()
         world.run_while(
@@ -154,23 +155,28 @@ def _is_converted_and_back(world: World, workload: "Workload") -> None:
             GROUP_PROMPT_S,
             f"{whose} have all partitions of a mixed group between them, and commit",
         )
+        yield from untidy(world)
 
     def come() -> None:
         for process in stayers:
             process.start()
 
-    def comes() -> None:
-        guest.is_asked_to_stay = True
-        guest.start()
+    def guests_come() -> None:
+        for process in (guest, other):
+            process.is_asked_to_stay = True
+            process.start()
 
     def goes() -> None:
         guest.send_away()
         if workload.plan.seed % 2:
             _moves_before_they_join(world)
 
-    shared_by(stayers, come, "classic members", is_classic=True)
-    shared_by([*stayers, guest], comes, "classic members and one of KIP-848", is_classic=False)
-    shared_by(stayers, goes, "classic members, after the last one of KIP-848,", is_classic=True)
+    yield from shared_by(stayers, come, "classic members", is_classic=True)
+    both = [*stayers, guest, other]
+    yield from shared_by(both, guests_come, "classic members and two of KIP-848", is_classic=False)
+    one = [*stayers, guest]
+    yield from shared_by(one, other.send_away, "classic members and one of KIP-848", is_classic=False)
+    yield from shared_by(stayers, goes, "classic members, after the last one of KIP-848,", is_classic=True)
 
 
 def _moves_before_they_join(world: World) -> None:

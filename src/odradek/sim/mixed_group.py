@@ -90,10 +90,12 @@ class Progress:
         self._holdings = holdings
         self._history = history
         self._at: dict[Shared, tuple[float, int]] = {}  # since when it is owned, and the last offset
+        self._last = "", NO_GENERATION  # with which id and epoch it committed
         self._turns = 0
 
     async def step(self, member: str, member_id: str, epoch: int, instance: str | None) -> None:
-        """One partition of those that are certainly its own. RequestFailed: nobody knows whether it was committed."""
+        """One partition of those that are certainly its own, in a new epoch first with the one before, which is refused. RequestFailed:
+        nobody knows whether it was committed."""
         names = {topic_id: name for name, topic_id in self._client.topic_ids.items()}
         own = [shared for shared in self._holdings.sure if shared[0] in names]
         if not own or self._holdings.is_in_doubt:
@@ -109,19 +111,28 @@ class Progress:
                 return
             offset = fetched
         offset = max(offset, 0) + 1
-        asked_s = self._group.now_s
         row = OffsetCommitRequestPartition(
             partition_index=partition.partition, committed_offset=offset, committed_metadata=member
         )
-        request = OffsetCommitRequest(
-            group_id=GROUP,
-            generation_id_or_member_epoch=epoch,
-            member_id=member_id,
-            group_instance_id=instance,
-            topics=[OffsetCommitRequestTopic(name=partition.topic, partitions=[row])],
-        )
-        answer = await self._group.ask(request)
-        code = answer.topics[0].partitions[0].error_code
+
+        async def commit(named_epoch: int) -> int:
+            request = OffsetCommitRequest(
+                group_id=GROUP,
+                generation_id_or_member_epoch=named_epoch,
+                member_id=member_id,
+                group_instance_id=instance,
+                topics=[OffsetCommitRequestTopic(name=partition.topic, partitions=[row])],
+            )
+            answer = await self._group.ask(request)
+            return int(answer.topics[0].partitions[0].error_code)
+
+        (last_id, last_epoch), self._last = self._last, (member_id, epoch)
+        if last_id == member_id and last_epoch < epoch:
+            asked_s = self._group.now_s
+            if await commit(last_epoch) == ErrorCode.NONE:
+                self._history.in_former_epochs.append((member, asked_s, last_epoch))
+        asked_s = self._group.now_s
+        code = await commit(epoch)
         if code == ErrorCode.NONE:
             self._at[shared] = since_s, offset
             told_s = self._group.now_s
@@ -401,6 +412,8 @@ class ClassicMember:
             return
         if code in IS_NONE:
             self._history.is_none(self._name, self._group.now_s)
+        if code == ErrorCode.UNRELEASED_INSTANCE_ID:
+            self._history.refused.append((self._name, self._group.now_s))
         if code in NOT_THIS_TIME:
             self._begin_as_another()
         elif code == ErrorCode.ILLEGAL_GENERATION:

@@ -363,7 +363,9 @@ class _Run:
         self._be_idle(liveness.quiet_s(world))
         self._come_to_rest(within_s=STAYS_S)
         liveness.goes_on(world, self.workload, self.client_host)
-        liveness.groups_go_on(world, self.workload)
+        found = list(liveness.groups_go_on(world, self.workload))
+        if found:
+            raise Broken(CORRECTNESS, str(found[0]), found)
         if self.workload.ledger is not None:
             self.workload.ledger.goes_on(self.client_host)
         self._come_to_rest(within_s=STAYS_S)

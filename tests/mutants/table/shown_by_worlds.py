@@ -273,4 +273,43 @@ SHOWN_BY_WORLDS = (
         MIXED,
         3,
     ),
+    WorldMutant(
+        "any_epoch_commits",
+        "KIP-848",
+        "a member commits in an epoch, or a generation, that is over",
+        (
+            Edit(
+                "coordinator.consumer_epochs:why_not_in_epoch",
+                "epoch == image.current_of(member_id).epoch",
+                "True",
+            ),
+        ),
+        "former-epoch",
+        MIXED,
+        4,
+    ),
+    WorldMutant(
+        "still_classic_in_the_log",
+        "KIP-848",
+        "a conversion writes no tombstone of the classic group, which comes back when the converted one has gone",
+        (
+            Edit(
+                "coordinator.upgrading:upgrade",
+                "draft.write(GroupRecord(GroupKey(group_id), None))",
+                "pass",
+            ),
+        ),
+        "LeftOver",
+        MIXED,
+        4,
+    ),
+    WorldMutant(
+        "what_nobody_has",
+        "KIP-848",
+        "a group that is classic again leaves what its members had: a later conversion finds that of those who have gone",
+        (Edit("coordinator.downgrading:end_consumer_group", "list(image.current)", "[]"),),
+        "LeftOver",
+        MIXED,
+        4,
+    ),
 )

@@ -2,10 +2,14 @@
 
 A memory is a mapping of names to values: `sim.coordinator_memory` makes it, of a coordinator at work and of one that reads its log
 from the beginning, compacted as it is.
+
+A group that was converted leaves nothing of what it was, and a member that left nothing of what it had: a record that nobody writes
+a tombstone of comes back when the group has gone, or is made again.
 """
 
 from collections.abc import Iterator, Mapping
 
+from odradek.coordinator.stored import Stored
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.history import Anomaly
 
@@ -19,3 +23,17 @@ def apart(broker: str, partition: TopicPartition, memory: Memory, replayed: Memo
         if at_work != read:
             detail = f"{broker} remembers {at_work} of {name}, and its log says {read}"
             yield Anomaly("MemoryIsLog", partition, detail)
+
+
+def left_over(broker: str, partition: TopicPartition, stored: Stored) -> Iterator[Anomaly]:
+    for name, image in sorted(stored.consumer_groups.items()):
+        if not image.is_there:
+            detail = f"{broker} has records of a group {name} of KIP-848 that is none"
+        elif name in stored.groups:
+            detail = f"{broker} has records of {name} as a group of either protocol"
+        elif {*image.current, *image.targets} - image.members.keys():
+            gone = sorted({*image.current, *image.targets} - image.members.keys())
+            detail = f"{broker} has records of what {gone} had, who are no members of {name}"
+        else:
+            continue
+        yield Anomaly("LeftOver", partition, detail)

@@ -1,10 +1,12 @@
 """Judges what members of a group were told that is converted from one protocol to the other and back.
 
-The names are those of `sharers` and of `groups`, and one more:
+The names are those of `sharers` and of `groups`, and three more:
 
 | name | meaning |
 |---|---|
 | sent-off | a member is told that it is none, and its session has not ended |
+| former-epoch | a commit is taken with an epoch that the member had before the one it was told |
+| instance-refused | a classic member is told that its instance is another one's, which it does not understand |
 
 A generation of a classic member is an epoch of the group: in a classic group it
 counts from the first share that was told of it, as in `groups`.
@@ -39,6 +41,8 @@ class MixedHistory:
     sent_off: list[tuple[str, float, float]] = field(
         default_factory=list
     )  # when, and how long it was one at least
+    in_former_epochs: list[tuple[str, float, int]] = field(default_factory=list)  # commits that were taken
+    refused: list[tuple[str, float]] = field(default_factory=list)  # their instance
     _protocols: list[tuple[float, int, bool]] = field(default_factory=list)
 
     def was_there(self, member: str, from_s: float, until_s: float) -> None:
@@ -111,3 +115,8 @@ def check_mixed(
         for member, told_s, until_s in history.sent_off:
             text = f"{member} is none at {told_s:.3f} s, and had a session until {until_s:.3f} s at least"
             yield Anomaly("sent-off", None, text)
+        for member, asked_s, epoch in history.in_former_epochs:
+            text = f"{member} was told a later epoch than {epoch} before it committed with that at {asked_s:.3f} s"
+            yield Anomaly("former-epoch", None, text)
+        for member, told_s in history.refused:
+            yield Anomaly("instance-refused", None, f"of {member}, which is classic, at {told_s:.3f} s")
