@@ -13,6 +13,7 @@ class Context:
     stage = 0
     partition = 0
     run = "a"
+    query = ""
 
     def stageId(self) -> int:
         return self.stage
@@ -21,7 +22,8 @@ class Context:
         return self.partition
 
     def getLocalProperty(self, name: str) -> str | None:
-        return {"spark.jobGroup.id": self.run, "streaming.sql.batchId": "4"}.get(name)
+        known = {"spark.jobGroup.id": self.run, "streaming.sql.batchId": "4"}
+        return {**known, "sql.streaming.queryId": self.query}.get(name)
 
 
 def of_values(*values: bytes | None) -> pa.RecordBatch:

@@ -26,6 +26,7 @@ from odradek.spark.topic_commit import AheadOfCheckpoint, commit
 from odradek.spark.topic_options import TopicOptions
 from odradek.spark.topic_writing import DamagedFile, NotShared, Staged, discard, stage, staged_directory
 from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.task_context import Context
 from tests.support import eventually, full_disk
 
 MakeTopic = Callable[..., str]
@@ -422,6 +423,28 @@ def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> Non
     with pytest.raises(AheadOfCheckpoint, match="does not tell of it: it was deleted or cut"):
         moved.run(attempt=1)
     assert read(client, sink) == whole(0, 0, 0)
+
+
+def test_a_batch_of_another_checkpoint_is_not_taken_for_one_that_comes_again(
+    sink: Sink, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint that was lost: the new one counts from 0 again, and its batch has records that are nowhere yet."""
+
+    def of_query(query_id: str, batch_id: int, attempt: int) -> bool:
+        task = Context()
+        task.query = query_id
+        monkeypatch.setattr("pyspark.TaskContext.get", lambda: task)
+        return commit(sink.options, sink.stage(batch_id, attempt, 2), batch_id)
+
+    assert of_query("one", 0, 0) and not of_query("one", 0, 1)
+    for batch_id in (0, 1):
+        with pytest.raises(
+            AheadOfCheckpoint, match=r"has written batch 0 .* from a query of another checkpoint"
+        ):
+            of_query("other", batch_id, 2)
+    assert of_query("one", 1, 0)
+    eventually(lambda: is_decided(client, sink), 30.0, "the last batch is committed everywhere")
+    assert read(client, sink) == whole(0, 0)
 
 
 def test_a_file_that_the_driver_does_not_see_is_said(sink: Sink, client: SyncClient) -> None:

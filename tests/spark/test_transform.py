@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,22 @@ def test_a_job_copies_a_topic_and_goes_on_where_it_stood_and_verify_proves_it(
     assert (copied.key, copied.timestamp, list(copied.headers)) == (b"k2", 1_700_000_000_007, [])
     report = verified(job)
     assert (report.is_equal, report.batches, report.records) == (True, 3, 43)
+
+
+@pytest.mark.spark
+def test_a_job_whose_checkpoint_is_lost_does_not_take_its_first_batch_for_the_one_that_is_there(
+    spark: "SparkSession", job: TransformJob, client: SyncClient
+) -> None:
+    assert [batch.rows for batch in run(spark, job)] == [42]
+    shutil.rmtree(job.checkpoint_directory)
+    fill(client, job.topics[0], 1, [b"later"])
+
+    with pytest.raises(Exception, match="from a query of another checkpoint") as caught:
+        run(spark, job)
+    assert sentence_of(caught.value).startswith(
+        f"application {job.name!r} has written batch 0 into its topics"
+    )
+    assert sum(map(len, read(client, job.to, 3).values())) == 42
 
 
 @pytest.mark.spark

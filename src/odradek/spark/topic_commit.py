@@ -9,6 +9,7 @@ nothing has to be remembered of how rows were dealt out to tasks, and a batch th
     crash before the transaction ends     nothing is read of it; the next driver's begin aborts it, else the coordinator after
                                           its time; the batch is sent again
     crash after it has ended              the record says so: nothing is sent
+    another checkpoint under the same id  the record says of which query its batch is: that is no batch that comes again
     two drivers at the same time          the later one's begin fences the other, which can neither send nor end any more;
                                           then it looks which batches are there
     the coordinator loses patience        it aborts all of it, and who comes back is fenced
@@ -34,6 +35,10 @@ _TIMEOUT_MS, _MOST_TIMEOUT_MS = 60_000, 900_000
 _BYTES_A_MS = 2_000
 
 
+# In a note: of which query the batch is.
+QUERY_ID = "queryId"
+
+
 class AheadOfCheckpoint(OdradekError):
     """The topics are ahead of the checkpoint, or what tells of them is gone: a batch could not be told from another."""
 
@@ -56,7 +61,7 @@ def commit(options: TopicOptions, staged: Sequence[Staged], batch_id: int, *, le
         timeout_ms = options.timeout_ms or _timeout_ms(sum(one.size_bytes for one in staged))
         transaction = Transaction(client, options.transactional_id, timeout_ms=timeout_ms)
         transaction.begin()
-        if options.is_named and _is_there(client, options, batch_id):
+        if options.is_named and _is_there(client, options, batch_id, _query_of(staged)):
             forget(options, batch_id)
             return False
         switch.at("after-begin", batch_id)
@@ -112,6 +117,8 @@ def _sent(
         "topics": topics,
         "parts": [[*p, first_offsets[p], proof.count, proof.hex] for p, proof in sorted(proofs.items())],
     }
+    if query_id := _query_of(staged):
+        note[QUERY_ID] = query_id
     if options.is_named:
         progress = TopicPartition(options.progress_topic, 0)
         offsets = transaction.send({progress: [topic_progress.record(options.app_id, note)]})
@@ -119,7 +126,12 @@ def _sent(
     return note
 
 
-def _is_there(client: SyncClient, options: TopicOptions, batch_id: int) -> bool:
+def _query_of(staged: Sequence[Staged]) -> str:
+    """What tells one checkpoint from another; "" where nobody knows."""
+    return max((one.query_id for one in staged), default="")
+
+
+def _is_there(client: SyncClient, options: TopicOptions, batch_id: int, query_id: str) -> bool:
     before = batch_notes.find(options.directory, options.progress_topic, options.app_id, batch_id - 1)
     start = 0 if before is None else before["offset"]
     note, offset = topic_progress.last(client, options.progress_topic, options.app_id, start=start)
@@ -132,6 +144,13 @@ def _is_there(client: SyncClient, options: TopicOptions, batch_id: int) -> bool:
             f"application {options.app_id!r} has written batch {done} into its topics, but this checkpoint is only at batch "
             f"{batch_id}: it is not the one they were written from, or another driver goes on with it; restore the one that belongs "
             f"to them, or {advice}"
+        )
+    of_query = None if note is None else note.get(QUERY_ID)  # an older release noted none
+    if query_id and of_query not in (None, query_id):
+        raise AheadOfCheckpoint(
+            f"application {options.app_id!r} has written batch {done} into its topics from a query of another checkpoint, and two "
+            f"cannot share an id: each would take batches of the other for its own; restore the checkpoint that belongs to the "
+            f"topics, or {advice}"
         )
     if before is not None and done < batch_id - 1:
         raise AheadOfCheckpoint(

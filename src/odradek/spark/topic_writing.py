@@ -30,7 +30,7 @@ from odradek.spark.cannot_write import told
 from odradek.spark.encode import Places, encoded, records_of, slices_of
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.freed_memory import keep_freed_memory
-from odradek.spark.micro_batch import current_run_id
+from odradek.spark.micro_batch import current_query_id, current_run_id
 from odradek.spark.open_files import OpenFiles
 from odradek.spark.reading import client_for
 from odradek.spark.subscription import existing_topic
@@ -60,13 +60,12 @@ class StagedPlace(NamedTuple):
 class Staged(WriterCommitMessage):
     """What a task tells the driver: its files and what is in them, never the rows."""
 
-    def __init__(
-        self, name: str, sizes: Iterable[int], places: Iterable[StagedPlace], run_id: str = ""
-    ) -> None:
+    def __init__(self, name: str, sizes: Iterable[int], places: Iterable[StagedPlace]) -> None:
         self.name = name
         self.sizes = tuple(sizes)  # in bytes, of each file
         self.places = tuple(places)  # by their numbers in the files
-        self.run_id = run_id  # of the query
+        self.query_id = current_query_id()
+        self.run_id = current_run_id()  # of the query
 
     @property
     def size_bytes(self) -> int:
@@ -169,9 +168,7 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
                     for where, proof in of_them:
                         proofs[where] = proofs.get(where, EMPTY) + proof
     options.kill_switch.at("after-write", batch_id)
-    return Staged(
-        name, files.sizes, [StagedPlace(where, proofs[where]) for where in numbers], current_run_id()
-    )
+    return Staged(name, files.sizes, [StagedPlace(where, proofs[where]) for where in numbers])
 
 
 def staged_batches(
