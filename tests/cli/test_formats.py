@@ -88,6 +88,7 @@ def test_json_lines_lose_nothing_and_can_be_produced_again():
         b"[" * 100_000,
         b'{"value": 5}',
         b'{"value": {"base64": "!"}}',
+        b'{"key": {"base32": "ME======"}}',
         b'{"headers": [1]}',
         rb'{"headers": [["\ud800", "1"]]}',
         b'{"timestamp": 1e400}',

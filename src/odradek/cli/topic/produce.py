@@ -206,6 +206,8 @@ def _bytes(value: Any) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, dict):
+        if "base64" not in value:
+            raise ValueError(f'{value!r} is no {{"base64": ...}}')
         return base64.b64decode(value["base64"], validate=True)
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is neither text nor null")
