@@ -162,7 +162,7 @@ class Offsets:
     def begin_offsets(self, partitions):
         return {p: (10, 0)[p.partition] for p in partitions}
 
-    def end_offsets(self, partitions):
+    def end_offsets(self, partitions, *, read_committed=False):
         return {p: (20, 0)[p.partition] for p in partitions}
 
     def list_offsets(self, wanted):

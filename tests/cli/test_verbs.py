@@ -9,6 +9,10 @@ import threading
 
 import pytest
 
+from odradek.client.sync import SyncClient
+from odradek.client.sync_transaction import Transaction
+from odradek.model.ids import TopicPartition
+from odradek.records.builder import NewRecord, build_batch
 from odradek.testing.process_cluster import ProcessCluster
 from tests.support import eventually
 
@@ -198,6 +202,28 @@ def test_consume_beyond_the_end_says_so_and_waits_for_the_offset(odradek, cluste
         assert reader.stderr.readline() == "odradek: further has no offset 2 yet: partition 0 ends at 0\n"
         odradek("topic", "produce", "further", stdin=b"a\nb\nc\n")
         assert reader.communicate(timeout=30)[0] == "c\n"
+
+
+def test_consume_leaves_out_an_open_transaction_and_waits_for_nothing_of_it(odradek, cluster):
+    odradek("topic", "create", "opened", "-p", "2", "-r", "1")
+    read = ("topic", "consume", "opened", "--read-committed", "-f", r"%p %o %v\n")
+    with SyncClient(cluster.bootstrap) as client:
+        odradek("topic", "produce", "opened", "-p", "0", stdin=b"a\n")
+        transaction = Transaction(client, "opened", timeout_ms=300_000)
+        transaction.begin()
+        open_ = build_batch([NewRecord(None, b"open", 1)], is_transactional=True)
+        transaction.send({TopicPartition("opened", 0): [open_]})
+        odradek("topic", "produce", "opened", "-p", "0", stdin=b"b\n")
+        odradek("topic", "produce", "opened", "-p", "1", stdin=b"c\n")
+
+        assert odradek(*read, "--exit") == (0, "0 0 a\n1 0 c\n", "")
+        assert odradek(*read, "-n", "2") == (0, "0 0 a\n1 0 c\n", "")
+        assert odradek(*read, "-o", ":3", "-p", "0") == (0, "0 0 a\n", "")
+        assert odradek(*read, "-o", "-1", "-e", "-p", "0") == (0, "0 0 a\n", "")
+        assert odradek(*read, "-o", "2", "-e", "-p", "0") == (0, "", "")
+        transaction.commit()
+
+    assert odradek(*read, "-n", "3", "-p", "0") == (0, "0 0 a\n0 1 open\n0 2 b\n", "")
 
 
 def test_a_partition_that_is_named_twice_is_one(odradek, orders):

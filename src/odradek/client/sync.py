@@ -342,9 +342,12 @@ class SyncClient:
 
         return self._at_leaders(ask, wanted, timeout_s)
 
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """High watermarks: the first offset not yet readable."""
-        return {p: o.offset for p, o in self.list_offsets(dict.fromkeys(partitions, LATEST)).items()}
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """The first offset not yet readable: the high watermark, or with `read_committed` the last stable offset."""
+        found = self.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
+        return {p: end.offset for p, end in found.items()}
 
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Log start offsets: the first offset still there."""

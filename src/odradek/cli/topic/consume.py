@@ -84,10 +84,10 @@ def consume(
         if unknown := [p for p in partitions if p not in there]:
             fail(f"{name} has {numbered(len(there), 'partition')}; there is no {unknown[0]}")
         chosen = [TopicPartition(name, p) for p in sorted(set(partitions or there))]
-        positions = resolve(client, chosen, first)
-        bounds = resolve(client, chosen, last) if last is not None else None
-        if at_end and bounds is None:
-            bounds = resolve(client, chosen, "end")
+        positions = resolve(client, chosen, first, read_committed=read_committed)
+        if at_end and last is None:
+            last = "end"
+        bounds = None if last is None else resolve(client, chosen, last, read_committed=read_committed)
         if nothing := nothing_there(client, chosen, first):
             if bounds is not None and nothing.is_beyond_the_end and len(nothing.ends) == len(chosen):
                 fail(nothing.sentence(name))
@@ -95,7 +95,10 @@ def consume(
             positions |= nothing.awaited
         written = 0
         while True:
-            ends = bounds if bounds is not None else client.end_offsets(chosen)
+            # What an open transaction holds back is not waited for: other partitions may have more.
+            ends = client.end_offsets(chosen, read_committed=read_committed)
+            if bounds is not None:
+                ends = {p: min(end, bounds[p]) for p, end in ends.items()}
             before = written
             for partition in chosen:
                 for record in records(

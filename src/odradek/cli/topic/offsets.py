@@ -72,7 +72,7 @@ def timestamp_ms(border: str, now_ms: int) -> int:
 
 
 def resolve(
-    client: "SyncClient", partitions: "list[TopicPartition]", border: str
+    client: "SyncClient", partitions: "list[TopicPartition]", border: str, *, read_committed: bool = False
 ) -> "dict[TopicPartition, int]":
     """What a border means in each partition, as an offset between its start and its end."""
     if border == "start":
@@ -82,7 +82,8 @@ def resolve(
         ends = client.end_offsets(partitions)
         return {p: found.offset if found.offset >= 0 else ends[p] for p, found in wanted.items()}
     starts = client.begin_offsets(partitions)
-    ends = client.end_offsets(partitions)
+    # An offset that is named is meant, whoever may read it by now.
+    ends = client.end_offsets(partitions, read_committed=read_committed and not border.isdigit())
     if border == "end":
         return ends
     number = int(border)
