@@ -115,6 +115,10 @@ def test_timestamps_for_all_or_by_partition() -> None:
     assert parsed(startingTimestamp="1700000000000").starting_timestamps == 1_700_000_000_000
     by_partition = parsed(startingOffsetsByTimestamp='{"orders":{"0":5}}')
     assert by_partition.starting_timestamps == {"orders": {0: 5}}
+    both = parsed(startingTimestamp="7", startingOffsetsByTimestamp='{"orders":{"0":5}}')
+    assert both.starting_timestamps == 7, "of Spark's connector too it goes before the others"
+    both = parsed(endingTimestamp="7", endingOffsetsByTimestamp='{"orders":{"0":5}}')
+    assert both.ending_timestamps == 7
 
 
 def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:

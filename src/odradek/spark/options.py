@@ -339,18 +339,19 @@ class OptionReader:
         return self.json(name, 'earliest, latest, or as in {"orders":{"0":17,"1":-2}}')
 
     def timestamps(self, by_partition: str, for_all: str) -> int | PerPartition | None:
-        if self.text(by_partition) is not None:
-            example = 'as in {"orders":{"0":1700000000000}}, milliseconds since 1970'
-            wanted = self.json(by_partition, example)
-            try:
-                return {
-                    str(topic): {int(p): int(t) for p, t in wanted[topic].items()} for topic in sorted(wanted)
-                }
-            except (AttributeError, TypeError, ValueError) as error:
-                raise ConfigurationError(f"{by_partition}={wanted}: expected {example}") from error
+        """Of both the one for all goes first, as in Spark's connector."""
         value = self.text(for_all)
-        if value is None:
+        if value is not None:
+            if not value.isdigit():
+                raise ConfigurationError(f"{for_all}={value!r}: expected milliseconds since 1970")
+            return int(value)
+        if self.text(by_partition) is None:
             return None
-        if not value.isdigit():
-            raise ConfigurationError(f"{for_all}={value!r}: expected milliseconds since 1970")
-        return int(value)
+        example = 'as in {"orders":{"0":1700000000000}}, milliseconds since 1970'
+        wanted = self.json(by_partition, example)
+        try:
+            return {
+                str(topic): {int(p): int(t) for p, t in wanted[topic].items()} for topic in sorted(wanted)
+            }
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"{by_partition}={wanted}: expected {example}") from error
