@@ -49,7 +49,11 @@ def test_the_form_of_sparks_own_connector_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "nonsense", [{"orders": 5}, {"orders": {"x": 1}}, {"orders": {"0": "much"}}, {"orders": None}]
+    "nonsense",
+    [
+        *({"orders": 5}, {"orders": {"x": 1}}, {"orders": {"0": "much"}}, {"orders": None}),
+        *({"orders": {"0": -3}}, {"orders": {"0": 2**63}}),
+    ],
 )
 def test_nonsense_is_refused_with_the_form_that_would_work(nonsense: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=r"startingOffsets: expected .*-1 for latest"):

@@ -139,7 +139,12 @@ def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:
         ({"startingOffsets": "yesterday"}, "startingOffsets='yesterday' is no JSON"),
         ({"startingOffsets": "[1]"}, "expected earliest, latest"),
         ({"startingTimestamp": "noon"}, "expected milliseconds since 1970"),
+        ({"startingTimestamp": str(2**63)}, "expected milliseconds since 1970"),
         ({"startingOffsetsByTimestamp": '{"orders":5}'}, "expected as in"),
+        # Asked for the offset at -1, a broker tells the end.
+        ({"startingOffsetsByTimestamp": '{"orders":{"0":-1}}'}, "expected as in .*milliseconds since 1970"),
+        ({"endingOffsetsByTimestamp": '{"orders":{"0":-2}}'}, "expected as in .*milliseconds since 1970"),
+        ({"endingOffsetsByTimestamp": '{"orders":{"0":9223372036854775808}}'}, "expected as in"),
         ({"maxTriggerDelay": "soon"}, "expected a duration"),
         ({"kafka.bootstrap.servers": "localhost"}, "bootstrap address 'localhost': expected host:port"),
         ({"kafka.bootstrap.servers": "localhost:99999"}, "port 99999 is not between 1 and 65535"),

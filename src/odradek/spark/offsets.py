@@ -17,6 +17,7 @@ from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_fro
 
 LATEST = -1
 EARLIEST = -2
+LARGEST = 2**63 - 1  # of offsets and of times, on the wire
 
 
 class Place(NamedTuple):
@@ -57,9 +58,10 @@ class Offsets(NamedTuple):
                 if "id" in entry:
                     topic_ids[topic] = topic_id_from_text(entry["id"])
                 for text in sorted(offsets, key=int):
-                    places[TopicPartition(topic, int(text))] = Place(
-                        int(offsets[text]), int(epochs.get(text, -1))
-                    )
+                    offset = int(offsets[text])
+                    if not EARLIEST <= offset <= LARGEST:
+                        raise ValueError(f"{offset} is no offset")
+                    places[TopicPartition(topic, int(text))] = Place(offset, int(epochs.get(text, -1)))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConfigurationError(
                 f'{where}: expected {{"topic":{{"partition":offset}}}} with -1 for latest and -2 for earliest, '

@@ -342,7 +342,7 @@ class OptionReader:
         """Of both the one for all goes first, as in Spark's connector."""
         value = self.text(for_all)
         if value is not None:
-            if not value.isdigit():
+            if not value.isdigit() or int(value) > offsets.LARGEST:
                 raise ConfigurationError(f"{for_all}={value!r}: expected milliseconds since 1970")
             return int(value)
         if self.text(by_partition) is None:
@@ -350,8 +350,12 @@ class OptionReader:
         example = 'as in {"orders":{"0":1700000000000}}, milliseconds since 1970'
         wanted = self.json(by_partition, example)
         try:
-            return {
+            found = {
                 str(topic): {int(p): int(t) for p, t in wanted[topic].items()} for topic in sorted(wanted)
             }
+            # Below 0 it is no time: a broker that is asked for the offset at -1 tells the end.
+            if not all(0 <= t <= offsets.LARGEST for of_one in found.values() for t in of_one.values()):
+                raise ValueError("a time is not negative, and has 64 bits")
+            return found
         except (AttributeError, TypeError, ValueError) as error:
             raise ConfigurationError(f"{by_partition}={wanted}: expected {example}") from error
