@@ -4,12 +4,22 @@ from typing import Any
 
 import pytest
 
+from odradek.client.sync import SyncClient
 from odradek.client.sync_fetch import Fetched
+from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from odradek.protocol.schema import Request
 from odradek.records.batch import NO_TIMESTAMP, read_header, stamp, stamp_producer
 from odradek.records.builder import batch_bytes
 from odradek.records.control import build_end_marker
 from odradek.spark import topic_progress
+from tests.client.support import TOPIC_ID, ScriptedBroker
 
 TOPIC = "odradek-sinks"
 
@@ -72,3 +82,26 @@ def test_a_marker_that_compaction_has_emptied_decides_nothing(monkeypatch: pytes
     """The last batch of a segment stays without records: a day after the notes before it were superseded."""
     batches = [marker(6, is_emptied=True), note("mine", 2, 5), marker(5), marker(7, is_emptied=True)]
     assert last(monkeypatch, *batches) == (2, 1)
+
+
+def test_the_topic_is_made_by_another_controller_where_the_first_one_is_none_any_more() -> None:
+    """Else the first batch of a sink would ask the same broker until its time is over."""
+    with ScriptedBroker() as before, ScriptedBroker() as after:
+        controllers = [1, 1, 2]  # as metadata tells them, one after the other
+
+        def metadata(request: Request, version: int) -> MetadataResponse:
+            answer = before.metadata()
+            answer.controller_id = controllers.pop(0) if len(controllers) > 1 else 2
+            answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=after.port))
+            return answer
+
+        def made(request: Request, version: int) -> CreateTopicsResponse:
+            before.partitions[TOPIC] = [2]
+            return CreateTopicsResponse(topics=[CreatableTopicResult(name=TOPIC)])
+
+        refused = CreatableTopicResult(name=TOPIC, error_code=ErrorCode.NOT_CONTROLLER)
+        before.answer(MetadataRequest, metadata)
+        before.answer(CreateTopicsRequest, lambda *_: CreateTopicsResponse(topics=[refused]))
+        after.answer(CreateTopicsRequest, made)
+        with SyncClient(before.address, request_timeout_s=5) as client:
+            assert topic_progress.ensure(client, TOPIC) == TOPIC_ID

@@ -44,6 +44,7 @@ def ensure(client: SyncClient, topic: str) -> bytes:
         )
 
         def make() -> None:
+            client.cluster([])  # whoever was controller may be none any more
             (row,) = client.call(CONTROLLER, request).topics
             if row.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 raise answered(row.error_code, f"topic {topic}, in which sinks note how far they are")
