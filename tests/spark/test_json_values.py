@@ -1,6 +1,7 @@
 """Values that are JSON objects become columns, each row where it belongs, and a bad one spoils no other."""
 
 import json
+from datetime import date
 
 import pyarrow as pa
 import pytest
@@ -158,6 +159,24 @@ def test_a_value_that_is_nested_deeper_than_columns_can_be_teaches_none(levels: 
 def test_columns_that_are_none_are_refused_with_the_place(text: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         schema_of(text)
+
+
+def test_a_date_is_text_or_a_number_of_days() -> None:
+    """In one column all values of a block are of one kind; in a block of both each is read by itself."""
+    schema = schema_of("d DATE, many ARRAY<DATE>, at STRUCT<d: DATE, n: INT>")
+    text = b'{"d":"2024-02-29","many":["1969-12-31",null],"at":{"d":"0001-01-01","n":1}}'
+    days = b'{"d":19782,"many":[-1,null],"at":{"d":-719162,"n":1}}'
+
+    good, bad = rows(text, days, None, text, b'{"d":"2024-02-30"}', b'{"d":true}', schema=schema)
+
+    read = {
+        "d": date(2024, 2, 29),
+        "many": [date(1969, 12, 31), None],
+        "at": {"d": date(1, 1, 1), "n": 1},
+    }
+    none = {"d": None, "many": None, "at": None}
+    assert good == [(0, read), (1, read), (2, none), (3, read)]
+    assert "2024-02-30" in bad[4] and "field (d) changed from string to boolean" in bad[5]
 
 
 def test_every_type_is_read() -> None:

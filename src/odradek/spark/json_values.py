@@ -171,6 +171,30 @@ def _is_json(text: str) -> bool:
 
 
 def _at_once(texts: pa.Array, kind: pa.StructType, unexpected: str = "ignore") -> pa.StructArray:
+    """A date is text, which pyarrow takes for none; or days since 1970, as Debezium writes it."""
+    of_text = _dates_as_text(kind)
+    if of_text == kind:
+        return _read(texts, kind, unexpected)
+    try:
+        return _read(texts, of_text, unexpected).cast(kind)
+    except pa.ArrowInvalid as error:
+        try:
+            return _read(texts, kind, unexpected)
+        except pa.ArrowInvalid:
+            raise error from None
+
+
+def _dates_as_text(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_date32(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_dates_as_text(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_dates_as_text(kind.value_type)))
+    return kind
+
+
+def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArray:
     count = len(texts)
     numbers = pa.array(np.arange(count)).cast(pa.string())
     lines = pc.binary_join_element_wise('{"n":', numbers, ',"v":', texts, "}\n", "")
