@@ -232,6 +232,8 @@ def test_columns_are_learnt_or_given_or_those_of_the_table(
             {"schema": "__offset BIGINT"},
             "a field __offset, which is the name of a column of ours; --meta off",
         ),
+        ({"schema": "by ARRAY<MAP<STRING, INT>>"}, "column by is ARRAY<MAP<STRING, INT>>: JSON is not read"),
+        ({"key_format": "json", "key_schema": "k MAP<STRING, INT>"}, "column k is MAP<STRING, INT>: JSON"),
         ({"cores": "0"}, "--cores 0: expected a number"),
         ({"topics": ("",)}, "--topic is missing"),
         ({"starting_offsets": "yesterday"}, "startingOffsets='yesterday' is no JSON"),

@@ -154,6 +154,9 @@ def test_a_value_that_is_nested_deeper_than_columns_can_be_teaches_none(levels: 
         ("id BIGINT, ID STRING", "column id comes twice"),
         ("a ARRAY<INT", "expected >"),
         ("a DECIMAL(10)", "expected ,"),
+        ("a DECIMAL(ten, 2)", "expected decimal"),
+        ("a DECIMAL(39, 2)", "expected decimal.* of up to 38 digits"),
+        ("a DECIMAL(2, 3)", "s of them behind the point"),
     ],
 )
 def test_columns_that_are_none_are_refused_with_the_place(text: str, why: str) -> None:

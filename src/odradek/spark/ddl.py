@@ -22,6 +22,7 @@ _SIMPLE = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
+_MOST_DIGITS = 38
 _WORDS = re.compile(r"\s*([A-Za-z_][\w$-]*|`[^`]+`|\d+|[<>(),:])")
 
 
@@ -93,11 +94,16 @@ class _Words:
             return pa.struct(fields)
         if word == "decimal":
             self._want("(")
-            precision = int(self._next())
+            precision = self._next()
             self._want(",")
-            scale = int(self._next())
+            scale = self._next()
             self._want(")")
-            return pa.decimal128(precision, scale)
+            is_one = precision.isdecimal() and scale.isdecimal() and 0 < int(precision) <= _MOST_DIGITS
+            if not is_one or int(scale) > int(precision):
+                raise self._wrong(
+                    f"expected decimal(p, s) of up to {_MOST_DIGITS} digits, s of them behind the point"
+                )
+            return pa.decimal128(int(precision), int(scale))
         if word not in _SIMPLE:
             raise self._wrong(
                 f"no type {word}; there are {', '.join(_SIMPLE)}, decimal(p, s), array<>, map<> and struct<>"

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark.arrow_schema import rows_schema
+from odradek.spark.ddl import type_text
 from odradek.spark.formats.declared import Format, decoder
 from odradek.spark.formats.decoded import KEY, REGISTRY, SCHEMA, SIZE, Bad, Decoded, Rows
 from odradek.spark.formats.rows import LARGEST as LARGEST_VALUE
@@ -139,6 +140,14 @@ class Shape(NamedTuple):
             raise ConfigurationError("there is no column: no value had a field; give them with --schema")
         if self.key is not None and not self.has_meta:
             raise ConfigurationError("--key-format makes the column __key, which --meta off leaves out")
+        for form, columns in [(self.format, self.columns), *([] if self.key is None else [self.key[:2]])]:
+            # Of the formats that take their columns from a user, or from the table.
+            maps = [field for field in columns if has_map(field.type)] if form.name == "json" else []
+            if maps:
+                raise ConfigurationError(
+                    f"column {maps[0].name} is {type_text(maps[0].type)}: JSON is not read into MAP; expected STRUCT with the "
+                    f"names that are wanted of it"
+                )
         actions_of(self.on_error)
         if self.most_letters:
             Most.of(self.most_letters)
@@ -320,6 +329,12 @@ def ours_in(there: pa.Schema) -> tuple[str, ...]:
         return ()
     is_ours = BATCH in names and names.index(BATCH) > names.index("__offset")
     return (*META, BATCH) if is_ours and there.field(BATCH).type == pa.int64() else tuple(META)
+
+
+def has_map(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(has_map(field.type) for field in kind)
+    return pa.types.is_map(kind) or (pa.types.is_list(kind) and has_map(kind.value_type))
 
 
 def newest_ms(records: pa.RecordBatch) -> int:

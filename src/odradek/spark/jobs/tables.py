@@ -144,7 +144,8 @@ class TablesJob(NamedTuple):
         self._check_layout()
         check_running(self)
         columns = ddl.schema_of(self.schema) if self.schema else formats.PLAIN
-        Shape(columns, self.has_meta, self.on_error, most_letters=self.max_dead_letters).check()
+        own = Shape(columns, self.has_meta, self.on_error, self.value_format)
+        own._replace(most_letters=self.max_dead_letters).check()
         parse(self.source_options())
         return self
 
