@@ -10,6 +10,7 @@ import pytest
 from odradek.client import sync, sync_connection
 from odradek.client.sync import ANY, CONTROLLER, LATEST, SyncClient
 from odradek.client.sync_connection import (
+    Address,
     ConnectionLost,
     DeadlineExceeded,
     FrameBuffer,
@@ -29,7 +30,12 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from odradek.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
 from odradek.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -39,6 +45,7 @@ from odradek.protocol.messages.produce import (
 from odradek.protocol.schema import Request
 from odradek.records.builder import NewRecord, build_batch
 from tests.client.support import HANG_UP, TOPIC_ID, ScriptedBroker
+from tests.support import each
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -322,6 +329,57 @@ def test_a_leader_at_whose_address_nobody_answers_is_looked_up_anew(
     broker.answer(MetadataRequest, metadata)
     broker.answer(ListOffsetsRequest, lambda request, version: offsets_answer(0))
     assert client.list_offsets({ORDERS: LATEST}, timeout_s=5.0)[ORDERS].offset == 7
+
+
+@each(("localhost", "127.0.0.1"))
+def test_a_broker_that_hears_of_no_change_any_more_is_not_the_only_one_that_is_asked(host: str) -> None:
+    """One that has lost the controller answers, and takes itself for the leader for as long as that lasts. It may be known by
+    two names: that of the bootstrap address, and its own."""
+    with ScriptedBroker() as cut_off, ScriptedBroker() as other:
+
+        def metadata(leader: int) -> MetadataResponse:
+            answer = cut_off.metadata()
+            answer.topics[0].partitions[0].leader_id = leader
+            answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=other.port))
+            return answer
+
+        cut_off.partitions["orders"] = [1]
+        cut_off.answer(MetadataRequest, lambda *_: metadata(1))
+        other.answer(MetadataRequest, lambda *_: metadata(2))
+        moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        cut_off.answer(ListOffsetsRequest, lambda *_: offsets_answer(moved))
+        other.answer(ListOffsetsRequest, lambda *_: offsets_answer(0))
+
+        with SyncClient(f"{host}:{cut_off.port}", request_timeout_s=5) as client:
+            assert client.list_offsets({ORDERS: LATEST})[ORDERS].offset == 7
+            asked = len(cut_off.requests)
+            assert client.leader(ORDERS, refresh=True)[0] == 2 and len(cut_off.requests) == asked
+
+
+def test_a_host_that_is_silent_is_not_waited_for_each_time_that_another_broker_is_asked(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+    original = SyncConnection
+
+    def connect(address: Address, *, client_id: str, deadline: float) -> SyncConnection:
+        tried.append(address.port)
+        if address.port == 1:
+            raise Unreachable("no broker answers there")
+        return original(address, client_id=client_id, deadline=deadline)
+
+    def metadata(request: Request, version: int) -> MetadataResponse:
+        answer = broker.metadata()
+        answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=1))
+        return answer
+
+    monkeypatch.setattr(sync, "SyncConnection", connect)
+    broker.answer(MetadataRequest, metadata)
+    with SyncClient(broker.address, request_timeout_s=60) as client:
+        for _ in range(5):
+            client.leader(ORDERS)
+            client.forget("orders")
+    assert tried == [broker.port, 1]
 
 
 def test_a_partition_without_a_leader_is_looked_up_anew_each_time(

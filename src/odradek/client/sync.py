@@ -129,6 +129,10 @@ class SyncClient:
         self._controller_id = int(NO_LEADER)
         self._topics: dict[str, TopicView] = {}
         self._connections: dict[Address, SyncConnection] = {}
+        # Whoever was asked as ANY last, those whose answers have led nowhere, and those that were not reached.
+        self._asked: Address | None = None
+        self._doubted: set[Address] = set()
+        self._silent: set[Address] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -192,8 +196,7 @@ class SyncClient:
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         answer = self.call(ANY, request, timeout_s=timeout_s)
         if not answer.brokers:
-            asked_at = next(str(c.address) for c in self._connections.values() if c.is_open)
-            raise Starting(f"{asked_at} is starting: it does not know of any broker of its cluster yet")
+            raise Starting(f"{self._asked} is starting: it does not know of any broker of its cluster yet")
         brokers = {b.node_id: Broker(b.node_id, Address(b.host, b.port), b.rack) for b in answer.brokers}
         found: dict[str, TopicView] = {}
         errors: dict[str, ErrorCode] = {}
@@ -262,7 +265,7 @@ class SyncClient:
             )
         if found.leader not in self._brokers:
             # Named in the answer or not: ask again next time.
-            self._topics.pop(partition.topic, None)
+            self.forget(partition.topic)
             raise ProtocolError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader at the moment")
         return found.leader, found
 
@@ -272,8 +275,14 @@ class SyncClient:
         return view.topic_id if view is not None else NO_TOPIC_ID
 
     def forget(self, topic: str) -> None:
-        """The next question about this topic's leaders asks the cluster again."""
+        """The next question about this topic's leaders asks the cluster again, and somebody else: whoever has told of them may
+        hear of no change any more, as a broker that has lost its controller."""
         self._topics.pop(topic, None)
+        self._doubt()
+
+    def _doubt(self) -> None:
+        if self._asked is not None:
+            self._doubted.add(self._asked)
 
     def retrying(
         self,
@@ -302,6 +311,7 @@ class SyncClient:
                     raise
                 if time.monotonic() + pause > deadline:
                     raise DeadlineExceeded(f"given up in the end; the last answer was: {error}") from error
+                self._doubt()
                 if topic is not None:
                     self.forget(topic)
             time.sleep(pause)
@@ -496,22 +506,30 @@ class SyncClient:
         try:
             connection = SyncConnection(address, client_id=self._client_id, deadline=deadline)
         except Unreachable as error:
+            self._silent.add(address)
             raise type(error)(f"{whose}{error}") from error
+        self._silent.discard(address)
         self._connections[address] = connection
         return connection
 
     def _any_connection(self, deadline: float) -> SyncConnection:
-        """An open connection if there is one, else to a broker of the last metadata, else by bootstrap."""
-        for connection in self._connections.values():
-            if connection.is_open:
-                return connection
+        """An open connection if there is one, else to a broker of the last metadata, else by bootstrap. To one that is doubted
+        again once all are, and to one that was not reached where there is no other."""
         known = [b.address for b in self._brokers.values()]
-        candidates = known + [a for a in self._addresses if a not in known]
+        every = known + [a for a in self._addresses if a not in known]
+        if self._doubted.issuperset(set(every) - self._silent):
+            self._doubted.clear()
+        for connection in self._connections.values():
+            if connection.address not in self._doubted and connection.is_open:
+                self._asked = connection.address
+                return connection
+        candidates = sorted(every, key=lambda a: (a in self._silent, a in self._doubted))
         last = min(deadline, time.monotonic() + self._bootstrap_timeout_s)
         causes: list[Unreachable] = []
         for number, address in enumerate(candidates):
             # A silent host may not use up the time of those after it.
             share = (last - time.monotonic()) / (len(candidates) - number)
+            self._asked = address
             try:
                 return self._connection(address, time.monotonic() + max(share, 0.0))
             except Unreachable as error:
