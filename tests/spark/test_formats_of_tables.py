@@ -39,6 +39,7 @@ from odradek.spark.writing import TableOptions, Written, dead_letters_of, write_
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.formats.registry_server import RegistryServer, framed, registry
 from tests.spark.formats.test_avro import SIMPLE, written
+from tests.support import each
 
 MakeTopic = Callable[..., str]
 KEY = {"type": "record", "name": "K", "fields": [{"name": "k", "type": "int"}]}
@@ -504,6 +505,12 @@ def test_the_command_shows_letters_and_feeds_them_again(job: TablesJob, server: 
     assert said("dlq", "show", "--all", "--table", job.table).splitlines()[-1] == "3 dead letters; 1 replayed"
     of_registry = json.loads(said("dlq", "replay", "--table", job.table, "--registry", server.url, "--json"))
     assert (of_registry["rows"], of_registry["waiting"]) == (0, 2)
+
+
+@each((["--message", "Order"], ["--framed"]))
+def test_what_says_how_a_schema_is_read_is_refused_without_one(option: list[str]) -> None:
+    done = CliRunner().invoke(spark_commands, ["dlq", "replay", "--table", "gone", *option])
+    assert (done.exit_code, option[0] in done.output) == (2, True), done.output
 
 
 def test_the_command_takes_what_a_job_takes(job: TablesJob, server: RegistryServer, tmp_path: Path) -> None:

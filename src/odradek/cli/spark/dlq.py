@@ -79,6 +79,9 @@ def replay(
         kept = kept_shape(table)
         name = form or ("" if kept is None else kept.format.name)
         given = Format(name, registry, schema_file, message, is_framed)
+    elif message or is_framed:
+        option = "--message" if message else "--framed"
+        raise click.UsageError(f"{option} says how values of a --schema-file are read; name it")
     done = replayed(table, given)
     if as_json:
         print_json(done._asdict())

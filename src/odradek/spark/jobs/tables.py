@@ -194,14 +194,27 @@ class TablesJob(NamedTuple):
             ):
                 if value:
                     raise ConfigurationError(f"{option} is for values with fields: --format json")
+            for option, value in (("--message", self.message), ("--framed", self.is_framed)):
+                if value:
+                    raise ConfigurationError(f"{option} is for values with a schema: --format protobuf")
         else:
             self.value_format.check()
         if self.key_format != "raw":
             self.of_keys.check("--key-format")
-        elif self.key_schema or self.key_schema_file or self.key_message:
+            if self.key_schema and self.key_format != "json":
+                raise ConfigurationError("--key-schema is for keys in JSON: --key-format json")
+        elif self.key_schema or self.key_schema_file or self.key_message or self.key_subject:
             raise ConfigurationError(
-                "--key-schema, --key-schema-file and --key-message are for a --key-format"
+                "--key-schema, --key-schema-file, --key-message and --key-subject are for a --key-format"
             )
+        for option, subject, form in (
+            ("--subject", self.subject, self.value_format),
+            ("--key-subject", self.key_subject, self.of_keys),
+        ):
+            if subject and not form.registry:
+                raise ConfigurationError(
+                    f"{option} is for schemas of a --registry: those of avro and protobuf, where no file has them"
+                )
         if self.format == "string" and self.schema:
             raise ConfigurationError("--schema is for values with fields, and --format string has one: value")
         if self.registry and not {self.format, self.key_format} & {*formats.OF_SCHEMAS}:
