@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -279,7 +280,21 @@ def test_a_line_that_is_no_record_is_refused_by_number(odradek, orders):
         "topic", "produce", "orders", "--format", "json", stdin=b'{"value": "x"}\nnonsense\n'
     )
     assert code == 1
-    assert "line 2 is not a record in JSON" in err
+    assert "line 2 is not a record in JSON" in err and "; no line is in orders, and nothing behind" in err
+
+
+def test_what_was_written_before_a_line_that_is_no_record_is_told(odradek, cluster):
+    odradek("topic", "create", "halves", "-p", "1", "-r", "1")
+    lines = [b"k:%d" % n for n in range(5_003)]
+
+    code, _, err = odradek("topic", "produce", "halves", "-K", ":", stdin=b"\n".join([*lines, b"none"]))
+    told = re.fullmatch(
+        r"odradek: line 5004 has no ':' between key and value; lines 1 to (\d+) are in halves, and nothing behind\n",
+        err,
+    )
+    assert code == 1 and told is not None, err
+    last = odradek("topic", "consume", "halves", "-o", "-1", "--exit")
+    assert last == (0, f"{int(told[1]) - 1}\n", "")
 
 
 def test_what_if_answers_from_metadata_alone(odradek, orders, cluster):

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+from odradek.cli.output import Failed, bootstrap_option, fail, json_option, print_json
 from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
@@ -93,11 +93,16 @@ def produce(
                 last_offsets[target] = offset + len(records) - 1 if offset >= 0 else None
             gathered.clear()
 
-        size = number = keyless = 0
+        size = keyless = 0
+        number = written = 0  # lines that were read, and that the topic has
         for line in lines_or_pauses(sys.stdin.buffer):
             if line is not None:
                 number += 1
-                record = parse_line(line, number, key_delimiter, form, common)
+                try:
+                    record = parse_line(line, number, key_delimiter, form, common)
+                except Failed as failed:
+                    upto = f"lines 1 to {written} are" if written else "no line is"
+                    fail(f"{failed}; {upto} in {name}, and nothing behind")
                 if partition is not None:
                     target = partition
                 else:
@@ -107,7 +112,7 @@ def produce(
             full = size >= BATCH_BYTES or sum(map(len, gathered.values())) >= BATCH_RECORDS
             if gathered and (full or line is None):
                 send()
-                size = 0
+                size, written = 0, number
         send()
     if as_json:
         print_json(
@@ -120,8 +125,8 @@ def produce(
             }
         )
     else:
-        written = counted(sum(counts.values()), "record")
-        print(f"{written} to {counted(len(counts), 'partition')} of {name}", file=sys.stderr)
+        records = counted(sum(counts.values()), "record")
+        print(f"{records} to {counted(len(counts), 'partition')} of {name}", file=sys.stderr)
 
 
 def lines_or_pauses(stream: IO[bytes]) -> Iterator[bytes | None]:
