@@ -1,11 +1,13 @@
 """Quotas on topics made, grown and deleted (KIP-599), and those of clients in the store (KIP-546)."""
 
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker import row_limits
 from odradek.broker.answers import Reply
 from odradek.broker.quotas import MUTATION_RATE, REQUEST_PERCENTAGE, ClientQuotas, TokenBucket
 from odradek.broker.request import Request
@@ -329,6 +331,18 @@ def test_a_quota_that_cannot_be_is_refused_alone(
     assert sentence in message
     assert fine == (ErrorCode.NONE, None)
     assert list(store.nodes) == [("users", "y")]
+
+
+def test_thousands_of_entities_are_not_compared_one_by_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_limits, "LEAST_ROWS", 100_000)
+    rows: list[tuple[list[Any], dict[str, float | None]]] = [
+        (entity(user=f"user {number}"), {}) for number in range(12_000)
+    ]
+    began = process_time()
+    assert set(alter(store, *rows)) == {(ErrorCode.NONE, None)}
+    assert process_time() - began < 1.2, "all with all takes two seconds more"
 
 
 def test_only_validated_quotas_are_not_written(store: Store) -> None:

@@ -38,12 +38,14 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = AlterClientQuotasRequest.decode(version, request.body, budget=request.budget)
     errors: dict[int, Error] = {}
     entities: dict[int, Entity] = {}
+    seen: set[Entity] = set()
     for place, entry in enumerate(asked.entries):
         try:
             entity = _entity(entry)
-            if entity in entities.values():
+            if entity in seen:
                 raise _refused("Each client quota entity must appear at most once.")
             _changed({}, entity[0], entry.ops)
+            seen.add(entity)
             entities[place] = entity
         except ProtocolError as refusal:
             errors[place] = refusal.code, refusal.message
