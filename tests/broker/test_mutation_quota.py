@@ -316,6 +316,12 @@ REFUSED: list[tuple[list[Any], dict[str, float | None], str]] = [
     (entity(user="x"), {"connection_creation_rate": 1}, "Invalid configuration key connection_creation_rate"),
     (entity(user="x"), {"producer_byte_rate": 1.5}, "Configuration producer_byte_rate must be a LONG value"),
     (entity(user="x"), {"producer_byte_rate": -1}, "Configuration producer_byte_rate must be a LONG value"),
+    (entity(user="x"), {"producer_byte_rate": 1e19}, "Configuration producer_byte_rate must be a LONG value"),
+    (
+        entity(ip="10.0.0.1"),
+        {"connection_creation_rate": 3e9},
+        "Configuration connection_creation_rate must be a INT value",
+    ),
     (entity(user="x"), {MUTATION_RATE: -1}, "must be 0 or more"),
     (entity(user="x"), {MUTATION_RATE: float("nan")}, "must be 0 or more"),
 ]

@@ -17,6 +17,7 @@ from odradek.broker.quotas import CLIENT_KEYS, DEFAULT, IP_KEYS
 from odradek.model.entity_names import escape_entity
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.model.settings import INTEGER_BITS
 from odradek.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -120,7 +121,9 @@ def _changed(stored: Mapping[str, str], kind: str, ops: list[OpData]) -> dict[st
         if number_type == "DOUBLE":
             values[op.key] = repr(float(op.value))
             continue
-        whole = int(op.value + EPSILON)
+        # As Apache casts it: what does not fit becomes the largest that does, and that is not what was asked for. Its brokers
+        # read the node as that type, and fail over a larger number.
+        whole = min(int(op.value + EPSILON), (1 << (INTEGER_BITS[number_type] - 1)) - 1)
         if abs(whole - op.value) > EPSILON:
             raise _refused(f"Configuration {op.key} must be a {number_type} value")
         values[op.key] = str(whole)
