@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker import row_limits
 from odradek.broker.fetch_sessions import MIN_EVICTION_MS
 from odradek.broker.request import ConnectionInfo
 from odradek.model.error_codes import ErrorCode
@@ -346,6 +347,24 @@ def test_sessions_refuse_wrong_ids_and_epochs(world: World) -> None:
     assert reader.fetch(version=12).message.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     reader.session_id += 1
     assert reader.fetch().message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_gets_no_more_partitions_than_one_fetch_may_name(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unknown ones are looked at by every fetch, and each fetch could add as many as a request has room for."""
+    monkeypatch.setattr(row_limits, "LEAST_ROWS", 5)
+    reader = Reader(world)
+    reader.fetch((T, 0, 0))
+    for index in range(2, 7):  # twice the three partitions there are
+        assert reader.fetch((T, index, 0)).message.error_code == ErrorCode.NONE
+    assert len(rows(reader.fetch((T, 6, 0)))) == 5, "one that it has is no other"
+    assert reader.fetch((T, 7, 0)).message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert world[1].partition().consumer_readers == {}
+    assert len(world[1].broker.fetch_sessions) == 0
+    reader.session_id = reader.session_epoch = 0
+    assert reader.fetch((T, 0, 0)).message.error_code == ErrorCode.NONE
+    assert reader.fetch().message.session_id > 0
 
 
 def test_a_final_fetch_closes_its_session(world: World) -> None:

@@ -39,10 +39,18 @@ class RowLimits:
         """Array elements, for the decoder of a request of FEW_BYTES or more."""
         if request.api_key in OF_CONTROLLERS:
             return ELEMENT_BUDGET
+        each = ROWS_OF_ITS_REPLICAS if request.api_key in WITH_REPLICAS else ROWS_OF_A_PARTITION
+        least = LEAST_ROWS_OF_NEW if request.api_key in OF_NEW else LEAST_ROWS
+        rows = max(least, each * self._partitions())
+        return min(rows * OBJECT_COST, ELEMENT_BUDGET)
+
+    def has_reason(self, partitions: int) -> bool:
+        """Whether a fetch session may have so many: as many as one Fetch may name. Each of its fetches looks at all that are
+        refused, however few bytes it has."""
+        return partitions <= LEAST_ROWS or partitions <= ROWS_OF_A_PARTITION * self._partitions()
+
+    def _partitions(self) -> int:
         metadata = self._metadata
         if metadata.epoch != self._epoch:
             self._epoch, self._known = metadata.epoch, metadata.partition_count
-        each = ROWS_OF_ITS_REPLICAS if request.api_key in WITH_REPLICAS else ROWS_OF_A_PARTITION
-        least = LEAST_ROWS_OF_NEW if request.api_key in OF_NEW else LEAST_ROWS
-        rows = max(least, each * max(self._known, len(self._hosted)))
-        return min(rows * OBJECT_COST, ELEMENT_BUDGET)
+        return max(self._known, len(self._hosted))

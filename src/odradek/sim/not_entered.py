@@ -65,7 +65,10 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a marker that is not committed for half a minute": (
         "broker/marker_writes.py OffsetsMarkerWait._go_on_waiting",
     ),
-    "no request of a world is so long that its rows are counted": ("broker/row_limits.py RowLimits.budget",),
+    "no request of a world is so long that its rows are counted": (
+        "broker/row_limits.py RowLimits.budget",
+        "broker/row_limits.py RowLimits._partitions",
+    ),
     "no group of a world has a hundred members, and no request of its coordinators a thousand rows": (
         "broker/slices.py Slices.begin",
         "broker/coordinator_shards.py CoordinatorShards._answer.<locals>.some",
