@@ -315,6 +315,20 @@ def test_the_same_key_or_resource_twice_is_refused(world: World, store: Store) -
     ] * 2
 
 
+def test_a_broker_has_one_node_however_its_number_is_written(world: World, store: Store) -> None:
+    """Java reads "01" and "+1" as 1; a node of that name nobody would read."""
+    for name, threads in (("01", "1"), ("+1", "2")):
+        told = alter(world, store, {"log.cleaner.threads": threads}, kind=BROKER, name=name)
+        assert told == (ErrorCode.NONE, None)
+        assert store.nodes == {("brokers", "1"): ({"log.cleaner.threads": threads}, int(threads) - 1)}
+    (described,) = describe(world, store, (BROKER, "01", ["log.cleaner.threads"]))
+    assert (described.resource_name, described.configs[0].value) == ("01", "2")
+    for name in (" 1", "0_1", "\u0661"):
+        code, message = alter(world, store, {"log.cleaner.threads": "1"}, kind=BROKER, name=name)
+        assert code == ErrorCode.INVALID_REQUEST
+        assert message == f"Node id must be an integer, but it is: {name}"
+
+
 def test_lists_of_thousands_are_not_compared_item_by_item(world: World, store: Store) -> None:
     name = "leader.replication.throttled.replicas"
     some = ",".join(f"{number}:1" for number in range(4_500))

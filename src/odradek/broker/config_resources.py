@@ -18,6 +18,7 @@ from odradek.model.settings import (
     OPENED_ONCE,
     PER_BROKER,
     TOPIC_SETTINGS,
+    WHOLE_NUMBER,
     Setting,
     TopicSettings,
     parse_value,
@@ -48,8 +49,10 @@ Resource = tuple[int, str]  # (type, name)
 
 
 def entity_of(resource_type: int, name: str) -> tuple[str, str]:
-    """Kind and name of its node in the store; the broker "" stands for all."""
-    return KINDS[resource_type], name if name or resource_type == TOPIC else DEFAULT_NAME
+    """Kind and name of its node in the store; the broker "" stands for all. Of a broker: its number as everybody writes it."""
+    if resource_type == BROKER:
+        name = str(int(name)) if name else DEFAULT_NAME
+    return KINDS[resource_type], name
 
 
 def setting_of(resource_type: int, name: str) -> Setting | None:
@@ -58,13 +61,9 @@ def setting_of(resource_type: int, name: str) -> Setting | None:
 
 def check_is_this_broker(broker: "Broker", name: str, *, noun: str = "Node", or_else: str = ",") -> None:
     """`noun` and `or_else` are how Apache says it to those who describe, and to those who alter."""
-    try:
-        number = int(name)
-    except ValueError:
-        raise ProtocolError(
-            ErrorCode.INVALID_REQUEST, f"{noun} id must be an integer, but it is: {name}"
-        ) from None
-    if number != broker.broker_id:
+    if not WHOLE_NUMBER.fullmatch(name):
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, f"{noun} id must be an integer, but it is: {name}")
+    if int(name) != broker.broker_id:
         raise ProtocolError(
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {broker.broker_id}{or_else} but received {name}",
