@@ -763,6 +763,27 @@ def test_very_many_producers_are_described_some_in_a_turn(
         turns += 1
 
     assert pending.message == at_once
+    assert turns == 5, "of seven producers and partitions two, two, two, one, and the whole is encoded"
+
+
+def test_very_many_partitions_without_producers_are_described_some_in_a_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index is four bytes of a request and a row of its answer."""
+    asked = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, *range(7, 11)])])
+    at_once = world.call(LEADER, asked, 0)
+    monkeypatch.setattr(describe_producers, "MOST_AT_ONCE", 2)
+    world.works = False
+
+    pending = world.send(LEADER, asked, 0)
+    turns = 0
+    while not pending.is_answered:
+        (aside,) = told(world, fx.RunAside, LEADER)
+        world[LEADER].broker.answered(aside.request_id, aside.work.run(), world.now_ms)
+        turns += 1
+
+    assert pending.message == at_once
+    assert len(at_once.topics[0].partitions) == 5
     assert turns == 4, "two, two, one, and the whole is encoded"
 
 

@@ -24,17 +24,19 @@ if TYPE_CHECKING:
     from odradek.broker.request import Request
 
 
-# Of one turn, about a millisecond; a thread makes rows of them. Fewer than these are answered at once.
+# Of one turn, producers and partitions, about a millisecond; a thread makes rows of them. Fewer are answered at once.
 MOST_AT_ONCE = 1_000
 
 # What a row says, in its order.
 Seen = tuple[int, int, int, int, int, int]
+Entry = tuple[list[ProducerState], Seen]  # a producer with the list of its partition
 
 
 class Rows(NamedTuple):
-    """Some producers, each with the list of its partition."""
+    """Some producers."""
 
-    seen: list[tuple[list[ProducerState], Seen]]
+    seen: list[Entry]
+    are_all: bool = False  # there are no more
 
     def run(self) -> bool:
         for rows, (producer_id, epoch, sequence, timestamp, coordinator_epoch, start_offset) in self.seen:
@@ -65,7 +67,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     response = DescribeProducersResponse(topics=[])
     slices = _slices(broker, asked, response)
     first = next(slices)
-    if len(first.seen) < MOST_AT_ONCE:
+    if first.are_all:
         first.run()
         return Reply([response.encode(version)])
     park = Park()
@@ -88,8 +90,23 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 def _slices(
     broker: "Broker", asked: DescribeProducersRequest, response: DescribeProducersResponse
 ) -> Iterator[Rows]:
-    """MOST_AT_ONCE producers each; the last one has fewer. Whoever is forgotten meanwhile is left out."""
-    some: list[tuple[list[ProducerState], Seen]] = []
+    """Of MOST_AT_ONCE producers and partitions each; the last one has fewer."""
+    some: list[Entry] = []
+    left = MOST_AT_ONCE
+    for entry in _entries(broker, asked, response):
+        if entry is not None:
+            some.append(entry)
+        left -= 1
+        if not left:
+            yield Rows(some)
+            some, left = [], MOST_AT_ONCE
+    yield Rows(some, are_all=True)
+
+
+def _entries(
+    broker: "Broker", asked: DescribeProducersRequest, response: DescribeProducersResponse
+) -> Iterator[Entry | None]:
+    """None for each partition, and then its producers. Whoever is forgotten meanwhile is left out."""
     described: set[tuple[str, int]] = set()  # each once: fifty thousand producers may be in any of them
     for topic in asked.topics:
         partitions: list[PartitionResponse] = []
@@ -100,6 +117,7 @@ def _slices(
             described.add((topic.name, index))
             row = PartitionResponse(partition_index=index, active_producers=[])
             partitions.append(row)
+            yield None
             try:
                 producers = _producers(broker, topic.name, index)
             except ProtocolError as refusal:
@@ -108,11 +126,7 @@ def _slices(
             for producer_id in producers.ids():
                 producer = producers.get(producer_id)
                 if producer is not None:
-                    some.append((row.active_producers, _seen(producer)))
-                if len(some) == MOST_AT_ONCE:
-                    yield Rows(some)
-                    some = []
-    yield Rows(some)
+                    yield row.active_producers, _seen(producer)
 
 
 def _seen(producer: Producer) -> Seen:
