@@ -75,6 +75,13 @@ def fetched(world: World, broker: int, *groups: str) -> dict[str, tuple[int, lis
     }
 
 
+def test_a_topic_that_cannot_be_made_is_tried_once_for_all_keys_of_a_request(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,))
+    answer = world.call(1, FindCoordinatorRequest(coordinator_keys=["a", "b", "c"]), 4)
+    assert {row.error_code for row in answer.coordinators} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert len([line for line in told(world, fx.LogLine) if "cannot be created" in line.text]) == 1
+
+
 @pytest.mark.behaviour("G40")
 def test_a_coordinator_is_the_leader_of_the_groups_partition_and_every_key_is_answered(world: World) -> None:
     request = FindCoordinatorRequest(coordinator_keys=["a", "", "b"])

@@ -33,12 +33,16 @@ if TYPE_CHECKING:
 FIRST_WITH_KEYS = 4
 FIRST_WITH_SHARE_GROUPS = 6
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+TOPICS = {GROUP: GROUPS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = FindCoordinatorRequest.decode(version, request.body, budget=request.budget)
     keys = asked.coordinator_keys if version >= FIRST_WITH_KEYS else [asked.key]
+    topic = TOPICS.get(asked.key_type)
+    if topic is not None and keys and not broker.metadata.topics.get(topic):
+        _create(broker, topic)  # once, however many keys there are
     rows = [_find(broker, request, asked.key_type, key) for key in keys]
     if version >= FIRST_WITH_KEYS:
         return Reply([FindCoordinatorResponse(coordinators=rows).encode(version)])
@@ -56,12 +60,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 def _find(broker: "Broker", request: "Request", key_type: int, key: str) -> Coordinator:
     if key_type == SHARE and request.api_version >= FIRST_WITH_SHARE_GROUPS:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if key_type not in (GROUP, TRANSACTION):
+    topic = TOPICS.get(key_type)
+    if topic is None:
         return _refused(key, ErrorCode.INVALID_REQUEST)
-    topic = GROUPS_TOPIC if key_type == GROUP else TRANSACTIONS_TOPIC
     partitions = broker.metadata.topics.get(topic)
     if not partitions:
-        _create(broker, topic)
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     found = partitions.get(partition_of(key, len(partitions)))
     endpoint = None if found is None else broker.metadata.endpoint(found.leader, request.connection.listener)
