@@ -3,6 +3,7 @@
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker.topic_creation import MOST_TOPICS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import create_partitions as cp
 from tests.broker.topics import grow
@@ -85,3 +86,17 @@ def test_partitions_without_a_leader_in_time_are_added_and_the_time_is_out(world
         ErrorCode.REQUEST_TIMED_OUT,
         "The partitions were added; not all of them have a leader yet.",
     )
+
+
+@pytest.mark.parametrize("is_controller", [True, False])
+def test_so_many_topics_are_not_grown_at_once_and_a_thread_says_so(world: World, is_controller: bool) -> None:
+    world[1].broker.controller_status(is_controller, 1, world.now_ms)
+    rows = [cp.CreatePartitionsTopic(name=f"n{n}", count=2) for n in range(MOST_TOPICS + 1)]
+    world.works = False
+    asked = world.send(1, cp.CreatePartitionsRequest(topics=rows, timeout_ms=0), 3)
+    assert not asked.is_answered
+    (aside,) = told(world, fx.RunAside)
+    world[1].broker.answered(aside.request_id, aside.work.run(), world.now_ms)
+    error = ErrorCode.POLICY_VIOLATION if is_controller else ErrorCode.NOT_CONTROLLER
+    assert {row.error_code for row in asked.message.results} == {error}
+    assert len(asked.message.results) == MOST_TOPICS + 1

@@ -5,7 +5,7 @@ from time import perf_counter
 import pytest
 
 from odradek.broker import effects as fx
-from odradek.broker.handlers.create_topics import MOST_TOPICS
+from odradek.broker.topic_creation import MOST_TOPICS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import create_topics as ct
 from tests.broker.topics import create, topic

@@ -8,10 +8,10 @@ import pytest
 
 from odradek.broker import core, row_limits
 from odradek.broker.answers import Answer, CloseConnection
-from odradek.broker.handlers.create_topics import MOST_TOPICS
 from odradek.broker.handlers.table import HANDLERS
 from odradek.broker.request import Request
 from odradek.broker.row_limits import FEW_BYTES, LEAST_ROWS, LEAST_ROWS_OF_NEW, OF_CONTROLLERS
+from odradek.broker.topic_creation import MOST_TOPICS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.api_keys import SERVED, ApiKey
 from odradek.protocol.messages import create_topics as ct
@@ -155,4 +155,6 @@ def test_so_many_topics_are_not_made_at_once(world: World) -> None:
     ]
     world.notify_metadata()
     answer = world.send(1, ct.CreateTopicsRequest(topics=topics, timeout_ms=1000), 5)
+    assert not answer.is_answered, "a thread refuses them: a row takes longer to write than to read"
+    world.settle()
     assert {row.error_code for row in answer.message.topics} == {ErrorCode.POLICY_VIOLATION}

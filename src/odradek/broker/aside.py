@@ -6,8 +6,9 @@ stored. Within a line the order is kept. The thread is one of few that also flus
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from odradek.broker.answers import CloseConnection, Park, Reply
 from odradek.broker.effects import Effect, RunAside, Work
 from odradek.broker.pending_calls import PendingCalls
 
@@ -50,3 +51,24 @@ class Aside:
             self._go_on(now_ms)
 
         return ended
+
+
+class Made(NamedTuple):
+    """The body of an answer with very many rows."""
+
+    make: Callable[[], bytes]
+
+    def run(self) -> bytes:
+        return self.make()
+
+
+def answer_aside(aside: Aside, park: Park, make: Callable[[], bytes], now_ms: int) -> Park:
+    """`park` is answered with what `make` returns, in a thread."""
+
+    def made(data: bytes | None, later_ms: int) -> None:
+        park.answer(
+            lambda: CloseConnection("its answer could not be made") if data is None else Reply([data])
+        )
+
+    aside.ask(aside.lookups, lambda: None if park.abandoned else Made(make), made, now_ms)
+    return park

@@ -27,6 +27,16 @@ RESERVED_TOPICS = frozenset(("__cluster_metadata",))
 MOST_PARTITIONS = 10_000
 # In all topics of one request: computing them holds up everybody else. The bound is that of KRaft.
 MOST_PARTITIONS_PER_REQUEST = 10_000
+# Topics of one request: to plan one takes some 10 us of the loop, and all are planned in one turn.
+MOST_TOPICS = 2_500
+
+
+def check_not_too_many_topics(topics: int) -> None:
+    if topics > MOST_TOPICS:
+        raise ProtocolError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of topics per request: at most {MOST_TOPICS} can be made or grown at once.",
+        )
 
 
 class Names:

@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.aside import answer_aside
 from odradek.broker.assignment import Assignment, assign_replicas
 from odradek.broker.effects import AddPartitions, StoreFailed, StoreResult, TopicsWritten
 from odradek.broker.leader_wait import TopicWait
 from odradek.broker.topic_creation import (
     MOST_PARTITIONS_PER_REQUEST,
     check_not_too_many,
+    check_not_too_many_topics,
     racks,
     refused_assignment,
 )
@@ -45,6 +47,10 @@ STRICT_QUOTA_SINCE = 3
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = CreatePartitionsRequest.decode(version, request.body, budget=request.budget)
+    try:
+        check_not_too_many_topics(len(asked.topics))
+    except ProtocolError as refusal:
+        return _all_refused(broker, version, asked, refusal, now_ms)
     quota = broker.mutation_quota(request, strict_since=STRICT_QUOTA_SINCE, now_ms=now_ms)
     times = Counter(topic.name for topic in asked.topics)
     rows: dict[str, CreatePartitionsTopicResult] = {}
@@ -121,6 +127,24 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 
         broker.ask_store(AddPartitions(name, assignment), written)
     return park
+
+
+def _all_refused(
+    broker: "Broker", version: int, asked: CreatePartitionsRequest, refusal: ProtocolError, now_ms: int
+) -> Park:
+    if not broker.is_controller:
+        refusal = ProtocolError(ErrorCode.NOT_CONTROLLER)
+
+    def encode() -> bytes:
+        rows = [
+            CreatePartitionsTopicResult(
+                name=name, error_code=refusal.code, error_message=refusal.message or None
+            )
+            for name in dict.fromkeys(topic.name for topic in asked.topics)
+        ]
+        return CreatePartitionsResponse(results=rows).encode(version)
+
+    return answer_aside(broker.aside, Park(), encode, now_ms)
 
 
 def _partitions_to_add(broker: "Broker", topic: CreatePartitionsTopic) -> int:

@@ -17,15 +17,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.aside import answer_aside
 from odradek.broker.config_description import TopicDescriptions
 from odradek.broker.effects import CreateTopics, NewTopic, StoreFailed, StoreResult, TopicsWritten
 from odradek.broker.leader_wait import TopicWait
 from odradek.broker.topic_creation import (
     MOST_PARTITIONS,
     MOST_PARTITIONS_PER_REQUEST,
+    MOST_TOPICS,
     RESERVED_TOPICS,
     USE_DEFAULT,
     Names,
+    check_not_too_many_topics,
     plan_topic,
     refused_assignment,
 )
@@ -45,22 +48,19 @@ if TYPE_CHECKING:
 
 FIRST_WITH_CONFIGS = 5
 STRICT_QUOTA_SINCE = 6
-# To plan one takes some 10 us of the loop, and all are planned in one turn.
-MOST_TOPICS = 2_500
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = CreateTopicsRequest.decode(version, request.body, budget=request.budget)
     names = [topic.name for topic in asked.topics]
-    if not broker.is_controller or not broker.metadata.brokers:
-        # A controller that has not told its own broker of anybody yet is none to its clients either.
-        rows = [_refused(name, ErrorCode.NOT_CONTROLLER, None) for name in names]
-        return Reply([CreateTopicsResponse(topics=rows).encode(version)])
-    if len(names) > MOST_TOPICS:
-        why = f"Excessively large number of topics per request: at most {MOST_TOPICS} can be made at once."
-        rows = [_refused(name, ErrorCode.POLICY_VIOLATION, why) for name in names]
-        return Reply([CreateTopicsResponse(topics=rows).encode(version)])
+    try:
+        if not broker.is_controller or not broker.metadata.brokers:
+            # A controller that has not told its own broker of anybody yet is none to its clients either.
+            raise ProtocolError(ErrorCode.NOT_CONTROLLER)
+        check_not_too_many_topics(len(names))
+    except ProtocolError as refusal:
+        return _all_refused(broker, version, names, refusal, now_ms)
     quota = broker.mutation_quota(request, strict_since=STRICT_QUOTA_SINCE, now_ms=now_ms)
     times = Counter(topic.name for topic in asked.topics)
     is_too_much = _partitions_asked_for(broker, asked) > MOST_PARTITIONS_PER_REQUEST
@@ -132,6 +132,18 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 
     broker.ask_store(CreateTopics(tuple(planned.values())), written)
     return park
+
+
+def _all_refused(
+    broker: "Broker", version: int, names: list[str], refusal: ProtocolError, now_ms: int
+) -> Answer:
+    def encode() -> bytes:
+        rows = [_refused(name, refusal.code, refusal.message or None) for name in names]
+        return CreateTopicsResponse(topics=rows).encode(version)
+
+    if len(names) <= MOST_TOPICS:
+        return Reply([encode()])
+    return answer_aside(broker.aside, Park(), encode, now_ms)
 
 
 def _partitions_asked_for(broker: "Broker", asked: CreateTopicsRequest) -> int:

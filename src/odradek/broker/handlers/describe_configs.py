@@ -10,11 +10,11 @@ v3 type and documentation (KIP-569).
 v4 flexible.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from odradek.broker import loggers
-from odradek.broker.answers import Answer, CloseConnection, Park, Reply
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.aside import answer_aside
 from odradek.broker.config_description import (
     DYNAMIC_BROKER_LOGGER,
     TYPES,
@@ -54,13 +54,6 @@ if TYPE_CHECKING:
 NOTHING_STORED = StoredConfig({}, -1)
 # Resources that are told in the turn in which the store has answered: a millisecond. A thread makes longer answers.
 MOST_AT_ONCE = 10
-
-
-class Described(NamedTuple):
-    make: Callable[[], bytes]
-
-    def run(self) -> bytes:
-        return self.make()
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -109,18 +102,12 @@ def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, level
         return Reply([encode(ConfigsRead({}))])
     park = Park()
 
-    def made(data: bytes | None, later_ms: int) -> None:
-        park.answer(
-            lambda: CloseConnection("its answer could not be made") if data is None else Reply([data])
-        )
-
     def answered(result: StoreResult, later_ms: int) -> None:
         if isinstance(result, ConfigsRead):
             if len(asked.resources) <= MOST_AT_ONCE:
                 park.answer(lambda: Reply([encode(result)]))
                 return
-            work = Described(lambda: encode(result))
-            broker.aside.ask(broker.aside.lookups, lambda: None if park.abandoned else work, made, later_ms)
+            answer_aside(broker.aside, park, lambda: encode(result), later_ms)
             return
         reason = result.reason if isinstance(result, StoreFailed) else "the store answered something else"
         for place, resource in enumerate(asked.resources):
