@@ -278,7 +278,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
         unfinished.feed(request(1)[:-1])
         # The moment all of this happened is moved two seconds back instead of waiting.
         for connection in door.gateway._connections.values():
-            connection.last_frame_at -= 2.0
+            connection.last_active_at -= 2.0
         door.gateway.start_closing_idle()
         async with asyncio.timeout(60):
             while not idle.was_closed:
@@ -291,24 +291,25 @@ def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
     asyncio.run(scenario())
 
 
+class Timers:
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.due: list[tuple[float, Callable[..., None], tuple[object, ...]]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay_s: float, callback: Callable[..., None], *arguments: object) -> None:
+        self.due.append((self.now + delay_s, callback, arguments))
+
+    def next(self) -> None:
+        when, callback, arguments = self.due.pop()
+        self.now = max(self.now, when)
+        callback(*arguments)
+
+
 def test_a_request_that_came_in_time_is_read_before_its_connection_is_closed_as_idle() -> None:
     """The loop comes late to its timer, and the bytes are in the kernel already: timers run before they are read."""
-
-    class Timers:
-        def __init__(self) -> None:
-            self.now = 1000.0
-            self.due: list[tuple[float, Callable[..., None], tuple[object, ...]]] = []
-
-        def time(self) -> float:
-            return self.now
-
-        def call_later(self, delay_s: float, callback: Callable[..., None], *arguments: object) -> None:
-            self.due.append((self.now + delay_s, callback, arguments))
-
-        def next(self) -> None:
-            when, callback, arguments = self.due.pop()
-            self.now = max(self.now, when)
-            callback(*arguments)
 
     timers = Timers()
     door = Door(timers, connections_max_idle_ms="1000")  # type: ignore[arg-type]
@@ -321,6 +322,28 @@ def test_a_request_that_came_in_time_is_read_before_its_connection_is_closed_as_
     assert len(door.requests) == 1 and not in_time.was_closed
     assert silent.was_closed
     assert len(timers.due) == 1, "and it looks again"
+
+
+def test_a_client_that_was_answered_just_now_is_not_idle() -> None:
+    """JoinGroup waits for as long as the other members have, which may be more than connections.max.idle.ms."""
+    timers = Timers()
+    door = Door(timers, connections_max_idle_ms="1000")  # type: ignore[arg-type]
+    (_, waiting), (_, silent) = door.connect(), door.connect()
+    park = Park()
+    door.decide = lambda request: park
+    waiting.feed(request(1))
+    door.gateway.start_closing_idle()
+    timers.now += 5
+    timers.next()
+    park.complete(Reply([b"joined"]))
+    door.gateway.end_turn()
+    timers.next()
+    assert b"joined" in waiting.written and not waiting.was_closed
+    assert silent.was_closed
+    timers.now += 5
+    timers.next()
+    timers.next()
+    assert waiting.was_closed
 
 
 # --- requests that the broker holds

@@ -27,7 +27,7 @@ compression.type STRING producer HIGH dynamic [uncompressed, zstd, lz4, snappy, 
 compression.zstd.level INT 3 MEDIUM dynamic [-131072,...,22]
     Effort of zstd when this broker compresses.
 connections.max.idle.ms LONG 600000 MEDIUM static
-    A connection without a request for this long is closed.
+    A connection is closed over which no request has come and no answer has left for this long.
 controlled.shutdown.enable BOOLEAN true MEDIUM static
     On SIGTERM leadership is handed over first, then the broker stops.
 controlled.shutdown.max.retries INT 3 MEDIUM static

@@ -106,7 +106,7 @@ class Connection(FrameProtocol):
         self.peer = "unknown"
         self.descriptor = -1  # of its socket; no network, none
         self.info: Any = None  # broker.core.ConnectionInfo, set by the host
-        self.last_frame_at = 0.0
+        self.last_active_at = 0.0  # when a request came last, or an answer left
         self.is_lingering = False  # closing, and not all answers have left
         self.is_marked_ready = False  # the host has it in its list of connections to flush
 
@@ -131,7 +131,7 @@ class Connection(FrameProtocol):
             self.descriptor = socket.fileno()
         assert self.transport is not None
         self._outgoing.opened(self.transport)
-        self.last_frame_at = self._host.monotonic()
+        self.last_active_at = self._host.monotonic()
         if not self._host.connection_opened(self):
             self.close()
 
@@ -167,7 +167,7 @@ class Connection(FrameProtocol):
     # --- receiving
 
     def frame_received(self, frame: memoryview) -> None:
-        self.last_frame_at = self._host.monotonic()
+        self.last_active_at = self._host.monotonic()
         self._frames_in_turn += 1
         self._host.handle_frame(self, frame)
 
@@ -304,6 +304,8 @@ class Connection(FrameProtocol):
             self._resume_reading()
 
     def _write_outgoing(self) -> None:
+        if self._outgoing.waiting_bytes:
+            self.last_active_at = self._host.monotonic()
         try:
             if self._outgoing.write():
                 self._put_off()

@@ -162,7 +162,7 @@ class Gateway:
 
         def close_idle_later() -> None:
             oldest = self.monotonic() - idle_ms / 1000
-            if any(connection.last_frame_at < oldest for connection in self._connections.values()):
+            if any(connection.last_active_at < oldest for connection in self._connections.values()):
                 # What has come meanwhile is read first, or a request would be lost that was sent in time.
                 self._idle_timer = self._loop.call_later(_LAST_WORDS_S, close, oldest)
             else:
@@ -170,7 +170,7 @@ class Gateway:
 
         def close(oldest: float) -> None:
             for connection in list(self._connections.values()):
-                if connection.last_frame_at < oldest and connection.is_idle:
+                if connection.last_active_at < oldest and connection.is_idle:
                     self._metrics.connections_idle_closed += 1
                     connection.close()
             self._idle_timer = self._loop.call_later(period_s, close_idle_later)
