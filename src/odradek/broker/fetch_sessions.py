@@ -57,6 +57,7 @@ class WantedPartition(Reader):
         "max_bytes",
         "partition",
         "role",
+        "seen_bytes",
         "sent_high_watermark",
         "sent_log_start",
         "session",
@@ -78,6 +79,7 @@ class WantedPartition(Reader):
         self.has_more = False  # there was something to say, or more than there was room for
         self.is_refused = False  # the last read ended in an error, or found the logs diverging
         self.role = (-1, False)  # leader epoch and leadership of the partition at the last read
+        self.seen_bytes = 0  # what the last read brought
         self.sent_high_watermark = -1
         self.sent_log_start = -1
 
@@ -93,7 +95,7 @@ class WantedPartition(Reader):
     def wake(self) -> None:
         self.is_dirty = True
         session = self.session
-        session.pending[self] = None
+        session.pending[self] = session.changed[self] = None
         if session.parked is not None:
             session.purgatory.wake(session.parked)
 
@@ -129,13 +131,15 @@ class WantedPartition(Reader):
 
 
 class FetchSession(FetchSource):
-    """`pending` are the partitions to read; the others have nothing new, and will say when they have.
+    """`pending` are the partitions to read; the others have nothing new, and will say when they have. `changed`: those that
+    have said so since all that was pending was read.
 
     `is_full`: the answer names every partition, new or not (the first of a session, and every one without).
     """
 
     __slots__ = (
         "by_id",
+        "changed",
         "created_ms",
         "doubted",
         "epoch",
@@ -172,6 +176,7 @@ class FetchSession(FetchSource):
         self.used_ms = now_ms
         self.wanted: dict[tuple[TopicKey, int], WantedPartition] = {}
         self.pending: dict[WantedPartition, None] = {}
+        self.changed: dict[WantedPartition, None] = {}
         # Of which another source has told since where the follower stands: each is named by the next fetch as it is.
         self.doubted: dict[WantedPartition, None] = {}
         self.parked: ParkedFetch | None = None
@@ -207,6 +212,7 @@ class FetchSession(FetchSource):
         wanted = self.wanted.pop((key, index), None)
         if wanted is not None:
             self.pending.pop(wanted, None)
+            self.changed.pop(wanted, None)
             self.doubted.pop(wanted, None)
             wanted.unwatch()
 
@@ -244,6 +250,7 @@ class FetchSession(FetchSource):
             wanted.unwatch()
         self.wanted.clear()
         self.pending.clear()
+        self.changed.clear()
         self.doubted.clear()
 
 

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 # How long the news of a higher high watermark, or log start, may wait for records to travel with.
 HIGH_WATERMARK_WAIT_MS = 4
+# So many pending partitions are all read again whenever one has changed: it costs less than to reckon.
+FEW_PENDING = 16
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 FIRST_WITH_IDS = 13
@@ -162,6 +164,7 @@ class FetchWait(ParkedFetch):
         "held_until_ms",
         "limits",
         "max_bytes",
+        "missing_bytes",
         "park",
         "session",
         "version",
@@ -182,6 +185,7 @@ class FetchWait(ParkedFetch):
         self.session = session
         self.park: Park | None = None
         self.gathered: Gathered | None = None  # what it is over for
+        self.missing_bytes = 0  # to be enough, at the last look
         self.has_newer_high_watermark = False  # for a follower: a mark it does not know yet
         self.held_until_ms = -1  # for a follower: when a throttle lets go of what it wants
         self.limits: ClientLimits | None = None  # for a consumer: its quotas, where there are any
@@ -214,11 +218,53 @@ class FetchWait(ParkedFetch):
         return park
 
     def is_over(self, now_ms: int) -> bool:
+        if not self._may_be_over():
+            return False
         knew_of_it = self.has_newer_high_watermark
         self.gathered = self.gather(now_ms)
         if self.gathered is None and self.has_newer_high_watermark and not knew_of_it:
             self.broker.purgatory.reschedule(self, deadline_ms=now_ms + HIGH_WATERMARK_WAIT_MS)
         return self.gathered is not None
+
+    def _may_be_over(self) -> bool:
+        """A consumer that wants many bytes is woken by every append to any of its partitions, and most of them are not
+        enough: only what has changed is read then. Never says no where all that is pending would be enough."""
+        session = self.session
+        if session.replica_id >= 0 or len(session.pending) < FEW_PENDING:
+            return True
+        for wanted in session.changed:
+            found = self._readable_bytes(wanted)
+            if found is None:
+                return True
+            self.missing_bytes -= max(found - wanted.seen_bytes, 0)
+            if self.missing_bytes <= 0:
+                return True
+            wanted.seen_bytes = max(found, wanted.seen_bytes)
+            wanted.is_dirty = False
+        session.changed.clear()
+        return False
+
+    def _readable_bytes(self, wanted: WantedPartition) -> int | None:
+        """At most so many would come of it. None: there may be something else to tell."""
+        partition = wanted.partition
+        if (
+            wanted.is_refused
+            or partition is None
+            or not partition.is_hosted
+            or wanted.role != (partition.leader_epoch, partition.is_leader)
+        ):
+            return None
+        is_committed = self.body.isolation_level == READ_COMMITTED
+        end = partition.last_stable_offset if is_committed else partition.high_watermark
+        try:
+            return partition.log.read(
+                wanted.fetch_offset,
+                max_bytes=max(wanted.max_bytes, 0),
+                upper_bound_offset=end,
+                min_one_batch=True,
+            ).size_bytes
+        except ProtocolError:
+            return None
 
     def on_high_watermark(self, now_ms: int) -> None:
         """Do not look now: records that bring the news along may come in a moment."""
@@ -263,6 +309,7 @@ class FetchWait(ParkedFetch):
         at_once = is_final or body.max_wait_ms <= 0 or not session.wanted
         is_full = session.is_full
         throttled = self.broker.replicas.leader_throttle.covered if session.replica_id >= 0 else None
+        session.changed.clear()
         for wanted in tuple(session.pending):
             wanted.has_more = False
             try:
@@ -271,6 +318,7 @@ class FetchWait(ParkedFetch):
                 row, size, is_urgent = self._refused(wanted, refusal.code), 0, True
                 wanted.has_more = True
             wanted.has_moved = False
+            wanted.seen_bytes = size
             if is_urgent:
                 at_once = True
             elif not size and not is_full and not wanted.has_more and not wanted.has_newer_high_watermark:
@@ -290,6 +338,7 @@ class FetchWait(ParkedFetch):
             return gathered
         for wanted in session.pending:
             wanted.is_dirty = False  # they stay pending, and say so again when more comes
+        self.missing_bytes = body.min_bytes - gathered.size_bytes
         return None
 
     def _read_partition(
