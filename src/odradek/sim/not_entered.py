@@ -285,9 +285,15 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/controller_writes.py _current_value",
     ),
     "no request of a world names as many topics or partitions as are answered in pieces, or by a thread": (
-        "broker/handlers/describe_configs.py Described.run",
-        "broker/handlers/describe_configs.py _answer.<locals>.made",
+        "broker/aside.py Made.run",
+        "broker/aside.py answer_aside",
+        "broker/aside.py answer_aside.<locals>.made",
+        "broker/handlers/create_partitions.py _all_refused",
+        "broker/handlers/create_partitions.py _all_refused.<locals>.encode",
         "broker/slices.py answer_in_slices.<locals>.piece",
+    ),
+    "no consumer of a world waits for many bytes of sixteen partitions": (
+        "broker/handlers/fetch.py FetchWait._readable_bytes",
     ),
     "a follower of ours begins another session when its broker registers anew; Apache's goes on in the same": (
         "broker/fetch_sessions.py FetchSession.registered_anew",
