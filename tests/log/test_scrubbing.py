@@ -226,3 +226,15 @@ def test_a_segment_whose_name_is_gone_is_noticed_though_its_descriptor_is_held()
         "missing: it was removed or renamed from outside this process" in error.message
         and log.failure is error
     )
+
+
+def test_batches_below_the_start_of_a_log_are_well_though_their_epoch_is_forgotten() -> None:
+    """All was deleted on request, and the epoch that went on at the end was cut off: it had brought no record."""
+    disk, log = log_of(2)
+    log.delete_records_before(2)
+    log.truncate_to(2, NOW)
+    assert log.latest_epoch == -1 and log.segments.active.size_bytes
+    assert found_by(Scrubber(lambda: [log]), log) == []
+    flip(disk, f"{0:020d}.log", 8 * 70)
+    (error,) = found_by(Scrubber(lambda: [log]), log)
+    assert "the CRC of the batch at offset 0 does not fit" in error.message

@@ -133,6 +133,7 @@ class Scrubber:
         most_bytes, most_batches = left
         limit = segment.end(log.log_end_offset)
         last_epoch = log.latest_epoch
+        log_start_offset = log.log_start_offset
         error: StorageError | None = None
         try:
             file = segment.file_apart()
@@ -144,12 +145,20 @@ class Scrubber:
             for position, header, batch in scan_batches(file, self._position, file.size_bytes):
                 if self._expected >= limit:
                     break  # appended while we looked
-                reason = (
-                    header
-                    if isinstance(header, str)
-                    else why_damaged(header, batch, self._expected, limit, self._epoch, last_epoch)
+                if isinstance(header, str):
+                    error = CorruptLog(f"{file.name} at {position}: {header}")
+                    break
+                # Of records that were deleted the log may have forgotten the epoch.
+                is_deleted = header.next_offset <= log_start_offset
+                reason = why_damaged(
+                    header,
+                    batch,
+                    self._expected,
+                    limit,
+                    self._epoch,
+                    header.leader_epoch if is_deleted else last_epoch,
                 )
-                if reason or isinstance(header, str):
+                if reason:
                     error = CorruptLog(f"{file.name} at {position}: {reason}")
                     break
                 self._expected, self._epoch = header.next_offset, header.leader_epoch
