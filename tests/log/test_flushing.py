@@ -123,6 +123,26 @@ def test_what_is_replaced_while_a_flush_runs_is_synced_by_the_next(tmp_path: Pat
     assert synced == ["leader-epoch-checkpoint", "orders-0"]
 
 
+def test_what_is_removed_while_a_flush_is_about_to_sync_it_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flush runs in a thread: between two of its calls the loop may let a segment go, and with it a snapshot."""
+    log = Disk(tmp_path, config(segment_bytes=SIZE)).create()
+    for _ in range(3):
+        produce(log, batch())
+    plan = log.plan_flush()
+    sync_file = files.OsDirectory.sync_file
+
+    def slowly(directory: files.OsDirectory, name: str) -> None:
+        if name.endswith(".snapshot"):
+            log.delete_records_before(2)
+        sync_file(directory, name)
+
+    monkeypatch.setattr(files.OsDirectory, "sync_file", slowly)
+    plan.run()
+    assert log.commit_flush(plan) == 3 and log.failure is None
+
+
 def test_close_leaves_index_files_cut_to_their_entries_and_a_snapshot_at_the_end(tmp_path: Path) -> None:
     disk = Disk(tmp_path, config(index_interval_bytes=SIZE))
     log = disk.create()

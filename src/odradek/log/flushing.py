@@ -8,8 +8,10 @@ be appended to, rolled and cut; a cut makes a new generation, and a flush of an 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from odradek.log.config import LogConfig
+from odradek.log.errors import MissingFile
 from odradek.log.files import Directory, File
 from odradek.log.segment import Segment
 
@@ -135,7 +137,8 @@ class FlushPlan:
         for file in self._files:
             file.sync()
         for name in dict.fromkeys(self._names):
-            if self._directory.exists(name):  # replaced or removed since: then there is nothing to sync
+            # Removed since, or in this moment, by whoever cuts the log: then there is nothing to sync.
+            with suppress(MissingFile):
                 self._directory.sync_file(name)
         if self._directory_changes:
             self._directory.sync()
