@@ -74,6 +74,23 @@ def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
     assert log.offset_for_timestamp(0) is None and log.offset_of_max_timestamp() is None
 
 
+def test_a_search_by_time_keeps_the_descriptors_of_one_old_segment_and_no_more(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, config(segment_bytes=200))
+    log = disk.create()
+    for time in range(20):
+        produce(log, at(time, time))
+    log.close()
+    log = disk.open(clean=True).log
+    assert len(log.segments) > 4
+    assert log.offset_for_timestamp(99) is None
+    assert log.offset_of_max_timestamp() is not None
+    assert all(segment.is_cold for segment in log.segments[:-1])
+    for time in range(20):
+        found = log.offset_for_timestamp(time)
+        assert found is not None and found.timestamp == time
+        assert sum(not segment.is_cold for segment in log.segments[:-1]) <= 1, time
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     batches=st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=30),

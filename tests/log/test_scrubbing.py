@@ -202,6 +202,14 @@ def test_a_batch_somebody_does_not_take_is_looked_at_by_itself() -> None:
     assert len(found) == 1, "told once"
 
 
+def test_looking_at_single_batches_keeps_the_descriptors_of_one_old_segment() -> None:
+    _, log = log_of(9)
+    log.flush()
+    for offset in range(9):
+        log.check_batch(offset)
+    assert [segment.is_cold for segment in log.segments] == [True, False, False]
+
+
 def test_what_cannot_be_read_on_the_way_is_told_too() -> None:
     disk, log = log_of(9)
     found: list[StorageError] = []

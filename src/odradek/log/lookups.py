@@ -117,6 +117,7 @@ def _candidate(log: LogState, timestamp: int, offset: int) -> Candidate | None:
     for segment in log.segments:
         if segment.largest_timestamp() < timestamp:
             continue
+        log.segments.keep_open(segment)
         position = segment.position_of(max(segment.offset_before_timestamp(timestamp), start_offset, offset))
         for at, header in segment.headers(position):
             if header.max_timestamp >= timestamp and header.base_offset >= offset:

@@ -44,6 +44,7 @@ def why_damaged(
 def check_batch(log: LogState, offset: int) -> None:
     """Looks at the one batch that holds `offset`. CorruptLog, and the log is used no more, if it is damaged."""
     segment = log.segments.holding(offset)
+    log.segments.keep_open(segment)
     try:
         file = segment.file
         position = segment.position_of(offset)

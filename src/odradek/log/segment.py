@@ -365,7 +365,12 @@ class Segment:
     def largest_timestamp(self) -> int:
         """-1 if no batch has one. Of a cold segment the last time entry says it (it is written at the roll)."""
         if self.max_timestamp is None:
-            self._find_largest_timestamp()
+            was_cold = self.is_cold
+            try:
+                self._find_largest_timestamp()
+            finally:
+                if was_cold:
+                    self.close_handles()  # it is known now, and a log may have thousands of segments
         assert self.max_timestamp is not None
         return self.max_timestamp
 
