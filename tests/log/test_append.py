@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.log.partition_log import PartitionLog
+from odradek.log.validation import checked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, read_header, stamp, stamp_max_timestamp
@@ -249,6 +250,26 @@ def test_another_compression_type_is_applied_by_the_broker(tmp_path: Path, codec
     assert CODEC_NAMES[header.codec] == "gzip" and header.leader_epoch == 3
     assert (header.producer_id, header.base_sequence) == (7, 0)
     assert decode_batch(contents(log)) == decode_batch(data)
+
+
+@pytest.mark.parametrize("is_checked_before", [False, True])
+def test_a_batch_that_the_topics_codec_makes_too_large_is_refused(
+    tmp_path: Path, is_checked_before: bool
+) -> None:
+    """As Apache's brokers, which look at the size again behind their own compression."""
+    log = Disk(tmp_path, config(compression_type="uncompressed", max_message_bytes=1000)).create()
+    small = batch(codec="gzip", value=b"v" * 900)
+    large = batch(codec="gzip", value=b"v" * 1000)
+    assert len(large) < 200
+    if is_checked_before:
+        with pytest.raises(ProtocolError) as caught:
+            checked(memoryview(large), log.config, now_ms=NOW)
+        error = caught.value
+    else:
+        error = refused(log, large)
+    assert error.code == ErrorCode.MESSAGE_TOO_LARGE and "max.message.bytes is 1000" in error.message
+    produce(log, small)
+    assert log.log_end_offset == 1
 
 
 FULL = {"odradek.log.record.validation": "full"}

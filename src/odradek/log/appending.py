@@ -69,9 +69,7 @@ class AppendableLog(LogState):
                 from_client=from_client,
             )
             if config.compression_type is not None:
-                records, headers = recompressed(
-                    records, headers, config.compression_type, config.compression_level
-                )
+                records, headers = recompressed(records, headers, config.compression_type, config)
         first = headers[0]
         marker: EndTransaction | None = None
         if first.producer_id >= 0:

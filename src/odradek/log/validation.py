@@ -69,7 +69,7 @@ def checked(view: memoryview, config: LogConfig, *, now_ms: int, is_transactiona
         is_transactional=is_transactional,
     )
     if config.compression_type is not None:
-        view, headers = recompressed(view, headers, config.compression_type, config.compression_level)
+        view, headers = recompressed(view, headers, config.compression_type, config)
     return Checked(view, headers)
 
 
@@ -121,9 +121,7 @@ def leader_batches(
                 raise InvalidRecord(f"batch of {size_bytes} bytes where {left} are left")
             raise CorruptBatch(f"batch of {size_bytes} bytes where {left} are left")
         if size_bytes > max_bytes:
-            raise ProtocolError(
-                ErrorCode.MESSAGE_TOO_LARGE, f"batch of {size_bytes} bytes; max.message.bytes is {max_bytes}"
-            )
+            raise _too_large(size_bytes, max_bytes)
         if crc32c(view[position + ATTRIBUTES_OFFSET : position + size_bytes]) != crc:
             raise CorruptBatch(f"batch at position {position}: its CRC is not {crc}")
         header = _new(
@@ -294,10 +292,18 @@ def _check_timestamp(timestamp: int, config: LogConfig, now_ms: int) -> None:
         raise _refused_timestamp(timestamp, config, now_ms)
 
 
+def _too_large(size_bytes: int, max_bytes: int) -> ProtocolError:
+    return ProtocolError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"batch of {size_bytes} bytes; max.message.bytes is {max_bytes}"
+    )
+
+
 def recompressed(
-    view: memoryview, headers: list[BatchHeader], codec: int, level: int | None
+    view: memoryview, headers: list[BatchHeader], codec: int, config: LogConfig
 ) -> tuple[memoryview, list[BatchHeader]]:
-    """The same records in the codec the topic demands (compression.type): their bytes, not opened further."""
+    """The same records in the codec the topic demands (compression.type): their bytes, not opened further. MESSAGE_TOO_LARGE
+    where they are more in it than a batch may have, however few came; a client that hears so sends fewer records in one.
+    """
     if all(header.codec == codec for header in headers):
         return view, headers
     parts: list[Buffer] = []
@@ -307,7 +313,9 @@ def recompressed(
         end = position + header.size_bytes
         if header.codec != codec:
             block = opened_records(header, view[position + BATCH_OVERHEAD : end])
-            block = compress(codec, block, level)
+            block = compress(codec, block, config.compression_level)
+            if BATCH_OVERHEAD + len(block) > config.max_message_bytes:
+                raise _too_large(BATCH_OVERHEAD + len(block), config.max_message_bytes)
             attributes = header.attributes & ~CODEC_MASK | codec
             header = header._replace(
                 size_bytes=BATCH_OVERHEAD + len(block), attributes=attributes, crc=STALE_CRC
