@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from odradek.log.files import OsDirectory
 from odradek.log.indexes import AbortedTransaction, OffsetIndex
 from odradek.log.partition_log import PartitionLog
 from odradek.records.batch import iter_whole_batches
@@ -112,3 +113,29 @@ def test_nothing_read_is_nothing_aborted(disk: Disk) -> None:
     log = filled(disk)
     read = log.read(log.log_end_offset, max_bytes=10, upper_bound_offset=EVERYTHING)
     assert log.aborted_in(read, log.log_end_offset) == []
+
+
+def test_an_abort_that_is_written_while_a_thread_reads_the_index_is_told(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cleaning looks for aborted transactions in a thread; the loop appends a marker between its read and its next step."""
+    log = disk.create()
+    produce(log, idempotent(0, is_transactional=True))
+    produce(log, marker(commit=False), from_coordinator=True)
+    log.close()
+    log = disk.open(clean=True).log
+    read = OsDirectory.read
+    is_first = True
+
+    def slowly(directory: OsDirectory, name: str) -> bytes | None:
+        nonlocal is_first
+        data = read(directory, name)
+        if is_first:
+            is_first = False
+            produce(log, idempotent(0, is_transactional=True, producer_id=8))
+            produce(log, marker(commit=False, producer_id=8), from_coordinator=True)
+        return data
+
+    monkeypatch.setattr(OsDirectory, "read", slowly)
+    log.aborted_transactions(0, 2)
+    assert [one.producer_id for one in log.aborted_transactions(0, EVERYTHING)] == [7, 8]

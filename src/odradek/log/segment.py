@@ -438,7 +438,10 @@ class Segment:
         """The aborted transactions whose markers are in this segment."""
         if self._transactions is None:
             data = self.directory.read(self.name(TRANSACTION_INDEX_SUFFIX))
-            self._transactions = [] if data is None else read_transactions(data)
+            found = [] if data is None else read_transactions(data)
+            # A cleaning asks in a thread: meanwhile the loop may have read, and added to or cut, what it read.
+            if self._transactions is None:
+                self._transactions = found
         return self._transactions
 
     def open_transactions(self) -> File:
