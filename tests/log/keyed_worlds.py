@@ -128,7 +128,7 @@ class KeyedWorld(RecordedWorld):
                 pass
             self._about_to_be(log, cleaning)
             assert cleaning.put()
-        self.manager.is_cleaned_to(log, cleaning.end_offset)
+        self.manager.is_cleaned_to(log, cleaning.end_offset, cleaning.generation)
 
     def _about_to_be(self, log: PartitionLog, cleaning: Cleaning) -> None:
         """From here on the log may have the one or the other."""

@@ -55,11 +55,17 @@ class LogCheckpoints:
             return None
         return directory.cleaned_to.get(log.topic_partition)
 
-    def is_cleaned_to(self, log: PartitionLog, offset: int) -> None:
-        """Blocks. After a crash before, the same is cleaned again, to the same end."""
+    def is_cleaned_to(self, log: PartitionLog, offset: int, generation: int) -> None:
+        """Blocks. After a crash before, the same is cleaned again, to the same end. Said of `log` as it was in that generation:
+        where it was cut since, or another log has its name, what is there now was never cleaned.
+        """
         directory = self._hosted.homes.get(log.topic_partition)
-        if directory is not None and self._hosted.logs.get(log.topic_partition) is log:
-            directory.is_cleaned_to(log.topic_partition, offset)
+        if directory is None:
+            return
+        with directory.checkpointing:  # whoever cuts it changes its generation, and then waits for this
+            is_in_use = self._hosted.logs.get(log.topic_partition) is log
+            if is_in_use and log.flushed.generation == generation:
+                directory.is_cleaned_to(log.topic_partition, offset)
 
     def write_recovery_points(self) -> None:
         for directory in self._online():

@@ -86,10 +86,9 @@ class LogDirectory:
                 self.write_offsets(checkpoints.CLEANER, self.cleaned_to)
 
     def is_cleaned_to(self, topic_partition: TopicPartition, offset: int) -> None:
-        """A cleaning of this log is in place up to `offset`. Blocks."""
-        with self.checkpointing:
-            self.cleaned_to = {**self.cleaned_to, topic_partition: offset}
-            self.write_offsets(checkpoints.CLEANER, self.cleaned_to)
+        """A cleaning of this log is in place up to `offset`. With `checkpointing` held; blocks."""
+        self.cleaned_to = {**self.cleaned_to, topic_partition: offset}
+        self.write_offsets(checkpoints.CLEANER, self.cleaned_to)
 
     def expect(
         self,

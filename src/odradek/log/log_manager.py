@@ -365,9 +365,9 @@ class LogManager:
         """Where its dirty part begins, by the checkpoint; None: it was never cleaned, or is not in use here any more."""
         return self._checkpoints.cleaned_to(log)
 
-    def is_cleaned_to(self, log: PartitionLog, offset: int) -> None:
-        """Blocks. After a crash before, the same is cleaned again, to the same end."""
-        self._checkpoints.is_cleaned_to(log, offset)
+    def is_cleaned_to(self, log: PartitionLog, offset: int, generation: int) -> None:
+        """Blocks. After a crash before, the same is cleaned again, to the same end. `generation`: of the log then."""
+        self._checkpoints.is_cleaned_to(log, offset, generation)
 
     def before_cut_below(self, log: LogState, offset: int, log_start_offset: int) -> None:
         self.home_of(log).before_cut_below(log.topic_partition, offset, log_start_offset)

@@ -126,7 +126,9 @@ class LogCleaning:
                 log.broken(error)
             return True
         if done:
-            await self._environment.run_blocking(self._logs.is_cleaned_to, log, cleaning.end_offset)
+            await self._environment.run_blocking(
+                self._logs.is_cleaned_to, log, cleaning.end_offset, cleaning.generation
+            )
             self._say(cleaning, self._environment.clock.now_ms() - started_ms)
         return done
 

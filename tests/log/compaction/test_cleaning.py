@@ -71,13 +71,20 @@ class Compacted:
         )
 
     def clean(self, now_ms: int = NOW, map_bytes: int = LARGE_MAP) -> Cleaning:
+        cleaning = self.put_in_place(now_ms, map_bytes)
+        self.checkpoint(cleaning)
+        return cleaning
+
+    def put_in_place(self, now_ms: int = NOW, map_bytes: int = LARGE_MAP) -> Cleaning:
         cleaning = self.begin(now_ms, map_bytes)
         walk(cleaning.build_map())
         while not cleaning.is_done:
             walk(cleaning.write_segment())
             assert cleaning.put()
-        self.manager.is_cleaned_to(self.log, cleaning.end_offset)
         return cleaning
+
+    def checkpoint(self, cleaning: Cleaning) -> None:
+        self.manager.is_cleaned_to(cleaning.log, cleaning.end_offset, cleaning.generation)
 
     def values(self) -> dict[str, str | None]:
         """As a reader of committed records has them at the end."""
@@ -226,6 +233,42 @@ def test_a_cut_below_the_checkpoint_takes_it_back(disk: Compacted) -> None:
 
     found = disk.found()
     assert found is not None and found.part.first_dirty == end - 3
+
+
+def test_a_cut_before_the_checkpoint_is_written_is_not_taken_for_cleaned(disk: Compacted) -> None:
+    """The checkpoint is written in a thread, behind whatever the loop does: a tombstone that comes behind the cut would go, and
+    a value from before the cut be there again."""
+    disk.write("z", "A")
+    cleaning = filled(disk).put_in_place()
+    disk.log.truncate_to(cleaning.end_offset - 3, NOW)
+    disk.write("z", None)
+    disk.checkpoint(cleaning)
+    for days in (0, 2, 4):
+        filled(disk, 4).clean(NOW + days * 86_400_000)
+    assert disk.values().get("z") is None
+
+
+def test_a_cleaning_of_a_log_that_was_deleted_says_nothing_of_the_next_one(
+    disk: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is deleted while the thread waits to write the checkpoint, and there is another topic of its name."""
+    cleaning = filled(disk).put_in_place()
+    (directory,) = disk.manager.directories
+    lock = directory.checkpointing
+
+    class Contended:
+        def __enter__(self) -> None:
+            directory.checkpointing = lock
+            disk.manager.delete(TP, NOW)
+            disk.manager.get_or_create(TP, TOPIC_ID, now_ms=NOW)
+            lock.acquire()
+
+        def __exit__(self, *error: object) -> None:
+            lock.release()
+
+    monkeypatch.setattr(directory, "checkpointing", Contended())
+    disk.checkpoint(cleaning)
+    assert directory.cleaned_to == {}
 
 
 @pytest.mark.behaviour("L20")

@@ -29,6 +29,9 @@ class Cleaning:
         """`segments` are those of the job, whose `aborted` are not looked up yet: that may read a file."""
         self.log = log
         self.end_offset = job.first_dirty  # the next checkpoint, once all is put in place
+        self.generation = (
+            -1
+        )  # of the log when the last segment was put: a cut since takes the checkpoint back
         self.bytes_read = 0
         self.bytes_written = 0
         self._directory_path = log.directory.path
@@ -98,4 +101,5 @@ class Cleaning:
         assert self._made is not None
         old, cleaned = self._made
         self._made = None
+        self.generation = self.log.flushed.generation
         return self.log.replace_segments(old, cleaned)
