@@ -6,7 +6,8 @@ from typing import Any
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import offset_for_leader_epoch as om
-from tests.broker.world import World
+from tests.broker.fetched import T_0, rows
+from tests.broker.world import World, batch
 
 
 def list_offsets(
@@ -70,6 +71,20 @@ def test_a_replica_gets_the_log_end_and_a_consumer_the_high_watermark(tmp_path: 
     assert list_offsets(world, -1, to=2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert list_offsets(world, -1, to=2, replica_id=-2).offset == 0, "anybody may be asked by -2"
     assert list_offsets(world, -1, replica_id=-2).offset == 2, "and tells what it holds"
+
+
+def test_the_end_of_what_is_committed_can_be_read_from_though_a_transaction_is_open_below_the_start(
+    world: World,
+) -> None:
+    """A consumer with `auto.offset.reset=latest` would be out of range where it was sent, as long as the transaction is open."""
+    partition = world[1].partition()
+    open_one = batch(b"open", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+    partition.append(memoryview(bytearray(open_one)), acks=1, now_ms=world.now_ms, from_coordinator=True)
+    world.produce(1, b"b")
+    partition.delete_records(2)
+    end = list_offsets(world, -1, isolation=1).offset
+    assert end == 2 == list_offsets(world, -2, isolation=1).offset
+    assert rows(world.consume(1, end, isolation_level=1))[T_0].error_code == 0
 
 
 def test_a_new_leader_whose_mark_lags_does_not_name_an_end_yet(tmp_path: Path) -> None:

@@ -135,6 +135,20 @@ def test_a_transaction_below_the_logs_start_holds_nothing_back(log: PartitionLog
     assert log.last_stable_offset(2) == 2
 
 
+@pytest.mark.behaviour("P9")
+def test_an_open_transaction_that_began_below_the_logs_start_is_stable_up_to_the_start(
+    log: PartitionLog,
+) -> None:
+    """As Apache's; retention and DeleteRecords go up to the high watermark, whatever is open."""
+    produce(log, idempotent(0, 3, is_transactional=True))
+    produce(log, batch(2))
+    assert log.last_stable_offset(5) == 0
+    log.delete_records_before(4)
+    assert [log.last_stable_offset(high_watermark) for high_watermark in (2, 4, 5)] == [2, 4, 4]
+    produce(log, marker(commit=True), from_coordinator=True)
+    assert [log.last_stable_offset(high_watermark) for high_watermark in (5, 6)] == [4, 6]
+
+
 def test_what_cannot_be_said_of_aborted_transactions_is_a_failure_of_the_log(
     log: PartitionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,7 +142,11 @@ class PartitionLog(AppendableLog):
         return self.producers.all()
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        return self.producers.last_stable_offset(high_watermark)
+        """Not below the log's start, though an open transaction may have begun there: whoever went to it would be out of
+        range, and be told to go to it again.
+        """
+        stable = self.producers.last_stable_offset(high_watermark)
+        return max(stable, min(self.log_start_offset, high_watermark))
 
     def aborted_transactions(self, offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
         try:
