@@ -761,6 +761,23 @@ def test_what_producers_did_in_segments_that_retention_took_is_known_after_a_kil
     assert not produce(again, idempotent(3)).duplicate and again.log_end_offset == 4
 
 
+def test_snapshots_of_stops_in_order_do_not_pile_up(disk: Disk) -> None:
+    """Each stop leaves one at the end of the log; those at the beginning of a segment are there for a cut."""
+    disk.config = config(segment_bytes=1000)
+    log = disk.create()
+    for n in range(30):
+        produce(log, idempotent(n))
+        before = log.producers.to_bytes()
+        log.close()
+        log = disk.open(clean=True).log
+        assert log.producers.to_bytes() == before
+    bases = [segment.base_offset for segment in log.segments]
+    assert len(bases) > 3
+    assert [name for name in disk.names() if name.endswith(".snapshot")] == [
+        file_name(offset, ".snapshot") for offset in (*bases[1:], 30)
+    ]
+
+
 def test_no_producers_snapshot_of_what_was_cut_off_is_left(disk: Disk) -> None:
     log = disk.create()
     for sequence in range(6):

@@ -131,6 +131,7 @@ class _Opening:
         first = self.segments[0].base_offset
         self.log_start_offset = max(self.log_start_offset, first)
         self._resolve_epochs(log_end_offset, epochs_were_good)
+        self._remove_needless_snapshots()
         log = PartitionLog(
             self.directory,
             self.topic_partition,
@@ -583,6 +584,15 @@ class _Opening:
                     self.directory.remove(file_name(offset, SNAPSHOT_SUFFIX))
                     self.changed_names = True
         return Producers(), self.segments[0].base_offset
+
+    def _remove_needless_snapshots(self) -> None:
+        """Each stop in order leaves one where the log ends. The one that was just read may be read again, and those at the
+        beginning of a segment after a cut; what a power cut brings back goes at the next start.
+        """
+        needed = {self.replay_from, *(segment.base_offset for segment in self.segments)}
+        for offset in self.snapshots:
+            if offset not in needed:
+                self.directory.remove(file_name(offset, SNAPSHOT_SUFFIX))
 
     def _resolve_transactions(
         self, segment: Segment, start: int, end: int, replayed: Sequence[AbortedTransaction]
