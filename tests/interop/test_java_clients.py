@@ -41,6 +41,19 @@ def test_the_java_producer_and_an_assigned_consumer(cluster: MixedCluster, tools
     check_replicas(cluster, topic)
 
 
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_the_java_consumer_reads_what_our_broker_compressed(
+    cluster: MixedCluster, tools: Tools, codec: str
+) -> None:
+    topic = f"packed-by-us-{codec}"
+    cluster.create_topic(topic, {0: [1, 2]}, compression_type=codec)
+    ours = cluster.brokers[1].address
+    assert tools.run("produce", ours, topic, 1, RECORDS, "acks=all", "linger.ms=5").code == 0
+    read = tools.run("consume", ours, topic, RECORDS, "isolation.level=read_committed")
+    assert read.code == 0 and read.splitlines()[0] == f"{RECORDS} read, ends {{0={RECORDS}}}", read
+    check_replicas(cluster, topic)
+
+
 def test_dump_log_segments_reads_ours_as_it_reads_apaches(cluster: MixedCluster, tools: Tools) -> None:
     cluster.create_topic("dumped", {0: [1, 2], 1: [2, 1]}, segment_bytes="65536", index_interval_bytes="1024")
     ours = cluster.brokers[1].address

@@ -17,6 +17,7 @@ from odradek.records.compression import (
     FREE_OPENED_BYTES,
     GZIP,
     LZ4,
+    LZ4_MAGIC,
     MOST_GZIP_MEMBERS,
     MOST_OPENED_BYTES,
     SNAPPY,
@@ -67,6 +68,16 @@ def test_snappy_is_written_framed_and_read_in_both_forms() -> None:
     assert blocks == 4
     raw = bytes(cramjam.snappy.compress_raw(sample))
     assert decompress(SNAPPY, raw) == decompress(SNAPPY, framed) == sample
+
+
+@pytest.mark.parametrize("level", [None, 1, 9])
+def test_every_block_of_lz4_stands_alone(level: int | None) -> None:
+    """Java's clients, Apache's brokers and Spark's own connector read no other frame (`Lz4BlockOutputStream.FLG.validate`)."""
+    for sample in (b"", b"some bytes", b"some bytes " * 50_000):
+        magic, flags = bytes(compress(LZ4, sample, level))[:4], bytes(compress(LZ4, sample, level))[4]
+        assert magic == LZ4_MAGIC
+        version, is_independent, reserved = flags >> 6, flags >> 5 & 1, flags & 3
+        assert (version, is_independent, reserved) == (1, 1, 0)
 
 
 def test_several_gzip_members_are_one_stream() -> None:

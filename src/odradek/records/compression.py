@@ -54,7 +54,10 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> Buffer:
         return deflate.compress(data) + deflate.flush()
     cramjam = _cramjam()
     if codec == LZ4:
-        return memoryview(cramjam.lz4.compress(data) if level is None else cramjam.lz4.compress(data, level))
+        # By default a block goes on in the one before it; Java's clients refuse that ("Dependent block stream is unsupported").
+        frame = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        frame.compress(bytes(data))
+        return memoryview(frame.finish())
     if codec == ZSTD:
         return memoryview(
             cramjam.zstd.compress(data) if level is None else cramjam.zstd.compress(data, level)
