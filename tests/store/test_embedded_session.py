@@ -1,6 +1,8 @@
 """One session of the embedded store and its thread: silence, the end, and what is kept for whom."""
 
 import asyncio
+import errno
+import os
 import sqlite3
 import threading
 import time
@@ -73,6 +75,63 @@ def test_a_silent_session_is_ended_by_the_others(file: Path) -> None:
         with pytest.raises(SessionExpired):
             await silent.get("/")
         await other.close()
+
+    drive(scenario)
+
+
+def test_a_session_goes_on_beside_one_whose_signs_of_life_it_cannot_open(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptor is left for them, or they are another user's. Who cannot be seen is not dead; once it can be, its
+    death is noticed, though nothing was written since."""
+
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file, LONG_MS)
+        open_one = PeerLife._open
+        is_short = True
+
+        def open_or_fail(path: Path, flags: int) -> int:
+            if is_short and path.suffix == ".bell":  # the heartbeat was open by then
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return open_one(path, flags)
+
+        monkeypatch.setattr(PeerLife, "_open", staticmethod(open_or_fail))
+        other = await EmbeddedStore.open(file, LONG_MS)
+        await other.create("/e", ephemeral=True)
+        before = len(os.listdir("/proc/self/fd"))
+        for number in range(10):
+            await store.create(f"/n{number}")
+        assert store.state is SessionState.CONNECTED and await store.exists("/e") is not None
+        assert len(os.listdir("/proc/self/fd")) == before
+
+        await store.exists("/e", watch=True)
+        heard: list[WatchEvent] = []
+        store.listen(on_watch=heard.append)
+        await on_worker(other, lambda worker: worker._finish(SessionState.EXPIRED))
+        is_short = False
+        await until(lambda: heard)
+        assert heard == [WatchEvent(WatchKind.DELETED, "/e")]
+        await store.close()
+
+    drive(scenario)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files beside a store of another user")
+def test_what_root_makes_beside_the_store_of_another_user_is_that_users(tmp_path: Path) -> None:
+    """`sudo odradek store set` beside brokers: they open each session's signs of life."""
+    file = tmp_path / "store.db"
+    nobody = 65534
+
+    async def scenario() -> None:
+        first = await EmbeddedStore.open(file, LONG_MS)
+        await first.close()
+        (tmp_path / "store.db-sessions").rmdir()  # a copy that was put back has none
+        os.chown(file, nobody, nobody)
+        store = await EmbeddedStore.open(file, LONG_MS)
+        made = [tmp_path / "store.db-sessions", *(tmp_path / "store.db-sessions").iterdir()]
+        assert len(made) == 3
+        assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(nobody, nobody)}
+        await store.close()
 
     drive(scenario)
 

@@ -39,14 +39,28 @@ def _bell_path(directory: Path, session_id: int) -> Path:
     return directory / f"{session_id}.bell"
 
 
-def make_directory(directory: Path) -> None:
+def make_directory(store: Path) -> None:
+    directory = directory_of(store)
     try:
-        directory.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+            if os.geteuid() == 0:
+                owner = store.stat()
+                os.chown(directory, owner.st_uid, owner.st_gid, follow_symlinks=False)
     except OSError as error:
         raise StoreUnavailable(
             message=f"{directory} cannot be made: {error.strerror}. Sessions with the store are kept there; "
             "this user must be able to write its parent"
         ) from error
+
+
+def _give_to_owner_of(directory: Path, fd: int) -> None:
+    """What root makes beside the store of another user is that user's, as SQLite's log is: its brokers look at each session's
+    signs of life.
+    """
+    if os.geteuid() == 0:
+        owner = directory.stat()
+        os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
 def remove(directory: Path, session_id: int) -> None:
@@ -73,11 +87,13 @@ class OwnLife:
             _remove(directory, session_id)  # left by a process that died before its transaction ended
             beat = _beat_path(directory, session_id)
             opened.append(os.open(beat, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            _give_to_owner_of(directory, opened[0])
             fcntl.flock(opened[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.pwrite(opened[0], _BEAT.pack(now_ns), 0)
             bell = _bell_path(directory, session_id)
             os.mkfifo(bell, 0o600)
-            opened.append(os.open(bell, os.O_RDWR | os.O_NONBLOCK))
+            opened.append(os.open(bell, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW))
+            _give_to_owner_of(directory, opened[1])
         except OSError as error:
             for fd in opened:
                 os.close(fd)
@@ -121,12 +137,18 @@ class PeerLife:
     """The signs of life of another session."""
 
     def __init__(self, directory: Path, session_id: int, timeout_ms: int, pid: int) -> None:
+        """Raises OSError where they are there and cannot be opened: whether the owner lives is not known then."""
         self.session_id = session_id
         self.timeout_ms = timeout_ms
         self.pid = pid
         self._bell_path = _bell_path(directory, session_id)
         self._beat_fd = self._open(_beat_path(directory, session_id), os.O_RDONLY)
-        self.bell_fd = self._open(self._bell_path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            self.bell_fd = self._open(self._bell_path, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            if self._beat_fd >= 0:
+                os.close(self._beat_fd)
+            raise
 
     @staticmethod
     def _open(path: Path, flags: int) -> int:

@@ -149,7 +149,7 @@ class Worker(threading.Thread):
         self._database = Database(self._path, while_waiting=self._while_waiting, why_not=self._why_not)
         self.file_identity = self._database.file.identity
         try:
-            liveness.make_directory(self._directory)
+            liveness.make_directory(self._path)
             self._database.write(self._begin_session)
             assert self._life is not None
             self._poll.register(self._life.bell_fd, select.POLLIN)
@@ -211,6 +211,8 @@ class Worker(threading.Thread):
                 self._database.file.check()
             if (is_rung or is_tick) and self._database.data_version() != self._data_version:
                 self.read(lambda reading: None)
+            if is_tick and self._peers_changed:
+                self._meet_peers()
             self._last_contact_ns = time.monotonic_ns()
             if self._suspects or is_tick:
                 self._bury_the_dead()
@@ -337,7 +339,14 @@ class Worker(threading.Thread):
         for session_id, row in rows.items():
             if session_id == self.session_id or session_id in self._peers:
                 continue
-            peer = self._peers[session_id] = PeerLife(self._directory, session_id, row.timeout_ms, row.pid)
+            try:
+                peer = PeerLife(self._directory, session_id, row.timeout_ms, row.pid)
+            except OSError:
+                # No descriptor is left, or the file is of a user that we may not look at. Whom we cannot see we do not
+                # take for dead, and our own session does not end for it: look again at the next tick.
+                self._peers_changed = True
+                continue
+            self._peers[session_id] = peer
             if peer.bell_fd >= 0:
                 self._bells[peer.bell_fd] = session_id
                 self._poll.register(peer.bell_fd, 0)  # nothing but the hang-up
