@@ -139,6 +139,53 @@ def test_offsets_of_a_deleted_topic_go_and_those_of_the_next_of_its_name_stay() 
     assert offsets.of(GROUP, ("t", 1)) is not None and offsets.of(GROUP, ("u", 0)) is not None
 
 
+@pytest.mark.behaviour("O17")
+def test_an_offset_of_a_deleted_topic_that_was_on_its_way_goes_when_it_has_come() -> None:
+    bench = Bench(held=True)
+    bench.commit_offset(5)
+    bench.step(TopicsDeleted(frozenset(("t",))))
+    bench.wait(1)
+    bench.commit()
+    bench.wait(1_000)
+    bench.commit()
+
+    assert bench.coordinator.shard.offsets.of(GROUP, ("t", 0)) is None
+    bench.move()
+    assert fetched(bench) == []
+
+
+@pytest.mark.behaviour("O17")
+def test_an_offset_of_a_deleted_topic_that_a_transaction_holds_goes_when_that_has_ended() -> None:
+    bench = Bench()
+    transactional(bench, 8)
+    bench.step(TopicsDeleted(frozenset(("t",))))
+    bench.wait(30_000)
+    bench.end_transaction(9, is_commit=True)
+    bench.wait(1_000)
+
+    assert bench.coordinator.shard.offsets.of(GROUP, ("t", 0)) is None
+
+
+@pytest.mark.behaviour("O17")
+def test_offsets_of_a_deleted_topic_whose_tombstones_failed_go_by_the_next_ones() -> None:
+    bench = Bench(held=True)
+    bench.commit_offset(5)
+    bench.commit_offset(6, topic="u")
+    bench.commit()
+    bench.commit()
+    bench.step(TopicsDeleted(frozenset(("t",))))
+    bench.wait(1)
+    bench.fail()
+    bench.wait(1_000)
+    bench.commit()
+
+    offsets = bench.coordinator.shard.offsets
+    assert offsets.of(GROUP, ("t", 0)) is None and offsets.of(GROUP, ("u", 0)) is not None
+    bench.wait(1_000)
+    interval_ms = bench.settings.offsets_retention_check_interval_ms
+    assert not bench.waiting and bench.coordinator.next_deadline_ms() > bench.now_ms + interval_ms // 2
+
+
 @pytest.mark.behaviour("O18")
 def test_a_group_that_only_an_open_transaction_knows_is_not_expired() -> None:
     bench = Bench()

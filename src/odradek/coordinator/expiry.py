@@ -25,13 +25,18 @@ Group = ClassicGroup | ConsumerGroup
 # Of one turn: a few milliseconds.
 MOST_OFFSETS = 2_000
 MOST_GROUPS = 500
+# Until offsets of a deleted topic that were still on their way are looked at again.
+AGAIN_MS = 1_000
 
 
 @dataclass(slots=True)
 class Pass:
-    """Where a pass over everything stands. Plain data: it can be stopped between two turns, and printed."""
+    """Where a pass stands. Plain data: it can be stopped between two turns, and printed."""
 
     groups: list[str]  # still to be checked, the next one last
+    left_over: dict[str, set[Place]] | None = (
+        None  # group -> what is looked at again; None: a pass over everything
+    )
     places: list[Place] = field(default_factory=list)  # of the group under way, the next one last
     group_id: str | None = None
 
@@ -43,8 +48,11 @@ class Expiry:
         self._deleted_topics: dict[
             str, int
         ] = {}  # topic -> when: what was committed later is of another topic
+        # Group -> places of deleted topics whose fate was open: a commit, a tombstone or a transaction was under way.
+        self._left_over: dict[str, set[Place]] = {}
         self._is_wanted = False
-        shard.expiry_at_ms = now_ms + shard.settings.offsets_retention_check_interval_ms
+        self._everything_at_ms = now_ms + shard.settings.offsets_retention_check_interval_ms
+        shard.expiry_at_ms = self._everything_at_ms
 
     def topics_deleted(self, topics: frozenset[str], now_ms: int) -> None:
         self._deleted_topics.update(dict.fromkeys(topics, now_ms))
@@ -57,8 +65,7 @@ class Expiry:
         if shard.expiry_at_ms is None or shard.expiry_at_ms > now_ms:
             return
         if self._pass is None:
-            self._is_wanted = False
-            self._pass = Pass(sorted({*shard.groups, *shard.consumer_groups}, reverse=True))
+            self._pass = self._begun(now_ms)
         groups_left, offsets_left = MOST_GROUPS, MOST_OFFSETS
         under_way = self._pass
         while groups_left > 0 and offsets_left > 0:
@@ -66,7 +73,7 @@ class Expiry:
                 if not under_way.groups:
                     return self._done(now_ms)
                 under_way.group_id = under_way.groups.pop()
-                under_way.places = sorted(shard.offsets.by_group.get(under_way.group_id, ()), reverse=True)
+                under_way.places = self._places(under_way, under_way.group_id)
             group = shard.consumer_groups.get(under_way.group_id) or shard.groups.get(under_way.group_id)
             some = under_way.places[-offsets_left:]
             del under_way.places[-offsets_left:]
@@ -80,25 +87,43 @@ class Expiry:
         shard.expiry_at_ms = now_ms  # there is more
         return None
 
+    def _begun(self, now_ms: int) -> Pass:
+        left_over, self._left_over = self._left_over, {}
+        if not self._is_wanted and now_ms < self._everything_at_ms:
+            return Pass(sorted(left_over, reverse=True), left_over)
+        self._is_wanted = False
+        return Pass(sorted({*self._shard.groups, *self._shard.consumer_groups}, reverse=True))
+
+    def _places(self, under_way: Pass, group_id: str) -> list[Place]:
+        if under_way.left_over is not None:
+            return sorted(under_way.left_over[group_id], reverse=True)
+        offsets = self._shard.offsets
+        places: set[Place] = set()
+        if self._deleted_topics:
+            places = {one for one in offsets.unsettled(group_id) if one[0] in self._deleted_topics}
+        return sorted(places.union(offsets.by_group.get(group_id, ())), reverse=True)
+
     def _done(self, now_ms: int) -> None:
+        if self._pass is not None and self._pass.left_over is None:
+            self._everything_at_ms = now_ms + self._shard.settings.offsets_retention_check_interval_ms
         self._pass = None
         if self._is_wanted:
             self._shard.expiry_at_ms = now_ms
-            return
-        self._deleted_topics.clear()
-        self._shard.expiry_at_ms = now_ms + self._shard.settings.offsets_retention_check_interval_ms
+        elif self._left_over:
+            self._shard.expiry_at_ms = min(now_ms + AGAIN_MS, self._everything_at_ms)
+        else:
+            self._deleted_topics.clear()
+            self._shard.expiry_at_ms = self._everything_at_ms
 
     def _expire(self, group: Group, places: list[Place], now_ms: int, *, is_last: bool) -> None:
-        if group.state in (GroupState.DEAD, ConsumerGroupState.DEAD):
-            return
         shard, group_id = self._shard, group.group_id
-        expired = [
-            place
-            for place in places
-            if not shard.offsets.is_pending(group_id, place)
-            and not shard.offsets.is_in_flight(group_id, place)
-            and self._is_out(group, place, now_ms)
-        ]
+        held = {place for place in places if self._is_held(group_id, place)}
+        expired = [place for place in places if place not in held and self._is_out(group, place, now_ms)]
+        left_over = {place for place in (*held, *expired) if place[0] in self._deleted_topics}
+        if left_over:
+            self._left_over.setdefault(group_id, set()).update(left_over)
+        if group.state in (GroupState.DEAD, ConsumerGroupState.DEAD):
+            return None
         if is_last and set(shard.offsets.to_remove(group_id)) <= set(expired):
             if isinstance(group, ConsumerGroup):
                 if not why_no_removal(shard, group):
@@ -108,6 +133,11 @@ class Expiry:
         if expired:
             shard.append(offset_tombstones(group_id, expired), Expired(group_id))
         return None
+
+    def _is_held(self, group_id: str, place: Place) -> bool:
+        """A tombstone behind it in the log would take it away."""
+        offsets = self._shard.offsets
+        return offsets.is_pending(group_id, place) or offsets.is_in_flight(group_id, place)
 
     def _is_out(self, group: Group, place: Place, now_ms: int) -> bool:
         committed = self._shard.offsets.of(group.group_id, place)

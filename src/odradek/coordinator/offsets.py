@@ -117,12 +117,14 @@ class Offsets:
 
     def to_remove(self, group: str) -> list[Place]:
         """Every partition a tombstone is due for when the group goes: those on their way to the log too."""
-        places = {
-            *self.by_group.get(group, ()),
+        return sorted({*self.by_group.get(group, ()), *self.unsettled(group)})
+
+    def unsettled(self, group: str) -> set[Place]:
+        """On their way to the log, or held by an open transaction."""
+        return {
             *chain.from_iterable(self._in_flight.get(group, {}).values()),
             *self._pending_places.get(group, ()),
         }
-        return sorted(places)
 
     def went(self, append_id: int, keys: Iterable[OffsetKey]) -> None:
         for group, some in groupby(keys, _group):
