@@ -326,6 +326,23 @@ def test_topics_of_which_a_coordinator_hears_after_its_load_are_assigned() -> No
     assert told(bench.call(beat("A", 1), 1)) == {"t": [0, 1, 2, 3]}
 
 
+@pytest.mark.behaviour("K19")
+def test_partitions_of_which_a_heartbeat_heard_whose_append_failed_are_assigned_by_the_next_one() -> None:
+    bench = Bench(held=True)
+    bench.ask(join("A"), 1)
+    bench.commit()
+    bench.topics.set("t", 5)
+    call = bench.ask(beat("A", 1), 1)
+    bench.fail()
+    assert bench.answers.pop(call).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    call = bench.ask(beat("A", 1), 1)
+    assert bench.waiting, "the group's epoch moves on"
+    bench.commit()
+
+    assert told(bench.answers.pop(call)) == {"t": [0, 1, 2, 3, 4]}
+
+
 @pytest.mark.behaviour("K30")
 def test_members_of_a_group_that_is_classic_again_join_again_also_at_the_next_coordinator() -> None:
     """It never heard that the one that left had partitions, and to it the others had a stable generation: seed 103 of the

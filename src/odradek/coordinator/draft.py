@@ -80,8 +80,8 @@ class Draft:
         if not is_changed and group is not None and group.metadata_seen == ids.changes:
             return
         found = metadata_hash(image.subscribed_topics(), self.shard.topics, ids)
-        if group is not None:
-            group.metadata_seen = ids.changes
+        if group is not None and not self._is_copy and found == image.metadata_hash:
+            group.metadata_seen = ids.changes  # not before what follows from them is committed: it may fail
         if is_changed or found != image.metadata_hash:
             self.write(EpochRecord(self.group_id, GroupEpoch(image.epoch + 1, found)))
 

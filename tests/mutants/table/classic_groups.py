@@ -428,7 +428,7 @@ OF_OFFSETS: tuple[Mutant, ...] = (
     of_row(
         "O18",
         "a group that only an open transaction knows is removed",
-        f"{_OFFSETS}.to_remove",
+        f"{_OFFSETS}.unsettled",
         "self._pending_places.get(group, ())",
         "()",
     ),
