@@ -654,6 +654,32 @@ def test_an_expression_is_resolved_by_a_thread_and_again_when_topics_changed_and
     assert told(bench.call(beat("A", 2), 1)) == {"v": [0], "t": [0, 1, 2, 3]}
 
 
+@pytest.mark.behaviour("K20")
+def test_topics_of_an_expression_that_could_not_be_stored_are_looked_for_again_after_ten_seconds() -> None:
+    bench = Bench(held=True)
+    bench.ask(join("A", subscribed_topic_regex="[tv]"), 1)
+    bench.commit()
+    bench.do_asides()
+    bench.commit()
+    bench.ask(beat("A", 1), 1)
+    bench.commit()
+    bench.topics.set("v", 1)
+    bench.wait(10_000)
+    bench.ask(beat("A", 2), 1)
+    bench.do_asides()
+    bench.fail()
+    bench.wait(10_000)
+
+    bench.ask(beat("A", 2), 1)
+    bench.do_asides()
+    assert bench.waiting, "the topics are stored"
+    bench.commit()
+
+    call = bench.ask(beat("A", 2), 1)
+    bench.commit()
+    assert told(bench.answers.pop(call)) == {"v": [0], "t": [0, 1, 2, 3]}
+
+
 def test_what_an_expression_matched_for_a_member_that_has_left_is_not_stored() -> None:
     bench = Bench()
     bench.call(join("A", subscribed_topic_regex="t"), 1)

@@ -21,7 +21,7 @@ def resolved(shard: Shard, came: Resolved, now_ms: int) -> None:
     if group is None:
         return
     group.is_resolving = False
-    group.resolved_at_ms, group.resolved_version = now_ms, came.version
+    group.resolved_at_ms = now_ms
     draft = Draft(shard, came.group_id, now_ms)
     is_changed = False
     for regex, topics in came.topics.items():
@@ -30,11 +30,15 @@ def resolved(shard: Shard, came: Resolved, now_ms: int) -> None:
             continue
         is_changed = is_changed or topics != (before.topics if before is not None else ())
         draft.write(RegexRecord(came.group_id, regex, ResolvedRegex(topics, came.version, now_ms)))
+
+    def stands() -> None:
+        group.resolved_version = came.version
+
     if not draft.records:
-        return
+        return stands()
     if is_changed:
         draft.move_epoch(is_changed=True)
-    take_turn(draft, Turn(came.group_id, draft.records))
+    return take_turn(draft, Turn(came.group_id, draft.records, then=stands))
 
 
 def assigned(shard: Shard, came: Assigned, now_ms: int) -> None:
