@@ -9,6 +9,7 @@ from odradek.broker import coordinator_load
 from odradek.broker import effects as fx
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import LEADER_DURING_DELETE
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -23,7 +24,7 @@ from odradek.protocol.messages.offset_commit import (
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.replication.isr import Committed
-from tests.broker.world import World, batch, told
+from tests.broker.world import T0, World, batch, told
 
 
 def led_by(world: World, broker: int) -> None:
@@ -188,6 +189,28 @@ def test_while_it_loads_a_coordinator_says_so(world: World) -> None:
     world[2].broker.answered(work.request_id, work.work.run(), world.now_ms)
     go_on(world, 2)
     assert fetched(world, 2, "g") == {"g": (0, [5])}
+
+
+@pytest.mark.parametrize("is_loading", [False, True])
+def test_the_offsets_of_a_deleted_topic_go_though_their_coordinator_was_loading(
+    world: World, is_loading: bool
+) -> None:
+    ready(world)
+    world.call(1, commit(5), 8)
+    world.works = not is_loading
+    led_by(world, 2)
+    if not is_loading:
+        go_on(world, 2)
+
+    world.leadership[T0]["leader"] = LEADER_DURING_DELETE
+    world.notify_metadata()
+    if is_loading:
+        (work,) = told(world, fx.RunAside, broker=2)
+        world[2].broker.answered(work.request_id, work.work.run(), world.now_ms)
+    world.works = True
+    go_on(world, 2)
+    go_on(world, 2)
+    assert fetched(world, 2, "g") == {"g": (0, [])}
 
 
 def test_whoever_waits_is_sent_away_when_the_lead_goes(world: World) -> None:

@@ -80,6 +80,7 @@ class Shard(Generic[C]):
         self.epoch: int = partition.leader_epoch
         self.load = load
         self.coordinator: C | None = None
+        self.untold: list[Any] = []  # events that came while it was loaded
         self.due_ms: int | None = None
         self.is_over = False
         # Appends that wait for a turn of their own, and those behind them: they go to the log in the order of their ids.
@@ -293,7 +294,9 @@ class CoordinatorShards(Organ, Generic[C]):
         shard.coordinator, coordinates = self._coordinator_of(shard, now_ms)
         said = f"{self._name(index)}: coordinates {coordinates}, {loaded.records} records were read"
         self._effects.append(LogLine("info", said))
-        self._tell(shard, Tick(), now_ms)
+        for event in (*shard.untold, Tick()):
+            self._tell(shard, event, now_ms)
+        shard.untold.clear()
         return None
 
     def _unload(self, index: int, now_ms: int) -> None:

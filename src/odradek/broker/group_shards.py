@@ -48,7 +48,10 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
 
     def topics_deleted(self, topics: frozenset[str], now_ms: int) -> None:
         for shard in list(self.shards.values()):
-            self._tell(shard, TopicsDeleted(topics), now_ms)
+            if shard.coordinator is None:
+                shard.untold.append(TopicsDeleted(topics))
+            else:
+                self._tell(shard, TopicsDeleted(topics), now_ms)
 
     def _new_load(self, partition: Partition) -> Load:
         return Load(partition.log, Loaded(Stored(), decode))
