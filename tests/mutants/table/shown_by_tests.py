@@ -259,9 +259,9 @@ SHOWN_BY_TESTS = (
         "an offset that is out of time expires while its next commit is on its way: the tombstone stands behind that",
         (
             Edit(
-                "coordinator.expiry:Expiry._expire",
-                "not shard.offsets.is_in_flight(group_id, place)",
-                "True",
+                "coordinator.expiry:Expiry._is_held",
+                "offsets.is_in_flight(group_id, place)",
+                "False",
             ),
         ),
         f"{_COMMITTED}:test_an_offset_that_is_committed_again_does_not_expire_while_that_is_on_its_way",
