@@ -105,7 +105,9 @@ def test_addresses_are_host_and_port_and_ipv6_stands_in_brackets() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "localhost", "localhost:", ":9092", "a:1,,b:2", "a:http", "a:-1"])
+@pytest.mark.parametrize(
+    "text", ["", "localhost", "localhost:", ":9092", "a:1,,b:2", "a:http", "a:-1", "a:²"]
+)
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="expected host:port"):
         parse_addresses(text)

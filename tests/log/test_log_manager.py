@@ -586,6 +586,9 @@ def test_what_is_no_log_is_left_alone(start: Start, tmp_path: Path) -> None:
         ("-1", None),
         ("a", None),
         ("a-x", None),
+        ("a-²", None),
+        ("a-٣", None),
+        ("a-99999999999", None),
     ],
 )
 def test_directory_names(name: str, parsed: TopicPartition | None) -> None:

@@ -284,6 +284,17 @@ def test_12_an_epoch_file_ahead_or_behind_is_settled_by_the_batches(disk: Disk, 
     assert state(recovered(disk).log) == before
 
 
+def test_files_whose_names_are_no_offsets_are_nobodys(disk: Disk) -> None:
+    before = state(filled(disk))
+    strangers = ["²" * 20 + ".log", "²" * 20 + ".index", "².snapshot", "notes.log"]
+    for name in strangers:
+        disk.file(name).write_bytes(b"whatever")
+    log = disk.open(recovery_point=0).log
+    assert state(log) == before
+    log.truncate_to(12, NOW)
+    assert set(strangers) <= set(disk.names())
+
+
 def test_7_a_temporary_file_is_removed(disk: Disk) -> None:
     before = state(filled(disk))
     disk.file("leader-epoch-checkpoint.tmp").write_bytes(b"0\n1\n")

@@ -134,11 +134,13 @@ def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:
         ({"failOnDataLos": "true"}, "no option failondatalos; did you mean failOnDataLoss"),
         ({"zzz": "1"}, "no option zzz; known are"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger='0': expected a whole number above 0"),
+        ({"maxOffsetsPerTrigger": "²"}, "maxOffsetsPerTrigger='²': expected a whole number above 0"),
         ({"maxOffsetsPerTrigger": "many"}, "expected a whole number"),
         ({"includeHeaders": "perhaps"}, "includeHeaders='perhaps': expected true or false"),
         ({"startingOffsets": "yesterday"}, "startingOffsets='yesterday' is no JSON"),
         ({"startingOffsets": "[1]"}, "expected earliest, latest"),
         ({"startingTimestamp": "noon"}, "expected milliseconds since 1970"),
+        ({"startingTimestamp": "²"}, "expected milliseconds since 1970"),
         ({"startingTimestamp": str(2**63)}, "expected milliseconds since 1970"),
         ({"startingOffsetsByTimestamp": '{"orders":5}'}, "expected as in"),
         # Asked for the offset at -1, a broker tells the end.

@@ -325,6 +325,7 @@ def test_a_batch_write_is_seen_whole_or_not_at_all_and_one_of_an_application_is_
         ({"appId": "app"}, "the option batchId is missing: its number"),
         ({"batchId": "7"}, "batchId='7': expected a whole number, beside an appId"),
         ({"appId": "app", "batchId": "seven"}, "batchId='seven': expected a whole number"),
+        ({"appId": "app", "batchId": "²"}, "batchId='²': expected a whole number"),
         ({"colour": "red"}, "odradek-parquet has no option colour; it has appId, batchId, partitionBy"),
         ({"partitionBy": "colour"}, "partitioned by colour: there is no column colour"),
         ({"appId": "app", "batchId": "6"}, "already has batch 7 of application 'app'"),

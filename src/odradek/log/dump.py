@@ -15,6 +15,7 @@ from odradek.log.segment import (
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    is_offset,
 )
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import topic_id_to_text
@@ -35,7 +36,7 @@ def dump_names(directory: Directory) -> list[str]:
 
 def is_of_a_segment(name: str) -> bool:
     """`<offset>.log` and what lies beside it; a broker's own `broker.log` is none."""
-    return name.endswith(SUFFIXES) and name.partition(".")[0].isdigit()
+    return name.endswith(SUFFIXES) and is_offset(name.partition(".")[0])
 
 
 def dump_file(directory: Directory, name: str, *, with_records: bool) -> Iterator[Item]:

@@ -8,7 +8,7 @@ from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, read_m
 from odradek.log.errors import StorageError, WrongDirectory
 from odradek.log.files import Directory
 from odradek.log.files import Lock as DirectoryLock
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import TopicPartition, number_in
 
 FUTURE_SUFFIX = "-future"  # of the directory of a log on its way into this one: see `future_logs`
 
@@ -201,9 +201,10 @@ def write_meta_properties(directories: Sequence[LogDirectory], broker_id: int, c
 def parse_directory_name(name: str) -> TopicPartition | None:
     """`topic-partition`; topics may have dashes themselves."""
     topic, dash, partition = name.rpartition("-")
-    if not dash or not topic or not partition.isdigit() or (len(partition) > 1 and partition[0] == "0"):
+    number = number_in(partition)
+    if not dash or not topic or number is None or (len(partition) > 1 and partition[0] == "0"):
         return None
-    return TopicPartition(topic, int(partition))
+    return TopicPartition(topic, number)
 
 
 def moves_of(directory: Directory) -> int:

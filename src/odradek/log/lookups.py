@@ -8,7 +8,7 @@ from odradek.log.files import Directory
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.log_state import LogState
 from odradek.log.producers import MalformedSnapshot, Producers
-from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name, is_offset
 from odradek.log.segments import Segments
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import BATCH_OVERHEAD, CONTROL, BatchHeader, check_crc
@@ -174,7 +174,7 @@ def _snapshots(directory: Directory) -> list[int]:
     names = [
         name.removesuffix(SNAPSHOT_SUFFIX) for name in directory.names() if name.endswith(SNAPSHOT_SUFFIX)
     ]
-    return sorted(int(stem) for stem in names if stem.isdigit())
+    return sorted(int(stem) for stem in names if is_offset(stem))
 
 
 def producers_at(log: LogState, end_offset: int, now_ms: int) -> Producers:

@@ -38,6 +38,7 @@ from odradek.log.segment import (
     TRANSACTION_INDEX_SUFFIX,
     Segment,
     file_name,
+    is_offset,
 )
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.records.batch import ATTRIBUTES_OFFSET, BatchHeader
@@ -189,7 +190,7 @@ class _Opening:
                 stem, dot, _ = old.partition(".")
                 if (
                     dot
-                    and stem.isdigit()
+                    and is_offset(stem)
                     and base_offset <= int(stem) < end_offset
                     and old.endswith(SUFFIXES)
                 ):
@@ -223,7 +224,7 @@ class _Opening:
         others: list[tuple[int, str]] = []
         for name in names:
             stem, dot, suffix = name.partition(".")
-            if not dot or len(stem) != 20 or not stem.isdigit():
+            if not dot or len(stem) != 20 or not is_offset(stem):
                 continue
             base = int(stem)
             if suffix == "log":

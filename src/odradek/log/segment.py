@@ -46,6 +46,11 @@ SMALLEST_LENGTH = BATCH_OVERHEAD - LOG_OVERHEAD
 REMEMBERED_POSITIONS = 2048
 
 
+def is_offset(stem: str) -> bool:
+    """Of the name of a file, without its suffix. `str.isdigit` alone is no answer: a superscript is no number for `int`."""
+    return stem.isascii() and stem.isdigit()
+
+
 def file_name(base_offset: int, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 

@@ -40,15 +40,15 @@ def in_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     return sorted(sorted(partitions, key=itemgetter(1)), key=itemgetter(0))
 
 
-def number_in(text: str) -> int | None:
-    """The number of a partition or a broker, or how many of them, as somebody wrote it; None where it is none.
+def number_in(text: str, largest: int = INT32_MAX) -> int | None:
+    """The number of a partition or a broker, or how many of them, as somebody wrote it; None where it is none, or larger.
 
     `str.isdigit` alone is no answer: it is true of a superscript, and of more digits than `int` takes.
     """
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(INT32_MAX))):
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(largest))):
         return None
     number = int(text)
-    return number if number <= INT32_MAX else None
+    return number if number <= largest else None
 
 
 def topic_id_to_text(topic_id: TopicId) -> str:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from odradek.client.sync_connection import parse_addresses
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import number_in
 from odradek.spark import offsets
 from odradek.spark.offsets import Offsets
 
@@ -294,9 +295,10 @@ class OptionReader:
         value = self.text(name)
         if value is None:
             return None
-        if not value.isdigit() or int(value) == 0:
+        number = number_in(value, offsets.LARGEST)
+        if not number:
             raise ConfigurationError(f"{name}={value!r}: expected a whole number above 0")
-        return int(value)
+        return number
 
     def flag(self, name: str, default: bool) -> bool:
         return self.choice(name, {"true": True, "false": False}, str(default).lower())
@@ -342,9 +344,10 @@ class OptionReader:
         """Of both the one for all goes first, as in Spark's connector."""
         value = self.text(for_all)
         if value is not None:
-            if not value.isdigit() or int(value) > offsets.LARGEST:
+            number = number_in(value, offsets.LARGEST)
+            if number is None:
                 raise ConfigurationError(f"{for_all}={value!r}: expected milliseconds since 1970")
-            return int(value)
+            return number
         if self.text(by_partition) is None:
             return None
         example = 'as in {"orders":{"0":1700000000000}}, milliseconds since 1970'

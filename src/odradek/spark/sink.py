@@ -32,7 +32,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 import odradek
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import number_in
 from odradek.spark.micro_batch import current_batch_id
+from odradek.spark.offsets import LARGEST
 from odradek.spark.options import SourceOptions
 from odradek.spark.places import check_directory, check_evolves, check_table
 from odradek.spark.source import OdradekSource, StreamReader, in_a_sentence, schema_of, stream_options
@@ -458,7 +460,8 @@ def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "Table
             raise ConfigurationError(f"the option {name} is missing: {what}")
     check_table(options["table"], "the option table")
     number = options.get("batchid", "0")
-    if not number.isdigit() or (not is_named and number != "0"):
+    batch_id = number_in(number, LARGEST)
+    if batch_id is None or (not is_named and number != "0"):
         raise ConfigurationError(f"batchId={number!r}: expected a whole number, beside an appId")
     switch = KillSwitch.from_text(options.get("killswitch"))
     are_records = options.get("rowsarerecords", "false").lower()
@@ -484,7 +487,7 @@ def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "Table
         upserts,
         layout,
         evolve,
-        int(number),
+        batch_id,
         is_named,
     )
 

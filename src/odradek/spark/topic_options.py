@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from odradek.client.sync_connection import parse_addresses
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import number_in
 from odradek.spark.kill_switch import KillSwitch
+from odradek.spark.offsets import LARGEST
 from odradek.spark.options import ConnectionOptions, OptionReader
 from odradek.spark.places import check_directory
 
@@ -128,6 +130,7 @@ def _batch_id(options: OptionReader, *, is_stream: bool) -> int:
         return 0
     if is_stream or not options.text("appId"):
         raise ConfigurationError("batchId is for batch writes with an appId: a stream counts its own batches")
-    if not text.isdigit():
+    number = number_in(text, LARGEST)
+    if number is None:
         raise ConfigurationError(f"batchId={text!r}: expected a whole number")
-    return int(text)
+    return number
