@@ -10,6 +10,8 @@ import pytest
 
 from odradek.broker.effects import FlushLog
 from odradek.log.checkpoints import LEADER_EPOCHS
+from odradek.log.errors import NoDescriptor
+from odradek.log.flushing import FlushPlan
 from odradek.model.ids import LeaderEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.log_limits import LimitedLog
@@ -215,3 +217,39 @@ def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, firs
         assert state.directory_synced <= state._directory_changes
 
     asyncio.run(scenario())
+
+
+def test_a_log_whose_flush_cannot_be_planned_behind_another_is_given_up_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its directory is sound: no descriptor is left."""
+
+    async def scenario() -> None:
+        log = a_log(tmp_path)
+        log.append_as_follower(a_batch(b"a", epoch=1), now_ms=0)
+        logs, environment = Logs(), SlowEnvironment()
+        told: list[str | None] = []
+        disk = LogMaintenance(
+            logs,  # type: ignore[arg-type]
+            environment,  # type: ignore[arg-type]
+            BrokerSettings({}),
+            on_flushed=lambda effect, error: told.append(error),
+            high_watermark_of=lambda log: None,
+            cleaning=NoCleaning(),  # type: ignore[arg-type]
+            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
+        )
+        disk._spawn(disk._flush_in_background(log))
+        await settled()
+        disk.flush(FlushLog(0, log.topic_partition, log, log.plan_flush()))
+
+        def nothing_left() -> FlushPlan:
+            raise NoDescriptor("no descriptor is left")
+
+        monkeypatch.setattr(log, "plan_flush", nothing_left)
+        await environment.let_one_go()
+        await disk.finish()
+        assert told == ["no descriptor is left"]
+        assert isinstance(log.failure, NoDescriptor) and log.directory.health.failure is None
+
+    asyncio.run(scenario())
+    assert caplog.records == []

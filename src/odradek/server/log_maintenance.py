@@ -84,6 +84,8 @@ class LogMaintenance:
             if error is not None:
                 # Nobody may wait for a second try: an acknowledgement hangs on it.
                 effect.log.give_up(error)
+        except StorageError as refused:  # not even what is to be synced can be said, for want of a descriptor
+            error = effect.log.give_up(refused)
         except Exception as mistake:  # of ours: whether it is on the disk nobody can say, so it is not
             self._failed(mistake)
             error = mistake
