@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import row_limits
+from odradek.broker import fetch_sessions, row_limits
 from odradek.broker.fetch_sessions import MIN_EVICTION_MS
 from odradek.broker.request import ConnectionInfo
 from odradek.model.error_codes import ErrorCode
@@ -407,6 +407,51 @@ def test_with_no_room_a_reader_gets_answers_but_no_session_until_one_grows_old(w
     late.fetch((T, 0, 0))
     assert late.session_id > 0
     assert readers[0].fetch().message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_sessions_have_so_many_partitions_between_them_and_no_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session of a thousand times as many as there are costs a few hundred bytes for each of them."""
+    monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS", 5)
+    first, second, third = (Reader(world) for _ in range(3))
+    first.fetch((T, 0, 0), (T, 1, 0))
+    second.fetch((T, 0, 0), (T, 1, 0))
+    assert rows(third.fetch((T, 0, 0), (T, 1, 0))).keys() == {T_0, T_1}
+    assert third.session_id == 0, "answered, and not kept"
+    second.fetch((U, 0, 0))
+    assert first.fetch((U, 0, 0)).message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert second.fetch().message.error_code == ErrorCode.NONE
+    third.session_epoch = 0
+    third.fetch((T, 0, 0), (T, 1, 0))
+    assert third.session_id > 0, "what the first one had is free"
+
+    world.now_ms += MIN_EVICTION_MS + 1
+    third.fetch()
+    first.session_id = first.session_epoch = 0
+    first.fetch((T, 0, 0), (T, 1, 0), (U, 0, 0))
+    assert first.session_id > 0
+    assert second.fetch().message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    first.session_epoch = -1
+    first.fetch((T, 0, 0))
+    late = Reader(world)
+    late.fetch((T, 0, 0), (T, 1, 0), (U, 0, 0))
+    assert late.session_id > 0
+    assert third.fetch().message.error_code == ErrorCode.NONE
+
+
+def test_a_follower_puts_out_consumers_sessions_when_partitions_have_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "MOST_PARTITIONS", 4)
+    world = World(tmp_path)
+    world.cut |= {(2, 1), (3, 1)}
+    world.lead(1, is_new=True)
+    for _ in range(2):
+        Reader(world).fetch((T, 0, 0), (T, 1, 0))
+    world.cut.clear()
+    world.settle()
+    assert sorted(s.replica_id for s in world[1].broker.fetch_sessions._sessions.values()) == [-1, 2, 3]
 
 
 def test_a_follower_puts_out_a_consumers_session_when_there_is_no_room(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from odradek.replication.waiting import Reader
 
 # A session nobody used for this long makes room for a new one.
 MIN_EVICTION_MS = 120_000
+# Of all sessions together. Each takes some 400 bytes, and who fetches may name what there is not.
+MOST_PARTITIONS = 250_000
 NO_SESSION = 0
 INT32_MAX = 2**31 - 1
 
@@ -140,6 +142,7 @@ class FetchSession(FetchSource):
     __slots__ = (
         "by_id",
         "changed",
+        "counted",
         "created_ms",
         "doubted",
         "epoch",
@@ -175,6 +178,7 @@ class FetchSession(FetchSource):
         self.created_ms = now_ms
         self.used_ms = now_ms
         self.wanted: dict[tuple[TopicKey, int], WantedPartition] = {}
+        self.counted = 0  # how many of them its cache has counted
         self.pending: dict[WantedPartition, None] = {}
         self.changed: dict[WantedPartition, None] = {}
         # Of which another source has told since where the follower stands: each is named by the next fetch as it is.
@@ -255,26 +259,35 @@ class FetchSession(FetchSource):
 
 
 class FetchSessionCache:
-    """At most max.incremental.fetch.session.cache.slots sessions. A follower's is never put out by a consumer's."""
+    """At most max.incremental.fetch.session.cache.slots sessions, with MOST_PARTITIONS in them. A follower's is never put out by a
+    consumer's."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self._sessions: dict[int, FetchSession] = {}
+        self._partitions = 0  # Invariant: the sum of `counted`
 
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 
     def remove(self, session_id: int, now_ms: int) -> None:
-        session = self._sessions.pop(session_id, None)
+        session = self._sessions.get(session_id)
         if session is not None:
+            self._let_go(session)
             if session.parked is not None:
                 session.purgatory.cut_short(session.parked, now_ms)
             session.close()
 
+    def _let_go(self, session: FetchSession) -> None:
+        del self._sessions[session.id]
+        self._partitions -= session.counted
+        session.counted = 0
+
     def has_room(self, *, for_follower: bool, now_ms: int) -> bool:
         """Makes room if it may: by a session long unused, or for a follower by a consumer's."""
-        if len(self._sessions) < self.slots:
-            return True
+        return len(self._sessions) < self.slots or self._put_one_out(for_follower=for_follower, now_ms=now_ms)
+
+    def _put_one_out(self, *, for_follower: bool, now_ms: int) -> bool:
         # In order of use, as far as `touch` has kept it.
         for session in self._sessions.values():
             is_stale = now_ms - session.used_ms > MIN_EVICTION_MS
@@ -282,6 +295,18 @@ class FetchSessionCache:
                 self.remove(session.id, now_ms)
                 return True
         return False
+
+    def keeps(self, session: FetchSession, now_ms: int) -> bool:
+        """Whether there is room for all that it has by now. Else it is none of the cache's any more: who asks is answered without
+        a session."""
+        self._partitions += len(session.wanted) - session.counted
+        session.counted = len(session.wanted)
+        for_follower = session.replica_id >= 0
+        while self._partitions > MOST_PARTITIONS:
+            if not self._put_one_out(for_follower=for_follower, now_ms=now_ms):
+                self._let_go(session)
+                return False
+        return True
 
     def add(self, session: FetchSession) -> None:
         self._sessions[session.id] = session

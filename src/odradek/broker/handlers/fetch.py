@@ -133,10 +133,16 @@ def _session(broker: "Broker", version: int, body: FetchRequest, now_ms: int) ->
     for key, partitions in body.topics:
         for index, current_epoch, fetch_offset, last_epoch, log_start, max_bytes, _ in partitions:
             want(key, index, current_epoch, fetch_offset, last_epoch, log_start, max_bytes)
-    if session.id != NO_SESSION and not broker.row_limits.has_reason(len(session.wanted)):
-        # Added by one fetch after the other. Who has a reason asks for all of them again.
-        sessions.remove(session.id, now_ms)
-        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if session.id != NO_SESSION and session.counted != len(session.wanted):
+        if not broker.row_limits.has_reason(len(session.wanted)):
+            # Added by one fetch after the other. Who has a reason asks for all of them again.
+            sessions.remove(session.id, now_ms)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if not sessions.keeps(session, now_ms):
+            if session_epoch != INITIAL_EPOCH:
+                session.close()
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            session.id = NO_SESSION
     return session
 
 
