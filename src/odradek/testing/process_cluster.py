@@ -6,14 +6,17 @@ store. Nothing outlives the parent: every broker watches a pipe that only the pa
 """
 
 import contextlib
+import fcntl
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -245,11 +248,12 @@ class ProcessCluster:
         """Asks this broker alone, so that each has heard of the others from the controller."""
         pause_s = 0.005
         while True:
-            if not broker.is_running:
-                raise ClusterNotReady(
-                    f"broker {broker.broker_id} exited with code {broker._started.returncode}:\n"
-                    f"{broker.last_words()}"
-                )
+            for other in self.brokers.values():
+                if other.broker_id in expected and not other.is_running:
+                    raise ClusterNotReady(
+                        f"broker {other.broker_id} exited with code {other._started.returncode}:\n"
+                        f"{other.last_words()}"
+                    )
             view = self._view_of(broker)
             if view is not None and expected <= set(view.brokers) and view.controller_id in expected:
                 return
@@ -323,11 +327,14 @@ def for_its_owner(path: str, flags: int) -> int:
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Ports nobody listens on now. They are held open together, so no two are the same."""
+    """Ports nobody listens on now. They are held open together, so no two are the same, and no other process is given one of
+    them while this one lives: between this and the moment in which a broker listens, and while it is down."""
     found: list[socket.socket] = []
     candidates = random.SystemRandom().sample(FREE_PORTS, k=min(len(FREE_PORTS), 200 + count))
     try:
         for port in candidates:
+            if not _is_ours(port):
+                continue
             held = socket.socket()
             try:
                 held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -342,6 +349,30 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
         for held in found:
             held.close()
     raise ClusterNotReady(f"no {count} free ports between {FREE_PORTS.start} and {FREE_PORTS.stop} on {host}")
+
+
+def _is_ours(port: int) -> bool:
+    """Of all processes of this user on the machine; the lock ends with this one. True as well where nothing can be locked."""
+    descriptor = _ports_taken(os.getpid())
+    if descriptor < 0:
+        return True
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
+@cache
+def _ports_taken(process_id: int) -> int:
+    """A file of which one byte is locked for each port. Nobody closes it, for that would end the locks; one that was forked opens
+    it anew. -1: there is none.
+    """
+    path = Path(tempfile.gettempdir()) / f"odradek-ports-{os.getuid()}"
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return -1
 
 
 def _escaped(value: str) -> str:

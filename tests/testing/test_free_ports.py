@@ -1,0 +1,36 @@
+"""A port is given to one process, though nobody listens on it yet."""
+
+import subprocess
+import sys
+
+import pytest
+
+from odradek.testing import process_cluster
+from odradek.testing.process_cluster import ClusterNotReady, free_ports
+
+TWO = range(32_100, 32_102)  # of which no cluster has any
+ANOTHER = f"""
+from odradek.testing import process_cluster
+process_cluster.FREE_PORTS = {TWO!r}
+print(*process_cluster.free_ports(1), flush=True)
+input()
+"""
+
+
+def test_what_another_process_was_given_is_not_free_while_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_cluster, "FREE_PORTS", TWO)
+    command = [sys.executable, "-c", ANOTHER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as another:
+        assert another.stdout is not None
+        theirs = int(another.stdout.readline())
+        assert [free_ports(1)[0] for _ in range(20)] == [next(p for p in TWO if p != theirs)] * 20
+        with pytest.raises(ClusterNotReady, match="no 2 free ports between 32100 and 32102"):
+            free_ports(2)
+        another.communicate("\n")
+    assert sorted(free_ports(2)) == list(TWO)
+
+
+def test_where_nothing_can_be_locked_ports_are_free_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_cluster, "FREE_PORTS", TWO)
+    monkeypatch.setattr(process_cluster, "_ports_taken", lambda process_id: -1)
+    assert sorted(free_ports(2)) == list(TWO)
