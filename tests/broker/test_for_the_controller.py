@@ -96,12 +96,16 @@ def test_controlled_shutdown_and_producer_ids_travel_the_same_way(world: World) 
     assert (ids.message.producer_id_start, ids.message.producer_id_len) == (5_000, 1_000)
 
 
-def test_an_envelope_is_opened_and_its_answer_comes_back_inside(world: World) -> None:
-    inner = ct.CreateTopicsRequest(topics=[topic("t")], timeout_ms=100)
-    data = encode_request(19, 7, 77, "client", inner.encode(7))[4:]
-    request = em.EnvelopeRequest(
-        request_data=data, request_principal=b"\0\0\x05User\x06alice\0\0", client_host_address=b"\x7f\0\0\1"
+def enveloped(inner: ct.CreateTopicsRequest) -> em.EnvelopeRequest:
+    return em.EnvelopeRequest(
+        request_data=encode_request(19, 7, 77, "client", inner.encode(7))[4:],
+        request_principal=b"\0\0\x05User\x06alice\0\0",
+        client_host_address=b"\x7f\0\0\1",
     )
+
+
+def test_an_envelope_is_opened_and_its_answer_comes_back_inside(world: World) -> None:
+    request = enveloped(ct.CreateTopicsRequest(topics=[topic("t")], timeout_ms=100))
     answer = world.call(1, request, 0)
     assert answer.error_code == 0
     assert answer.response_data[:5] == b"\0\0\0\x4d\0"
@@ -110,11 +114,7 @@ def test_an_envelope_is_opened_and_its_answer_comes_back_inside(world: World) ->
 
 
 def test_an_envelope_whose_request_waits_is_answered_when_that_is(world: World) -> None:
-    inner = ct.CreateTopicsRequest(topics=[topic("new")], timeout_ms=10_000)
-    data = encode_request(19, 7, 77, "client", inner.encode(7))[4:]
-    request = em.EnvelopeRequest(
-        request_data=data, request_principal=b"\0\0\x05User\x06alice\0\0", client_host_address=b"\x7f\0\0\1"
-    )
+    request = enveloped(ct.CreateTopicsRequest(topics=[topic("new")], timeout_ms=10_000))
     pending = world.send(1, request, 0)
     (effect,) = told(world, fx.StoreRequest)
     world[1].broker.answered(effect.request_id, fx.TopicsWritten({"new": (ErrorCode.NONE, "")}), world.now_ms)

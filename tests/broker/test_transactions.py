@@ -43,7 +43,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.records.builder import NewRecord, build_batch
-from tests.broker.world import T0, TOPIC_ID, World, batch, told
+from tests.broker.world import T0, TOPIC_ID, Pending, World, batch, told
 
 ID = "tx"
 COORDINATOR, LEADER, GROUPS = 2, 1, 3
@@ -743,6 +743,17 @@ def test_a_list_of_very_many_ids_is_made_by_a_thread(world: World, monkeypatch: 
     assert isinstance(failed.result, CloseConnection)
 
 
+def described_in_turns(world: World, asked: DescribeProducersRequest) -> tuple[Pending, int]:
+    """The answer, and how many pieces of it a thread made."""
+    pending = world.send(LEADER, asked, 0)
+    turns = 0
+    while not pending.is_answered:
+        (aside,) = told(world, fx.RunAside, LEADER)
+        world[LEADER].broker.answered(aside.request_id, aside.work.run(), world.now_ms)
+        turns += 1
+    return pending, turns
+
+
 def test_very_many_producers_are_described_some_in_a_turn(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -755,13 +766,7 @@ def test_very_many_producers_are_described_some_in_a_turn(
     monkeypatch.setattr(describe_producers, "MOST_AT_ONCE", 2)
     world.works = False
 
-    pending = world.send(LEADER, asked, 0)
-    turns = 0
-    while not pending.is_answered:
-        (aside,) = told(world, fx.RunAside, LEADER)
-        world[LEADER].broker.answered(aside.request_id, aside.work.run(), world.now_ms)
-        turns += 1
-
+    pending, turns = described_in_turns(world, asked)
     assert pending.message == at_once
     assert turns == 5, "of seven producers and partitions two, two, two, one, and the whole is encoded"
 
@@ -775,13 +780,7 @@ def test_very_many_partitions_without_producers_are_described_some_in_a_turn(
     monkeypatch.setattr(describe_producers, "MOST_AT_ONCE", 2)
     world.works = False
 
-    pending = world.send(LEADER, asked, 0)
-    turns = 0
-    while not pending.is_answered:
-        (aside,) = told(world, fx.RunAside, LEADER)
-        world[LEADER].broker.answered(aside.request_id, aside.work.run(), world.now_ms)
-        turns += 1
-
+    pending, turns = described_in_turns(world, asked)
     assert pending.message == at_once
     assert len(at_once.topics[0].partitions) == 5
     assert turns == 4, "two, two, one, and the whole is encoded"

@@ -8,6 +8,7 @@ import re
 import pyarrow as pa
 
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import number_in
 
 _SIMPLE = {
     "string": pa.string(),
@@ -94,16 +95,15 @@ class _Words:
             return pa.struct(fields)
         if word == "decimal":
             self._want("(")
-            precision = self._next()
+            precision = number_in(self._next())
             self._want(",")
-            scale = self._next()
+            scale = number_in(self._next())
             self._want(")")
-            is_one = precision.isdecimal() and scale.isdecimal() and 0 < int(precision) <= _MOST_DIGITS
-            if not is_one or int(scale) > int(precision):
+            if precision is None or scale is None or not 0 < precision <= _MOST_DIGITS or scale > precision:
                 raise self._wrong(
                     f"expected decimal(p, s) of up to {_MOST_DIGITS} digits, s of them behind the point"
                 )
-            return pa.decimal128(int(precision), int(scale))
+            return pa.decimal128(precision, scale)
         if word not in _SIMPLE:
             raise self._wrong(
                 f"no type {word}; there are {', '.join(_SIMPLE)}, decimal(p, s), array<>, map<> and struct<>"

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odradek.model.errors import OdradekError
-from odradek.model.ids import NO_TOPIC_ID, TopicPartition
+from odradek.model.ids import NO_TOPIC_ID, TopicPartition, number_in
 from odradek.spark.fingerprint import of_arrow
+from odradek.spark.offsets import LARGEST
 from odradek.spark.parts import Part
 from odradek.spark.required import nulls_within
 from odradek.spark.storage import storage_of
@@ -83,8 +84,7 @@ def batch_of(name: str, app_id: str) -> int | None:
     prefix = application_prefix(app_id)
     if not name.startswith(prefix) or not name.endswith(".parquet"):
         return None
-    number = name[len(prefix) : len(prefix) + 10]
-    return int(number) if number.isdigit() else None
+    return number_in(name[len(prefix) : len(prefix) + 10], LARGEST)
 
 
 class FileWriter:

@@ -27,12 +27,12 @@ def apart(broker: str, partition: TopicPartition, memory: Memory, replayed: Memo
 
 def left_over(broker: str, partition: TopicPartition, stored: Stored) -> Iterator[Anomaly]:
     for name, image in sorted(stored.consumer_groups.items()):
+        gone = sorted({*image.current, *image.targets} - image.members.keys())
         if not image.is_there:
             detail = f"{broker} has records of a group {name} of KIP-848 that is none"
         elif name in stored.groups:
             detail = f"{broker} has records of {name} as a group of either protocol"
-        elif {*image.current, *image.targets} - image.members.keys():
-            gone = sorted({*image.current, *image.targets} - image.members.keys())
+        elif gone:
             detail = f"{broker} has records of what {gone} had, who are no members of {name}"
         else:
             continue
