@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.model.settings import BrokerSettings
-from odradek.server.connection_limits import ConnectionLimits, Refused
+from odradek.server.connection_limits import ConnectionLimits, Full, Refused
 
 
 class Clock:
@@ -78,3 +78,15 @@ def test_an_override_counts_for_its_address_alone() -> None:
         "max.connections.per.ip=1 are open from 10.0.0.2",
         "max.connections.per.ip.overrides=0 are open from ::1",
     ]
+
+
+def test_a_protected_listener_is_free_of_what_counts_for_the_whole_broker() -> None:
+    limits = Limits(max_connections="3", max_connections_per_ip="2", max_connection_creation_rate="1")
+
+    def open_protected(here: int, total: int) -> Refused | Full | float:
+        return limits.limits.opened("10.0.0.1", here=here, total=total, is_protected=True)
+
+    assert [open_protected(here=1, total=3) for _ in range(3)] == [0.0] * 3
+    assert limits.open() == 0.0, "and takes nothing of the rate of others"
+    assert open_protected(here=2, total=4) == Full("max.connections=3 are open")
+    assert open_protected(here=3, total=4) == Refused("max.connections.per.ip=2 are open from 10.0.0.1")

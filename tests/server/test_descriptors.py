@@ -14,7 +14,7 @@ from odradek.log import files
 from odradek.log.files import OsDirectory
 from odradek.model.settings import BrokerSettings
 from odradek.server import descriptors
-from odradek.server.connection_limits import ConnectionLimits, Refused
+from odradek.server.connection_limits import ConnectionLimits, Full, Refused
 
 
 def test_a_broker_takes_as_many_as_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +37,22 @@ def test_the_last_of_them_are_kept_for_the_logs(
     refused = limits.opened("10.0.0.1", here=1, total=1, descriptor=first_refused)
     assert isinstance(refused, Refused) and refused.key == "descriptors"
     assert f"{first_refused} of {limit} file descriptors are taken" in refused.reason
+
+
+def test_a_broker_may_have_some_that_are_kept_for_the_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a protected listener; another connection goes for it, so that their number stays."""
+    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda kind: (1024, 1024))
+    limits = ConnectionLimits(BrokerSettings({}), {}.get, lambda: 0)
+
+    def verdict(descriptor: int) -> Refused | Full | float:
+        return limits.opened("10.0.0.1", here=1, total=1, descriptor=descriptor, is_protected=True)
+
+    assert verdict(895) == 0.0
+    for descriptor in (896, 959):
+        full = verdict(descriptor)
+        assert isinstance(full, Full) and f"{descriptor} of 1024 file descriptors" in full.reason
+    refused = verdict(960)
+    assert isinstance(refused, Refused) and "the last 64 are kept for the logs" in refused.reason
 
 
 @pytest.fixture

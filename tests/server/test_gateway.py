@@ -47,6 +47,7 @@ class Door:
             on_connection_closed=self.closed.append,
             log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
             metrics=self.metrics,
+            protected_listener="INTERNAL",
         )
         self.gateway.end_turns_with(self.drain, lambda: None)
 
@@ -60,8 +61,8 @@ class Door:
             effect()
         return bool(effects)
 
-    def connect(self) -> tuple[Connection, MemoryTransport]:
-        connection = self.gateway.make_connection("PLAINTEXT")
+    def connect(self, listener: str = "PLAINTEXT") -> tuple[Connection, MemoryTransport]:
+        connection = self.gateway.make_connection(listener)
         return connection, connect(connection)
 
 
@@ -230,6 +231,34 @@ def test_connections_beyond_the_limits_are_refused(
     refused[0].connection_lost(None)
     kept[0].connection_lost(None)
     assert not door.connect()[1].was_closed, "places are given back"
+
+
+def test_where_clients_took_every_place_a_broker_gets_the_one_of_the_idlest(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """KIP-402: a listener of the brokers' own is protected from the others."""
+    door = Door(loop, max_connections="3", max_connection_creation_rate="3")
+    door.decide = lambda request: Park() if request.correlation_id == 1 else Reply([b"ok"])
+    waiting, idlest, idle = door.connect(), door.connect(), door.connect()
+    waiting[1].feed(request(1))
+    monkeypatch.setattr(loop, "time", lambda: 1001.0)
+    idle[1].feed(request(2))
+
+    _, broker = door.connect("INTERNAL")
+
+    assert not broker.was_closed and broker.is_reading_allowed, "it is neither refused nor made to wait"
+    assert idlest[1].was_closed and "max.connections=3" in caplog.text
+    assert not waiting[1].was_closed and not idle[1].was_closed
+    idlest[0].connection_lost(None)
+    assert door.connect()[1].was_closed, "a client gets no place of others"
+
+    _, second = door.connect("INTERNAL")
+    assert idle[1].was_closed, "who waits for an answer is not idle"
+    _, third = door.connect("INTERNAL")
+    assert waiting[1].was_closed
+    _, fourth = door.connect("INTERNAL")
+    assert not any(transport.was_closed for transport in (broker, second, third, fourth))
+    assert door.metrics.connections_refused == 4
 
 
 def test_limits_change_while_the_broker_runs(loop: asyncio.AbstractEventLoop) -> None:

@@ -153,7 +153,7 @@ log.segment.delete.delay.ms LONG 60000 HIGH dynamic [0,...]
 max.connection.creation.rate INT 2147483647 MEDIUM dynamic [0,...]
     New connections a second this broker accepts; more of them wait to be accepted.
 max.connections INT 2147483647 MEDIUM dynamic [0,...]
-    Connections this broker accepts at one time.
+    Connections this broker accepts at one time; those of a listener that is the brokers' own take the place of others.
 max.connections.per.ip INT 2147483647 MEDIUM dynamic [0,...]
     Connections accepted from one address at one time.
 max.connections.per.ip.overrides STRING "" MEDIUM dynamic

@@ -196,7 +196,8 @@ class BrokerRuntime:
         await asyncio.wait({parts.life, is_registered}, return_when=asyncio.FIRST_COMPLETED)
         if not is_registered.done():
             parts.life.result()
-        logger.info("broker %d of cluster %s serves at %s", self.broker_id, cluster_id, self.address)
+        served = ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in self.endpoints)
+        logger.info("broker %d of cluster %s serves at %s", self.broker_id, cluster_id, served)
 
     def _open_directories(self) -> tuple[list[Directory], dict[str, StorageError]]:
         """One that cannot be opened at all is left out, as long as another can: offline, as one that fails later."""
@@ -256,6 +257,7 @@ class BrokerRuntime:
             metrics=self.metrics,
             address_rate=lambda address: broker.quotas.connection_rate(escape_entity(address)),
             throttles=broker.throttles,
+            protected_listener=self._listener if len(self._listeners.bound) > 1 else None,
         )
         fetchers = Fetchers(
             environment=environment,

@@ -3,6 +3,10 @@
 Too many at one time are refused. Too many a second wait: they are accepted and muted until their turn
 has come, so that a storm of clients is spread out instead of sent away to come back at once. An address above
 its own rate (`connection_creation_rate` of /config/ips) waits as long and is then closed, as Apache does.
+
+A protected listener (KIP-402: the one brokers talk over, where clients have another) is free of what counts for the whole
+broker, so that clients that take all there is keep no follower away: its connections are let in, and `Full` says that one
+of another listener has to go.
 """
 
 from collections.abc import Callable
@@ -20,6 +24,12 @@ class Refused(NamedTuple):
     reason: str
     after_s: float = 0.0  # closed then; until then nothing is read
     key: str = "refused"  # of lines of which one is enough
+
+
+class Full(NamedTuple):
+    """It stays, in the place of a connection of another listener."""
+
+    reason: str
 
 
 class ConnectionLimits:
@@ -46,13 +56,20 @@ class ConnectionLimits:
             self._bucket = TokenBucket(rate, self._now_ms())
         self._rate = rate
 
-    def opened(self, address: str, *, here: int, total: int, descriptor: int = -1) -> Refused | float:
+    def opened(
+        self, address: str, *, here: int, total: int, descriptor: int = -1, is_protected: bool = False
+    ) -> Refused | Full | float:
         """`here` and `total` count it. The seconds it has to wait before it is read from, or why it cannot stay."""
-        short = why_short(descriptor)
+        short = why_short(descriptor, is_protected=is_protected)
         if short:
             return Refused(short, key="descriptors")
+        full = ""
         if total > self._most:
-            return Refused(f"max.connections={self._most} are open")
+            full = f"max.connections={self._most} are open"
+            if not is_protected:
+                return Refused(full)
+        elif is_protected:
+            full = why_short(descriptor)
         most = self._of_addresses.get(address, self._most_per_address)
         if here > most:
             name = (
@@ -74,7 +91,9 @@ class ConnectionLimits:
                 return Refused(
                     f"connection_creation_rate={rate:g} of {address} is used up", min(wait_s, 60.0)
                 )
-        return 0.0 if self._bucket is None else self._taken(self._bucket, self._rate)
+        if full:
+            return Full(full)
+        return 0.0 if self._bucket is None or is_protected else self._taken(self._bucket, self._rate)
 
     def _taken(self, bucket: TokenBucket, rate: float) -> float:
         bucket.fill(rate, max(rate, 1.0), self._now_ms())

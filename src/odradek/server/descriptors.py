@@ -66,10 +66,11 @@ def reserved(limit: int) -> int:
     return max(LEAST_RESERVED, min(limit // RESERVED_SHARE, MOST_RESERVED))
 
 
-def why_short(descriptor: int) -> str:
-    """Of the number that a new connection has: "" while enough are left for the logs."""
+def why_short(descriptor: int, *, is_protected: bool = False) -> str:
+    """Of the number that a new connection has: "" while enough are left for the logs. A protected one may have half of
+    those."""
     most = limit()
-    kept = reserved(most)
+    kept = reserved(most) // (2 if is_protected else 1)
     if descriptor < most - kept:
         return ""
     return (

@@ -19,7 +19,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol import headers
 from odradek.protocol.api_keys import APIS
 from odradek.server.connection import MOST_LINGERING_S, Connection
-from odradek.server.connection_limits import ConnectionLimits, Refused
+from odradek.server.connection_limits import ConnectionLimits, Full, Refused
 from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
@@ -61,9 +61,11 @@ class Gateway:
         metrics: Metrics,
         address_rate: Callable[[str], float | None] = lambda address: None,
         throttles: ClientThrottles | None = None,
+        protected_listener: str | None = None,
     ) -> None:
         """`address_rate`: new connections a second that an address may open (KIP-612), None: any. `throttles`: to
-        whom the time of requests is told, when somebody has a quota of it."""
+        whom the time of requests is told, when somebody has a quota of it. `protected_listener`: see
+        `connection_limits`."""
         self.pool = pool
         self.monotonic = environment.loop.time
         self.call_later = environment.loop.call_later
@@ -79,6 +81,7 @@ class Gateway:
         self._metrics = metrics
         self._throttles = throttles or ClientThrottles(ClientQuotas(), settings)
         self._limits = ConnectionLimits(settings, address_rate, environment.clock.now_ms)
+        self._protected_listener = protected_listener
         self._connections: dict[int, Connection] = {}
         self._per_address: dict[str, int] = {}
         self._next_connection_id = 0
@@ -121,7 +124,11 @@ class Gateway:
         if self._is_closed:
             return False
         verdict = self._limits.opened(
-            address, here=here + 1, total=len(self._connections), descriptor=connection.descriptor
+            address,
+            here=here + 1,
+            total=len(self._connections),
+            descriptor=connection.descriptor,
+            is_protected=connection.listener == self._protected_listener,
         )
         if isinstance(verdict, Refused):
             self._metrics.connections_refused += 1
@@ -130,9 +137,27 @@ class Gateway:
                 return False
             connection.mute(verdict.after_s)
             self.call_later(verdict.after_s, connection.close)
+        elif isinstance(verdict, Full):
+            self._make_room(verdict.reason)
         elif verdict:
             connection.mute(verdict)
         return True
+
+    def _make_room(self, reason: str) -> None:
+        """Closes the connection of a listener that is not protected which has been idle longest."""
+        others = [
+            connection
+            for connection in self._connections.values()
+            if connection.listener != self._protected_listener and not connection.is_closing
+        ]
+        if not others:
+            return
+        idlest = min(others, key=lambda connection: (not connection.is_idle, connection.last_active_at))
+        self._metrics.connections_refused += 1
+        self._log.warning(
+            "protected", f"connection from {idlest.peer} closed, a broker gets its place: {reason}"
+        )
+        idlest.close()
 
     def settings_changed(self, settings: BrokerSettings) -> None:
         """What was set for this broker or for all, beyond its file."""
