@@ -47,8 +47,10 @@ class Aside:
     def _ended(self, done: Done) -> Done:
         def ended(result: Any, now_ms: int) -> None:
             self._is_busy = False
-            done(result, now_ms)
-            self._go_on(now_ms)
+            try:
+                done(result, now_ms)
+            finally:
+                self._go_on(now_ms)  # a mistake in one answer keeps no other waiting
 
         return ended
 
