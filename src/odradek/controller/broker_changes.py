@@ -17,7 +17,7 @@ from odradek.controller.plan import Notification, Plan
 from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.replica_removal import commit_removals_died, plan_removals_died
 from odradek.controller.states import DELETED, PartitionState, ReplicaState
-from odradek.controller.task import Task
+from odradek.controller.task import Task, led_anew
 from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.facts import BrokersChanged
@@ -85,7 +85,7 @@ class BrokerFailure(Task):
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         left = outcomes["left"]
         assert isinstance(left, tuple)
-        return steps_after(context, left)
+        return steps_after(context, (*left, *led_anew(outcomes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class BrokerStartup(Task):
         """Row 106: reassignments that touch the new brokers go on."""
         started = {registration.broker_id for registration in self.registrations}
         touched = [tp for tp, m in context.reassignments.items() if started & set(m.stored.replicas)]
-        return steps_after(context, touched)
+        return steps_after(context, (*touched, *led_anew(outcomes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +153,9 @@ class TakeTheirPlace(Task):
                 plan.notify_metadata(topic_partition)
         if waiting:
             plan_online_trigger(plan, {tp.topic for tp in waiting})
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        return steps_after(context, led_anew(outcomes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +218,9 @@ class DirectoriesChanged(Task):
         ]
         plan_replicas_online(plan, {self.broker: returned})
         plan_replicas_offline(plan, {self.broker: plan.pick(self.failed)})
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        return steps_after(context, led_anew(outcomes))
 
 
 def plan_replicas_online(plan: Plan, replicas: Replicas) -> None:

@@ -59,14 +59,14 @@ from odradek.controller.failover import (
 from odradek.controller.plan import Notification, Plan
 from odradek.controller.requests import requests_of
 from odradek.controller.states import PartitionState
-from odradek.controller.task import Task
+from odradek.controller.task import LED_ANEW, Task, led_anew
 from odradek.controller.unassigned import unassigned_leader
 from odradek.controller.unclean import commit_asked, questions
 from odradek.model.facts import (
     StoredPartitionState,
     UnreadableNode,
 )
-from odradek.model.ids import BrokerId, PartitionEpoch, TopicPartition
+from odradek.model.ids import BrokerId, PartitionEpoch, TopicPartition, in_order
 from odradek.model.values import dataclass, field, replace
 
 # A conflict means that somebody wrote a node we own. Once or twice is an old leader or a hand; a node that
@@ -243,6 +243,9 @@ class ControllerCore:
         work.first_notifications.extend(plan.first_notifications)
         work.telling.merge(plan.telling)
         work.outcomes.update(plan.outcomes)
+        led = plan.context.reassignments.keys() & plan.leaderships.keys()
+        if led:
+            work.outcomes[LED_ANEW] = (*led_anew(work.outcomes), *in_order(led))
         work.asks.update(plan.asks)
 
     def _finish_task(self, work: _Work) -> None:

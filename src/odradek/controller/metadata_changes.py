@@ -7,7 +7,7 @@ from odradek.controller.context import CLUSTER_DEFAULT, ControllerContext
 from odradek.controller.events import Event
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import steps_after
-from odradek.controller.task import Task
+from odradek.controller.task import Task, led_anew
 from odradek.controller.topic_deletion import CompleteDeletions
 from odradek.model.facts import ConfigChanged, StoredPartitionState
 from odradek.model.ids import TopicPartition
@@ -108,3 +108,6 @@ class UncleanElectionEnabled(Task):
 
     def plan(self, plan: Plan) -> None:
         plan_online_trigger(plan, self.topics)
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        return steps_after(context, led_anew(outcomes))

@@ -13,11 +13,12 @@ from odradek.controller.bulk_moves import plan_elections
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, RemovePreferredElectionNode, Write
 from odradek.controller.election import Election, offline_leader, preferred_leader
-from odradek.controller.events import WriteAnswer
+from odradek.controller.events import Event, WriteAnswer
 from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
+from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.states import PartitionState
-from odradek.controller.task import Task
+from odradek.controller.task import Task, led_anew
 from odradek.controller.unclean import elected_answer
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.controller_requests import ElectLeadersAsked
@@ -151,6 +152,9 @@ class ElectLeaders(Task):
         if self.request_id is None or self.request_id in context.elections_asked:
             return ()
         return (elected_answer(context, self.request_id, self._results(outcomes)),)
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        return steps_after(context, led_anew(outcomes))
 
     def _results(self, outcomes: dict[object, object]) -> dict[TopicPartition, Result]:
         results = dict(self.results)

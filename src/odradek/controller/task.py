@@ -5,11 +5,15 @@ its predecessor left behind. A task is a value with everything it needs to be pl
 no suspended function, so that a controller can be copied, printed and asked what-if at any point.
 """
 
+from collections.abc import Mapping
+
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, Write
 from odradek.controller.events import Event, WriteAnswer
 from odradek.controller.plan import Plan
+from odradek.model.ids import TopicPartition
 
+LED_ANEW = object()  # among the outcomes of any task
 
 class Task:
     """Every verb but `plan` is optional."""
@@ -41,3 +45,13 @@ class Task:
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         """The next phase of a work of several steps: events of their own, each kept in the store before the next is planned."""
         return ()
+
+
+def led_anew(outcomes: Mapping[object, object]) -> tuple[TopicPartition, ...]:
+    """Partitions that are being reassigned, and whose leader or ISR the task has changed. Whoever elects asks for them whether
+    the reassignment can go on (`steps_after`): a leader that was elected alone into the target has no ISR to ask for, and
+    nothing else would make it go on.
+    """
+    found = outcomes.get(LED_ANEW, ())
+    assert isinstance(found, tuple)
+    return found

@@ -14,11 +14,12 @@ from odradek.controller.broker_requests import AskEndOffsets, BrokerRequest
 from odradek.controller.context import ControllerContext, UncleanPoll
 from odradek.controller.effects import Answer, StateChange
 from odradek.controller.election import Election, offline_leader
-from odradek.controller.events import EndOffsetsAnswered
+from odradek.controller.events import EndOffsetsAnswered, Event
 from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
+from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.states import PartitionState
-from odradek.controller.task import Task
+from odradek.controller.task import Task, led_anew
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.controller_requests import ElectLeadersAnswer
 from odradek.model.error_codes import ErrorCode
@@ -115,6 +116,9 @@ class ElectUnclean(Task):
         answered = outcomes["answered"]
         assert isinstance(answered, tuple)
         return answered
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        return steps_after(context, led_anew(outcomes))
 
 
 def elected_answer(
