@@ -6,7 +6,7 @@ from odradek.controller.broker_requests import LeaderAndIsrRequest, UpdateMetada
 from odradek.controller.events import LeaderAndIsrAnswered
 from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import BrokersChanged, LogDirFailed, UnreadableNode
+from odradek.model.facts import BrokersChanged, LogDirFailed, TopicsChanged, UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId
 from tests.controller.world import (
     World,
@@ -232,6 +232,20 @@ def test_a_failed_disk_is_found_by_asking_and_takes_its_replicas_offline() -> No
 
 
 @pytest.mark.behaviour(150)
+def test_a_replica_that_is_being_added_is_asked_too() -> None:
+    world = three("t", [2, 1])
+    world.reassign({"t-0": [2, 3]})
+    asked = world.step(LogDirFailed((BrokerId(3),)))
+    assert [(str(p.topic_partition), p.is_new) for p in lai(asked, 3)] == [("t-0", True)]
+    assert world.replica_state("t-0", 3) is ReplicaState.NEW, "it has not started"
+    lost = {tp("t-0"): ErrorCode.KAFKA_STORAGE_ERROR}
+    epoch = world.registrations[3].epoch
+    effects = world.step(LeaderAndIsrAnswered(BrokerId(3), epoch, ErrorCode.NONE, lost, tuple(lai(asked, 3))))
+    assert world.replica_state("t-0", 3) is ReplicaState.OFFLINE
+    assert [p.offline_replicas for p in metadata(effects)[0].partitions] == [(3,)]
+
+
+@pytest.mark.behaviour(150)
 def test_a_replica_on_a_failed_disk_is_not_elected_until_its_broker_returns() -> None:
     world = three("t", [2, 3])
     answered = LeaderAndIsrAnswered(
@@ -305,6 +319,20 @@ def test_an_answer_of_an_earlier_incarnation_is_not_believed() -> None:
     )
     assert world.step(stale).requests == ()
     assert world.leader("t-0")[0] == 2
+
+
+def test_an_answer_about_a_replica_that_is_not_assigned_any_more_is_not_believed() -> None:
+    """Its broker hung on the disk that failed. Meanwhile a hand took the topic's nodes away, and made it again elsewhere."""
+    world = three("t", [3, 2])
+    del world.topics["t"], world.states[tp("t-0")]
+    world.step(TopicsChanged(()))
+    world.create("t", [1, 2])
+    lost = {tp("t-0"): ErrorCode.KAFKA_STORAGE_ERROR}
+    effects = world.step(
+        LeaderAndIsrAnswered(BrokerId(3), world.registrations[3].epoch, ErrorCode.NONE, lost)
+    )
+    assert effects.resign is None and effects.requests == ()
+    assert world.leader("t-0")[:2] == (1, (1, 2))
 
 
 @pytest.mark.behaviour(147)

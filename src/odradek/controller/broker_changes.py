@@ -21,7 +21,7 @@ from odradek.controller.task import Task, led_anew
 from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.facts import BrokersChanged
-from odradek.model.ids import BrokerId, TopicPartition, number_in
+from odradek.model.ids import BrokerId, TopicPartition, in_order, number_in
 from odradek.model.values import dataclass
 
 Replicas = dict[BrokerId, list[TopicPartition]]
@@ -178,7 +178,9 @@ class BrokerUpdate(Task):
 @dataclass(frozen=True, slots=True)
 class ReannounceReplicas(Task):
     """A broker said that a disk failed, not which replicas were on it. LeaderAndIsr for all of its replicas
-    makes it answer KAFKA_STORAGE_ERROR for those that are lost (row 150)."""
+    makes it answer KAFKA_STORAGE_ERROR for those that are lost (row 150). One that a reassignment is adding stays new: the move
+    to Online tells nobody.
+    """
 
     brokers: tuple[BrokerId, ...]
 
@@ -186,7 +188,13 @@ class ReannounceReplicas(Task):
         return f"{_named(self.brokers)} reported a failed log directory"
 
     def plan(self, plan: Plan) -> None:
-        plan_replicas_online(plan, replicas_on(plan, self.brokers))
+        started: Replicas = {}
+        for broker, partitions in replicas_on(plan, self.brokers).items():
+            new = {tp for tp in partitions if plan.replica_state(tp, broker) is ReplicaState.NEW}
+            for topic_partition in in_order(new):
+                plan.notify_leader_and_isr(broker, topic_partition)
+            started[broker] = [tp for tp in partitions if tp not in new]
+        plan_replicas_online(plan, started)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from odradek.controller.rebalance_leaders import tasks_of_request as tasks_of_el
 from odradek.controller.replica_removal import RETRY as RETRY_REMOVALS
 from odradek.controller.replica_removal import RetryRemovals
 from odradek.controller.replica_removal import tasks_of_answer as tasks_of_removal_answer
-from odradek.controller.states import ReplicaState
+from odradek.controller.states import DELETED, ReplicaState
 from odradek.controller.stop_answers import commit_stop_answered
 from odradek.controller.task import Task
 from odradek.controller.topic_changes import GiveTopicIds, OutOfService, tasks_of_assignments, tasks_of_topics
@@ -90,8 +90,6 @@ from odradek.model.facts import (
     TopicsChanged,
 )
 from odradek.model.ids import BrokerId, TopicPartition
-
-TOLD_TO_DELETE = (ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL)
 
 
 class Resign(OdradekError):
@@ -234,7 +232,7 @@ def _tasks_of_tick(context: ControllerContext, due: tuple[str, ...], now_ms: int
 def _told_to_lead(context: ControllerContext, event: LeaderAndIsrAnswered) -> list[Task]:
     """KAFKA_STORAGE_ERROR takes a replica offline, also one that was told as Online what it had lost before; told again without
     that error, it is well (row 150). Not one that has been told to delete since: its answer to StopReplica is on the way, and
-    says whether it could.
+    says whether it could. Nor one that is not assigned, whatever its broker says of it.
     """
     _check_answer(context, event.broker, event.error)
     registration = context.brokers.get(event.broker)
@@ -247,7 +245,7 @@ def _told_to_lead(context: ControllerContext, event: LeaderAndIsrAnswered) -> li
         if error is ErrorCode.KAFKA_STORAGE_ERROR
         and tp in context.assignments
         and (tp not in known or context.replica_state(tp, event.broker) is ReplicaState.ONLINE)
-        and context.replica_state(tp, event.broker) not in TOLD_TO_DELETE
+        and context.replica_state(tp, event.broker) not in DELETED
     )
     recovered: frozenset[TopicPartition] = frozenset()
     if known:

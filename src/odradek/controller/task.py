@@ -15,6 +15,7 @@ from odradek.model.ids import TopicPartition
 
 LED_ANEW = object()  # among the outcomes of any task
 
+
 class Task:
     """Every verb but `plan` is optional."""
 
