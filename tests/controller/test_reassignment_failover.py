@@ -8,7 +8,13 @@ from odradek.controller.events import Requested, Resigned
 from odradek.controller.states import PartitionState
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.controller_requests import AlterReassignmentsAsked
-from odradek.model.facts import DeleteTopicsRequested, TopicAssignment, TopicAssignmentsChanged
+from odradek.model.facts import (
+    DeleteTopicsRequested,
+    TopicAssignment,
+    TopicAssignmentsChanged,
+    UnreadableNode,
+)
+from odradek.model.values import replace
 from tests.controller.brokers import Brokers
 from tests.controller.six import ids, six, told_to_delete
 from tests.controller.world import (
@@ -107,6 +113,23 @@ def test_nor_those_that_appear_when_a_reassignment_ends() -> None:
     world.kill(2)  # before the store tells of it: it has no state that could change
     world.step(TopicAssignmentsChanged((world.topics["r"],)))
     assert world.leader("r-1") == (3, (3,), 0)
+
+
+def test_a_reassignment_goes_on_when_the_node_of_its_topic_can_be_read_again() -> None:
+    world = six()
+    world.reassign({"r-0": [4, 5, 6]})
+    node = world.topics["r"]
+    world.step(
+        TopicAssignmentsChanged((), (UnreadableNode("/brokers/topics/r", "expected JSON, found {", "r"),))
+    )
+    assert world.context.reassignments == {} and "r" in world.context.out_of_service
+    world.topics["r"] = replace(node, version=node.version + 1)  # somebody wrote it again, as it was
+    brokers = Brokers(world)
+    brokers.hear(world.step(TopicAssignmentsChanged((world.topics["r"],))))
+    assert list(world.context.reassignments) == [tp("r-0")]
+    brokers.until_quiet()
+    assert world.node("r-0") == ((4, 5, 6), (), ()) and world.context.reassignments == {}
+    assert world.leader("r-0")[:2] == (4, (4, 5, 6))
 
 
 def test_a_topic_node_that_is_gone_under_our_write_ends_the_term() -> None:

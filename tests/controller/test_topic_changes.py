@@ -218,6 +218,27 @@ def test_a_topic_that_is_found_with_states_goes_on_where_they_say() -> None:
     assert not [write for write in world.writes() if isinstance(write, CreatePartitionState)]
 
 
+@pytest.mark.parametrize("told", ["with its states", "without them"])
+def test_the_replicas_of_a_topic_that_is_found_with_states_are_told_of_elections(told: str) -> None:
+    world = three("t", [2, 1, 3])
+    world.bounce(3)
+    assert world.leader("t-0") == (2, (2, 1), 1)
+    world.step(TopicAssignmentsChanged((), (UnreadableNode("/brokers/topics/t", "bad JSON", "t"),)))
+    world.kill(3)
+    if told == "with its states":
+        world.step(TopicsChanged(("t",), (world.topics["t"],), states=dict(world.states)))
+    else:
+        world.step(TopicAssignmentsChanged((world.topics["t"],)))
+    assert [world.replica_state("t-0", b) for b in (2, 1, 3)] == [
+        ReplicaState.ONLINE,
+        ReplicaState.ONLINE,
+        ReplicaState.OFFLINE,
+    ]
+    effects = world.kill(2)
+    assert world.leader("t-0")[:2] == (1, (1,))
+    assert [p.leader for p in lai(effects, 1)] == [1]
+
+
 def test_a_topic_that_cannot_be_read_is_out_of_service_with_the_reason_and_the_rest_goes_on() -> None:
     world = three("good", [2, 1])
     broken = UnreadableNode("/brokers/topics/bad", "bad JSON at character 3", "bad")

@@ -6,9 +6,9 @@ reads that it is there, gives it an id if it has none, and brings its partitions
 
 from collections.abc import Mapping
 
-from odradek.controller.context import ControllerContext
+from odradek.controller.context import ControllerContext, Reassignment, ReassignmentPhase
 from odradek.controller.effects import Write, WriteTopicAssignment
-from odradek.controller.events import Conflict, Stored, WriteAnswer
+from odradek.controller.events import Conflict, Event, ReassignmentStep, Stored, WriteAnswer
 from odradek.controller.failover import commit_initial_states, plan_startup
 from odradek.controller.partition_states import plan_partition_move
 from odradek.controller.plan import Plan
@@ -112,7 +112,8 @@ def _creation(
 
 @dataclass(frozen=True, slots=True)
 class TopicsFound(Task):
-    """Remember topics that appeared. A partition that has a state node already starts where that says."""
+    """Remember topics that appeared. A partition that has a state node already starts where that says, and a reassignment
+    that is in the topic node begins again: the topic was out of service for a while, and is as a new controller finds it."""
 
     nodes: tuple[TopicAssignment, ...]
     states: Mapping[TopicPartition, StoredPartitionState]
@@ -126,6 +127,9 @@ class TopicsFound(Task):
             context.out_of_service.pop(node.topic, None)
             context.commit_topic(node)
             context.topic_configs[node.topic] = self.configs.get(node.topic, {})
+            for topic_partition in _moving(node):
+                stored = context.assignments[topic_partition]
+                context.reassignments[topic_partition] = Reassignment(stored, ReassignmentPhase.GROWING)
         led = [tp for tp in sorted(self.states) if tp in context.assignments]
         for topic_partition in led:
             context.commit_leadership(topic_partition, self.states[topic_partition])
@@ -134,6 +138,10 @@ class TopicsFound(Task):
     def plan(self, plan: Plan) -> None:
         for node in self.nodes:
             plan.note("topic", node.topic, "absent", f"{len(node.partitions)} partitions")
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        moving = tuple(tp for node in self.nodes for tp in _moving(node))
+        return (ReassignmentStep(moving, announce=True),) if moving else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +260,10 @@ class OutOfService(Task):
             plan.note(
                 "topic", node.topic or node.path, "known", "out of service", f"{node.path}: {node.reason}"
             )
+
+
+def _moving(node: TopicAssignment) -> list[TopicPartition]:
+    return [TopicPartition(node.topic, p) for p, a in sorted(node.partitions.items()) if a.is_being_reassigned]
 
 
 def _move_replicas(plan: Plan, partitions: list[TopicPartition], target: ReplicaState) -> None:
