@@ -218,6 +218,19 @@ def test_a_partition_that_never_had_a_leader_moves_and_may_get_one() -> None:
     assert world.context.reassignments == {}
 
 
+def test_one_that_never_had_a_leader_waits_for_a_target_that_is_live() -> None:
+    """Nobody led it as far as we know. Whoever is removed may hold all of it, and the state node say so."""
+    world = World().brokers(1)
+    world.elect()
+    world.create("r", [8, 9])
+    world.reassign({"r-0": [9]})
+    assert world.node("r-0") == ((9, 8), (), (8,)), "it still names 8"
+    assert world.pending_deletions == {}
+    world.start(9)
+    assert world.leader("r-0") == (9, (9,), 1)
+    assert world.node("r-0") == ((9,), (), ()) and world.context.reassignments == {}
+
+
 def test_update_metadata_after_completion_goes_to_brokers_that_host_nothing_of_it() -> None:
     world = six([1, 2])
     world.reassign({"r-0": [1]})

@@ -137,6 +137,16 @@ def _plan_move(plan: Plan, topic_partition: TopicPartition, stored: ReplicaAssig
     leads_well = current is not None and (
         current.leader in target and plan.context.is_online(current.leader, topic_partition)
     )
+    if current is None and not plan.context.online_of(target, topic_partition):
+        # Its first leader is created where no state node is. One that we were not told of, of a topic that was out of service,
+        # is found by that; nobody is removed before.
+        plan.fail_partition(
+            topic_partition,
+            plan.partition_state(topic_partition),
+            PartitionState.ONLINE,
+            f"no target replica of {list(target)} is live, so no first leader can be chosen",
+        )
+        return False
     if current is not None and not leads_well and not is_only_an_order(stored):
         live = plan.context.online_of(target, topic_partition)
         if reassigned_leader(target_replicas=target, isr=current.isr, live=live) is None:
