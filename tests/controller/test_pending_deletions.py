@@ -14,7 +14,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested, TopicsChanged
 from odradek.model.ids import BrokerId, TopicId
 from odradek.model.values import replace
-from tests.controller.world import ControllerDied, World, lai, stops, tp
+from tests.controller.world import ControllerDied, World, lai, state, stops, tp
 
 THREE = BrokerId(3)
 WITHOUT_THE_DEAD = ControllerSettings(delete_topic_with_offline_replicas=True)
@@ -70,6 +70,22 @@ def test_what_a_deletion_leaves_behind_is_stored_before_the_topic_node_goes() ->
     kinds = [type(write).__name__ for write in world.writes()]
     assert kinds == ["WritePendingDeletions", "RemoveTopic", "RemoveTopicConfig", "RemoveTopicDeletion"]
     assert world.pending_deletions == {THREE: {tp("d-0"): topic_id}}
+
+
+def test_a_broker_is_told_also_when_the_state_of_the_next_topic_met_a_conflict() -> None:
+    world = left_behind()
+    create_again(world, 2, 3)
+    world.kill(2)
+    world.before_write = lambda writes: world.states.update(
+        {tp("d-0"): state(-1, [2], leader_epoch=2, version=9)}
+    )
+    world.brokers(2)
+    effects = world.start(3)
+    assert world.leader("d-0") == (2, (2,), 3), "another value was stored; planned again on it"
+    (stop,) = [request for request in stops(effects) if request.broker == 3]
+    assert [(str(p.topic_partition), p.delete, p.leader_epoch) for p in stop.partitions] == [
+        ("d-0", True, -2)
+    ]
 
 
 def test_it_is_told_to_go_when_its_broker_returns_and_forgotten_when_that_has_answered() -> None:

@@ -479,7 +479,10 @@ class Plan:
         self.changes = [change for change in self.changes if change.topic_partition not in partitions]
         self.telling.forget(partitions)
         for telling in self.first_notifications:
-            telling.forget(partitions)
+            if (
+                telling.stop_epoch is None
+            ):  # what is pending deletion goes, whatever is stored of the partition
+                telling.forget(partitions)
 
     def commit(self) -> list[StateChange]:
         """All that is left on the plan is stored: change memory, and say what changed."""

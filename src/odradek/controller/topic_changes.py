@@ -263,7 +263,9 @@ class OutOfService(Task):
 
 
 def _moving(node: TopicAssignment) -> list[TopicPartition]:
-    return [TopicPartition(node.topic, p) for p, a in sorted(node.partitions.items()) if a.is_being_reassigned]
+    return [
+        TopicPartition(node.topic, p) for p, a in sorted(node.partitions.items()) if a.is_being_reassigned
+    ]
 
 
 def _move_replicas(plan: Plan, partitions: list[TopicPartition], target: ReplicaState) -> None:
