@@ -190,6 +190,12 @@ def test_a_cut_last_line_is_left_out_and_a_broken_one_named(
     out = shell("journal", "replay", cut, offline=True)[1]
     assert "note: controller-1.jsonl: the last line is cut short and left out" in out
     lines = whole.splitlines(keepends=True)
+    cut.write_bytes(
+        b"".join([*lines[:3], lines[3][:-20], b"\n", *lines])
+    )  # it was started again, and elected again
+    code, out, err = shell("journal", "replay", cut, offline=True)
+    assert (code, err) == (0, "")
+    assert "note: controller-1.jsonl, line 4: cut short where its controller ended, and left out" in out
     cut.write_bytes(b"".join([*lines[:3], b"{}\n", *lines[3:]]))
     code, _, err = shell("journal", "replay", cut, offline=True)
     assert code == 1 and err.startswith(f"odradek: {cut}, line 4: not a line of a journal")

@@ -61,6 +61,22 @@ def test_small_and_large_steps_stay_in_order(tmp_path: Path) -> None:
     assert [len(line["writes"]) for line in lines] == [1, MOST_WRITTEN_AT_ONCE + 1, 1]
 
 
+def test_a_line_that_an_earlier_process_did_not_end_takes_no_other_with_it(tmp_path: Path) -> None:
+    """A large step is written in pieces, and the broker may be killed between two."""
+    (tmp_path / "controller-7.jsonl").write_text('{"at_ms":1,"controller":7,"epoch":2,"ev')
+
+    async def scenario() -> None:
+        journal = journal_in(tmp_path, asyncio.get_running_loop())
+        journal.record(5, ControllerEpoch(3), Tick(), writes(1))
+        journal.record(6, ControllerEpoch(3), Tick(), writes(1))
+
+    asyncio.run(scenario())
+
+    torn, *whole = (tmp_path / "controller-7.jsonl").read_text().splitlines()
+    assert torn.endswith('"ev')
+    assert [json.loads(line)["at_ms"] for line in whole] == [5, 6]
+
+
 def test_a_line_says_what_happened(tmp_path: Path) -> None:
     change = StateChange(kind="partition", source="NewPartition", to="OnlinePartition", reason="created")
     event: Event = ControllerChanged(BrokerId(2))

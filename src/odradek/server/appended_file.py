@@ -32,6 +32,8 @@ class AppendedFile:
         try:
             if self._file is None:
                 self._file = self._directory.open(self._name, create=True)
+                if _is_torn(self._file) and not goes_on:
+                    data = b"\n" + data
             if self._file.size_bytes > self._largest_bytes and not goes_on:
                 self._directory.rename(self._name, f"{self._name}.1")
                 self._file = self._directory.open(self._name, create=True)
@@ -39,3 +41,8 @@ class AppendedFile:
         except OdradekError as error:
             self._file = None  # or a disk that failed could not be unmounted
             self._log.warning(f"file {self._name}", f"{self._name} cannot be written: {error}")
+
+
+def _is_torn(file: File) -> bool:
+    """Whoever wrote it last, an earlier process or a disk that filled up, ended in the middle of a line."""
+    return file.size_bytes > 0 and file.read_at(file.size_bytes - 1, 1) != b"\n"

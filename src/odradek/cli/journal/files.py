@@ -5,6 +5,7 @@ for each broker that ever was controller; together they are its history, ordered
 """
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -101,6 +102,7 @@ def _check_one_cluster(lines: list[dict[str, Any]]) -> None:
 
 def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
     lines: list[dict[str, Any]] = []
+    notes: list[str] = []
     with file.open("rb") as stream:
         texts = stream.readlines()
     for number, text in enumerate(texts, start=1):
@@ -112,10 +114,23 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
         except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
             if number == len(texts):
                 # The broker is in the middle of it, or died there.
-                return lines, [f"{file.name}: the last line is cut short and left out"]
+                return lines, [*notes, f"{file.name}: the last line is cut short and left out"]
+            if _begins_a_term(texts[number]):  # it died there, and was started again
+                notes.append(
+                    f"{file.name}, line {number}: cut short where its controller ended, and left out"
+                )
+                continue
             fail(f"{file}, line {number}: not a line of a journal; expected JSON with event, epoch and at_ms")
         lines.append(line)
-    return lines, []
+    return lines, notes
+
+
+def _begins_a_term(text: bytes) -> bool:
+    """Whether this line begins a term, by its first words: the rest of it may be large."""
+    return (
+        re.match(rb'\{"at_ms":\d+,"controller":-?\d+,"epoch":\d+,"event":\{"type":"Elected",', text)
+        is not None
+    )
 
 
 def settings_of(history: History) -> "ControllerSettings":
