@@ -169,6 +169,15 @@ def test_what_cannot_be_moved_is_left_out_with_the_reason() -> None:
     assert again.moves == () and again.left_out[tp("t-1")] == "it is being reassigned already"
 
 
+def test_whoever_leaves_and_keeps_replicas_is_not_preferred_for_them() -> None:
+    context = cluster(1, 2, 3, t=[[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3]])
+    plan = move_plan(context, MoveGoal(drain=ids(3), rebalance=True))
+    assert len(plan.left_out) == 4, "nobody can take them from broker 3"
+    assert leads(context, plan) == {1: 2, 2: 2}
+    context.commit_shutting_down(BrokerId(3))
+    assert leads(context, move_plan(context, MoveGoal(rebalance=True))) == {1: 2, 2: 2}
+
+
 def test_dead_brokers_can_be_drained_and_never_receive() -> None:
     world = three("t", [2, 3], [1, 3])
     world.kill(3)

@@ -217,7 +217,8 @@ class _Work:
                     self._replace(topic_partition, broker, newcomer)
 
     def turn_leaders(self, *, everywhere: bool) -> None:
-        """Bring another replica to the front where its broker is preferred less often, until none is by two."""
+        """Bring another replica to the front where its broker is preferred less often, until none is by two. Never that of a
+        broker that leaves, which may have kept what nobody else could take."""
         free = {
             tp: replicas
             for tp, replicas in self.now.items()
@@ -229,11 +230,12 @@ class _Work:
                 self.now.get(topic_partition) or self.context.stored_assignment(topic_partition).replicas
             )
             first[replicas[0]] = first.get(replicas[0], 0) + 1
+        staying = frozenset(self.receivers)
         turned = True
         while turned:
             turned = False
             for replicas in free.values():
-                best = min((b for b in replicas if b in self.rack), key=lambda b: (first[b], b), default=None)
+                best = min((b for b in replicas if b in staying), key=lambda b: (first[b], b), default=None)
                 if best is None or first[best] + 1 >= first[replicas[0]]:
                     continue
                 first[replicas[0]] -= 1
