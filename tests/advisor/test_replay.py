@@ -68,6 +68,18 @@ def test_a_journal_played_again_says_the_same_at_every_step() -> None:
     assert core.context.replica_state_overrides == world.context.replica_state_overrides
 
 
+def test_a_journal_that_ends_before_its_writes_were_answered_says_the_same_at_every_step() -> None:
+    """The controller was killed there, or is in the middle of it; the next one is elected."""
+    _, lines = story()
+    answered = [n for n, line in enumerate(lines) if line["event"]["type"] == "WritesAnswered"]
+    assert len(answered) > 5
+    for cut in answered:
+        for rest in ([], lines):
+            steps, core = replay([*lines[:cut], *rest])
+            assert first_difference(steps) is None, f"cut before line {cut}"
+            assert core.context is not None
+
+
 def test_after_a_difference_the_store_holds_what_a_hand_had_written_before_it() -> None:
     """From there on a store in memory answers, and it began with what the real one had answered."""
     world = World().brokers(1, 2, 3)

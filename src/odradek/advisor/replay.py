@@ -156,8 +156,10 @@ def replay(
             effects = core.step(event, now_ms)
             used = 0
             while True:
-                at = number + used
-                same = _is_recorded(effects, recorded[at])
+                at = number + min(used, len(answers))
+                # The controller died there, or writes still: what came of the writes is not recorded, and nothing is against it.
+                is_cut = used > len(answers) and not diverged
+                same = is_cut or _is_recorded(effects, recorded[at])
                 diverged = diverged or not same
                 steps.append(Step(at, event, effects, same))
                 if not effects.writes:
@@ -167,7 +169,7 @@ def replay(
                     store.take(effects.writes, told.answers)
                 else:
                     told = WritesAnswered(store.answer(effects.writes))
-                used = min(used + 1, len(answers))
+                used += 1
                 event, effects = told, core.step(told, now_ms)
         number += 1 + len(answers)
     return steps, core
