@@ -43,7 +43,7 @@ OF_OPERATIONS: tuple[Mutant, ...] = (
                 (
                     "left = outcomes['left']\n"
                     "assert isinstance(left, tuple)\n"
-                    "return steps_after(context, left)"
+                    "return steps_after(context, (*left, *led_anew(outcomes)))"
                 ),
                 "return ()",
             ),
