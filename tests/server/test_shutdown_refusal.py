@@ -1,5 +1,6 @@
 """`odradek.controlled.shutdown.refuse`: a broker that stays up because of what stopping it would cost."""
 
+import asyncio
 import logging
 import signal
 from collections.abc import Callable, Iterator
@@ -10,11 +11,13 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.settings import BrokerSettings
 from odradek.server import broker_runtime
-from odradek.server.shutdown_refusal import ShutdownRefused, only_here
+from odradek.server.shutdown_refusal import ShutdownRefused, agree, only_here
 from odradek.testing.process_cluster import ProcessCluster
 from tests.clients.support import retrying
+from tests.controller.world import three
 from tests.server.moves import Moves, moves
 from tests.support import eventually
 
@@ -63,6 +66,26 @@ def test_without_a_policy_it_is_said_and_done(tmp_path: Path, said: Callable[[],
         two.create("single", 1)
         two.running.stop_in_order(1)
         assert "broker 1 holds the only replica of 1 partitions: single-0" in said()
+
+
+def test_each_attempt_asks_for_the_core_anew() -> None:
+    """In the pause between two a thread may have begun to step it, or another broker may have been elected."""
+    world = three("single", [1])
+    cores = [world.core, None, world.core]
+
+    async def scenario() -> None:
+        settings = BrokerSettings(
+            {
+                "odradek.controlled.shutdown.refuse": "offline",
+                "controlled.shutdown.max.retries": "3",
+                "controlled.shutdown.retry.backoff.ms": "1",
+            }
+        )
+        await agree(lambda: None, lambda: cores.pop(0), settings, BrokerId(1), asyncio.Event())
+
+    with pytest.raises(ShutdownRefused):
+        asyncio.run(scenario())
+    assert cores == []
 
 
 def test_min_insync_replicas_counts_only_where_it_was_asked_for(tmp_path: Path) -> None:

@@ -459,7 +459,11 @@ class BrokerRuntime:
         try:
             if may_refuse:
                 promised = await agree(
-                    sessions.store, parts.controller.core, settings, self.broker_id, self._hurry
+                    lambda: sessions.store,
+                    lambda: parts.controller.core,
+                    settings,
+                    self.broker_id,
+                    self._hurry,
                 )
             if await hand_over(
                 parts.channel,

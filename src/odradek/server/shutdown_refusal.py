@@ -13,6 +13,7 @@ has handed over and left every ISR: the controller lets go one after the other, 
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from odradek.broker.core import Broker
@@ -41,20 +42,22 @@ class ShutdownRefused(OdradekError):
 
 
 async def agree(
-    store: api.Store | None,
-    core: "ControllerCore | None",
+    store: Callable[[], api.Store | None],
+    core: Callable[[], "ControllerCore | None"],
     settings: BrokerSettings,
     broker: BrokerId,
     hurry: asyncio.Event,
 ) -> Promised:
-    """Returns when the broker may stop; ShutdownRefused otherwise. `core`: of the controller, if it lives here."""
+    """Returns when the broker may stop; ShutdownRefused otherwise. `core`: of the controller, if it lives here. Both are
+    asked for at every attempt: meanwhile another session may have begun, and a thread may step the core.
+    """
     refuse = settings.odradek_controlled_shutdown_refuse
     attempts = settings.controlled_shutdown_max_retries
     pause_s = settings.controlled_shutdown_retry_backoff_ms / 1000
     told: list[str] = []
     for attempt in range(1, attempts + 1):
         try:
-            context = await _context(store, core, settings)
+            context = await _context(store(), core(), settings)
             impact = _impact(context, broker)
             why, sentences = impact.refuses(refuse), impact.sentences()
         except (api.StoreUnavailable, api.SessionExpired) as error:
