@@ -278,6 +278,20 @@ def test_a_replica_told_again_without_an_error_is_well() -> None:
 
 
 @pytest.mark.behaviour(150)
+def test_a_request_that_was_refused_as_a_whole_says_nothing_of_any_disk() -> None:
+    """The broker has just registered anew, and the controller has not heard of that."""
+    world = three("t", [2, 1])
+    epoch = world.registrations[2].epoch
+    world.step(
+        LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.NONE, {tp("t-0"): ErrorCode.KAFKA_STORAGE_ERROR})
+    )
+    told = tuple(lai(world.step(LogDirFailed((BrokerId(2),))), 2))
+    effects = world.step(LeaderAndIsrAnswered(BrokerId(2), epoch, ErrorCode.STALE_BROKER_EPOCH, {}, told))
+    assert effects.requests == ()
+    assert world.context.offline_directories == {BrokerId(2): {tp("t-0")}}
+
+
+@pytest.mark.behaviour(150)
 def test_a_replica_that_is_well_again_is_online_before_it_is_elected() -> None:
     """It was asked twice, and answers well to the second: its broker made it anew in between. The ISR may grow then."""
     world = three("t", [2, 1])

@@ -248,7 +248,7 @@ def _told_to_lead(context: ControllerContext, event: LeaderAndIsrAnswered) -> li
         and context.replica_state(tp, event.broker) not in DELETED
     )
     recovered: frozenset[TopicPartition] = frozenset()
-    if known:
+    if known and event.error is ErrorCode.NONE:  # else it has not looked at them
         well = {p.topic_partition for p in event.told} - set(event.partition_errors)
         recovered = known & well
     return [DirectoriesChanged(event.broker, failed, recovered)] if failed or recovered else []
