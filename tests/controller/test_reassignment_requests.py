@@ -11,7 +11,13 @@ from odradek.model.controller_requests import (
     ListReassignmentsAsked,
 )
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import DeleteTopicsRequested, ReassignmentRequested
+from odradek.model.facts import (
+    DeleteTopicsRequested,
+    ReassignmentRequested,
+    TopicAssignmentsChanged,
+    TopicsChanged,
+    UnreadableNode,
+)
 from odradek.model.ids import TopicPartition
 from tests.controller.six import ids, result, six
 from tests.controller.world import (
@@ -143,6 +149,23 @@ def test_what_is_refused_in_the_older_node_is_taken_out_of_it_and_said() -> None
     said = {str(c.topic_partition): c.reason for c in effects.changes if c.kind == "failure"}
     assert said["nosuch-0"] == "UNKNOWN_TOPIC_OR_PARTITION: The partition does not exist."
     assert "brokers that are not alive. Replica list: [99]" in said["r-0"]
+
+
+@pytest.mark.parametrize("becomes", ["absent", "as a hand has written it"])
+def test_the_older_node_forgets_what_a_hand_has_ended(becomes: str) -> None:
+    """Its tools refuse to ask for anything as long as it is there."""
+    world = six([1, 2])
+    ask_by_node(world, {"r-0": [4, 5]})
+    broken = UnreadableNode("/brokers/topics/r", "expected JSON, found {", "r")
+    world.step(TopicAssignmentsChanged((), (broken,)))
+    assert world.reassignment == {tp("r-0"): (4, 5)}
+    world.states.clear()
+    if becomes == "absent":
+        del world.topics["r"]
+        world.step(TopicsChanged(()))
+    else:
+        world.create("r", [4, 5])
+    assert world.reassignment is None
 
 
 def test_a_request_overrides_what_the_older_node_asked_for() -> None:

@@ -4,7 +4,7 @@ Whoever creates a topic writes its node; a broker of Apache's does so without an
 reads that it is there, gives it an id if it has none, and brings its partitions to life.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from odradek.controller.context import ControllerContext, Reassignment, ReassignmentPhase
 from odradek.controller.effects import Write, WriteTopicAssignment
@@ -17,6 +17,7 @@ from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.task import Task
 from odradek.controller.topic_deletion import CompleteDeletions, DeleteTopics, ForgetDeletions, UndoGrowth
 from odradek.model.facts import (
+    ReassignmentRequested,
     StoredPartitionState,
     TopicAssignment,
     TopicAssignmentsChanged,
@@ -141,7 +142,8 @@ class TopicsFound(Task):
 
     def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
         moving = tuple(tp for node in self.nodes for tp in _moving(node))
-        return (ReassignmentStep(moving, announce=True),) if moving else ()
+        first = (ReassignmentStep(moving, announce=True),) if moving else ()
+        return (*first, *_asked_by_node(context, [node.topic for node in self.nodes]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +242,9 @@ class TopicsGone(Task):
         for topic in self.topics:
             plan.note("topic", topic, "known", "absent")
 
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        return _asked_by_node(context, self.topics)
+
 
 @dataclass(frozen=True, slots=True)
 class OutOfService(Task):
@@ -266,6 +271,12 @@ def _moving(node: TopicAssignment) -> list[TopicPartition]:
     return [
         TopicPartition(node.topic, p) for p, a in sorted(node.partitions.items()) if a.is_being_reassigned
     ]
+
+
+def _asked_by_node(context: ControllerContext, topics: Collection[str]) -> tuple[Event, ...]:
+    """What `/admin/reassign_partitions` says of them is looked at again: what is done, or cannot be, is taken out of it."""
+    known = context.legacy_reassignments
+    return (ReassignmentRequested(dict(known)),) if any(tp.topic in topics for tp in known) else ()
 
 
 def _move_replicas(plan: Plan, partitions: list[TopicPartition], target: ReplicaState) -> None:
