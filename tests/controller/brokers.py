@@ -3,6 +3,8 @@
 A leader asks by AlterPartition for every live replica it was told of to join its ISR; a broker told to delete
 answers that it has; an answer or a request goes to whoever is controller. A controller that dies in the middle
 is replaced by the next live broker. `until_quiet` runs the loop until nobody wants anything.
+
+A replica in `lost` is on a disk that has failed: its broker does not use it, and says so to whoever asks.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +17,7 @@ from odradek.controller.broker_requests import (
 )
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects
-from odradek.controller.events import Event, Requested, StopReplicaAnswered
+from odradek.controller.events import Event, LeaderAndIsrAnswered, Requested, StopReplicaAnswered
 from odradek.model.controller_requests import AlterPartitionAsked, AlterPartitionItem, IsrMember
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId, PartitionEpoch, TopicPartition
@@ -30,6 +32,8 @@ class Brokers:
     told: dict[int, dict[TopicPartition, LeaderAndIsrPartition]] = field(default_factory=dict)
     holds: dict[int, set[TopicPartition]] = field(default_factory=dict)
     inbox: list[Event] = field(default_factory=list)
+    # By broker; one that never lost a disk has no entry, and no word of it answers LeaderAndIsr.
+    lost: dict[int, set[TopicPartition]] = field(default_factory=dict)
     deaths: int = 0
     seen: list[tuple[tuple[int, ...], int, tuple[int, ...]]] = field(
         default_factory=list
@@ -59,8 +63,12 @@ class Brokers:
             if own is None or own.epoch != request.broker_epoch:
                 continue  # it is dead, or another incarnation
             if isinstance(request, LeaderAndIsrRequest):
+                lost = self.lost.get(request.broker)
                 for partition in request.partitions:
-                    self.lead_or_follow(request.broker, partition)
+                    if not lost or partition.topic_partition not in lost:
+                        self.lead_or_follow(request.broker, partition)
+                if lost is not None:
+                    self.inbox.append(leader_and_isr_answered(request, lost))
             elif isinstance(request, StopReplicaRequest):
                 self.stop(request)
 
@@ -74,11 +82,17 @@ class Brokers:
 
     def stop(self, request: StopReplicaRequest) -> None:
         deleted = frozenset(p.topic_partition for p in request.partitions if p.delete)
+        lost = self.lost.get(request.broker, set())
         for partition in request.partitions:
+            if partition.topic_partition in lost:
+                continue
             self.told.setdefault(request.broker, {}).pop(partition.topic_partition, None)
             if partition.delete:
                 self.holds.setdefault(request.broker, set()).discard(partition.topic_partition)
-        errors = {p.topic_partition: ErrorCode.NONE for p in request.partitions}
+        errors = {
+            p.topic_partition: ErrorCode.KAFKA_STORAGE_ERROR if p.topic_partition in lost else ErrorCode.NONE
+            for p in request.partitions
+        }
         self.inbox.append(
             StopReplicaAnswered(
                 request.broker, request.broker_epoch, ErrorCode.NONE, errors, deleted, request.number
@@ -128,3 +142,11 @@ class Brokers:
                 return
             self.do(wishes[0])
         raise AssertionError(f"not quiet after {PATIENCE} events")
+
+
+def leader_and_isr_answered(request: LeaderAndIsrRequest, lost: set[TopicPartition]) -> LeaderAndIsrAnswered:
+    told = [partition.topic_partition for partition in request.partitions]
+    errors = {where: ErrorCode.KAFKA_STORAGE_ERROR for where in told if where in lost}
+    return LeaderAndIsrAnswered(
+        request.broker, request.broker_epoch, ErrorCode.NONE, errors, request.partitions
+    )

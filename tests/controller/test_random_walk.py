@@ -24,10 +24,15 @@ from odradek.model.controller_requests import (
 from odradek.model.facts import (
     ConfigChanged,
     DeleteTopicsRequested,
+    LogDirFailed,
     ReassignmentRequested,
     StoredPartitionState,
+    TopicAssignmentsChanged,
+    TopicsChanged,
+    UnreadableNode,
 )
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionEpoch
+from odradek.model.values import replace
 from tests.controller.brokers import Brokers
 from tests.controller.world import ControllerDied, World
 
@@ -75,6 +80,7 @@ class Walk:
         self.world.dies_after_write = 0
         self.world.before_write = None
         self.world.lose_answers = False
+        self.brokers.inbox.clear()  # answers to the one before are lost with it
         self.world.core = ControllerCore(self.world.settings)
         heir = self.random.choice(sorted(self.world.registrations))
         effects = self.world.elect(heir)
@@ -110,6 +116,11 @@ class Walk:
                 self.die,
                 self.meddle,
                 self.lose,
+                self.lose_a_disk,
+                self.lose_a_disk,
+                self.mend_a_disk,
+                self.damage,
+                self.repair,
             ]
         )
         chosen()
@@ -128,8 +139,13 @@ class Walk:
         if len(self.live) > 1:
             broker = self.random.choice(self.live)
             del self.world.registrations[broker]
-            self.brokers.told.pop(broker, None)
+            self.restarted(broker)
             self.do(self.world.brokers_changed())
+
+    def restarted(self, broker: int) -> None:
+        """It knows nothing of what it was told, and has another disk."""
+        self.brokers.told.pop(broker, None)
+        self.brokers.lost.pop(broker, None)
 
     def start(self) -> None:
         dead = [b for b in BROKERS if b not in self.live]
@@ -139,7 +155,7 @@ class Walk:
 
     def bounce(self) -> None:
         broker = self.random.choice(self.live)
-        self.brokers.told.pop(broker, None)
+        self.restarted(broker)
         self.world.brokers(broker)
         self.do(self.world.brokers_changed())
 
@@ -148,8 +164,11 @@ class Walk:
         self.do(Requested(1, ControlledShutdownAsked(broker, UNKNOWN_BROKER_EPOCH)))
 
     def answer(self) -> None:
-        if self.brokers.inbox:
-            self.do(self.brokers.inbox.pop(self.random.randrange(len(self.brokers.inbox))))
+        """The next of any broker: one connection keeps their order."""
+        inbox = self.brokers.inbox
+        if inbox:
+            broker = getattr(self.random.choice(inbox), "broker", None)
+            self.do(inbox.pop(next(n for n, e in enumerate(inbox) if getattr(e, "broker", None) == broker)))
 
     def join(self) -> None:
         wishes = self.brokers.wishes()
@@ -199,7 +218,10 @@ class Walk:
                 self.elect()
 
     def grow(self) -> None:
-        names = [t for t in sorted(self.world.topics) if len(self.world.topics[t].partitions) < 4]
+        damaged = {node.topic for node in self.world.unreadable}
+        names = [
+            t for t in sorted(self.world.topics.keys() - damaged) if len(self.world.topics[t].partitions) < 4
+        ]
         if names:
             try:
                 self.hear(
@@ -263,15 +285,56 @@ class Walk:
     def lose(self) -> None:
         self.world.lose_answers = True
 
+    def lose_a_disk(self) -> None:
+        broker = self.random.choice(self.live)
+        held = sorted(self.brokers.holds.get(broker, ()))
+        if held:
+            lost = self.random.sample(held, self.random.randint(1, len(held)))
+            self.brokers.lost.setdefault(broker, set()).update(lost)
+            for where in lost:
+                self.brokers.told.get(broker, {}).pop(where, None)
+            self.do(LogDirFailed((BrokerId(broker),)))
+
+    def mend_a_disk(self) -> None:
+        lost = sorted(self.brokers.lost)
+        if lost:
+            self.mend(self.random.choice(lost))
+
+    def mend(self, broker: int) -> None:
+        self.brokers.lost[broker] = set()
+        if broker in self.live:
+            self.do(LogDirFailed((BrokerId(broker),)))
+
+    def damage(self) -> None:
+        """The node of a topic cannot be read any more."""
+        whole = sorted(self.world.context.topics)
+        if whole:
+            node = UnreadableNode(f"/brokers/topics/{(name := self.random.choice(whole))}", "not JSON", name)
+            self.world.unreadable.append(node)
+            self.do(TopicAssignmentsChanged((), (node,)))
+
+    def repair(self) -> None:
+        if self.world.unreadable:
+            name = self.world.unreadable.pop(self.random.randrange(len(self.world.unreadable))).topic
+            if name in self.world.topics:
+                node = self.world.topics[name]
+                self.world.topics[name] = node = replace(node, version=node.version + 1)
+                states = {tp: state for tp, state in self.world.states.items() if tp.topic == name}
+                self.do(TopicsChanged(tuple(sorted(self.world.topics)), (node,), states))
+
     # ------------------------------------------------------------------------------------------------ the end
 
     def heal(self) -> None:
         self.world.dies_after_write = 0
         self.world.before_write = None
         self.world.lose_answers = False
+        while self.world.unreadable:
+            self.repair()
+        for broker in sorted(self.brokers.lost):
+            self.mend(broker)
         for broker in BROKERS:
             if broker not in self.live or BrokerId(broker) in self.world.context.shutting_down_brokers:
-                self.brokers.told.pop(broker, None)
+                self.restarted(broker)
                 self.world.brokers(broker)
         self.do(self.world.brokers_changed())
         for _ in range(40):
