@@ -549,7 +549,7 @@ def test_a_broker_that_has_nothing_to_do_says_when_it_will(tmp_path: Path) -> No
     due = broker.next_deadline_ms()
     assert world.now_ms < due <= world.now_ms + 5_000
     broker.tick(due)
-    assert taken(world, fx.CheckpointHighWatermarks) == [fx.CheckpointHighWatermarks({})]
+    assert taken(world, fx.CheckpointHighWatermarks) == [fx.CheckpointHighWatermarks({}, 0)]
     assert broker.next_deadline_ms() > due
 
 

@@ -132,3 +132,19 @@ def test_they_go_with_the_partition(world: World) -> None:
     assert tails(world, 1) == []
     world[1].logs.purge(world.now_ms + 120_000)
     assert not list(world[1].path.glob("t-0*"))
+
+
+def test_what_was_said_to_be_committed_before_the_cut_is_not_found_again_behind_a_kill(world: World) -> None:
+    """The high watermarks are written by a thread, which may begin when the log has been cut."""
+    led_alone_and_lost(world, b"b", b"c")
+    said = world[1].broker.replicas.checkpoint_high_watermarks()
+    world[1].logs.checkpoint_high_watermarks(said.high_watermarks, said.said_at)
+    world.lead(2, isr=(2,), replicas=(1, 2))
+    for value in (b"x", b"y"):
+        world.produce(2, value, acks=1)
+    world.settle()
+    assert world[1].values() == [b"a", b"x", b"y"]
+    world[1].logs.checkpoint_high_watermarks(said.high_watermarks, said.said_at)
+    world.kill(1)
+    world.restart(1)
+    assert said.high_watermarks == {T0: 3} and world[1].logs.high_watermark_of(T0) == 1

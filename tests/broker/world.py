@@ -530,7 +530,7 @@ class World:
             elif isinstance(effect, fx.RunAside) and self.works:
                 node.broker.answered(effect.request_id, effect.work.run(), self.now_ms)
             elif isinstance(effect, fx.CheckpointHighWatermarks):
-                node.logs.checkpoint_high_watermarks(effect.high_watermarks)
+                node.logs.checkpoint_high_watermarks(effect.high_watermarks, effect.said_at)
             else:
                 node.told.append(effect)
         if node.alters and self.on_alter != "hold":

@@ -148,6 +148,23 @@ def test_how_far_it_was_replicated_is_known_in_the_new_directory_before_the_next
     assert world.path == "/b" and world.manager.high_watermark_of(TP) == 7
 
 
+def test_what_was_committed_before_the_log_in_use_was_cut_is_not_committed_in_the_new_directory(
+    world: Directories,
+) -> None:
+    """The copy had not got so far, so it was not cut; and what it gets now need not be committed."""
+    world.move_to("/b")
+    world.manager.checkpoint_high_watermarks({TP: 10})
+    world.log.truncate_to(3, NOW)
+    for _ in range(7):
+        produce(world.log, batch(), epoch=20)
+    world.copy()
+    world.manager.futures.prepare(TP)
+    world.future.flush()
+    world.manager.futures.swap(TP, 3, NOW)
+    world.start()
+    assert world.path == "/b" and world.manager.high_watermark_of(TP) == 3
+
+
 def test_a_producer_whose_records_are_deleted_is_known_in_the_new_directory(world: Directories) -> None:
     produce(world.log, idempotent(0, 1), epoch=5)
     produce(world.log, batch(), epoch=5)

@@ -301,6 +301,40 @@ def test_high_watermarks_come_back_never_above_the_log(start: Start, tmp_path: P
     assert [again.high_watermark_of(key) for key in (A, B, C)] == [4, 5, 0]
 
 
+def test_a_log_that_was_cut_is_not_committed_beyond_the_cut_behind_a_kill(start: Start) -> None:
+    """What follows the cut need not be committed, and reaches as far as what was."""
+    manager = start()
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(log, batch(2))
+    produce(log, batch(3))
+    manager.checkpoint_high_watermarks({A: 5})
+    log.truncate_to(2, NOW)
+    produce(log, batch(3), epoch=1)
+    assert start().high_watermark_of(A) == 2
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_a_high_watermark_of_before_a_cut_is_not_written_behind_it(
+    start: Start, *, is_made_anew: bool
+) -> None:
+    """It is written by a thread, and the loop goes on meanwhile."""
+    manager = start()
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(manager.get_or_create(B, TOPIC_ID, now_ms=NOW), batch(5))
+    produce(log, batch(2))
+    produce(log, batch(3))
+    said, cuts = {A: 5, B: 5}, manager.cuts
+    if is_made_anew:
+        manager.delete(A, NOW)
+        produce(manager.get_or_create(A, OTHER_ID, now_ms=NOW), batch(9))
+    else:
+        log.truncate_to(2, NOW)
+        produce(log, batch(9), epoch=1)
+    manager.checkpoint_high_watermarks(said, cuts)
+    again = start()
+    assert again.high_watermark_of(A) == 0 and again.high_watermark_of(B) == 5
+
+
 def test_13_checkpoints_ahead_of_the_log_after_a_power_cut(start: Start, tmp_path: Path) -> None:
     manager = start()
     produce(manager.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))

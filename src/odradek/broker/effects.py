@@ -309,6 +309,7 @@ class CheckpointHighWatermarks(NamedTuple):
     """Every hosted replica's high watermark, for `replication-offset-checkpoint` (behaviour 136)."""
 
     high_watermarks: Mapping[TopicPartition, int]
+    said_at: int  # how many cuts of logs there were then (`LogManager.cuts`)
 
 
 class LogDirectoryFailed(NamedTuple):

@@ -410,7 +410,7 @@ class LogMoves(Organ):
         request_id = self._calls.expect(lambda done, now_ms: self._flushed(move, flush, done, now_ms))
         flush = move.awaits = FlushLog(request_id, topic_partition, future, plan)
         self._effects.append(flush)
-        self._effects.append(CheckpointHighWatermarks(self._marks()))
+        self._effects.append(CheckpointHighWatermarks(self._marks(), self._logs.cuts))
 
     def _marks(self) -> dict[TopicPartition, int]:
         return {tp: partition.high_watermark for tp, partition in sorted(self._partitions.items())}

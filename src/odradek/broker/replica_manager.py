@@ -466,7 +466,8 @@ class ReplicaManager(Organ):
     def checkpoint_high_watermarks(self) -> CheckpointHighWatermarks:
         """Behaviour 136: of every hosted replica, leader or follower."""
         return CheckpointHighWatermarks(
-            {tp: partition.high_watermark for tp, partition in sorted(self.partitions.items())}
+            {tp: partition.high_watermark for tp, partition in sorted(self.partitions.items())},
+            self.logs.cuts,
         )
 
     # --------------------------------------------------------------------------------------- configuration

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from odradek.log import checkpoints
 from odradek.log.hosted_logs import HostedLogs
 from odradek.log.log_directory import LogDirectory
+from odradek.log.log_state import LogState
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicPartition
 
@@ -29,6 +30,12 @@ class LogCheckpoints:
         self._online = online
         self._logs_in = logs_in
         self._on_its_way_to = on_its_way_to
+        self.cuts = 0  # of whatever log; one that is new counts as cut
+
+    def cut(self, log: LogState) -> None:
+        """What was said before of the log of this name says nothing of it: it is about to be cut, or is a new one."""
+        self.cuts += 1
+        log.cut_at = self.cuts
 
     def high_watermark_of(self, topic_partition: TopicPartition) -> int:
         """As last written, never above the log's end nor below its start (behaviour 136)."""
@@ -36,14 +43,17 @@ class LogCheckpoints:
         written = self._hosted.homes[topic_partition].high_watermarks.get(topic_partition, 0)
         return max(log.log_start_offset, min(written, log.log_end_offset))
 
-    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Writes the given ones over those known; logs not named keep theirs."""
+    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int], said_at: int) -> None:
+        """Writes the given ones over those known; logs not named keep theirs. So do those cut since: `said_at` is what
+        `cuts` was when these were the high watermarks.
+        """
         for directory in self._online():
-            with directory.checkpointing:
+            with directory.checkpointing:  # whoever cuts says so first (`cut`), and then waits for this
                 values = dict(directory.high_watermarks)
                 for topic_partition, high_watermark in high_watermarks.items():
                     places = self._hosted.homes.get(topic_partition), self._on_its_way_to(topic_partition)
-                    if directory in places:
+                    log = self._hosted.logs.get(topic_partition)
+                    if directory in places and (log is None or log.cut_at <= said_at):
                         values[topic_partition] = high_watermark
                 directory.high_watermarks = values
                 directory.write_offsets(checkpoints.HIGH_WATERMARK, values)

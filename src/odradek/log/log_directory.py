@@ -71,7 +71,8 @@ class LogDirectory:
     def before_cut_below(self, topic_partition: TopicPartition, offset: int, log_start_offset: int) -> None:
         """Lowers the recovery point on disk before records below it are cut: after a crash in between, the log
         would else look as if flushed records were missing. And the log start, where a log begins anew below the
-        old one: what is appended there would else look as if it had been deleted.
+        old one: what is appended there would else look as if it had been deleted. And the high watermark: what is
+        appended there would else look as if it were committed.
         """
         with self.checkpointing:
             if self.recovery_points.get(topic_partition, 0) > offset:
@@ -80,6 +81,9 @@ class LogDirectory:
             if self.log_starts.get(topic_partition, 0) > log_start_offset:
                 self.log_starts[topic_partition] = log_start_offset
                 self.write_offsets(checkpoints.LOG_START, self.log_starts)
+            if self.high_watermarks.get(topic_partition, 0) > offset:
+                self.high_watermarks = {**self.high_watermarks, topic_partition: offset}
+                self.write_offsets(checkpoints.HIGH_WATERMARK, self.high_watermarks)
             if self.cleaned_to.get(topic_partition, 0) > offset:
                 # What will stand above the cut was never cleaned.
                 self.cleaned_to[topic_partition] = offset
@@ -99,9 +103,10 @@ class LogDirectory:
         first_base_offset: int,
     ) -> None:
         """A log of this name is about to be in use here. What its files do not say stands in the checkpoints, unless what
-        is there does as well: the mark as it was a moment ago."""
+        is there does as well: the mark as it was a moment ago, but not as it was before the log in use was cut."""
         with self.checkpointing:
-            if topic_partition not in self.high_watermarks:
+            written = self.high_watermarks.get(topic_partition)
+            if written is None or written > high_watermark:
                 self.high_watermarks = {**self.high_watermarks, topic_partition: high_watermark}
                 self.write_offsets(checkpoints.HIGH_WATERMARK, self.high_watermarks)
             if (

@@ -140,6 +140,7 @@ class LogManager:
         """It is the log in use from now on."""
         log.before_cut_below = self.before_cut_below
         log.on_broken = self._log_broken
+        self._checkpoints.cut(log)
         self._hosted.put(topic_partition, directory, log)
 
     # ----------------------------------------------------------------------------------------------- single logs
@@ -351,9 +352,16 @@ class LogManager:
         """As last written, never above the log's end nor below its start (behaviour 136)."""
         return self._checkpoints.high_watermark_of(topic_partition)
 
-    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Writes the given ones over those known; logs not named keep theirs."""
-        self._checkpoints.write_high_watermarks(high_watermarks)
+    @property
+    def cuts(self) -> int:
+        """How many there were so far, of whatever log: see `checkpoint_high_watermarks`."""
+        return self._checkpoints.cuts
+
+    def checkpoint_high_watermarks(
+        self, high_watermarks: Mapping[TopicPartition, int], said_at: int | None = None
+    ) -> None:
+        """Writes the given ones over those known; logs not named keep theirs, and so do those cut since `cuts` was `said_at`."""
+        self._checkpoints.write_high_watermarks(high_watermarks, self.cuts if said_at is None else said_at)
 
     def checkpoint_recovery_points(self) -> None:
         self._checkpoints.write_recovery_points()
@@ -370,6 +378,7 @@ class LogManager:
         self._checkpoints.is_cleaned_to(log, offset, generation)
 
     def before_cut_below(self, log: LogState, offset: int, log_start_offset: int) -> None:
+        self._checkpoints.cut(log)
         self.home_of(log).before_cut_below(log.topic_partition, offset, log_start_offset)
 
     # ---------------------------------------------------------------------------------------- retention, removal

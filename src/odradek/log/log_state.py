@@ -62,6 +62,7 @@ class LogState:
         self.is_without_epochs = False  # a new log: no leader-epoch-checkpoint was ever written
         # Told before the log is cut: what the checkpoints may still say of flushed point and log start at most.
         self.before_cut_below: Callable[[LogState, int, int], None] | None = None
+        self.cut_at = 0  # the number of its last cut among those of all logs: see `LogCheckpoints.cut`
         # The directory above, until it has made this log's own directory durable.
         self.parent: Directory | None = None
         # Producers as they were at some offsets of the active segment, so that a cut near the end is no long walk.

@@ -6,14 +6,13 @@ due (`log.log_manager`, `log.flushing`); here it is done and its outcome told.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from odradek.broker.effects import CheckpointHighWatermarks, FlushLog
 from odradek.log.errors import StorageError
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
-from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server.cleaning import LogCleaning
 from odradek.server.environment import Environment
@@ -50,7 +49,7 @@ class LogMaintenance:
         self._in_background: PartitionLog | None = None  # one at a time
         self._background_done = asyncio.Event()
         self._is_checkpointing = False
-        self._pending_high_watermarks: Mapping[TopicPartition, int] | None = None
+        self._pending_high_watermarks: CheckpointHighWatermarks | None = None
         now_ms = environment.clock.now_ms()
         self._checkpoint_ms: int = settings.log_flush_offset_checkpoint_interval_ms
         self._checkpoint_at_ms = now_ms + self._checkpoint_ms
@@ -94,7 +93,7 @@ class LogMaintenance:
 
     def checkpoint_high_watermarks(self, effect: CheckpointHighWatermarks) -> None:
         """One at a time; while one is being written only the newest waits."""
-        self._pending_high_watermarks = effect.high_watermarks
+        self._pending_high_watermarks = effect
         if not self._is_checkpointing:
             self._is_checkpointing = True
             self._spawn(self._write_high_watermarks())
@@ -102,8 +101,8 @@ class LogMaintenance:
     async def _write_high_watermarks(self) -> None:
         try:
             while self._pending_high_watermarks is not None:
-                values, self._pending_high_watermarks = self._pending_high_watermarks, None
-                await self._run(self._logs.checkpoint_high_watermarks, values)
+                told, self._pending_high_watermarks = self._pending_high_watermarks, None
+                await self._run(self._logs.checkpoint_high_watermarks, told.high_watermarks, told.said_at)
         finally:
             self._is_checkpointing = False
 
