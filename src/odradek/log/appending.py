@@ -199,10 +199,10 @@ class AppendableLog(LogState):
 
     def _accepts_gap(self, expected: int) -> bool:
         """Compaction leaves gaps, and what was compacted once may be so no longer. A base offset that is not what was
-        written looks the same, and no checksum covers it: so where nothing compacts, the leader is asked twice, and
-        then it has looked at that batch itself (`check_batch`).
+        written looks the same, and no checksum covers it: so where nothing compacts, the leader is asked twice for the
+        first, and then it has looked at that batch itself (`check_batch`).
         """
-        if self.config.is_compacted or self._suspect_gap == expected:
+        if self.may_have_gaps or self._suspect_gap == expected:
             return True
         self._suspect_gap = expected
         return False
