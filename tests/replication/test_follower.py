@@ -470,7 +470,39 @@ def test_a_log_that_ends_where_the_leaders_begins_goes_on(follows: Follows) -> N
             lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])])
         )
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, 2)
+    follows.now_ms += FIRST_BACKOFF_MS
     assert wanted(follows.asks()) == {1: (5, 2, 5)}
+
+
+def test_who_is_refused_although_the_leader_has_what_he_asks_for_asks_ever_more_rarely_and_says_so_once(
+    follows: Follows,
+) -> None:
+    """The epoch in which his log ends is above all that the leader knows: a store that was put back to an older state. The
+    two asked each other as fast as they could."""
+    partition = follows.partition(written=[(9, 2)])
+    pauses = []
+    for _ in range(6):
+        assert wanted(follows.asks()) == {1: (5, 2, 9)}
+        follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+        for offset in (50, 0):
+            follows.asks()
+            answer = lm.ListOffsetsPartitionResponse(partition_index=0, offset=offset)
+            follows.answer(
+                lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])])
+            )
+        due = follows.fetcher.wake_at_ms(follows.now_ms)
+        assert due is not None and follows.asks() is None
+        pauses.append(due - follows.now_ms)
+        follows.now_ms = due
+    assert pauses == [5, 10, 20, 40, 80, 100]
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, 2)
+    assert follows.outbox.messages == [
+        (
+            "warning",
+            "t-0: leader 1, whose log begins at 0, lets nobody read from 2 on whose log ends in epoch 9: asked again; "
+            "it knows no such epoch if the store was put back to an older state",
+        )
+    ]
 
 
 def test_a_diverging_epoch_cuts_and_fetches_on_from_the_cut(follows: Follows) -> None:

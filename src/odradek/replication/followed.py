@@ -7,7 +7,8 @@ A partition is in one of these states:
 - TRUNCATING: our log does not know its last epoch (files of an old release). OffsetForLeaderEpoch finds the
   cut before the first fetch.
 - LOCATING_END, then perhaps LOCATING_START: our end lies outside the leader's log. ListOffsets says where
-  the leader's ends; if that is not before our end, where it begins.
+  the leader's ends; if that is not before our end, where it begins. If that is not behind our end, the leader has
+  refused an end that lies inside its log: it is asked again after a pause.
 """
 
 from collections.abc import Callable
@@ -108,14 +109,16 @@ class FollowedPartition:
         partition.truncate_to(truncation.offset, now_ms)
         return truncation.is_complete
 
-    def log_end_found(self, offset: int, now_ms: int, tell: Tell) -> None:
+    def log_end_found(self, offset: int, now_ms: int, tell: Tell) -> bool:
         """The leader's end behind ours: it was elected from outside the ISR, or lost its disk; cut to its end.
-        Not behind: its log begins after ours ends; begin where it begins."""
+        Not behind: its log begins after ours ends; begin where it begins. False: our end lies inside its log."""
         partition = self.partition
         own_end = partition.log.log_end_offset
+        is_inside = False
         self.is_prefix = False
         if self.state == LOCATING_START:
-            if offset > own_end:
+            is_inside = offset <= own_end
+            if not is_inside:
                 tell(
                     "warning",
                     f"{partition.topic_partition}: our log ends at {own_end}, the leader's begins at "
@@ -133,3 +136,4 @@ class FollowedPartition:
         else:
             self.state = LOCATING_START
         self.delayed_until_ms = now_ms
+        return not is_inside

@@ -516,9 +516,24 @@ class FollowerFetcher:
                 self._delay(followed, now_ms)
                 continue
             try:
-                followed.log_end_found(offset, now_ms, self._tell)
+                is_settled = followed.log_end_found(offset, now_ms, self._tell)
             except ProtocolError as fault:
                 self._failed(followed, fault, now_ms)
+                continue
+            if not is_settled:
+                self._refused_inside(followed, offset, now_ms)
+
+    def _refused_inside(self, followed: FollowedPartition, leader_start: int, now_ms: int) -> None:
+        """Our end is out of range, and lies in the leader's log: at once it would answer the same, for ever."""
+        partition = followed.partition
+        if followed.backoff_ms == FIRST_BACKOFF_MS:
+            self._tell(
+                "warning",
+                f"{partition.topic_partition}: leader {self.leader}, whose log begins at {leader_start}, lets nobody read "
+                f"from {partition.log.log_end_offset} on whose log ends in epoch {partition.log.latest_epoch}: asked again; "
+                "it knows no such epoch if the store was put back to an older state",
+            )
+        self._delay(followed, now_ms)
 
     def _tell(self, level: str, text: str) -> None:
         self._outbox.messages.append((level, text))
