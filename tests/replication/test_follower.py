@@ -401,6 +401,24 @@ def test_what_is_fetched_of_a_throttled_replica_is_counted(tmp_path: Path, is_co
     assert due == (throttle.free_at_ms(follows.now_ms) if is_covered else None)
 
 
+def test_nothing_is_asked_in_a_session_that_the_fetch_in_flight_closes(follows: Follows) -> None:
+    """The leader would answer that it knows no such session, and the one that was opened just before would be given up."""
+    follows.partition("t")
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.asks()
+    follows.broker_epoch += 1
+    follows.partition("u", number=2)
+    assert follows.asks().session_id == SESSION
+    follows.answer_fetch()  # in the old session
+    follows.partition("v", number=3)
+    assert follows.asks() is None
+    follows.answer_fetch(("t", 1, row()), session=SESSION + 1)
+    request = follows.asks()
+    assert (request.session_id, request.session_epoch) == (SESSION + 1, 1)
+    assert wanted(request) == {3: (5, 0, -1)}
+
+
 def test_who_has_no_session_asks_for_nothing_behind_the_parked_fetch(follows: Follows) -> None:
     """The leader could not tell what the second one is about."""
     follows.partition("t")

@@ -264,6 +264,8 @@ class FollowerFetcher:
         self._changed.clear()
         self._forgotten.clear()
         self._is_urgent = False
+        if is_full:
+            self._session_id = 0  # the one it closes; the answer names the one it opens
         self._session_epoch = 1 if self._session_epoch == INT32_MAX else self._session_epoch + 1
         self._fetches_in_flight += 1
         return self._send(FETCH, version, body, is_full=is_full, asked=asked)
