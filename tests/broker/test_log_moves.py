@@ -24,7 +24,7 @@ from tests.broker.log_directories import (
     under_way,
     where,
 )
-from tests.broker.world import T0, World, told
+from tests.broker.world import T0, World, batch, told
 from tests.support import no_collector, open_under
 
 
@@ -169,6 +169,26 @@ def test_an_acknowledgement_that_waits_for_a_flush_comes_after_the_swap(tmp_path
     world.settle()
     assert world.produced(asked) == (ErrorCode.NONE, 0)
     assert world[1].partition().log.recovery_point == 1
+
+
+def test_what_is_appended_and_moved_in_one_turn_is_flushed_once(tmp_path: Path) -> None:
+    """A client may send Produce and AlterReplicaLogDirs together. Two flushes of one log at once would count what they have
+    synced twice."""
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world.configs["topics", "t"] = {"flush.messages": "1"}
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.produce(1, b"a")
+    for effect in told(world, fx.FlushLog):
+        do(world, effect)
+    read = under_way(world)
+    do(world, read)
+    (flush,) = steps(world)
+    broker = world[1].broker
+    world[1].partition().append(memoryview(bytearray(batch(b"b"))), acks=1, now_ms=world.now_ms)
+    flush.plan.run()
+    broker.answered(flush.request_id, fx.Flushed(flush.plan, None), world.now_ms)
+    assert where(world) == second(world)
+    assert sum(isinstance(effect, fx.FlushLog) for effect in broker.take_effects()) == 1
 
 
 def test_a_follower_moves_while_it_follows(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class LogFlushes:
     def plan(self) -> list[FlushLog]:
         """A log of which not even that can be said is given up: somebody waits for it."""
         planned = []
-        for partition in self._outbox.flushes:
+        for partition in dict.fromkeys(self._outbox.flushes):  # twice: it was asked for, and then its log has moved
             try:
                 planned.append(self._flush_of(partition))
             except StorageError as error:
