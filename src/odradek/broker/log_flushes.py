@@ -31,7 +31,8 @@ class LogFlushes:
     def plan(self) -> list[FlushLog]:
         """A log of which not even that can be said is given up: somebody waits for it."""
         planned = []
-        for partition in dict.fromkeys(self._outbox.flushes):  # twice: it was asked for, and then its log has moved
+        # It may stand there twice: it was asked for, and then the log has moved.
+        for partition in dict.fromkeys(self._outbox.flushes):
             try:
                 planned.append(self._flush_of(partition))
             except StorageError as error:

@@ -46,7 +46,6 @@ class FollowedPartition:
     __slots__ = (
         "answered_in",
         "asked_end",
-        "asked_epoch",
         "asked_start",
         "backoff_ms",
         "delayed_until_ms",
@@ -80,7 +79,6 @@ class FollowedPartition:
         # What the session at the leader has for us: where our log ended and began when we last named the partition.
         # Invariant: while our log is still like that, and `in_session`, the next request need not name it.
         self.asked_end = -1
-        self.asked_epoch = -1
         self.asked_start = -1
 
     def note_asked(self) -> None:

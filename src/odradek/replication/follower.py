@@ -35,9 +35,7 @@ from odradek.replication import follower_questions as questions
 from odradek.replication.followed import (
     FETCHING,
     FIRST_BACKOFF_MS,
-    LATER,
     LOCATING_END,
-    TRUNCATING,
     FetchLimits,
     FollowedPartition,
 )
@@ -104,7 +102,6 @@ class FollowerFetcher:
         self._session_id = 0
         self._session_epoch = INITIAL_EPOCH
         self._session_version = FETCH_VERSION
-        self._session_size = 0
         self._session_broker_epoch = broker_epoch()
         self._changed: dict[TopicPartition, FollowedPartition] = {}
         self._forgotten: dict[TopicPartition, FollowedPartition] = {}
@@ -154,7 +151,7 @@ class FollowerFetcher:
         """When a delayed partition is due; None if none is."""
         is_asking = self._is_asking_for_offsets()
         due = [f.delayed_until_ms for f in self._waiting.values() if f.state == FETCHING or not is_asking]
-        return min(due) if due and min(due) < LATER else None
+        return min(due, default=None)
 
     def next_request(self, now_ms: int) -> bytes | None:
         """The next frame to send, or None. At most a fetch and one behind it are in flight."""
@@ -170,10 +167,8 @@ class FollowerFetcher:
             # second one behind it makes our leaders answer the first at once.
             if not self._is_urgent or self._fetches_in_flight > 1 or self._session_id == 0:
                 return None
-        elif not self._session_size and not self._changed and self._session_epoch != INITIAL_EPOCH:
-            return None  # the leader would answer at once, having nothing to wait for
         elif len(self._waiting) == len(self.partitions):
-            return None
+            return None  # the leader would answer at once, having nothing to wait for
         for followed in self._changed.values():
             if followed.partition.is_flushing:
                 return None  # flush.messages=1: a fetch would acknowledge what is not on the disk yet
@@ -219,7 +214,6 @@ class FollowerFetcher:
     def _leave_session(self, topic_partition: TopicPartition, followed: FollowedPartition) -> None:
         self._forgotten[topic_partition] = followed
         followed.in_session = False
-        self._session_size -= 1
 
     def _fetch(self) -> bytes:
         broker_epoch = self._broker_epoch()
@@ -234,7 +228,6 @@ class FollowerFetcher:
             # Version and session go together: the leader's end is by topic id or by name.
             named = all(f.partition.topic_id != NO_TOPIC_ID for f in self.partitions.values())
             self._session_version = FETCH_VERSION if named else FETCH_VERSION_BY_NAME
-            self._forgotten.clear()
             self._changed.update((tp, f) for tp, f in self.partitions.items() if tp not in self._waiting)
         elif self._session_version == FETCH_VERSION and any(
             f.partition.topic_id == NO_TOPIC_ID for f in self._changed.values()
@@ -278,16 +271,14 @@ class FollowerFetcher:
             if not followed.in_session:
                 followed.in_session = True
                 followed.named_in = self._sent
-                self._session_size += 1
             followed.named_at = self._sent
             followed.asked_end = log.log_end_offset
-            followed.asked_epoch = log.latest_epoch
             followed.asked_start = log.log_start_offset
             wanted = (
                 index,
                 followed.leader_epoch,
                 followed.asked_end,
-                followed.asked_epoch,
+                log.latest_epoch,
                 followed.asked_start,
                 self.limits.partition_max_bytes,
                 NO_TOPIC_ID,
@@ -365,7 +356,6 @@ class FollowerFetcher:
         self._session_id = close
         self._session_epoch = INITIAL_EPOCH
         self._forgotten.clear()
-        self._session_size = 0
         for followed in self.partitions.values():
             followed.in_session = False
 
@@ -427,7 +417,7 @@ class FollowerFetcher:
         partition = followed.partition
         log = partition.log
         topic_partition = partition.topic_partition
-        if partition.leader_epoch != followed.leader_epoch or partition.is_leader:
+        if partition.leader_epoch != followed.leader_epoch:
             return  # the answer is about another epoch
         _, error, leader_high_watermark, _, leader_log_start, _, _, records, diverging, _, _ = data
         if error == 0 and leader_high_watermark > followed.leader_high_watermark_seen:
@@ -456,11 +446,7 @@ class FollowerFetcher:
             )
             if records and topic_partition in self._throttle.covered:
                 self._throttle.record(len(records), now_ms)
-            if (
-                log.log_end_offset != followed.asked_end
-                or log.latest_epoch != followed.asked_epoch
-                or log.log_start_offset != followed.asked_start
-            ):
+            if log.log_end_offset != followed.asked_end or log.log_start_offset != followed.asked_start:
                 self._changed[topic_partition] = followed
                 # The leader waits for this acknowledgement, not for the fetch behind.
                 self._is_urgent = True
@@ -489,7 +475,7 @@ class FollowerFetcher:
 
     def _epoch_ends(self, ends: Mapping[TopicPartition, EpochEnd], flight: _InFlight, now_ms: int) -> None:
         for followed in flight.asked:
-            if not self._still_asked(followed) or followed.state != TRUNCATING:
+            if not self._still_asked(followed):
                 continue
             answer = ends.get(followed.partition.topic_partition)
             if answer is None or answer.error:

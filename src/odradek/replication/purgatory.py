@@ -130,7 +130,6 @@ class Purgatory:
             bucket = self._buckets.pop(heappop(heap))
             for waiter in bucket:
                 if not waiter.is_done:
-                    waiter._bucket = -1
                     self.cut_short(waiter, now_ms)
                     expired += 1
         return expired

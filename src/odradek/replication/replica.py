@@ -198,7 +198,7 @@ class Replica:
             epoch, end_offset = last_fetched_epoch, log.log_end_offset
         else:
             epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
-        if end_offset < 0 or epoch < 0:
+        if epoch < 0:
             raise ProtocolError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.topic_partition}: no epoch up to {last_fetched_epoch} is known here",

@@ -247,7 +247,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "replication.follower:FollowerFetcher._partition_fetched",
-                "partition.leader_epoch != followed.leader_epoch or partition.is_leader",
+                "partition.leader_epoch != followed.leader_epoch",
                 "False",
             ),
             Edit("replication.follower:FollowerFetcher.remove", "self.partitions.pop", "self.partitions.get"),

@@ -382,7 +382,6 @@ class Replicas:
                 value.leader_high_watermark_seen,
                 value.is_prefix,
             )
-        followed.asked_epoch = partition.log.latest_epoch
         followed.asked_start = 0
         mark = message.high_watermark
         row = (0, 0, mark, mark, 0, None, -1, message.records, message.diverging, None, None)
