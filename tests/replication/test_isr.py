@@ -7,7 +7,7 @@ import pytest
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import BrokerEpoch
+from odradek.model.ids import BrokerEpoch, LeaderEpoch
 from odradek.replication.isr import (
     AWAIT_LEADERSHIP,
     ROLL_BACK,
@@ -362,6 +362,61 @@ def test_a_second_answer_to_a_proposal_says_nothing_of_the_one_that_followed_it(
     ):
         assert led.partition.isr_answered(first, again, led.now_ms) is None
         assert led.partition.state == pending
+
+
+def test_what_is_answered_when_nothing_is_asked_changes_nothing(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    proposal = led.partition.proposal(BrokerEpoch(7))
+    assert proposal is not None
+    assert answer(led, ErrorCode.INELIGIBLE_REPLICA) is not None
+    assert led.partition.proposal(BrokerEpoch(7)) is None, "there is nothing to ask any more"
+    for error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.NOT_CONTROLLER):
+        assert led.partition.isr_answered(proposal, IsrAnswer(error), led.now_ms) is None
+
+
+def test_a_refusal_in_an_older_leader_epoch_is_none_of_the_present_proposal(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    proposal = led.partition.proposal(BrokerEpoch(7))
+    assert proposal is not None
+    older = proposal._replace(leader_epoch=LeaderEpoch(proposal.leader_epoch - 1))
+    assert led.partition.isr_answered(older, IsrAnswer(ErrorCode.INELIGIBLE_REPLICA), led.now_ms) is None
+    assert led.partition.proposal(BrokerEpoch(7)) == proposal
+
+
+def test_a_success_that_names_another_leader_epoch_commits_nothing_and_is_asked_for_again(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    for epoch in (led.partition.leader_epoch + 1, led.partition.leader_epoch - 1):
+        told = leadership(1, epoch, (1, 2, 3), led.partition_epoch + 1)
+        assert answer(led, ErrorCode.NONE, told) == AWAIT_LEADERSHIP_MS
+        assert not led.partition.is_isr_settled
+    assert answer(led, ErrorCode.NONE) == AWAIT_LEADERSHIP_MS and not led.partition.is_isr_settled
+
+
+def test_a_success_says_what_the_partition_epoch_is_and_whether_the_leader_recovers(tmp_path: Path) -> None:
+    led = expanding(tmp_path)
+    told = leadership(1, led.partition.leader_epoch, (1, 2, 3), led.partition_epoch, recovery_state=1)
+    assert answer(led, ErrorCode.NONE, told) is None
+    assert led.partition.is_isr_settled, "the same partition epoch: it was committed before"
+    assert led.partition.leader_recovery_state == 1
+
+
+def test_nobody_is_asked_to_leave_while_a_proposal_is_open_or_was_refused_a_moment_ago(
+    tmp_path: Path,
+) -> None:
+    led = Led(tmp_path)
+    led.append(b"a")
+    led.now_ms += LAG_MS + 1
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() == (1,)
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() is None
+    answer(led, ErrorCode.INELIGIBLE_REPLICA)
+    led.now_ms += REFUSED_RETRY_MS - 1
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() is None
+    led.now_ms += 1
+    led.partition.shrink_if_lagging(led.now_ms)
+    assert led.proposed() == (1,)
 
 
 def test_an_answer_from_before_the_present_partition_epoch_commits_nothing(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.replication.partition import Partition
 from odradek.replication.waiting import AckQueue, Reader
 from tests.log.logs import config
 from tests.replication.partitions import LAG_MS, Led, Waits, a_batch, answer, b, expanding, leadership
@@ -38,6 +39,45 @@ def test_an_older_leadership_never_reaches_a_partition(tmp_path: Path) -> None:
     led = Led(tmp_path)
     with pytest.raises(AssertionError, match="legal: a larger one"):
         led.partition.make_follower(leadership(2, 0, (1, 2, 3)), ReplicaAssignment(led.replicas))
+    with pytest.raises(AssertionError, match="legal: a larger one"):
+        led.lead((1, 2, 3), epoch=0)
+
+
+def test_a_leadership_is_known_as_it_was_told(tmp_path: Path) -> None:
+    partition = Led(tmp_path, lead=False).partition
+    assignment = ReplicaAssignment((b(1), b(2)))
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (-1, -1, -1)
+    partition.make_follower(leadership(2, 4, (2,), 9, recovery_state=1), assignment)
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (2, 4, 9)
+    assert (partition.leader_recovery_state, partition.assignment) == (1, assignment)
+
+
+@pytest.mark.parametrize(
+    ("end", "is_hosted", "is_deleted"),
+    [
+        (lambda partition: partition.stop(), True, False),
+        (lambda partition: partition.stop(deleted=True), False, True),
+        (lambda partition: partition.lose_disk(), False, False),
+    ],
+    ids=["stopped", "deleted", "its disk lost"],
+)
+def test_who_holds_a_partition_sees_what_has_become_of_it(
+    tmp_path: Path, end: Callable[[Partition], None], *, is_hosted: bool, is_deleted: bool
+) -> None:
+    partition = Led(tmp_path).partition
+    assert (partition.is_hosted, partition.is_deleted, partition.leader) == (True, False, 1)
+    end(partition)
+    assert (partition.is_hosted, partition.is_deleted, partition.leader) == (is_hosted, is_deleted, -1)
+
+
+def test_only_a_coordinator_appends_several_batches_at_once(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    both = memoryview(bytearray(bytes(a_batch(b"a")) + bytes(a_batch(b"b", base_offset=1))))
+    with pytest.raises(ProtocolError) as refusal:
+        led.partition.append(both, acks=1, now_ms=led.now_ms)
+    assert refusal.value.code == ErrorCode.INVALID_RECORD and led.partition.log.log_end_offset == 0
+    led.partition.append(both, acks=1, now_ms=led.now_ms, from_coordinator=True)
+    assert led.partition.log.log_end_offset == 2
 
 
 def test_a_leader_that_leads_on_in_a_new_epoch_waits_for_every_follower_again(tmp_path: Path) -> None:
@@ -229,6 +269,26 @@ def test_raising_the_minimum_has_the_same_effect(tmp_path: Path) -> None:
     assert waits.told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 
 
+def test_lowering_the_minimum_commits_what_waited_for_it(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2), min_isr=3)
+    led.append(b"a")
+    led.fetched(2, 1)
+    assert led.partition.high_watermark == 0
+    led.partition.set_min_insync_replicas(2, led.now_ms)
+    assert led.partition.high_watermark == 1
+
+
+def test_the_minimum_is_the_leaders_business(tmp_path: Path) -> None:
+    led = Led(tmp_path, lead=False)
+    led.follow(2, isr=(2,))
+    led.partition.append_as_follower(
+        a_batch(b"a", epoch=0), leader_high_watermark=0, leader_log_start=0, now_ms=0
+    )
+    for minimum in (3, 1):
+        led.partition.set_min_insync_replicas(minimum, led.now_ms)
+        assert (led.partition.is_under_min_isr, led.partition.high_watermark) == (False, 0)
+
+
 def test_a_batch_sent_again_waits_for_its_own_offset_and_not_for_those_behind_it() -> None:
     """An idempotent producer repeats a batch that stands in the log already, below what others wait for."""
     line = AckQueue()
@@ -260,7 +320,77 @@ def test_those_who_wait_for_one_offset_are_answered_in_the_order_of_their_coming
     assert order == ["first", "second", "third"]
 
 
+def test_a_request_sent_again_is_answered_behind_one_that_waits_for_the_same_and_before_those_that_wait_for_more() -> (
+    None
+):
+    line, order = AckQueue(), []
+
+    class Numbered(Waits):
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+        def complete(self, slot: int, error: ErrorCode) -> None:
+            order.append(self.number)
+
+    for number, offset in enumerate((10, 20, 30, 10, 5)):
+        line.add(offset, Numbered(number), 0)
+    assert line.next_offset == 5
+    line.complete(ErrorCode.NONE)
+    assert order == [4, 0, 3, 1, 2] and line.next_offset == 1 << 63
+
+
+def test_who_was_answered_by_his_deadline_is_waited_for_no_more(tmp_path: Path) -> None:
+    partition = Led(tmp_path).partition
+    for line in (partition.commit_waiters, partition.flush_waiters):
+        gone, waits = Waits(), Waits()
+        line.add(1, gone, 0)
+        line.add(2, waits, 0)
+        gone.is_done = True
+        assert (len(line), line.next_offset) == (1, 1)
+        partition.forget_expired_waiters()
+        assert (len(line), line.next_offset) == (1, 2)
+        waits.is_done = True
+        partition.forget_expired_waiters()
+        assert len(line) == 0
+
+
 # ---------------------------------------------------------------------------------------- flush before acknowledging
+
+
+@pytest.mark.parametrize("is_wanted", [False, True])
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_whoever_begins_to_flush_before_acknowledging_flushes_what_is_there(
+    tmp_path: Path, *, is_wanted: bool, is_flushed: bool
+) -> None:
+    """A leader by its configuration, and one that begins to lead behind a leader that flushed nothing."""
+    led = Led(tmp_path)
+    led.append(b"a")
+    if is_flushed:
+        led.partition.log.flush()
+    expected = [led.partition] if is_wanted and not is_flushed else []
+    led.partition.set_flushes_before_ack(is_wanted)
+    assert led.outbox.flushes == expected
+    led.outbox.flushes.clear()
+    led.partition.is_flushing = False
+    led.lead((1, 2, 3))
+    assert led.outbox.flushes == expected
+
+
+def test_who_waits_for_the_very_end_is_waited_for_though_nobody_wants_it_flushed_any_more(
+    tmp_path: Path,
+) -> None:
+    led = Led(tmp_path, isr=(1,), replicas=(1,))
+    led.partition.set_flushes_before_ack(True)
+    led.append(b"a")
+    plan = led.partition.log.plan_flush()
+    led.partition.flush_waiters.add(led.append(b"b"), Waits(), 0)
+    led.partition.set_flushes_before_ack(False)
+    plan.run()
+    led.partition.log.commit_flush(plan)
+    led.outbox.flushes.clear()
+    led.partition.flushed(led.now_ms)
+    assert led.outbox.flushes == [led.partition]
 
 
 def test_with_flush_messages_1_nothing_counts_before_it_is_on_the_disk(tmp_path: Path) -> None:
@@ -368,6 +498,38 @@ def test_a_cut_comes_before_the_mark_and_takes_it_along(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("to", "is_recovering", "keeps_tails", "is_kept"),
+    [
+        (2, False, False, False),
+        (2, True, False, True),
+        (2, False, True, True),
+        (0, False, False, True),
+        (3, True, True, False),
+    ],
+    ids=["not committed", "the leader recovers", "unclean leaders are allowed", "committed", "nothing goes"],
+)
+def test_what_is_cut_off_is_kept_where_it_may_have_been_acknowledged(
+    tmp_path: Path, to: int, *, is_recovering: bool, keeps_tails: bool, is_kept: bool
+) -> None:
+    led = Led(tmp_path, lead=False)
+    told = leadership(2, 5, (2,), recovery_state=int(is_recovering))
+    led.partition.make_follower(told, ReplicaAssignment(led.replicas))
+    led.partition.keeps_tails = keeps_tails
+    for n in range(3):
+        led.partition.append_as_follower(
+            a_batch(b"x", epoch=5, base_offset=n), leader_high_watermark=1, leader_log_start=0, now_ms=0
+        )
+    led.partition.truncate_to(to, 0)
+    said = [text for _, text in led.outbox.messages]
+    assert led.partition.log.log_end_offset == to
+    assert [f"offsets {to} to 2 are cut off behind an unclean leader" in text for text in said[-1:]] == [
+        True
+    ] * is_kept
+    assert (tmp_path / "t-0" / "truncated").exists() == is_kept
+    assert any("below the high watermark" in text for text in said) == (to == 0)
+
+
+@pytest.mark.parametrize(
     ("min_isr", "told", "mark"),
     [(1, ErrorCode.NONE, 1), (2, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 0)],
 )
@@ -402,6 +564,31 @@ CHANGES: dict[str, Callable[[Led], object]] = {
     "loses its disk": lambda led: led.partition.lose_disk(),
     "deletes records": lambda led: led.partition.delete_records(1),
 }
+AS_A_FOLLOWER: dict[str, tuple[Callable[[Partition], object], bool]] = {
+    # Whether readers hear of it.
+    "hears of a higher mark": (lambda p: _fetches(p, None, mark=2), True),
+    "hears of the same mark": (lambda p: _fetches(p, None, mark=1), False),
+    "is cut": (lambda p: p.truncate_to(1, 0), True),
+    "begins anew": (lambda p: p.restart_at(7, 0), True),
+}
+
+
+def _fetches(partition: Partition, records: memoryview | None, *, mark: int) -> None:
+    partition.append_as_follower(records, leader_high_watermark=mark, leader_log_start=0, now_ms=0)
+
+
+@pytest.mark.parametrize("name", AS_A_FOLLOWER)
+def test_who_reads_of_a_follower_is_told_of_its_mark_and_of_its_end(tmp_path: Path, name: str) -> None:
+    led = Led(tmp_path, lead=False)
+    led.follow(2)
+    _fetches(led.partition, a_batch(b"a", b"b", epoch=0), mark=1)
+    consumer = Reads()
+    led.partition.consumer_readers[consumer] = None
+    change, is_told = AS_A_FOLLOWER[name]
+    change(led.partition)
+    assert consumer.told == ["woken"] * is_told
+
+
 OF_EACH: dict[str, tuple[Callable[[Led], object], list[str], list[str]]] = {
     # What a follower hears, and what a consumer does.
     "appends": (lambda led: led.append(b"x"), ["woken"], []),
@@ -474,6 +661,15 @@ def test_a_follower_drops_what_the_leader_deleted(tmp_path: Path) -> None:
     assert led.partition.log.log_start_offset == 1
 
 
+def test_a_follower_drops_all_it_has_when_the_leader_deleted_up_to_there(tmp_path: Path) -> None:
+    led = Led(tmp_path, lead=False)
+    led.follow(2)
+    led.partition.append_as_follower(
+        a_batch(b"a", b"b", epoch=0), leader_high_watermark=2, leader_log_start=2, now_ms=0
+    )
+    assert led.partition.log.log_start_offset == 2
+
+
 def test_a_follower_that_ends_below_the_leaders_start_keeps_its_own_until_it_is_cut(tmp_path: Path) -> None:
     """Where it begins anew it asks the leader first: what was fetched is kept, and says no more."""
     led = Led(tmp_path, lead=False)
@@ -497,8 +693,6 @@ def test_the_mark_on_start_is_the_checkpoint_entry_but_not_above_the_log(
     assert again.partition.high_watermark == 0
     log = again.partition.log
     log.append_as_follower(a_batch(b"a", b"b", b"c", epoch=0), now_ms=0)
-    from odradek.replication.partition import Partition
-
     reopened = Partition(
         again.partition.topic_partition,
         again.partition.topic_id,

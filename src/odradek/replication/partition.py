@@ -345,7 +345,7 @@ class Partition(Replica):
         leader_end = self.log.log_end_offset
         if fetch_offset >= leader_end:
             follower.last_caught_up_time_ms = now_ms
-        elif follower.has_fetched and fetch_offset >= follower.last_fetch_leader_end:
+        elif fetch_offset >= follower.last_fetch_leader_end:
             # It has all we had when it asked before: it was caught up then.
             follower.last_caught_up_time_ms = max(
                 follower.last_caught_up_time_ms, follower.last_fetch_time_ms
@@ -418,11 +418,10 @@ class Partition(Replica):
         """`Follower in sync`: it could be elected now without losing anything acknowledged.
 
         At or above the start of our epoch as well (KAFKA-7128): below it the follower may hold records of an
-        older epoch that we do not have.
+        older epoch that we do not have. One that we have not heard in this epoch is at -1.
         """
         return (
-            follower.has_fetched
-            and follower.log_end_offset >= self.high_watermark
+            follower.log_end_offset >= self.high_watermark
             and follower.log_end_offset >= self.leader_epoch_start_offset
         )
 
@@ -580,8 +579,7 @@ class Partition(Replica):
         ):
             return None  # new leadership has settled it meanwhile
         if answer.error == ErrorCode.NONE:
-            self._commit_isr(answer.leader_and_isr, now_ms)
-            return None
+            return None if self._commit_isr(answer.leader_and_isr, now_ms) else AWAIT_LEADERSHIP_MS
         if answer.error in ROLL_BACK:
             self._outbox.messages.append(
                 (
@@ -595,11 +593,12 @@ class Partition(Replica):
             return REFUSED_RETRY_MS
         return AWAIT_LEADERSHIP_MS if answer.error in AWAIT_LEADERSHIP else UNSETTLED_RETRY_MS
 
-    def _commit_isr(self, leadership: LeaderAndIsr | None, now_ms: int) -> None:
+    def _commit_isr(self, leadership: LeaderAndIsr | None, now_ms: int) -> bool:
+        """False: this is of another leadership than ours, or of before it, and settles nothing."""
         if leadership is None or leadership.leader_epoch != self.leader_epoch:
-            return
+            return False
         if leadership.partition_epoch < self.partition_epoch:
-            return
+            return False
         self.partition_epoch = leadership.partition_epoch
         self.leader_recovery_state = leadership.leader_recovery_state
         self.has_eligible = bool(leadership.elr)
@@ -609,6 +608,7 @@ class Partition(Replica):
         self._advance_high_watermark(now_ms)
         # Others may have caught up while this proposal was under way, and have nothing more to fetch.
         self._propose_expansion(now_ms)
+        return True
 
     # ---------------------------------------------------------------------------- flush before acknowledging
 
