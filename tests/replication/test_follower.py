@@ -15,7 +15,7 @@ from odradek.protocol.headers import decode_request_header, response_header
 from odradek.protocol.messages import fetch as fm
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import offset_for_leader_epoch as om
-from odradek.replication.followed import FIRST_BACKOFF_MS, FetchLimits
+from odradek.replication.followed import FIRST_BACKOFF_MS, FetchLimits, FollowedPartition
 from odradek.replication.follower import INT32_MAX, FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
@@ -242,6 +242,23 @@ def test_a_throttled_replica_leaves_the_session_until_its_rate_allows_it(tmp_pat
     assert wanted(follows.asks()) == {1: (5, 1, 5)}
 
 
+@pytest.mark.parametrize("is_heard", [False, True])
+def test_who_has_not_heard_how_far_the_leader_is_counts_as_behind_to_a_throttle(
+    tmp_path: Path, *, is_heard: bool
+) -> None:
+    """A leader that is committed up to 0 is heard as well."""
+    throttle = ReplicationThrottle()
+    throttle.rate = 1
+    follows = Follows(tmp_path, throttle)
+    follows.partition("u", number=2)
+    throttle.covered.add(follows.partition("t").topic_partition)
+    if is_heard:
+        assert set(wanted(follows.asks())) == {1, 2}
+        follows.answer_fetch(("t", 1, row()), ("u", 2, row()), session=0)
+    throttle.record(1_000, follows.now_ms)
+    assert set(wanted(follows.asks())) == ({1, 2} if is_heard else {2})
+
+
 def test_a_log_start_that_followed_the_leaders_is_told(follows: Follows) -> None:
     """DeleteRecords is answered when all replicas have followed."""
     partition = follows.partition(written=[(5, 2)])
@@ -440,6 +457,44 @@ def test_an_answer_about_an_older_epoch_of_the_partition_is_dropped(follows: Fol
     assert wanted(follows.asks()) == {1: (6, 0, -1)}
 
 
+def test_a_mark_that_was_told_in_an_older_epoch_is_none_of_the_new_one(follows: Follows) -> None:
+    """The leader that was elected may not know of it yet."""
+    partition = follows.partition(written=[(5, 2)])
+    follows.asks()
+    follows.told(partition, 6)
+    follows.answer_fetch(("t", 1, row(mark=2)))
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(mark=0)))
+    assert partition.high_watermark == 0
+
+
+def test_the_mark_of_a_row_that_is_an_error_is_none(follows: Follows) -> None:
+    partition = follows.partition(written=[(5, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, mark=2)))
+    follows.now_ms += FIRST_BACKOFF_MS
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(mark=0)))
+    assert partition.high_watermark == 0
+
+
+def test_what_comes_behind_an_error_for_a_partition_that_is_delayed_is_not_appended(follows: Follows) -> None:
+    """It left the session, and the fetch that says so is not sent yet."""
+    partition = follows.partition("t")
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.asks()
+    follows.partition("u", number=2)
+    assert wanted(follows.asks()) == {2: (5, 0, -1)}
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.KAFKA_STORAGE_ERROR)))
+    follows.answer_fetch(("t", 1, row(records=a_batch(b"a", epoch=5))))
+    assert partition.log.log_end_offset == 0
+    follows.asks()
+    follows.answer_fetch()
+    follows.now_ms += FIRST_BACKOFF_MS
+    assert wanted(follows.asks()) == {1: (5, 0, -1)}
+
+
 def test_an_answer_for_another_end_of_the_log_is_dropped(follows: Follows) -> None:
     partition = follows.partition(written=[(5, 1), (5, 2)])
     follows.asks()
@@ -528,6 +583,7 @@ def test_a_diverging_epoch_cuts_and_fetches_on_from_the_cut(follows: Follows) ->
     follows.asks()
     follows.answer_fetch(("t", 1, row(diverging=(3, 2))))
     assert partition.log.log_end_offset <= 2
+    assert follows.outbox.messages[0] == ("info", "t-0: cut from 6 to 2: leader 1 ends epoch 3 at 2")
     request = follows.asks()
     assert wanted(request) == {1: (5, partition.log.log_end_offset, partition.log.latest_epoch)}
 
@@ -887,6 +943,20 @@ def test_a_divergence_in_an_epoch_without_records_is_settled_by_one_cut(follows:
     assert wanted(request) == {1: (5, 3, 2)}, "not the same question for ever"
 
 
+def test_a_mark_that_comes_with_a_divergence_waits_also_where_nothing_but_an_epoch_is_cut(
+    follows: Follows,
+) -> None:
+    partition = follows.partition(written=[(2, 3)])
+    partition.log.assign_epoch(4, 3)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(mark=3, diverging=(2, 3))))
+    assert (partition.log.log_end_offset, partition.high_watermark) == (3, 0)
+    assert follows.outbox.messages == [], "no record was cut"
+    follows.asks()
+    follows.answer_fetch()
+    assert partition.high_watermark == 3
+
+
 def test_the_high_watermark_of_a_stale_answer_is_kept(follows: Follows) -> None:
     """Two fetches in flight: the answer to the second comes after the first moved our end. Its records are not for us,
     its mark is, and the leader tells it once."""
@@ -1044,3 +1114,20 @@ def test_an_answer_that_cannot_be_read_leaves_nobody_waiting_for_it(follows: Fol
         )
     follows.fetcher.connection_lost(follows.now_ms)
     assert follows.asks().topics[0].topic == "t"
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda followed, tell: followed.truncate(b(1), 5, 1, 0, tell),
+        lambda followed, tell: followed.log_end_found(1, 0, tell),
+    ],
+    ids=["to where an epoch ends", "to the leader's end"],
+)
+def test_what_was_cut_is_not_known_to_be_a_prefix_any_more(
+    follows: Follows, cut: Callable[[FollowedPartition, Any], object]
+) -> None:
+    followed = FollowedPartition(follows.partition(written=[(5, 1), (5, 1)]))
+    followed.is_prefix = True
+    cut(followed, lambda level, text: None)
+    assert (followed.partition.log.log_end_offset, followed.is_prefix) == (1, False)

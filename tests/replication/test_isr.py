@@ -383,7 +383,9 @@ def test_a_refusal_in_an_older_leader_epoch_is_none_of_the_present_proposal(tmp_
     assert led.partition.proposal(BrokerEpoch(7)) == proposal
 
 
-def test_a_success_that_names_another_leader_epoch_commits_nothing_and_is_asked_for_again(tmp_path: Path) -> None:
+def test_a_success_that_names_another_leader_epoch_commits_nothing_and_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
     led = expanding(tmp_path)
     for epoch in (led.partition.leader_epoch + 1, led.partition.leader_epoch - 1):
         told = leadership(1, epoch, (1, 2, 3), led.partition_epoch + 1)

@@ -148,3 +148,57 @@ def test_one_completion_may_wake_another_in_the_same_sweep() -> None:
     purgatory.wake(first)
     purgatory.sweep(5)
     assert second.events == ["tried at 5"]
+
+
+class Answers(Parked):
+    """Notes as well that it answers."""
+
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        super().finish(now_ms, is_late=is_late)
+        if not is_late:
+            self.events.append(f"answered at {now_ms}")
+
+
+def parked(purgatory: Purgatory, *, ready: bool = True) -> Answers:
+    waiter = Answers(purgatory, ready=ready)
+    purgatory.park(waiter, deadline_ms=1_000, keys=["a"])
+    return waiter
+
+
+def test_what_is_over_when_it_is_parked_is_answered_by_an_attempt_and_other_things_wait() -> None:
+    purgatory = Purgatory()
+    over, waits = parked(purgatory), parked(purgatory, ready=False)
+    for waiter in (over, waits, over):
+        purgatory.attempt(waiter, 7)
+    assert over.events == ["tried at 7", "answered at 7"] and waits.events == ["tried at 7"]
+    assert len(purgatory) == 1
+
+
+def test_whoever_knows_that_it_is_over_completes_it_untried_and_whose_time_is_up_is_late() -> None:
+    purgatory = Purgatory()
+    known, late = parked(purgatory, ready=False), parked(purgatory, ready=False)
+    purgatory.complete(known, 7)
+    purgatory.cut_short(late, 7)
+    assert (known.events, late.events) == (["answered at 7"], ["expired at 7"])
+    assert len(purgatory) == 0 and purgatory.next_deadline_ms() is None
+
+
+def test_a_sweep_answers_once_and_leaves_out_who_was_answered_before_it() -> None:
+    purgatory = Purgatory()
+    swept, completed = parked(purgatory), parked(purgatory)
+    purgatory.wake_key("a")
+    purgatory.complete(completed, 6)
+    for now_ms in (7, 8):
+        purgatory.sweep(now_ms)
+    purgatory.wake(completed)
+    assert purgatory.ready == []
+    assert swept.events == ["tried at 7", "answered at 7"] and completed.events == ["answered at 6"]
+
+
+def test_who_is_woken_again_and_cannot_complete_is_tried_once_in_each_sweep() -> None:
+    purgatory = Purgatory()
+    waiter = parked(purgatory, ready=False)
+    for now_ms in (7, 8):
+        purgatory.wake(waiter)
+        purgatory.sweep(now_ms)
+    assert waiter.events == ["tried at 7", "tried at 8"]

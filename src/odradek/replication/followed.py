@@ -88,8 +88,9 @@ class FollowedPartition:
 
     def truncate(
         self, leader: BrokerId, leader_epoch: int, leader_end_offset: int, now_ms: int, tell: Tell
-    ) -> bool:
-        """The leader ends `leader_epoch` there. False: ask again, with the epoch the log ends in now."""
+    ) -> None:
+        """The leader ends `leader_epoch` there. Where that was not all that has to be cut, the next fetch will tell: it names
+        the epoch in which the log ends now."""
         partition = self.partition
         truncation = plan_truncation(
             partition.log,
@@ -105,7 +106,6 @@ class FollowedPartition:
             )
         self.is_prefix = False
         partition.truncate_to(truncation.offset, now_ms)
-        return truncation.is_complete
 
     def log_end_found(self, offset: int, now_ms: int, tell: Tell) -> bool:
         """The leader's end behind ours: it was elected from outside the ISR, or lost its disk; cut to its end.

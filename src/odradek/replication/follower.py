@@ -482,14 +482,11 @@ class FollowerFetcher:
                 self._delay(followed, now_ms)
                 continue
             try:
-                is_complete = followed.truncate(
-                    self.leader, answer.leader_epoch, answer.end_offset, now_ms, self._tell
-                )
+                followed.truncate(self.leader, answer.leader_epoch, answer.end_offset, now_ms, self._tell)
             except ProtocolError as fault:
                 self._failed(followed, fault, now_ms)
                 continue
-            if is_complete or followed.partition.log.latest_epoch < 0:
-                followed.state = FETCHING
+            followed.state = FETCHING
             followed.delayed_until_ms = now_ms
             followed.backoff_ms = FIRST_BACKOFF_MS
 
