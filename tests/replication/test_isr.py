@@ -374,6 +374,20 @@ def test_what_is_answered_when_nothing_is_asked_changes_nothing(tmp_path: Path) 
         assert led.partition.isr_answered(proposal, IsrAnswer(error), led.now_ms) is None
 
 
+def test_an_answer_that_comes_when_it_leads_no_more_commits_nothing(tmp_path: Path) -> None:
+    """Stopped, it knows of no followers, and asks for no minimum."""
+    led = Led(tmp_path, isr=(1, 2), replicas=(1, 2), min_isr=2)
+    led.append(b"a")
+    led.now_ms += LAG_MS + 1
+    led.partition.shrink_if_lagging(led.now_ms)
+    proposal = led.partition.proposal(BrokerEpoch(7))
+    assert proposal is not None
+    led.partition.stop()
+    told = leadership(1, led.partition.leader_epoch, (1,), led.partition_epoch + 1)
+    assert led.partition.isr_answered(proposal, IsrAnswer(ErrorCode.NONE, told), led.now_ms) is None
+    assert led.partition.high_watermark == 0
+
+
 def test_a_refusal_in_an_older_leader_epoch_is_none_of_the_present_proposal(tmp_path: Path) -> None:
     led = expanding(tmp_path)
     proposal = led.partition.proposal(BrokerEpoch(7))

@@ -573,11 +573,12 @@ class Partition(Replica):
         """The controller answered `proposal`: None, or how long to wait before it is sent again; see `isr`."""
         state = self.state
         if (
-            isinstance(state, Committed)
+            not self.is_leader
+            or isinstance(state, Committed)
             or proposal.leader_epoch != self.leader_epoch
             or proposal.partition_epoch != self.partition_epoch
         ):
-            return None  # new leadership has settled it meanwhile
+            return None  # new leadership has settled it meanwhile, or it is stopped
         if answer.error == ErrorCode.NONE:
             return None if self._commit_isr(answer.leader_and_isr, now_ms) else AWAIT_LEADERSHIP_MS
         if answer.error in ROLL_BACK:
