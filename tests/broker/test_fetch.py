@@ -338,6 +338,25 @@ def test_what_found_no_room_comes_first_next_time(world: World) -> None:
     assert served == [T_0, T_1, U_0]
 
 
+def test_a_partition_that_always_has_more_lets_the_others_come_in_turn(world: World) -> None:
+    """A follower of many partitions that is behind, or whose leader is under load: those at the end of its session would
+    never be read."""
+    keys = {T_0: T, T_1: T, U_0: U}
+    at = dict.fromkeys(keys, 0)
+    for _ in range(4):
+        for name, index in (("t", 0), ("t", 1), ("u", 0)):
+            world.produce(1, b"x" * 3_000, topic=name, index=index)
+    reader = Reader(world, max_bytes=100)
+    served = []
+    answer = rows(reader.fetch(*((topic_id, key[1], 0) for key, topic_id in keys.items())))
+    for _ in range(6):
+        (key,) = [key for key, row in answer.items() if row.records]
+        served.append(key)
+        at[key] += 1
+        answer = rows(reader.fetch((keys[key], key[1], at[key])))
+    assert served == [T_0, T_1, U_0] * 2
+
+
 def test_sessions_refuse_wrong_ids_and_epochs(world: World) -> None:
     reader = Reader(world)
     reader.fetch((T, 0, 0))

@@ -527,12 +527,13 @@ class FetchWait(ParkedFetch):
             if partition is not None and not wanted.is_refused:
                 wanted.sent_high_watermark = partition.high_watermark
                 wanted.sent_log_start = partition.log.log_start_offset
-            del pending[wanted]
-            if wanted.has_more:
-                # Looked at again by the next fetch, behind those that got nothing now.
-                pending[wanted] = None
-            else:
+            if not wanted.has_more:
+                del pending[wanted]
                 wanted.is_dirty = False  # it will say when it has something
+            elif wanted.seen_bytes:
+                # Looked at again by the next fetch, behind those that got nothing now.
+                del pending[wanted]
+                pending[wanted] = None
         session.is_full = False
         return Reply(buffers)
 
