@@ -438,7 +438,8 @@ def test_nobody_is_asked_to_leave_while_a_proposal_is_open_or_was_refused_a_mome
 def test_an_answer_from_before_the_present_partition_epoch_commits_nothing(tmp_path: Path) -> None:
     led = expanding(tmp_path)
     epoch, known = led.partition.leader_epoch, led.partition.partition_epoch
-    answer(led, ErrorCode.NONE, leadership(1, epoch, (1,), partition_epoch=known - 1))
+    told = leadership(1, epoch, (1,), partition_epoch=known - 1)
+    assert answer(led, ErrorCode.NONE, told) == AWAIT_LEADERSHIP_MS
     assert led.partition.partition_epoch == known
     assert led.partition.state.maximal_isr == (1, 2, 3)
 

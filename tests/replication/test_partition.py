@@ -12,7 +12,7 @@ from odradek.model.errors import ProtocolError
 from odradek.replication.partition import Partition
 from odradek.replication.waiting import AckQueue, Reader
 from tests.log.logs import config
-from tests.replication.partitions import LAG_MS, Led, Waits, a_batch, answer, b, expanding, leadership
+from tests.replication.partitions import LAG_MS, Led, Waits, a_batch, a_log, answer, b, expanding, leadership
 
 # ------------------------------------------------------------------------------------------------------- roles
 
@@ -50,6 +50,24 @@ def test_a_leadership_is_known_as_it_was_told(tmp_path: Path) -> None:
     partition.make_follower(leadership(2, 4, (2,), 9, recovery_state=1), assignment)
     assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (2, 4, 9)
     assert (partition.leader_recovery_state, partition.assignment) == (1, assignment)
+
+
+def test_before_it_is_told_who_leads_a_partition_waits_for_nobody(tmp_path: Path) -> None:
+    partition = Led(tmp_path, lead=False, min_isr=3).partition
+    assert (partition.leader_epoch_start_offset, partition.effective_min_isr, partition.isr) == (-1, 1, ())
+    assert not (partition.is_under_min_isr or partition.has_eligible or partition.has_unassigned_in_isr)
+    assert (partition.leader_recovery_state, partition.assignment) == (0, ReplicaAssignment(()))
+
+
+def test_a_log_that_has_moved_is_the_one_in_use_and_holds_the_same(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.append(b"a")
+    moved, short = a_log(tmp_path / "there"), a_log(tmp_path / "elsewhere")
+    moved.append_as_follower(a_batch(b"a", epoch=0), now_ms=0)
+    led.partition.take_log(moved)
+    assert led.partition.log is moved
+    with pytest.raises(AssertionError):
+        led.partition.take_log(short)
 
 
 @pytest.mark.parametrize(
@@ -501,12 +519,20 @@ def test_a_cut_comes_before_the_mark_and_takes_it_along(tmp_path: Path) -> None:
     ("to", "is_recovering", "keeps_tails", "is_kept"),
     [
         (2, False, False, False),
+        (1, False, False, False),
         (2, True, False, True),
         (2, False, True, True),
         (0, False, False, True),
         (3, True, True, False),
     ],
-    ids=["not committed", "the leader recovers", "unclean leaders are allowed", "committed", "nothing goes"],
+    ids=[
+        "not committed",
+        "all but what is committed",
+        "the leader recovers",
+        "unclean leaders are allowed",
+        "committed",
+        "nothing goes",
+    ],
 )
 def test_what_is_cut_off_is_kept_where_it_may_have_been_acknowledged(
     tmp_path: Path, to: int, *, is_recovering: bool, keeps_tails: bool, is_kept: bool

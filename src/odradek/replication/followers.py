@@ -39,7 +39,6 @@ class FollowerState:
     __slots__ = (
         "broker",
         "broker_epoch",
-        "has_fetched",
         "is_in_maximal_isr",
         "last_caught_up_time_ms",
         "last_fetch_leader_end",
@@ -57,10 +56,9 @@ class FollowerState:
 
     def reset(self, *, caught_up_at_ms: int) -> None:
         """A new leader epoch: what was heard in an earlier one does not count (KAFKA-7128)."""
-        # Invariant: UNKNOWN_OFFSET until `has_fetched`, from then on both are what its last fetch said.
+        # Invariant: UNKNOWN_OFFSET until it has fetched, from then on both are what its last fetch said.
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
-        self.has_fetched = False
         # Invariant: it held all that the leader held then.
         self.last_caught_up_time_ms = caught_up_at_ms
         self.last_fetch_time_ms = NEVER_MS
@@ -68,6 +66,10 @@ class FollowerState:
         self.last_fetch_leader_end = UNKNOWN_OFFSET
         # Invariant: None, or the session whose later fetches stand for this partition as well.
         self.source: FetchSource | None = None
+
+    @property
+    def has_fetched(self) -> bool:
+        return self.log_end_offset != UNKNOWN_OFFSET
 
     @property
     def last_heard_ms(self) -> int:

@@ -133,7 +133,6 @@ class Partition(Replica):
                     follower.broker,
                     follower.broker_epoch,
                     follower.log_end_offset,
-                    follower.has_fetched,
                     follower.last_fetch_time_ms,
                     follower.last_caught_up_time_ms,
                     self._proposed_epochs[follower.broker] if is_open else -1,
@@ -182,7 +181,6 @@ class Partition(Replica):
             follower = self.followers[known.broker] = FollowerState(known.broker)
             follower.broker_epoch = known.broker_epoch
             follower.log_end_offset = known.log_end_offset
-            follower.has_fetched = known.has_fetched
             follower.last_fetch_time_ms = known.last_fetch_time_ms
             follower.last_caught_up_time_ms = known.last_caught_up_time_ms
         self._followers = tuple(self.followers.values())
@@ -361,7 +359,6 @@ class Partition(Replica):
             self._outbox.purgatory.wake_key(self.topic_partition)  # DeleteRecords waits for it
         follower.last_fetch_leader_end = leader_end
         follower.last_fetch_time_ms = now_ms
-        follower.has_fetched = True
         follower.source = source
         if fetch_offset > before and before <= self.high_watermark:
             self._advance_high_watermark(now_ms)

@@ -13,7 +13,6 @@ class FollowerImage(NamedTuple):
     broker: BrokerId
     broker_epoch: BrokerEpoch
     log_end_offset: int
-    has_fetched: bool
     last_fetch_time_ms: int
     last_caught_up_time_ms: int
     proposed_epoch: int

@@ -25,7 +25,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol.flat.fetch_request import FetchRequest
 from odradek.replication.followed import FetchLimits, FollowedPartition
 from odradek.replication.follower import FollowerFetcher
-from odradek.replication.followers import NEVER_MS
+from odradek.replication.followers import NEVER_MS, UNKNOWN_OFFSET
 from odradek.replication.isr import (
     Committed,
     IsrAnswer,
@@ -94,7 +94,6 @@ class Replicas:
                     BrokerId(known.broker),
                     BrokerEpoch(known.broker_epoch),
                     known.log_end_offset,
-                    known.has_fetched,
                     NOW_MS if known.has_fetched else NEVER_MS,
                     # A member of the ISR was caught up a moment ago. That of others is too long ago to hold up
                     # the mark.
@@ -144,7 +143,7 @@ class Replicas:
                     Follower(
                         f.broker,
                         f.log_end_offset,
-                        f.has_fetched,
+                        f.log_end_offset != UNKNOWN_OFFSET,
                         f.broker_epoch,
                         f.proposed_epoch,
                     )
