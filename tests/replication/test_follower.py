@@ -547,8 +547,9 @@ def test_a_log_that_ends_where_the_leaders_begins_goes_on(follows: Follows) -> N
     assert wanted(follows.asks()) == {1: (5, 2, 5)}
 
 
+@pytest.mark.parametrize("leader_end", [50, 2])
 def test_who_is_refused_although_the_leader_has_what_he_asks_for_asks_ever_more_rarely_and_says_so_once(
-    follows: Follows,
+    follows: Follows, leader_end: int
 ) -> None:
     """The epoch in which his log ends is above all that the leader knows: a store that was put back to an older state. The
     two asked each other as fast as they could."""
@@ -557,7 +558,7 @@ def test_who_is_refused_although_the_leader_has_what_he_asks_for_asks_ever_more_
     for _ in range(6):
         assert wanted(follows.asks()) == {1: (5, 2, 9)}
         follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
-        for offset in (50, 0):
+        for offset in (leader_end, 0):
             follows.asks()
             answer = lm.ListOffsetsPartitionResponse(partition_index=0, offset=offset)
             follows.answer(
@@ -690,6 +691,35 @@ def test_an_answer_that_is_an_error_as_a_whole_delays_all_it_was_asked_for(follo
     assert wanted(request) == {1: (5, 0, -1), 2: (5, 0, -1)}
 
 
+@pytest.mark.parametrize(
+    "how", ["is delayed", "loses its connection", "leaves and then loses its connection"]
+)
+def test_what_is_not_in_the_session_any_more_is_not_taken_out_of_it(follows: Follows, how: str) -> None:
+    partition = follows.partition("t")
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()), ("u", 2, row()))
+    follows.asks()
+    if how == "is delayed":
+        follows.answer_fetch(("t", 1, row(error=ErrorCode.KAFKA_STORAGE_ERROR)))
+        assert len(follows.asks().forgotten_topics_data) == 1
+    if how == "loses its connection":
+        follows.fetcher.connection_lost(follows.now_ms)
+    follows.fetcher.remove(partition.topic_partition)
+    if how == "leaves and then loses its connection":
+        follows.fetcher.connection_lost(follows.now_ms)
+    if how == "is delayed":
+        follows.answer_fetch()
+    request = follows.asks()
+    assert request.forgotten_topics_data == []
+
+
+@pytest.mark.parametrize("epoch", [0, 3])
+def test_a_log_that_knows_its_last_epoch_is_fetched_for_at_once(follows: Follows, epoch: int) -> None:
+    follows.partition(written=[(epoch, 1)])
+    assert wanted(follows.asks()) == {1: (5, 1, epoch)}
+
+
 def test_a_leader_without_room_for_a_session_gets_full_fetches(follows: Follows) -> None:
     follows.partition()
     for n in range(3):
@@ -747,6 +777,7 @@ def test_out_of_range_above_the_leaders_end_is_cut_to_it(follows: Follows) -> No
         lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])])
     )
     assert partition.log.log_end_offset == 2
+    assert follows.outbox.messages[0] == ("warning", "t-0: our log ends at 4, the leader's at 2: cut")
     assert wanted(follows.asks()) == {1: (5, 2, 3)}
 
 

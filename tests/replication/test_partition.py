@@ -351,11 +351,11 @@ def test_a_request_sent_again_is_answered_behind_one_that_waits_for_the_same_and
         def complete(self, slot: int, error: ErrorCode) -> None:
             order.append(self.number)
 
-    for number, offset in enumerate((10, 20, 30, 10, 5)):
+    for number, offset in enumerate((10, 20, 30, 10, 5, 25)):
         line.add(offset, Numbered(number), 0)
     assert line.next_offset == 5
     line.complete(ErrorCode.NONE)
-    assert order == [4, 0, 3, 1, 2] and line.next_offset == 1 << 63
+    assert order == [4, 0, 3, 1, 5, 2] and line.next_offset == 1 << 63
 
 
 def test_who_was_answered_by_his_deadline_is_waited_for_no_more(tmp_path: Path) -> None:

@@ -202,3 +202,11 @@ def test_who_is_woken_again_and_cannot_complete_is_tried_once_in_each_sweep() ->
         purgatory.wake(waiter)
         purgatory.sweep(now_ms)
     assert waiter.events == ["tried at 7", "tried at 8"]
+
+
+def test_a_deadline_at_the_beginning_of_time_is_one() -> None:
+    purgatory = Purgatory()
+    waiter = Answers(purgatory)
+    purgatory.park(waiter, deadline_ms=0)
+    purgatory.complete(waiter, 0)
+    assert len(purgatory) == 0

@@ -27,3 +27,12 @@ def test_what_is_taken_back_leaves_the_sum_as_it_was() -> None:
     assert counted.total == 100
     counted.forget_old(2000)
     assert counted.total == 0
+
+
+def test_what_is_counted_begins_a_window_only_when_the_last_one_is_over_and_forgets_what_is_old() -> None:
+    counted = WindowedSum(window_count=3, window_ms=1000)
+    counted.record(5, 10_000)
+    counted.record(7, 10_999)
+    assert counted.oldest_ends_ms == 10_999 + 3000, "both in one window"
+    counted.record(1, 20_000)
+    assert (counted.total, counted.covered_ms(20_000)) == (1, 0)

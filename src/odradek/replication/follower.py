@@ -452,7 +452,6 @@ class FollowerFetcher:
                 self._is_urgent = True
         elif error == ErrorCode.OFFSET_OUT_OF_RANGE:
             followed.state = LOCATING_END
-            followed.delayed_until_ms = now_ms
             self._suspend(topic_partition, followed)
         else:
             # Whoever is behind, the leader (UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, an unknown topic)

@@ -63,4 +63,4 @@ class ReplicationThrottle:
         assert end_of_oldest_ms is not None, "nothing was copied, and it was too much"
         begin_ms = now_ms - copied.covered_ms(now_ms)
         paid_back_ms = begin_ms + -(-copied.total * 1000 // self.rate) if self.rate else end_of_oldest_ms
-        return max(now_ms + 1, min(paid_back_ms, end_of_oldest_ms))
+        return min(paid_back_ms, end_of_oldest_ms)
