@@ -5,6 +5,7 @@ reused.
 import asyncio
 import gc
 import random
+import signal
 import socket
 import struct
 import threading
@@ -27,6 +28,7 @@ from odradek.model.errors import ConfigurationError
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
 from odradek.model.properties import parse_properties
 from odradek.server import store_questions
+from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Environment
 from odradek.server.fetchers import Fetching
 from odradek.server.gateway import Gateway
@@ -323,7 +325,7 @@ def test_a_cluster_of_tests_leaves_no_thread_no_loop_and_nothing_frozen(
     assert gc.get_freeze_count() <= frozen, "what is let go of goes, also of what was frozen before"
 
 
-@pytest.mark.parametrize("value", ["C:\\logs\\new", "\\u0041", "a=b:c #d", ""])
+@pytest.mark.parametrize("value", ["C:\\logs\\new", "\\u0041", "a=b:c #d", "a\r\nb", ""])
 def test_a_setting_of_a_process_is_read_as_it_was_given(value: str, tmp_path: Path) -> None:
     cluster = ProcessCluster(tmp_path, brokers=1, settings={"broker.rack": value})
     cluster.write_configurations()
@@ -396,6 +398,55 @@ def test_a_cluster_of_tests_that_cannot_be_is_refused_before_anything_is_started
         with pytest.raises(ConfigurationError, match=sentence), cluster(directory=tmp_path / "c", **wrong):
             pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("cluster", [running_cluster, ProcessCluster])
+@pytest.mark.parametrize("name", ["a,b", "\udcff"], ids=["comma", "no text"])
+def test_a_directory_that_settings_cannot_name_is_refused(
+    cluster: Callable[..., AbstractContextManager[Any]], name: str, tmp_path: Path
+) -> None:
+    """Logs were in `a`, which two clusters would share, and in `b` of the current directory."""
+    with (
+        pytest.raises(ConfigurationError, match=r"directory .* name (one without|another)$"),
+        cluster(directory=tmp_path / name),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cluster_whose_start_is_interrupted_leaves_no_broker(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By Ctrl-C, or by a time limit of the test: the start went on, and what it started was never stopped."""
+
+    class Interrupt(BaseException):
+        pass
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise Interrupt
+
+    async def start(runtime: BrokerRuntime) -> None:
+        await really_start(runtime)
+        ports.append(runtime.endpoints[0].port)
+        if len(ports) == 2:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            await asyncio.Event().wait()  # until it is given up
+
+    ports: list[int] = []
+    really_start = BrokerRuntime.start
+    monkeypatch.setattr(BrokerRuntime, "start", start)
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with pytest.raises(Interrupt), running_cluster(brokers=3):
+            pass
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(ports) == 2
+    for port in ports:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+    assert "odradek-cluster" not in {thread.name for thread in threading.enumerate()}
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_a_broker_process_that_there_is_not_is_named_with_those_there_are(tmp_path: Path) -> None:

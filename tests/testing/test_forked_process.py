@@ -51,6 +51,21 @@ lives.kill()  # of one that is gone nobody else is killed
     assert said == "7 7 7\nNone\nit lives\n-9\n"
 
 
+def test_where_ends_of_processes_are_ignored_it_has_ended_all_the_same(tmp_path: Path) -> None:
+    """Whoever started us may have ignored SIGCHLD: how a process ended is told to nobody then. `odradek up` stopped, with
+    "No child processes", when a broker died."""
+    said = ran(
+        """
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+process = ForkedProcess(lambda: 7, name="a", output=out)
+print(process.wait(30), process.poll())
+process.kill()
+""",
+        tmp_path / "log",
+    )
+    assert said == "0 0\n"
+
+
 def test_an_exception_is_in_its_output_and_does_not_unwind_its_parents_frames(tmp_path: Path) -> None:
     """Whatever the parent would clean up at its end (a directory, other processes) is not the child's to clean up."""
     said = ran(

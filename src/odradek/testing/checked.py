@@ -1,6 +1,7 @@
 """What a cluster of tests is asked for, looked at before anything is started."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from odradek.model.errors import ConfigurationError
 
@@ -15,3 +16,19 @@ def checked_settings(brokers: int, settings: Mapping[str, str] | None) -> dict[s
             text = str(value).lower() if isinstance(value, bool) else str(value)
             raise ConfigurationError(f"{name}: {value!r} is no text; as in a file: {text!r}")
     return dict(settings or {})
+
+
+def checked_directory(directory: Path) -> Path:
+    """ConfigurationError where `log.dirs` could not name what is below it: brokers would write elsewhere."""
+    name = str(directory)
+    if "," in name:
+        raise ConfigurationError(
+            f"directory {name}: log.dirs has a comma between two directories; name one without"
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"directory {name!r}: a file of settings is UTF-8, and this is not; name another"
+        ) from None
+    return directory

@@ -22,9 +22,10 @@ from typing import Self
 
 from odradek.client.sync import ClusterView, SyncClient
 from odradek.model.errors import OdradekError
-from odradek.testing.checked import checked_settings
+from odradek.testing.checked import checked_directory, checked_settings
 from odradek.testing.forked_process import ForkedProcess, can_fork
 from odradek.testing.late_signals import late_signals
+from odradek.testing.life_line import LifeLine
 
 STORE_FILE = "odradek-store.sqlite"
 # Below the range from which kernels take ports for outgoing connections: a broker that is down keeps its own.
@@ -47,7 +48,7 @@ class BrokerProcess:
         self.port = port
         self.process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._may_fork = may_fork
-        self._pipe: int | None = None
+        self._life_line: LifeLine | None = None
 
     @property
     def config_file(self) -> Path:
@@ -76,19 +77,19 @@ class BrokerProcess:
 
     def start(self) -> None:
         assert not self.is_running, f"broker {self.broker_id} runs already"
-        self._close_pipe()
-        read_end, write_end = os.pipe()
+        self.let_go()
+        line = LifeLine()
         try:
             with open(self.log_file, "ab", opener=for_its_owner) as log, late_signals():
                 launch = self._forked if self._may_fork and can_fork() else self._spawned
-                self.process = launch(log.fileno(), read_end)
-                self._pipe = write_end
+                self.process = launch(log.fileno(), line.read_end)
+                self._life_line = line
         except BaseException:
-            if self._pipe is None:
-                os.close(write_end)
+            if self._life_line is None:
+                line.let_go()
             raise
         finally:
-            os.close(read_end)
+            line.is_handed_over()
 
     def _arguments(self, pipe: int) -> list[str]:
         return [
@@ -122,7 +123,7 @@ class BrokerProcess:
         """`kill -9`; returns when the process is gone."""
         self._started.kill()
         self._started.wait()
-        self._close_pipe()
+        self.let_go()
 
     def signal(self, number: int) -> None:
         self._started.send_signal(number)
@@ -134,7 +135,7 @@ class BrokerProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             raise
-        self._close_pipe()
+        self.let_go()
         return code
 
     def last_words(self, lines: int = 5) -> str:
@@ -147,12 +148,9 @@ class BrokerProcess:
 
     def let_go(self) -> None:
         """As if we were gone: the broker stops without handing leadership over, since all others stop too."""
-        self._close_pipe()
-
-    def _close_pipe(self) -> None:
-        if self._pipe is not None:
-            os.close(self._pipe)
-            self._pipe = None
+        if self._life_line is not None:
+            self._life_line.let_go()
+            self._life_line = None
 
 
 class ProcessCluster:
@@ -173,7 +171,7 @@ class ProcessCluster:
         where that is safe; for a process that does nothing else and has one thread."""
         self.settings = checked_settings(brokers, settings)
         self.zookeeper = zookeeper
-        self.directory = Path(directory).absolute()
+        self.directory = checked_directory(Path(directory).absolute())
         self.host = host
         ports = (
             free_ports(brokers, host)
@@ -300,7 +298,7 @@ class ProcessCluster:
     def stop(self, deadline_s: float = 10.0) -> None:
         """All at once: logs are closed in order, leadership goes nowhere. `kill -9` after the deadline."""
         running = [broker for broker in self.brokers.values() if broker.is_running]
-        for broker in running:
+        for broker in self.brokers.values():
             broker.let_go()
         end = time.monotonic() + deadline_s
         for broker in running:
@@ -368,12 +366,12 @@ def _ports_taken(process_id: int) -> int:
     """A file of which one byte is locked for each port. Nobody closes it, for that would end the locks; one that was forked opens
     it anew. -1: there is none.
     """
-    path = Path(tempfile.gettempdir()) / f"odradek-ports-{os.getuid()}"
     try:
+        path = Path(tempfile.gettempdir()) / f"odradek-ports-{os.getuid()}"
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError:
         return -1
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\")
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

@@ -21,9 +21,10 @@ from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Environment
 from odradek.store.api import StoreProvider
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
-from odradek.testing.checked import checked_settings
+from odradek.testing.checked import checked_directory, checked_settings
 
 T = TypeVar("T")
+START_S = 60.0
 
 
 class _Environment(Environment):
@@ -45,7 +46,7 @@ class LocalCluster:
         stores: StoreProvider | None = None,
     ) -> None:
         self.settings = checked_settings(brokers, settings)
-        self.directory = directory
+        self.directory = checked_directory(directory)
         self.ids = list(range(1, brokers + 1))
         self.ensemble = MemoryEnsemble()
         self.stores: StoreProvider = self.ensemble if stores is None else stores
@@ -53,6 +54,7 @@ class LocalCluster:
         self._ports: dict[int, int] = {}
         self._held: list[socket.socket] = []
         self._environments: list[Environment] = []
+        self._one_starts = asyncio.Lock()
 
     @property
     def bootstrap(self) -> str:
@@ -82,6 +84,10 @@ class LocalCluster:
         await self.until(self.is_ready, "every broker knows all others and the controller")
 
     async def start_broker(self, broker_id: int) -> None:
+        async with self._one_starts:
+            await self._start_broker(broker_id)
+
+    async def _start_broker(self, broker_id: int) -> None:
         assert broker_id not in self.runtimes, f"broker {broker_id} runs already"
         if broker_id not in self._ports:
             self._ports[broker_id] = self._reserve_port()
@@ -141,7 +147,11 @@ class LocalCluster:
 
     async def stop(self) -> None:
         """All at once, so there is nobody to hand leadership over to, and no controller left that would try to tell
-        those that are gone already."""
+        those that are gone already. One that is just starting has started before, or has given up."""
+        async with self._one_starts:
+            await self._stop_all()
+
+    async def _stop_all(self) -> None:
         running = [self.runtimes.pop(broker_id) for broker_id in sorted(self.runtimes)]
         try:
             async with asyncio.TaskGroup() as group:
@@ -196,11 +206,15 @@ def running_cluster(
         thread = threading.Thread(target=loop.run_forever, name="odradek-cluster", daemon=True)
         thread.start()
         running = RunningCluster(cluster, loop)
+        starting = asyncio.run_coroutine_threadsafe(cluster.start(), loop)
         try:
-            running.call(cluster.start())
+            starting.result(START_S)
             yield running
         finally:
-            running.call(cluster.stop())
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+            starting.cancel()  # where Ctrl-C or a time limit of the test came first
+            try:
+                running.call(cluster.stop())
+            finally:
+                loop.call_soon_threadsafe(loop.stop)
+                thread.join()
+                loop.close()

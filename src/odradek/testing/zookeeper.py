@@ -16,6 +16,7 @@ from typing import Self
 
 from odradek.model.errors import OdradekError
 from odradek.testing.late_signals import late_signals
+from odradek.testing.life_line import LifeLine
 from odradek.testing.process_cluster import free_ports
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -117,6 +118,7 @@ class ZooKeeperServer:
         self._properties = {"zookeeper.forceSync": "yes" if is_synced else "no", **(properties or {})}
         self._jvm = (f"-Xmx{heap}", *_JVM, *(_FAST_START if starts_fast else ()))
         self.process: subprocess.Popen[bytes] | None = None
+        self._life_line: LifeLine | None = None
 
     @property
     def address(self) -> str:
@@ -167,18 +169,36 @@ class ZooKeeperServer:
         properties = [f"-D{name}={value}" for name, value in self._properties.items()]
         java_command = java()
         assert java_command is not None
-        with self.log_file.open("ab") as log, late_signals():
-            self.process = subprocess.Popen(
-                [
-                    *("/bin/sh", "-c", _WHILE_WE_LIVE, "zookeeper", str(self.directory / "server.pid")),
-                    *(java_command, *self._jvm, *properties, "-cp", class_path(), _MAIN, str(configuration)),
-                ],
-                stdin=subprocess.PIPE,
-                # Ctrl-C is for whoever started us: brokers still need their store while they stop.
-                start_new_session=True,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        self.let_go()
+        line = LifeLine()
+        try:
+            with self.log_file.open("ab") as log, late_signals():
+                self.process = subprocess.Popen(
+                    [
+                        *("/bin/sh", "-c", _WHILE_WE_LIVE, "zookeeper", str(self.directory / "server.pid")),
+                        *(
+                            java_command,
+                            *self._jvm,
+                            *properties,
+                            "-cp",
+                            class_path(),
+                            _MAIN,
+                            str(configuration),
+                        ),
+                    ],
+                    stdin=line.read_end,
+                    # Ctrl-C is for whoever started us: brokers still need their store while they stop.
+                    start_new_session=True,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+                self._life_line = line
+        except BaseException:
+            if self._life_line is None:
+                line.let_go()
+            raise
+        finally:
+            line.is_handed_over()
 
     def wait_ready(self, deadline_s: float = 60.0) -> None:
         end = time.monotonic() + deadline_s
@@ -216,9 +236,9 @@ class ZooKeeperServer:
             self.process = None
 
     def let_go(self) -> None:
-        if self.process is not None:
-            assert self.process.stdin is not None
-            self.process.stdin.close()
+        if self._life_line is not None:
+            self._life_line.let_go()
+            self._life_line = None
 
 
 class ZooKeeperEnsemble:
