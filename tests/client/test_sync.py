@@ -137,6 +137,32 @@ def test_a_name_nobody_knows_is_named() -> None:
         SyncClient("no-such-host.invalid:9092").cluster()
 
 
+@each(
+    (
+        ("a..b", "label empty or too long"),
+        ("a" * 300, "label .*too long"),
+        ("a\0b", "not known|null"),
+    )
+)
+def test_a_name_that_cannot_be_one_is_told_with_the_reason(name: str, why: str) -> None:
+    """A thread ended with a traceback, and the name counted as not resolved in time; a zero byte was a mistake of ours."""
+    with (
+        SyncClient(f"{name}:9092", bootstrap_timeout_s=60) as client,
+        pytest.raises(Unreachable, match=rf"the name .* is not known \(.*({why}).*\)"),
+    ):
+        client.cluster([])
+
+
+def test_what_apiversions_answers_is_told_also_by_a_code_from_the_future() -> None:
+    with ScriptedBroker() as broker:
+        broker.answer(ApiVersionsRequest, lambda request, version: ApiVersionsResponse(error_code=999))
+        with (
+            SyncClient(broker.address) as client,
+            pytest.raises(Unreachable, match="does not speak Kafka: ApiVersions: error code 999"),
+        ):
+            client.cluster([])
+
+
 def test_a_resolver_that_hangs_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
     given_up_by: list[threading.Thread] = []

@@ -13,6 +13,7 @@ from odradek.client.connection import BrokerLink
 from odradek.client.receive_buffers import BufferPool
 
 METADATA = 3
+FLEXIBLE = 9  # from this version on a header has tagged fields
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -229,12 +230,15 @@ def test_a_sender_may_send_again_from_inside_the_failure() -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (answer(99, b""), "it answered request 99 where 0 was next"),
+        (answer(99, b"\0"), "it answered request 99 where 0 was next"),
+        (answer(0, b""), "its answer cannot be read: response header: ends too early, after 4 bytes"),
         (struct.pack(">i", -5), "it answered with a frame of -5 bytes"),
         (struct.pack(">i", 2**31 - 1), "it answered with a frame of 2147483647 bytes"),
     ],
 )
-def test_a_peer_that_answers_nonsense_is_given_up(wrong: bytes, why: str) -> None:
+def test_a_peer_that_answers_nonsense_is_given_up(
+    wrong: bytes, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(wrong)
@@ -242,11 +246,12 @@ def test_a_peer_that_answers_nonsense_is_given_up(wrong: bytes, why: str) -> Non
         writer.close()
 
     async def scenario(link: BrokerLink, ear: Ear) -> None:
-        link.send(METADATA, 1, b"", ear.on("x"))
+        link.send(METADATA, FLEXIBLE, b"", ear.on("x"))
         await ear.until(1)
         assert why in ear.heard[0][2]
 
     run(serve, scenario)
+    assert "buffer_updated() call failed" not in caplog.text
 
 
 def test_a_silent_peer_is_given_up_after_the_timeout() -> None:

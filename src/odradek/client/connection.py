@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
+from odradek.model.errors import ProtocolError
 from odradek.protocol.headers import decode_response_header, encode_request
 
 logger = logging.getLogger(__name__)
@@ -201,7 +202,11 @@ class BrokerLink:
             self.connection_failed(channel, "it answered a request that was never sent")
             return
         request = self._in_flight[0]
-        correlation_id, body_offset = decode_response_header(request.api_key, request.api_version, frame)
+        try:
+            correlation_id, body_offset = decode_response_header(request.api_key, request.api_version, frame)
+        except ProtocolError as error:
+            self.connection_failed(channel, f"its answer cannot be read: {error}")
+            return
         if correlation_id != request.correlation_id:
             self.connection_failed(
                 channel,

@@ -21,8 +21,11 @@ from odradek.client.sync_connection import (
     Starting,
     SyncConnection,
     Unreachable,
+    left_out,
     parse_addresses,
 )
+from odradek.client.sync_connection import answered as answered
+from odradek.client.sync_connection import code_of as code_of
 from odradek.model.counted import numbered
 from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
 from odradek.model.errors import ProtocolError
@@ -93,21 +96,6 @@ class OffsetAndEpoch(NamedTuple):
     offset: int
     leader_epoch: int
     timestamp_ms: int = -1
-
-
-def code_of(number: int) -> ErrorCode:
-    """The error code; a number that a newer broker invented counts as UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def answered(number: int, about: str, message: str | None = None) -> ProtocolError:
-    """What a broker answered about something, as an error to raise."""
-    code = code_of(number)
-    name = code.name if code == number else f"error code {number}"
-    return ProtocolError(code, f"{about}: {name}, {message}" if message else f"{about}: {name}")
 
 
 class SyncClient:
@@ -348,7 +336,7 @@ class SyncClient:
                             failed = self._failure(partition, answer.error_code)
             if failed is not None:
                 raise failed
-            return {p: found[p] for p in sorted(wanted)}
+            return _all_of(found, wanted)
 
         return self._at_leaders(ask, wanted, timeout_s)
 
@@ -401,7 +389,7 @@ class SyncClient:
                             failed = self._failure(partition, answer.error_code)
             if failed is not None:
                 raise failed
-            return {p: found[p] for p in sorted(epochs)}
+            return _all_of(found, epochs)
 
         return self._at_leaders(ask, epochs, timeout_s)
 
@@ -436,7 +424,13 @@ class SyncClient:
             pending = connection.send(request, version, deadline, silent=acks == 0)
             if acks == 0:
                 return -1
-            (answer,) = connection.receive(pending, deadline).responses[0].partition_responses
+            for topic in connection.receive(pending, deadline).responses:
+                for answer in topic.partition_responses:
+                    if TopicPartition(topic.name, answer.index) == partition:
+                        return appended_at(answer)
+            raise left_out(partition)
+
+        def appended_at(answer: Any) -> int:
             if answer.error_code != ErrorCode.NONE:
                 raise answered(answer.error_code, str(partition), answer.error_message)
             return int(answer.base_offset)
@@ -536,6 +530,15 @@ class SyncClient:
                 causes.append(error)
         starting = any(isinstance(cause, Starting) for cause in causes)
         raise (Starting if starting else Unreachable)("; ".join(map(str, causes)))
+
+
+def _all_of(
+    found: Mapping[TopicPartition, OffsetAndEpoch], asked: Iterable[TopicPartition]
+) -> dict[TopicPartition, OffsetAndEpoch]:
+    for partition in asked:
+        if partition not in found:
+            raise left_out(partition)
+    return {partition: found[partition] for partition in sorted(asked)}
 
 
 def _not_before(epoch: int, metadata_epoch: int) -> int:

@@ -95,6 +95,26 @@ class FrameBuffer:
         return memoryview(self._kept)[:size]
 
 
+def code_of(number: int) -> ErrorCode:
+    """The error code; a number that a newer broker invented counts as UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def answered(number: int, about: str, message: str | None = None) -> ProtocolError:
+    """What a broker answered about something, as an error to raise."""
+    code = code_of(number)
+    name = code.name if code == number else f"error code {number}"
+    return ProtocolError(code, f"{about}: {name}, {message}" if message else f"{about}: {name}")
+
+
+def left_out(about: object) -> ProtocolError:
+    """A broker's answer says nothing of what it was asked about."""
+    return ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{about}: not in the answer of the broker")
+
+
 class PendingAnswer(NamedTuple):
     correlation_id: int
     response_type: type[Response]
@@ -260,7 +280,7 @@ class SyncConnection:
             frame, offset = self._ask_versions(ApiVersionsRequest(), version, deadline)
         answer = ApiVersionsResponse.decode(version, frame, offset)
         if answer.error_code != ErrorCode.NONE:
-            raise ProtocolError(ErrorCode(answer.error_code))
+            raise answered(answer.error_code, "ApiVersions")
         self.versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
 
     def _ask_versions(
@@ -311,9 +331,11 @@ def _name(request_type: type[Request]) -> str:
     return request_type.__name__.removesuffix("Request")
 
 
-def _cause(error: OSError) -> str:
+def _cause(error: OSError | ValueError) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, ValueError):
+        return str(error)
     return (error.strerror or str(error)).lower()
 
 
@@ -345,12 +367,15 @@ def _resolve(address: Address, deadline: float) -> list[Any]:
     a name, is looked up in a thread that is left behind when it takes too long.
     """
     found: list[Any] = []
-    failed: list[OSError] = []
+    failed: list[OSError | ValueError] = []
 
     def look_up() -> None:
         try:
             found.extend(socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM))
-        except OSError as error:
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # a name with an empty label, one of 300 characters, a zero byte
             failed.append(error)
 
     if _is_ip(address.host):
@@ -374,7 +399,7 @@ def _is_ip(host: str) -> bool:
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host.partition("%")[0])
-        except OSError:
+        except (OSError, ValueError):  # a zero byte in it
             continue
         return True
     return False

@@ -293,7 +293,7 @@ class _RangeReader:
                 if found.partition_index == self._partition.partition:
                     self._check(found.error_code)
                     return found
-        if answer.throttle_time_ms:
+        if answer.throttle_time_ms > 0:
             raise _HeldUp(answer.throttle_time_ms / 1000)
         raise ConnectionLost(f"{asked.connection.address}: a Fetch answer without {self._partition}")
 

@@ -4,9 +4,10 @@ What comes back is what the brokers said, message by message; reading it is the 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from odradek.client.sync import ANY, SyncClient, answered, code_of
+from odradek.client.sync_connection import left_out
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
@@ -81,12 +82,17 @@ def coordinators(
 
         if version >= _FIRST_WITH_KEYS:
             rows = told(FindCoordinatorRequest(key_type=key_type, coordinator_keys=names)).coordinators
-            return {row.key: _node(row, row.key) for row in rows}
+            told_of = {row.key: _node(row, row.key) for row in rows}
+            return {name: told_of[name] if name in told_of else _nobody(name) for name in names}
         return {
             name: _node(told(FindCoordinatorRequest(key=name, key_type=key_type)), name) for name in names
         }
 
     return client.retrying(ask, timeout_s=timeout_s) if names else {}
+
+
+def _nobody(group: str) -> NoReturn:
+    raise left_out(f"coordinator of {group}")
 
 
 def _node(row: Any, group: str) -> int:
@@ -148,7 +154,10 @@ def committed(client: SyncClient, group: str, *, timeout_s: float | None = None)
         else:
             request = OffsetFetchRequest(group_id=group, topics=None)
         answer = connection.receive(connection.send(request, version, deadline), deadline)
-        (told,) = answer.groups if version >= _FIRST_WITH_GROUPS else (answer,)
+        rows = answer.groups if version >= _FIRST_WITH_GROUPS else [answer]
+        if not rows:
+            raise left_out(f"offsets of {group}")
+        told = rows[0]
         if told.error_code:
             raise answered(told.error_code, f"offsets of {group}")
         return {
@@ -188,6 +197,9 @@ def commit(
         for code in told.values():
             if code in _ELSEWHERE:
                 raise answered(code, f"offsets of {group}")
+        for where in offsets:
+            if where not in told:
+                raise left_out(f"offset of {where} for {group}")
         return told
 
     return _at_coordinator(client, group, ask)
@@ -234,6 +246,8 @@ def _of_coordinators(
                     found[name] = (broker, row)
         if failed is not None:
             raise failed
+        if missing := names - set(found):
+            raise left_out(f"group {min(missing)}")
         return found
 
     return client.retrying(ask)

@@ -25,6 +25,7 @@ from odradek.client.sync_connection import (
     PendingAnswer,
     SyncConnection,
     Unreachable,
+    left_out,
 )
 from odradek.client.sync_groups import TRANSACTION_KEY, coordinators
 from odradek.model.error_codes import RETRIABLE, ErrorCode
@@ -336,10 +337,11 @@ class _Sending:
             return
         for topic in answer.responses:
             for row in topic.partition_responses:
-                way, number = flight.ways.pop(TopicPartition(topic.name, row.index))
-                self._answered(way, number, row)
-        for way, _ in flight.ways.values():
-            raise answered(ErrorCode.UNKNOWN_SERVER_ERROR, f"{way.partition}: not in the answer")
+                sent = flight.ways.pop(TopicPartition(topic.name, row.index), None)
+                if sent is not None:
+                    self._answered(*sent, row)
+        for partition in flight.ways:
+            raise left_out(partition)
 
     def _answered(self, way: _Way, number: int, row: Any) -> None:
         code = code_of(row.error_code)

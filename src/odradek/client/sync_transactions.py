@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from odradek.client.sync import SyncClient, answered, code_of
+from odradek.client.sync_connection import left_out
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -41,7 +42,9 @@ def list_transactions(client: SyncClient, states: Iterable[str] = ()) -> list[Li
 
 def describe(client: SyncClient, coordinator: int, transactional_id: str) -> Any:
     answer = client.call(coordinator, DescribeTransactionsRequest(transactional_ids=[transactional_id]))
-    (row,) = answer.transaction_states
+    if not answer.transaction_states:
+        raise left_out(transactional_id)
+    row = answer.transaction_states[0]
     if row.error_code:
         raise answered(row.error_code, transactional_id)
     return row
@@ -53,7 +56,7 @@ def producers(client: SyncClient, partition: TopicPartition) -> list[ProducerSta
     request = DescribeProducersRequest(
         topics=[TopicRequest(name=partition.topic, partition_indexes=[partition.partition])]
     )
-    row = client.call(leader, request).topics[0].partitions[0]
+    row = _row_of(partition, client.call(leader, request).topics)
     if row.error_code:
         raise answered(row.error_code, str(partition), row.error_message)
     states: list[ProducerState] = row.active_producers
@@ -71,6 +74,14 @@ def abort(client: SyncClient, partition: TopicPartition, producer: ProducerState
         topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
     )
     answer = client.call(leader, WriteTxnMarkersRequest(markers=[marker]))
-    error = answer.markers[0].topics[0].partitions[0].error_code
+    error = _row_of(partition, answer.markers[0].topics if answer.markers else ()).error_code
     if code_of(error):
         raise answered(error, str(partition))
+
+
+def _row_of(partition: TopicPartition, topics: Iterable[Any]) -> Any:
+    for topic in topics:
+        for row in topic.partitions:
+            if TopicPartition(topic.name, row.partition_index) == partition:
+                return row
+    raise left_out(partition)
