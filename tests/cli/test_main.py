@@ -284,6 +284,10 @@ def test_an_address_that_is_a_url_is_said_so(capsys):
             ["topic", "create", "x", "--assign", "1,2:3,3"],
             "--assign 1,2:3,3: broker 3 stands twice in one partition",
         ),
+        (["topic", "produce", "x", "-K", ""], "--key-delimiter is empty; expected the text between"),
+        (["topic", "produce", "x", "-K", ":", "--format", "json"], "--key-delimiter is for lines of text"),
+        (["topic", "consume", "x", "-f", "%v", "--json"], "--format and --json are two forms"),
+        (["topic", "produce", "x", "-H", "\udcff=1"], "'\\udcff' is no text in the encoding of this shell"),
     ],
 )
 def test_a_wrong_question_is_refused_before_any_broker_is_asked(capsys, arguments, words):

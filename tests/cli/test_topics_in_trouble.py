@@ -1,5 +1,6 @@
 """`topic describe` and `topic delete` on a cluster in trouble: what its leaders do not tell is left out and said."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,13 +9,16 @@ import pytest
 from odradek.cli import main
 from odradek.cli.topic import offset_ranges as offset_ranges_module
 from odradek.cli.topic.create import _hint
+from odradek.cli.topic.produce import what_is_there
 from odradek.client.sync import LATEST, SyncClient
-from odradek.client.sync_connection import DeadlineExceeded
+from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded
 from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import OdradekError, ProtocolError
+from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from tests.cli.conftest import Shell
-from tests.support import eventually
+from tests.support import each, eventually
 
 
 @pytest.fixture
@@ -110,6 +114,61 @@ def test_a_verb_without_a_standard_output_is_no_mistake_of_ours(
     code = main.main(["topic", "list", "--bootstrap", shell.bootstrap])
     monkeypatch.undo()
     assert (code, capsys.readouterr().err) == (0, "")
+
+
+@each(
+    (
+        (ConnectionLost("gone"), "those of partition 1 may be there"),
+        (ProtocolError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND), "those of partition 1 may be there"),
+        (ProtocolError(ErrorCode.MESSAGE_TOO_LARGE), "those of partition 1 are not there"),
+        (DeadlineExceeded("no leader"), "those of partition 1 are not there"),
+    )
+)
+def test_after_a_batch_that_was_not_acknowledged_it_is_said_what_is_there(
+    error: OdradekError, of_its_own: str
+) -> None:
+    assert what_is_there(error, "orders", 0, 5, [1], 1) == (
+        f"no line is in orders; of lines 1 to 5 {of_its_own}"
+    )
+    assert what_is_there(error, "orders", 7, 9, [0, 1, 2, 3], 1) == (
+        f"lines 1 to 7 are in orders; of lines 8 to 9 those of partition 0 are there, {of_its_own}, those of "
+        "partitions 2, 3 are not there"
+    )
+
+
+def test_who_produces_to_a_leader_that_is_lost_is_told_what_is_there(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def produce(self: SyncClient, partition: TopicPartition, batch: bytes, **options: Any) -> int:
+        if partition.partition == 1:
+            raise ConnectionLost("the leader is gone")
+        return really_produce(self, partition, batch, **options)
+
+    shell.ok("topic", "create", "lost", "-p", 3)
+    really_produce = SyncClient.produce
+    monkeypatch.setattr(SyncClient, "produce", produce)
+    lines = tmp_path / "lines"
+    lines.write_text("".join(f"{number}:x\n" for number in range(30)))
+    with open(lines) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        code, _, err = shell("topic", "produce", "lost", "-K", ":")
+    assert (code, err) == (
+        1,
+        "odradek: the leader is gone; no line is in lost; of lines 1 to 30 those of partition 0 are there, those of "
+        "partition 1 may be there, those of partition 2 are not there\n",
+    )
+
+
+def test_a_verb_without_a_standard_input_is_no_mistake_of_ours(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `<&-` in a shell."""
+    monkeypatch.setattr("sys.stdin", None)
+    assert shell("topic", "produce", "orders") == (
+        1,
+        "",
+        "odradek: standard input is closed; records are read from there, a line each\n",
+    )
 
 
 def test_a_name_that_is_still_being_deleted_is_not_said_to_be_accepted() -> None:

@@ -1,9 +1,11 @@
 """Each verb against three real broker processes, as a shell runs it."""
 
+import contextlib
 import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +15,11 @@ import pytest
 from odradek.client.sync import SyncClient
 from odradek.client.sync_transaction import Transaction
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from odradek.records.builder import NewRecord, build_batch
 from odradek.testing.process_cluster import ProcessCluster
 from tests.support import eventually
@@ -246,6 +253,57 @@ def test_consume_waits_for_more_until_it_has_its_count(odradek, cluster):
         odradek("topic", "produce", "later", stdin=b"x\nx\n")
         reader.join(0.1)
     assert got == [(0, "x\nx\n", "")]
+
+
+@contextlib.contextmanager
+def reading(cluster, topic, form, count):
+    """A reader that waits for more, in a process of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "odradek.cli.main", "topic", "consume", topic, "-f", form, "-n", str(count)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "ODRADEK_BOOTSTRAP": cluster.bootstrap},
+    ) as reader:
+        try:
+            yield reader
+        finally:
+            reader.kill()
+
+
+def test_a_reader_that_retention_has_overtaken_reads_on_at_what_is_there(odradek, cluster):
+    odradek("topic", "create", "overtaken", "-p", "1", "-r", "1")
+    odradek("topic", "produce", "overtaken", stdin=b"a\nb\n")
+    with reading(cluster, "overtaken", r"%o %v\n", 3) as reader, SyncClient(cluster.bootstrap) as client:
+        assert [reader.stdout.readline() for _ in range(2)] == ["0 a\n", "1 b\n"]
+        reader.send_signal(signal.SIGSTOP)
+        odradek("topic", "produce", "overtaken", stdin=b"c\nd\n")
+        delete = DeleteRecordsPartition(partition_index=0, offset=3)
+        leader, _ = client.leader(TopicPartition("overtaken", 0))
+        rows = [DeleteRecordsTopic(name="overtaken", partitions=[delete])]
+        answer = client.call(leader, DeleteRecordsRequest(topics=rows, timeout_ms=30_000))
+        assert answer.topics[0].partitions[0].low_watermark == 3
+        reader.send_signal(signal.SIGCONT)
+        assert reader.communicate(timeout=60) == (
+            "3 d\n",
+            "odradek: overtaken-0: offsets 2 to 2 are not there any more (retention, or DeleteRecords); "
+            "reading on at 3\n",
+        )
+
+
+def test_a_reader_of_a_topic_that_is_created_again_reads_the_new_one_from_its_start(odradek, cluster):
+    """It waited, without a word, until the new one had as many records as had been read of the old one."""
+    odradek("topic", "create", "again", "-p", "1", "-r", "1")
+    odradek("topic", "produce", "again", stdin=b"a\nb\n")
+    with reading(cluster, "again", r"%o %v\n", 3) as reader:
+        assert [reader.stdout.readline() for _ in range(2)] == ["0 a\n", "1 b\n"]
+        odradek("topic", "delete", "again", "--yes")
+        eventually(lambda: odradek("topic", "create", "again", "-p", "1", "-r", "1")[0] == 0)
+        odradek("topic", "produce", "again", stdin=b"c\n")
+        assert reader.communicate(timeout=60) == (
+            "0 c\n",
+            "odradek: again was deleted and created again; reading the new one from its start\n",
+        )
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

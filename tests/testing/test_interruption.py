@@ -43,6 +43,19 @@ except Stop:
 """
 
 
+IGNORED = """
+import signal
+from odradek.testing.interruption import interruptible, stopping_signals
+
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+print(*map(int, stopping_signals()))
+with interruptible("verb"):
+    signal.raise_signal(signal.SIGHUP)
+    print("went on")
+print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
+"""
+
+
 def ran(script: str, number: int) -> tuple[int, str, str]:
     """(exit code, standard output, standard error)"""
     answer = subprocess.run(
@@ -58,6 +71,10 @@ def test_the_first_signal_unwinds_and_later_ones_change_nothing(number: int) -> 
         "cleaned up\nTrue\n",
         "verb: stopped; nothing is left running\n",
     )
+
+
+def test_what_was_started_by_nohup_goes_on_when_its_terminal_is_closed() -> None:
+    assert ran(IGNORED, 0) == (0, "2 15\nwent on\nTrue\n", "")
 
 
 @pytest.mark.parametrize("number", [1, 2, 15], ids=["SIGHUP", "SIGINT", "SIGTERM"])

@@ -74,7 +74,13 @@ def _code(error: BaseException) -> int:
     """A setting, an address or a file of settings that cannot be right is a wrong question."""
     from odradek.model.errors import ConfigurationError
 
-    return 2 if isinstance(error, ConfigurationError) else 1
+    is_of_the_shell = isinstance(error, UnicodeEncodeError) and _is_no_text(error.object)
+    return 2 if isinstance(error, ConfigurationError) or is_of_the_shell else 1
+
+
+def _is_no_text(argument: str) -> bool:
+    """Bytes of a command line that its encoding does not have; what Python makes of those cannot be sent."""
+    return any("\udc80" <= character <= "\udcff" for character in argument)
 
 
 def _sentence(error: BaseException) -> str:
@@ -82,6 +88,8 @@ def _sentence(error: BaseException) -> str:
 
     if isinstance(error, OdradekError):
         return str(error)
+    if isinstance(error, UnicodeEncodeError) and _is_no_text(error.object):
+        return f"{error.object!r} is no text in the encoding of this shell (its locale), and a name has to be"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}"

@@ -112,6 +112,12 @@ def _is_number(text: str) -> bool:
     return text.lstrip("-").replace(".", "", 1).isdigit() if text else True
 
 
+def is_given(parameter: str) -> bool:
+    """On the command line, where its default could not be told from it."""
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
 def fail(sentence: str) -> NoReturn:
     raise Failed(sentence)
 

@@ -69,8 +69,10 @@ def up(
     as_json: bool,
 ) -> None:
     """A development cluster in this terminal; Ctrl-C stops it."""
+    from odradek.testing.interruption import stopping_signals
+
     with contextlib.ExitStack() as stack:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in stopping_signals():
             stack.callback(signal.signal, number, signal.signal(number, _stop))
         try:
             if directory is None:

@@ -28,7 +28,7 @@ from odradek.client.sync_connection import answered as answered
 from odradek.client.sync_connection import code_of as code_of
 from odradek.model.counted import numbered
 from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
-from odradek.model.errors import ProtocolError
+from odradek.model.errors import OdradekError, ProtocolError
 from odradek.model.ids import NO_LEADER, NO_TOPIC_ID, TopicPartition
 from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -58,6 +58,15 @@ REQUEST_TIMEOUT_S = 30.0
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
+
+# What a leader may answer about a batch that is in its log, or will be.
+_APPENDED_PERHAPS = (
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.CORRUPT_MESSAGE,
+)
 
 T = TypeVar("T")
 
@@ -96,6 +105,13 @@ class OffsetAndEpoch(NamedTuple):
     offset: int
     leader_epoch: int
     timestamp_ms: int = -1
+
+
+def may_be_appended(error: OdradekError) -> bool:
+    """Whether the batch of a `SyncClient.produce` that ended so may stand in the log."""
+    if isinstance(error, ProtocolError):
+        return error.code in (*_APPENDED_PERHAPS, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return isinstance(error, ConnectionLost)
 
 
 class SyncClient:
@@ -435,13 +451,6 @@ class SyncClient:
                 raise answered(answer.error_code, str(partition), answer.error_message)
             return int(answer.base_offset)
 
-        appended_perhaps = (
-            ErrorCode.REQUEST_TIMED_OUT,
-            ErrorCode.NETWORK_EXCEPTION,
-            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            ErrorCode.CORRUPT_MESSAGE,
-        )
         lost: list[ConnectionLost] = []
 
         def send_once() -> int:
@@ -452,7 +461,7 @@ class SyncClient:
                 return -1
 
         offset = self.retrying(
-            send_once, timeout_s=timeout_s, give_up=appended_perhaps, topic=partition.topic
+            send_once, timeout_s=timeout_s, give_up=_APPENDED_PERHAPS, topic=partition.topic
         )
         if lost:
             self.forget(partition.topic)

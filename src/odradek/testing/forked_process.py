@@ -89,7 +89,8 @@ def _live(
     try:
         os.setpgid(0, 0)  # Ctrl-C is for whoever started it
         for number in STOPPING:
-            signal.signal(number, signal.SIG_DFL)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # by nohup
+                signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
         _take_over(output, keep_open)
         with contextlib.suppress(OSError), open("/proc/self/comm", "w") as comm:

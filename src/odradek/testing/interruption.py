@@ -15,6 +15,12 @@ class Interrupted(BaseException):
         self.number = number
 
 
+def stopping_signals() -> tuple[signal.Signals, ...]:
+    """SIGHUP is none where it is ignored: `nohup` started us, to go on when the terminal is closed."""
+    always = (signal.SIGINT, signal.SIGTERM)
+    return always if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*always, signal.SIGHUP)
+
+
 @contextmanager
 def interruptible(program: str = "odradek") -> Iterator[None]:
     """The first signal unwinds everything; while that goes on, further ones change nothing."""
@@ -24,7 +30,7 @@ def interruptible(program: str = "odradek") -> Iterator[None]:
             signal.signal(other, signal.SIG_IGN)
         raise Interrupted(number)
 
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    signals = stopping_signals()
     before = {number: signal.signal(number, interrupt) for number in signals}
     try:
         yield

@@ -1,7 +1,7 @@
 """`odradek topic consume NAME`: records by assignment, in the order of each partition.
 
 `--offset` says from where and to where (offsets.py). With a `to`, or with `--exit`, the command ends there; else it
-waits for more. `--format` is kcat's: %t topic, %p partition, %o offset,
+waits for more (following.py). `--format` is kcat's: %t topic, %p partition, %o offset,
 %k key, %v or %s value, %T timestamp in ms, %h headers, %K and %S lengths (-1 for null), \\n, \\t, \\xHH.
 
 At a terminal control characters of keys, values and headers are shown as escapes: a record is not to move its cursor,
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from odradek.cli.output import bootstrap_option, fail, json_option
+from odradek.cli.output import bootstrap_option, fail, is_given, json_option
 from odradek.model.counted import numbered
 
 if TYPE_CHECKING:
@@ -66,11 +66,15 @@ def consume(
     """Records to standard output."""
     from odradek.cli.lookup import topic_or_fail
     from odradek.cli.sources import now_ms
+    from odradek.cli.topic.following import Following
     from odradek.cli.topic.offsets import nothing_there, parse_span, resolve
     from odradek.client.sync import SyncClient
+    from odradek.client.sync_fetch import OffsetsGone
     from odradek.client.sync_records import records
     from odradek.model.ids import TopicPartition
 
+    if as_json and is_given("form"):
+        raise click.UsageError("--format and --json are two forms; say one of them")
     first, last = parse_span(span, now_ms())
     is_shown = sys.stdout.isatty() and not raw
     write = (
@@ -80,7 +84,8 @@ def consume(
     )
     out = sys.stdout.buffer
     with SyncClient(bootstrap) as client:
-        there = topic_or_fail(client, name).partitions
+        topic = topic_or_fail(client, name)
+        there = topic.partitions
         if unknown := [p for p in partitions if p not in there]:
             fail(f"{name} has {numbered(len(there), 'partition')}; there is no {unknown[0]}")
         chosen = [TopicPartition(name, p) for p in sorted(set(partitions or there))]
@@ -93,27 +98,37 @@ def consume(
                 fail(nothing.sentence(name))
             print(f"odradek: {nothing.sentence(name)}", file=sys.stderr)
             positions |= nothing.awaited
+        following = Following(client, name, topic.topic_id, positions) if bounds is None else None
         written = 0
         while True:
             # What an open transaction holds back is not waited for: other partitions may have more.
             ends = client.end_offsets(chosen, read_committed=read_committed)
             if bounds is not None:
                 ends = {p: min(end, bounds[p]) for p, end in ends.items()}
+            if following is not None:
+                following.reaches(ends)
             before = written
             for partition in chosen:
-                for record in records(
-                    client,
-                    partition,
-                    positions[partition],
-                    ends[partition],
-                    read_committed=read_committed,
-                ):
-                    out.write(write(partition.partition, record))
-                    written += 1
-                    positions[partition] = record.offset + 1
-                    if written == count:
+                try:
+                    for record in records(
+                        client,
+                        partition,
+                        positions[partition],
+                        ends[partition],
+                        read_committed=read_committed,
+                    ):
+                        out.write(write(partition.partition, record))
+                        written += 1
+                        positions[partition] = record.offset + 1
+                        if written == count:
+                            out.flush()
+                            return
+                except OffsetsGone as gone:
+                    if following is None:
                         out.flush()
-                        return
+                        fail(f"{gone}; without --exit and an end it reads on at what is there")
+                    following.lost(partition, gone)
+                    continue
                 positions[partition] = max(positions[partition], ends[partition])
             out.flush()
             if bounds is not None:
@@ -148,7 +163,7 @@ def format_writer(
     }
     escapes = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"\\": b"\\", b"0": b"\0"}
     parts: list[bytes | Callable[[int, Record], bytes]] = []
-    text = form.encode()
+    text = form.encode(errors="surrogateescape")
     position = 0
     for found in FIELD.finditer(text):
         parts.append(text[position : found.start()])

@@ -19,6 +19,7 @@ from odradek.cli.output import Failed, bootstrap_option, fail, json_option, prin
 from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
+    from odradek.model.errors import OdradekError
     from odradek.records.builder import NewRecord
 
 BATCH_RECORDS = 5_000
@@ -70,9 +71,18 @@ def produce(
     """Records from standard input, a line each."""
     from odradek.cli.lookup import topic_or_fail
     from odradek.client.sync import SyncClient
+    from odradek.model.errors import OdradekError
     from odradek.model.ids import TopicPartition
     from odradek.records.builder import build_batch
 
+    if key_delimiter == "":
+        raise click.UsageError(
+            "--key-delimiter is empty; expected the text between key and value, as in -K :"
+        )
+    if key_delimiter is not None and form == "json":
+        raise click.UsageError("--key-delimiter is for lines of text; a line in JSON says its key")
+    if sys.stdin is None:  # started with `<&-`
+        fail("standard input is closed; records are read from there, a line each")
     common = tuple(_header(text) for text in headers)
     counts: dict[int, int] = {}
     last_offsets: dict[int, int | None] = {}  # None: with acks=0 nobody answers
@@ -86,9 +96,12 @@ def produce(
             for target in sorted(gathered):
                 records = gathered[target]
                 batch = build_batch(records, codec=compression)
-                offset = client.produce(
-                    TopicPartition(name, target), batch, acks={"all": -1}.get(acks) or int(acks)
-                )
+                try:
+                    offset = client.produce(
+                        TopicPartition(name, target), batch, acks={"all": -1}.get(acks) or int(acks)
+                    )
+                except OdradekError as error:
+                    fail(f"{error}; {what_is_there(error, name, written, number, sorted(gathered), target)}")
                 counts[target] = counts.get(target, 0) + len(records)
                 last_offsets[target] = offset + len(records) - 1 if offset >= 0 else None
             gathered.clear()
@@ -101,8 +114,7 @@ def produce(
                 try:
                     record = parse_line(line, number, key_delimiter, form, common)
                 except Failed as failed:
-                    upto = f"lines 1 to {written} are" if written else "no line is"
-                    fail(f"{failed}; {upto} in {name}, and nothing behind")
+                    fail(f"{failed}; {_upto(written)} in {name}, and nothing behind")
                 if partition is not None:
                     target = partition
                 else:
@@ -127,6 +139,30 @@ def produce(
     else:
         records = counted(sum(counts.values()), "record")
         print(f"{records} to {counted(len(counts), 'partition')} of {name}", file=sys.stderr)
+
+
+def _upto(written: int) -> str:
+    return f"lines 1 to {written} are" if written else "no line is"
+
+
+def what_is_there(
+    error: "OdradekError", name: str, written: int, number: int, targets: list[int], failed: int
+) -> str:
+    """After a batch that was not acknowledged: whoever sends again has to know what would be there twice."""
+    from odradek.client.sync import may_be_appended
+
+    before = [str(target) for target in targets if target < failed]
+    behind = [str(target) for target in targets if target > failed]
+    parts = [f"those of partition {failed} {'may be' if may_be_appended(error) else 'are not'} there"]
+    if before:
+        parts.insert(0, f"those of {_partitions(before)} are there")
+    if behind:
+        parts.append(f"those of {_partitions(behind)} are not there")
+    return f"{_upto(written)} in {name}; of lines {written + 1} to {number} {', '.join(parts)}"
+
+
+def _partitions(numbers: list[str]) -> str:
+    return f"partition{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 
 def lines_or_pauses(stream: IO[bytes]) -> Iterator[bytes | None]:
@@ -183,7 +219,7 @@ def parse_line(
     key: bytes | None = None
     value = line
     if key_delimiter is not None:
-        before, found_delimiter, after = line.partition(key_delimiter.encode())
+        before, found_delimiter, after = line.partition(key_delimiter.encode(errors="surrogateescape"))
         if not found_delimiter:
             fail(f"line {number} has no {key_delimiter!r} between key and value")
         key, value = before, after
@@ -203,7 +239,7 @@ def _header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not equals:
         raise click.UsageError(f"--header {text}: expected NAME=VALUE")
-    return name, value.encode()
+    return _encodable(name), value.encode(errors="surrogateescape")
 
 
 def _bytes(value: Any) -> bytes | None:
