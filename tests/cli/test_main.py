@@ -284,6 +284,10 @@ def test_an_address_that_is_a_url_is_said_so(capsys):
             ["topic", "create", "x", "--assign", "1,2:3,3"],
             "--assign 1,2:3,3: broker 3 stands twice in one partition",
         ),
+        (
+            ["reassign", "cancel", "orders-0"],
+            "there is no file orders-0; a partition is named by --partition orders-0",
+        ),
         (["topic", "produce", "x", "-K", ""], "--key-delimiter is empty; expected the text between"),
         (["topic", "produce", "x", "-K", ":", "--format", "json"], "--key-delimiter is for lines of text"),
         (["topic", "consume", "x", "-f", "%v", "--json"], "--format and --json are two forms"),

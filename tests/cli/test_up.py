@@ -267,6 +267,11 @@ def test_zookeeper_without_what_it_needs_is_one_sentence_before_anything_starts(
         (["--set", "min.insync.replica=2"], "did you mean min.insync.replicas?"),
         (["--set", "num.partitions=0"], "must be 1 or more"),
         (["--set", "nothing"], "expected NAME=VALUE"),
+        (["--set", "broker.id=5", "--brokers", "1"], "--set broker.id: brokers are numbered from 1"),
+        (
+            ["--set", "log.dirs=/nowhere"],
+            "--set log.dirs: 3 brokers cannot have the same; say --port or --dir",
+        ),
         (["--brokers", "0"], "0"),
         (["--port", "65534"], "--port 65534: 3 brokers would need ports up to 65536, and 65535 is the last"),
         (["--dir", __file__], "is a file"),

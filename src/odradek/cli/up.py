@@ -36,6 +36,10 @@ POLL_S = 0.1
 OF_A_CLUSTER = ("broker-*", "odradek-store.sqlite", "zookeeper", "lost+found")
 
 
+NUMBERS = ("broker.id", "node.id")
+EACH_ITS_OWN = ("listeners", "advertised.listeners", "log.dir", "log.dirs")
+
+
 class Stop(BaseException):
     """SIGTERM or SIGINT: stop everything, and it is no error."""
 
@@ -78,9 +82,10 @@ def up(
             if directory is None:
                 work = tempfile.TemporaryDirectory(prefix="odradek-", ignore_cleanup_errors=True)
                 directory = Path(stack.enter_context(work))
+            values = parse_settings(settings, brokers)
             check_directory(directory)
             ensemble = stack.enter_context(running_zookeeper(directory, zookeeper, as_json))
-            run(directory, brokers, first_port(port, brokers), parse_settings(settings), ensemble, as_json)
+            run(directory, brokers, first_port(port, brokers), values, ensemble, as_json)
         except Stop:
             pass
 
@@ -272,12 +277,20 @@ def is_free(port: int) -> bool:
     return True
 
 
-def parse_settings(pairs: tuple[str, ...]) -> dict[str, str]:
-    """NAME=VALUE pairs, checked here so that a wrong one is one sentence and not three dead brokers."""
+def parse_settings(pairs: tuple[str, ...], brokers: int) -> dict[str, str]:
+    """NAME=VALUE pairs, checked here so that a wrong one is one sentence and not three dead brokers, or brokers that are
+    waited for where they are not."""
     from odradek.model.errors import ConfigurationError
     from odradek.model.settings import BrokerSettings
 
     settings = named_values(pairs, "--set ", "min.insync.replicas=2")
+    for name in settings:
+        if name in NUMBERS:
+            raise click.UsageError(f"--set {name}: brokers are numbered from 1")
+        if name in EACH_ITS_OWN and brokers > 1:
+            raise click.UsageError(
+                f"--set {name}: {brokers} brokers cannot have the same; say --port or --dir"
+            )
     try:
         BrokerSettings(settings)
     except ConfigurationError as error:

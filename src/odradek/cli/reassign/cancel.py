@@ -37,6 +37,8 @@ def cancel(
 
     if (file is not None) + bool(texts) + everything != 1:
         raise click.UsageError("cancel what? Say one of FILE, --partition orders-0, --all")
+    if file is not None and str(file) != "-" and not file.exists():
+        raise click.UsageError(f"there is no file {file}; a partition is named by --partition {file}")
     with SyncClient(bootstrap) as client:
         unknown: list[str] = []
         running = running_reassignments(client, unknown)
