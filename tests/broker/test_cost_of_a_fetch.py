@@ -1,37 +1,13 @@
 """What a parked fetch costs follows what changed, not how many partitions its session has: counted in executed lines."""
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
 from odradek.broker.handlers.fetch import FetchWait
 from tests.broker.test_fetch import Reader
 from tests.broker.world import TOPIC_ID, Pending, World, batch
-
-
-def lines_of(work: Callable[[], object]) -> int:
-    """Lines of the broker's code (`odradek`) that run in `work`."""
-    count = 0
-
-    def in_function(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal count
-        count += event == "line"
-        return in_function
-
-    def traced(frame: FrameType, event: str, argument: object) -> Any:
-        return in_function if frame.f_globals.get("__name__", "").startswith("odradek.") else None
-
-    before = sys.gettrace()
-    sys.settrace(traced)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
+from tests.executed_lines import lines_of
 
 
 def cluster(path: Path, partitions: int) -> World:

@@ -8,7 +8,7 @@ import pytest
 
 from odradek.broker.log_moves import data_of
 from odradek.log import files
-from odradek.log.errors import CorruptLog, DiskFault
+from odradek.log.errors import CorruptLog, DiskFault, StorageError
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import EPOCH_DURING_DELETE, TopicPartition
 from tests.broker.log_directories import (
@@ -225,6 +225,34 @@ def test_a_copy_that_outlived_the_tail_of_its_log_is_cut_when_it_goes_on(world: 
     world.lead(1, isr=(1,), replicas=(1,), settle=False)
     world.produce(1, b"another")
     world.settle()
+    assert where(world) == second(world)
+    assert world[1].values() == [*(b"%d" % n for n in range(5)), b"another"]
+
+
+def test_a_copy_that_could_not_be_cut_is_not_taken_for_one_that_was(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For want of a descriptor the log is not given up. What it had too much stayed, and the copy went on behind that."""
+    world.produce(1, b"tail")
+    read = under_way(world)
+    do(world, read)
+    current = world[1].partition().log
+    current.truncate_to(5, world.now_ms)
+    refused = []
+
+    def refuse(*arguments: object) -> None:
+        refused.append(arguments)
+        raise StorageError("no descriptor is left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(current), "prepare_segment", refuse)
+        (flush,) = steps(world)
+        do(world, flush)
+        assert refused
+    world.copies = True
+    world.lead(1, isr=(1,), replicas=(1,), settle=False)
+    world.produce(1, b"another")
+    world.advance(5_000)
     assert where(world) == second(world)
     assert world[1].values() == [*(b"%d" % n for n in range(5)), b"another"]
 

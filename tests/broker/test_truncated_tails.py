@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from odradek.broker import effects as fx
+from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.records.reader import decode_batch
-from tests.broker.world import World
+from tests.broker.world import World, batch, told
 
 T0 = TopicPartition("t", 0)
 
@@ -148,3 +150,94 @@ def test_what_was_said_to_be_committed_before_the_cut_is_not_found_again_behind_
     world.kill(1)
     world.restart(1)
     assert said.high_watermarks == {T0: 3} and world[1].logs.high_watermark_of(T0) == 1
+
+
+def test_they_are_copied_by_a_thread_and_nothing_is_cut_before(world: World) -> None:
+    """It was done in the loop, with a sync of the disk for each segment: of a gigabyte that takes seconds."""
+    led_alone_and_lost(world, b"b", b"c")
+    world.works = False
+    world.lead(2, isr=(2,), replicas=(1, 2))
+    (copy,) = told(world, fx.RunAside)
+    world.advance(5_000)
+    assert world[1].values() == [b"a", b"b", b"c"] and tails(world, 1) == []
+    world.produce(2, b"new")
+    world.advance(5_000)
+    assert world[1].values() == [b"a", b"b", b"c"]
+    came = copy.work.run()
+    assert tails(world, 1) == [[b"b", b"c"]] and world[1].values() == [b"a", b"b", b"c"]
+    world[1].broker.answered(copy.request_id, came, world.now_ms)
+    world.settle()
+    world.advance(1)
+    assert world[1].values() == world[2].values() == [b"a", b"new"]
+
+
+def test_a_copy_that_failed_as_nobody_foresaw_leaves_the_log_as_it_is_and_is_made_again(world: World) -> None:
+    led_alone_and_lost(world, b"b", b"c")
+    world.works = False
+    world.lead(2, isr=(2,), replicas=(1, 2))
+    (copy,) = told(world, fx.RunAside)
+    world[1].broker.answered(copy.request_id, None, world.now_ms)
+    world.settle()
+    assert world[1].values() == [b"a", b"b", b"c"]
+    world.works = True
+    world.advance(2_000)
+    assert world[1].values() == [b"a"] and tails(world, 1)[-1] == [b"b", b"c"]
+
+
+def test_a_large_one_is_copied_piece_by_piece(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Producers whose batches must be opened wait for the same thread."""
+    monkeypatch.setattr("odradek.log.truncated_tails.PIECE_BYTES", 100)
+    led_alone_and_lost(world, *(b"%d" % n * 60 for n in range(8)))
+    world.works = False
+    world.lead(2, isr=(2,), replicas=(1, 2))
+    pieces = 0
+    while copies := told(world, fx.RunAside):
+        (copy,) = copies
+        pieces += 1
+        world[1].broker.answered(copy.request_id, copy.work.run(), world.now_ms)
+    assert pieces > 5
+    assert tails(world, 1) == [[b"%d" % n * 60 for n in range(8)]] and world[1].values() == [b"a"]
+
+
+def test_a_broker_that_leads_meanwhile_keeps_its_log(world: World) -> None:
+    led_alone_and_lost(world, b"b")
+    world.works = False
+    world.lead(2, isr=(2,), replicas=(1, 2))
+    (copy,) = told(world, fx.RunAside)
+    world.lead(1, isr=(1,), replicas=(1, 2), tell=[1])
+    world[1].broker.answered(copy.request_id, copy.work.run(), world.now_ms)
+    world.settle()
+    assert world[1].values() == [b"a", b"b"]
+
+
+def test_a_cut_in_a_large_segment_is_made_in_slices(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a start nothing says how producers stood in the midst of a segment: its batches do, and there may be millions."""
+    monkeypatch.setattr("odradek.log.lookups.BATCHES_AT_ONCE", 3)
+    world.lead(1, isr=(1, 2), replicas=(1, 2), is_new=True)
+    for n in range(20):
+        world.produce(1, records=batch(b"%d" % n, producer_id=5, producer_epoch=0, base_sequence=n))
+    world.settle()
+    world.advance(10)
+    world.cut |= {(2, 1)}
+    world.produce(1, records=batch(b"lost", producer_id=5, producer_epoch=0, base_sequence=20))
+    world.kill(1)
+    world.restart(1)
+    world.cut.clear()
+    log = world[1].logs.logs[T0]
+    log.forget_marks()
+    asked: list[int] = []
+    go_on = world[1].broker.go_on
+
+    def counted(now_ms: int) -> bool:
+        asked.append(log.log_end_offset)
+        return go_on(now_ms)
+
+    world[1].broker.go_on = counted  # type: ignore[method-assign]
+    world.lead(2, isr=(2,), replicas=(1, 2))
+    world.advance(10)
+    assert world[1].values() == world[2].values() and len(world[1].values()) == 20
+    assert asked.count(21) > 5
+    pending = world.produce(2, records=batch(b"x", producer_id=5, producer_epoch=0, base_sequence=20))
+    world.settle()
+    assert world.produced(pending) == (ErrorCode.NONE, 20)
+    assert world[1].raw() == world[2].raw()

@@ -1,12 +1,16 @@
 """Cutting a log at its end, starting it anew, and moving its beginning."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from odradek.log.partition_log import PartitionLog
+from odradek.log.steps import all_at_once
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from tests.executed_lines import lines_of
 from tests.log.logs import (
     EVERYTHING,
     NOW,
@@ -122,6 +126,119 @@ def test_a_cut_near_the_end_of_a_large_segment_starts_from_a_mark(
         log.truncate_to(offset, NOW)
         assert log.producers.to_bytes() == snapshots[offset]
         assert all(at <= offset for at, _ in log.producer_marks)
+
+
+def of_many_producers(disk: Disk, count: int) -> tuple[PartitionLog, list[bytes]]:
+    """One segment, as a clean stop and a start leave it; and the producers as they were at each offset."""
+    disk.config.segment_bytes = 1 << 30
+    log = disk.create()
+    snapshots = []
+    for n in range(count):
+        snapshots.append(log.producers.to_bytes())
+        produce(log, idempotent(n // 7, producer_id=n % 7, value=b"v"))
+    log.close()
+    return disk.open(clean=True, recovery_point=count).log, snapshots
+
+
+def test_a_step_of_a_cut_looks_at_no_more_batches_in_a_large_segment_than_in_a_small_one(
+    tmp_path: Path,
+) -> None:
+    """Of ten million batches it took a quarter of a minute, in which the broker served nobody."""
+    costs = []
+    for count in (600, 3_000):
+        path = tmp_path / str(count)
+        path.mkdir()
+        log, snapshots = of_many_producers(Disk(path, config()), count)
+        steps = log.truncating_to(count - 1, NOW)
+        most = 0
+        while log.log_end_offset == count:
+            most = max(most, lines_of(lambda steps=steps: next(steps, None)))  # type: ignore[misc]
+        assert log.log_end_offset == count - 1
+        assert log.producers.to_bytes() == snapshots[-1]
+        costs.append(most)
+    assert costs[1] < costs[0] * 1.2
+
+
+def test_a_cut_behind_very_many_producers_reads_their_snapshot_in_steps(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.log.producers.LOADED_AT_ONCE", 2)
+    log, _ = of_many_producers(disk, 20)
+    log.roll(NOW)
+    produce(log, idempotent(0, producer_id=99))
+    log.truncate_to(20, NOW)
+    log.close()
+    log = disk.open(clean=True, recovery_point=20).log
+    produce(log, idempotent(0, producer_id=99))
+    assert len(list(log.truncating_to(20, NOW))) == 3, "of seven producers"
+    assert log.log_end_offset == 20 and len(log.producers) == 7
+
+
+def rolls(log: PartitionLog) -> None:
+    log.roll(NOW)
+
+
+def loses_its_first_segments(log: PartitionLog) -> None:
+    log.delete_records_before(15)
+
+
+def loses_all_but_its_last(log: PartitionLog) -> None:
+    log.delete_records_before(38)
+
+
+@pytest.mark.parametrize("meanwhile", [rolls, loses_its_first_segments, loses_all_but_its_last])
+@pytest.mark.parametrize("at_step", [1, 4, 12])
+def test_between_two_steps_of_a_cut_the_log_may_do_what_a_follower_does(
+    disk: Disk,
+    monkeypatch: pytest.MonkeyPatch,
+    meanwhile: Callable[[PartitionLog], None],
+    at_step: int,
+) -> None:
+    monkeypatch.setattr("odradek.log.lookups.BATCHES_AT_ONCE", 2)
+    log = disk.create()
+    snapshots = []
+    for n in range(40):
+        snapshots.append(log.producers.to_bytes())
+        produce(log, idempotent(n // 2, producer_id=n % 2))
+    log.forget_marks()
+    for name in disk.names():
+        if name.endswith(".snapshot"):
+            log.directory.remove(name)
+    steps = log.truncating_to(37, NOW)
+    for _ in range(at_step):
+        next(steps)
+    assert log.log_end_offset == 40
+    meanwhile(log)
+    assert all_at_once(steps) == log.log_end_offset == (37 if log.log_start_offset < 37 else 38 - 1)
+    if log.log_start_offset < 37:
+        assert log.producers.to_bytes() == snapshots[37]
+        assert produce(log, idempotent(18, producer_id=1)).base_offset == 37
+    before = state(log)
+    assert state(disk.open(recovery_point=0, log_start_offset=log.log_start_offset).log) == before
+
+
+@pytest.mark.parametrize("offset", [3, 10, 0])
+def test_very_many_segments_are_cut_some_at_a_time_and_a_kill_in_between_leaves_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int
+) -> None:
+    (tmp_path / "disk").mkdir()
+    disk = Disk(tmp_path / "disk", config(segment_bytes=SIZE * 10, index_interval_bytes=SIZE))
+    monkeypatch.setattr("odradek.log.truncation.MOST_SEGMENTS_CUT", 2)
+    log = filled(disk, 95)
+    whole, count = contents(log), len(log.segments)
+    steps = log.truncating_to(offset, NOW) if offset else log.restarting_at(1_000, NOW)
+    ends = [log.log_end_offset]
+    for _ in steps:
+        ends.append(log.log_end_offset)
+        assert ends[-1] < ends[-2] and count - len(log.segments) <= 2
+        count = len(log.segments)
+        assert contents(log) == whole[: SIZE * ends[-1]]
+        assert log.recovery_point <= ends[-1]
+        found = Disk(tmp_path / f"killed-{len(ends)}", disk.config)
+        shutil.copytree(disk.path, found.path)
+        assert state(found.open(recovery_point=log.recovery_point).log) == state(log)
+    assert len(ends) > 5
+    assert (log.log_start_offset, log.log_end_offset) == ((0, offset) if offset else (1_000, 1_000))
 
 
 def test_aborted_transactions_behind_the_cut_are_gone_and_open_again(disk: Disk) -> None:

@@ -15,6 +15,7 @@ from odradek.protocol.headers import decode_request_header, response_header
 from odradek.protocol.messages import fetch as fm
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import offset_for_leader_epoch as om
+from odradek.replication.cuts import CUTS_AT_ONCE, Cut
 from odradek.replication.followed import FIRST_BACKOFF_MS, FetchLimits, FollowedPartition
 from odradek.replication.follower import INT32_MAX, FollowerFetcher
 from odradek.replication.partition import Partition
@@ -1071,6 +1072,158 @@ def test_with_flush_messages_1_what_came_before_a_damaged_batch_waits_for_the_di
     assert follows.outbox.flushes == [partition]
 
 
+# ------------------------------------------------------------------------------------------ cuts that take long
+
+
+@pytest.fixture
+def cutting(follows: Follows, monkeypatch: pytest.MonkeyPatch) -> Partition:
+    """Its leader ends epoch 3 at 2, and the log is cut there in steps of a batch; one of them is taken."""
+    monkeypatch.setattr("odradek.log.lookups.BATCHES_AT_ONCE", 1)
+    partition = follows.partition(written=[(3, 1)] * 4)
+    partition.log.forget_marks()
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(diverging=(3, 2), mark=4)))
+    return partition
+
+
+def step(follows: Follows, cut: Cut) -> None:
+    cut.go_on(follows.now_ms, None if cut.work is None else cut.work.run())
+
+
+def finish_cuts(follows: Follows) -> None:
+    for cut in follows.outbox.cuts:
+        while not cut.is_over:
+            step(follows, cut)
+
+
+def test_a_partition_is_not_fetched_before_its_cut_is_finished(follows: Follows, cutting: Partition) -> None:
+    other = follows.partition("u", number=2)
+    assert cutting.log.log_end_offset == 4
+    assert wanted(follows.asks()) == {2: (5, 0, -1)}
+    follows.answer_fetch(("u", 2, row(records=a_batch(b"a", epoch=5), mark=1)))
+    assert other.high_watermark == 1
+    assert follows.fetcher.wake_at_ms(follows.now_ms) is None
+    finish_cuts(follows)
+    assert cutting.log.log_end_offset == 2 and cutting.high_watermark == 0
+    assert wanted(follows.asks()) == {1: (5, 2, 3), 2: (5, 1, 5)}
+
+
+def test_no_answer_changes_a_log_that_is_being_cut(follows: Follows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch behind the one that said where it diverges: of its records and its mark none is for this log."""
+    monkeypatch.setattr("odradek.log.lookups.BATCHES_AT_ONCE", 1)
+    partition = follows.partition(written=[(3, 1)] * 4)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row()))
+    follows.asks()
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(diverging=(3, 2), mark=4)))
+    follows.answer_fetch(("t", 1, row(records=a_batch(b"x", epoch=5, base_offset=4), mark=5)))
+    assert (partition.log.log_end_offset, partition.high_watermark) == (4, 0)
+    finish_cuts(follows)
+    assert (partition.log.log_end_offset, partition.high_watermark) == (2, 0)
+
+
+@pytest.mark.parametrize("meanwhile", [is_followed_no_more, is_followed_in_a_new_epoch, is_followed_anew])
+def test_a_cut_that_was_overtaken_is_given_up(
+    follows: Follows, cutting: Partition, meanwhile: Callable[[Follows, Partition], None]
+) -> None:
+    meanwhile(follows, cutting)
+    finish_cuts(follows)
+    assert cutting.log.log_end_offset == 4, "the leader of the new epoch may have all of it"
+
+
+def test_a_leader_cuts_nothing(follows: Follows, cutting: Partition) -> None:
+    cutting.make_leader(leadership(2, 6, (1, 2)), ReplicaAssignment((b(1), b(2))), 0)
+    finish_cuts(follows)
+    assert cutting.log.log_end_offset == 4
+
+
+def test_a_log_that_has_moved_meanwhile_is_asked_about_again(follows: Follows, cutting: Partition) -> None:
+    copy = a_log(follows.path / "elsewhere", "t")
+    copy.append_as_follower(
+        memoryview(b"".join(a_batch(b"x", epoch=3, base_offset=n) for n in range(4))), now_ms=0
+    )
+    cutting.take_log(copy)
+    finish_cuts(follows)
+    assert copy.log_end_offset == 4
+    assert wanted(follows.asks()) == {1: (5, 4, 3)}
+
+
+def test_a_cut_that_fails_later_is_asked_for_again_after_a_pause(
+    follows: Follows, cutting: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(cutting, monkeypatch, "prepare_segment")
+    finish_cuts(follows)
+    assert [level for level, text in follows.outbox.messages if "prepare_segment refused" in text] == [
+        "error"
+    ]
+    assert follows.asks() is None
+    follows.now_ms += 100
+    assert wanted(follows.asks()) == {1: (5, 4, 3)}
+
+
+def test_a_connection_that_is_lost_meanwhile_asks_for_no_partition_that_is_being_cut(
+    follows: Follows, cutting: Partition
+) -> None:
+    follows.fetcher.connection_lost(follows.now_ms)
+    assert follows.asks() is None
+    finish_cuts(follows)
+    assert wanted(follows.asks()) == {1: (5, 2, 3)}
+
+
+def test_of_the_cuts_that_one_answer_brings_only_some_are_made_in_its_turn(follows: Follows) -> None:
+    """A thousand followers of a leader that died with records which nobody has acknowledged: 0.2 s of one turn."""
+    partitions = [
+        follows.partition(index=index, written=[(3, 2), (3, 2)]) for index in range(CUTS_AT_ONCE + 5)
+    ]
+    follows.asks()
+    rows = []
+    for index in range(len(partitions)):
+        data = row(diverging=(3, 2))
+        data.partition_index = index
+        rows.append(("t", 1, data))
+    follows.answer_fetch(*rows)
+    assert [p.log.log_end_offset for p in partitions] == [2] * CUTS_AT_ONCE + [4] * 5
+    assert len(follows.asks().topics[0].partitions) == CUTS_AT_ONCE
+    finish_cuts(follows)
+    assert {p.log.log_end_offset for p in partitions} == {2}
+    assert len(follows.asks().topics[0].partitions) == 5
+
+
+@pytest.mark.parametrize("end", [2, 9])
+def test_a_log_that_is_cut_or_begun_anew_at_the_leaders_word_takes_as_many_turns(
+    follows: Follows, monkeypatch: pytest.MonkeyPatch, end: int
+) -> None:
+    monkeypatch.setattr("odradek.log.lookups.BATCHES_AT_ONCE", 1)
+    monkeypatch.setattr("odradek.log.truncation.MOST_SEGMENTS_CUT", 2)
+    partition = follows.partition(written=[(3, 1)] * 2)
+    for offset in range(2, 6):
+        partition.log.roll(0)
+        partition.log.append_as_follower(a_batch(b"x", epoch=3, base_offset=offset), now_ms=0)
+    partition.high_watermark = 6
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+    for _ in range(1 if end == 2 else 2):
+        follows.asks()
+        answer = lm.ListOffsetsPartitionResponse(partition_index=0, offset=end)
+        follows.answer(
+            lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])])
+        )
+    (cut,) = follows.outbox.cuts
+    seen = []
+    while not cut.is_over:
+        assert follows.asks() is None
+        step(follows, cut)
+        seen.append(partition.log.log_end_offset)
+        assert partition.high_watermark <= partition.log.log_end_offset
+    assert len(seen) > 2
+    log = partition.log
+    assert (log.log_start_offset, log.log_end_offset) == ((0, 2) if end == 2 else (9, 9))
+    assert partition.high_watermark == end
+    assert wanted(follows.asks()) == {1: (5, end, 3 if end == 2 else -1)}
+
+
 # ------------------------------------------------------------------------------------- a log that takes nothing
 
 
@@ -1089,12 +1242,12 @@ def test_a_log_that_cannot_be_cut_holds_up_no_other_partition(
     partition = follows.partition(written=[(3, 4), (4, 2)])
     other = follows.partition("u", number=2)
     follows.asks()
-    broken(partition, monkeypatch, "truncate_to")
+    broken(partition, monkeypatch, "truncating_to")
     follows.answer_fetch(
         ("t", 1, row(diverging=(3, 2))), ("u", 2, row(records=a_batch(b"a", epoch=5), mark=1))
     )
     assert (other.log.log_end_offset, other.high_watermark) == (1, 1)
-    assert [level for level, text in follows.outbox.messages if "truncate_to refused" in text] == ["error"]
+    assert [level for level, text in follows.outbox.messages if "truncating_to refused" in text] == ["error"]
     assert wanted(follows.asks()) == {2: (5, 1, 5)}, "the broken one pauses"
     follows.now_ms += 100
     assert set(wanted(follows.asks())) == {1}
@@ -1107,7 +1260,7 @@ def test_a_log_that_cannot_be_cut_to_the_leaders_end_is_asked_about_again_after_
     follows.asks()
     follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
     follows.asks()
-    broken(partition, monkeypatch, "truncate_to")
+    broken(partition, monkeypatch, "truncating_to")
     answer = lm.ListOffsetsPartitionResponse(partition_index=0, offset=2)
     follows.answer(
         lm.ListOffsetsResponse(topics=[lm.ListOffsetsTopicResponse(name="t", partitions=[answer])])
@@ -1123,7 +1276,7 @@ def test_a_log_without_epochs_that_cannot_be_cut_is_asked_about_again_after_a_pa
 ) -> None:
     partition = follows.partition(written=[(-1, 4)])
     follows.asks()
-    broken(partition, monkeypatch, "truncate_to")
+    broken(partition, monkeypatch, "truncating_to")
     answer = om.EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
     follows.answer(
         om.OffsetForLeaderEpochResponse(

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from odradek.broker.answers import CloseConnection, Park, Reply
-from odradek.broker.effects import Effect, RunAside, Work
+from odradek.broker.effects import Effect, RunAside
 from odradek.broker.pending_calls import PendingCalls
+from odradek.log.steps import Work
 
 # Makes the work when its turn has come, with the log as it is then; None: there is nothing left to do.
 Begin = Callable[[], Work | None]

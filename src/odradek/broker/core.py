@@ -36,6 +36,7 @@ from odradek.broker.effects import (
 )
 from odradek.broker.features import level_of_transactions
 from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.follower_cuts import FollowerCuts
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.id_generator import IdGenerator
 from odradek.broker.isr_channel import IsrChannel
@@ -142,6 +143,7 @@ class Broker:
             broker_epoch=lambda: UNKNOWN_BROKER_EPOCH if self.broker_epoch is None else self.broker_epoch,
         )
         self.flushes = LogFlushes(self.replicas, self.outbox, self.effects, self.calls)
+        self.cuts = FollowerCuts(self.outbox, self.slices, self.aside, self.replicas.wake_fetcher)
         self.isr_channel = IsrChannel(self.broker_id, self.outbox, self.effects, self.calls)
         self.producer_ids = ProducerIds(self.broker_id, self.effects, self.calls)
         self.row_limits = RowLimits(self.metadata, self.replicas.partitions)
@@ -251,6 +253,8 @@ class Broker:
             flushes.take_faults()
         if self.replicas.role_changes:
             self._tell_roles()
+        if outbox.cuts:
+            self.cuts.begin(self._now_ms)
         if self.purgatory.ready:
             self.purgatory.sweep(self._now_ms)
         if outbox.proposals:

@@ -32,8 +32,9 @@ long; told apart by their type, never by their contents.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from odradek.log.steps import Work
 from odradek.model.cluster import Endpoint
 from odradek.model.controller_requests import ControllerAsk
 from odradek.model.error_codes import ErrorCode
@@ -290,12 +291,6 @@ class ReadSlices(NamedTuple):
     log: "PartitionLog"
     offset: int
     slices: "list[FileSlice]"
-
-
-class Work(Protocol):
-    """Something that takes long, touches nothing but what it was given, and says what came of it."""
-
-    def run(self) -> Any: ...
 
 
 class RunAside(NamedTuple):

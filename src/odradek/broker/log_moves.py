@@ -13,12 +13,13 @@ With the same end it is flushed once, in a thread, and what was appended meanwhi
 then they are swapped. Nothing of a client comes in between, so nobody notices but for the directory.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from odradek.broker.effects import CheckpointHighWatermarks, Effect, Flushed, FlushLog, LogLine, ReadSlices
 from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import PendingCalls
+from odradek.broker.slices import END
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.future_logs import is_too_long
 from odradek.model.error_codes import ErrorCode
@@ -52,6 +53,7 @@ class Move:
         "at_ms",
         "awaits",
         "current",
+        "doing",
         "generation",
         "is_flushed",
         "is_near",
@@ -64,6 +66,7 @@ class Move:
         self.partition = partition
         self.current: PartitionLog | None = None  # what was aligned with, and in which generation of it
         self.generation = -1
+        self.doing: tuple[object, Iterator[None]] | None = None  # to the future log, and what is left of it
         self.awaits: ReadSlices | FlushLog | None = None  # what a thread does for it
         self.is_near = False  # what was left when it was read last was little
         self.is_flushed = False  # once; from then on only `unflushed_bytes` is not
@@ -281,15 +284,30 @@ class LogMoves(Organ):
         if future.failure is not None:
             raise future.failure
         if not self._is_aligned(move):
-            self._align(move, future, current, now_ms)
-        if current.log_start_offset > future.log_end_offset:
-            future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+            wanted = current, current.flushed.generation
+            if not self._is_done(move, wanted, lambda: self._aligned(move, future, current, now_ms)):
+                return
+            move.current, move.generation = wanted
+        start = current.log_start_offset
+        if start > future.log_end_offset:
             move.is_flushed = False
-        elif current.log_start_offset > future.log_start_offset:
-            future.delete_records_before(current.log_start_offset)
+            if not self._is_done(move, start, lambda: future.restarting_at(start, now_ms)):
+                return
+        elif start > future.log_start_offset:
+            future.delete_records_before(start)
         if future.log_end_offset < current.log_end_offset and not self._copy(move, future, current, now_ms):
             return
         self._arrive(move, future, current, now_ms)
+
+    def _is_done(self, move: Move, what: object, steps: Callable[[], Iterator[None]]) -> bool:
+        """Takes the next step of what is done to the future log, or the first; whether it was the last one. What has failed is
+        begun anew."""
+        doing = move.doing if move.doing is not None and move.doing[0] == what else (what, steps())
+        move.doing = None
+        if next(doing[1], END) is END:
+            return True
+        move.doing = doing
+        return False
 
     def _copy(self, move: Move, future: "PartitionLog", current: "PartitionLog", now_ms: int) -> bool:
         """True when the future log ends where the log in use does. What is left at last is copied within the turn: under
@@ -353,9 +371,10 @@ class LogMoves(Organ):
             self.throttle.record(max(written, 0), now_ms)
             move.unflushed_bytes += max(written, 0)
 
-    def _align(self, move: Move, future: "PartitionLog", current: "PartitionLog", now_ms: int) -> None:
-        """Cuts the future log to where it agrees with the log in use."""
-        move.current, move.generation = current, current.flushed.generation
+    def _aligned(
+        self, move: Move, future: "PartitionLog", current: "PartitionLog", now_ms: int
+    ) -> Iterator[None]:
+        """Cuts the future log to where it agrees with the log in use, in steps of some milliseconds."""
         end = future.log_end_offset
         is_complete = future.latest_epoch < 0
         while not is_complete:
@@ -366,10 +385,10 @@ class LogMoves(Organ):
                 leader_end_offset=leader_end_offset,
                 high_watermark=min(move.partition.high_watermark, current.log_end_offset),
             )
-            future.truncate_to(truncation.offset, now_ms)
+            yield from future.truncating_to(truncation.offset, now_ms)
             is_complete = truncation.is_complete or future.latest_epoch < 0
         if future.log_end_offset > current.log_end_offset:
-            future.truncate_to(current.log_end_offset, now_ms)
+            yield from future.truncating_to(current.log_end_offset, now_ms)
         if future.log_end_offset < end:
             self._effects.append(
                 LogLine(

@@ -588,7 +588,10 @@ class ReplicaManager(Organ):
                 self._connect(leader, fetcher)
 
     def wake_fetcher_of(self, partition: Partition) -> None:
-        leader = self._fetched_from.get(partition.topic_partition)
+        self.wake_fetcher(partition.topic_partition)
+
+    def wake_fetcher(self, topic_partition: TopicPartition) -> None:
+        leader = self._fetched_from.get(topic_partition)
         if leader is not None and leader in self._connected:
             self._wake(leader)
 

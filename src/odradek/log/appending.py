@@ -4,6 +4,7 @@ Check, stamp offset and epoch in place, one write, then memory follows. Memory n
 failed write nothing has happened.
 """
 
+from collections.abc import Generator
 from typing import NamedTuple
 
 from odradek.log import truncation
@@ -11,6 +12,7 @@ from odradek.log.errors import StorageError
 from odradek.log.files import File
 from odradek.log.indexes import MAX_RELATIVE_OFFSET
 from odradek.log.log_state import PRODUCER_MARK_BYTES, LogState
+from odradek.log.steps import all_at_once
 from odradek.log.validation import STALE_CRC, leader_batches, recompressed
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -209,8 +211,12 @@ class AppendableLog(LogState):
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
         """An empty log that begins at `offset`: the leader no longer has what we would need in between."""
+        all_at_once(self.restarting_at(offset, now_ms))
+
+    def restarting_at(self, offset: int, now_ms: int) -> Generator[None, None, None]:
+        """`truncate_fully_and_start_at` in steps of some milliseconds; after each the log is whole."""
         try:
-            truncation.truncate_fully_and_start_at(self, offset, now_ms)
+            yield from truncation.truncate_fully_and_start_at(self, offset, now_ms)
         except StorageError as error:
             raise self.broken(error) from None
 

@@ -1,6 +1,7 @@
 """What is asked of a log by timestamp or by transaction, and how its producers are known again after a cut."""
 
 from bisect import bisect_left
+from collections.abc import Generator
 from typing import NamedTuple
 
 from odradek.log.errors import CorruptLog, StorageError
@@ -21,6 +22,8 @@ QUICK_RECORDS = 1000
 # Of one search: a batch counts for what it costs to open one, in records to look at.
 LABOUR_OF_A_BATCH = 1000
 MOST_LABOUR = 2_000_000
+# Of one step in which producers are learnt again, a millisecond or less.
+BATCHES_AT_ONCE = 500
 
 
 class FoundOffset(NamedTuple):
@@ -177,31 +180,46 @@ def _snapshots(directory: Directory) -> list[int]:
     return sorted(int(stem) for stem in names if is_offset(stem))
 
 
-def producers_at(log: LogState, end_offset: int, now_ms: int) -> Producers:
-    """As they were when the log ended there: the newest snapshot at or below that, and the batches from there on."""
-    start, producers = _newest_known(log, end_offset, now_ms)
-    for segment in log.segments.since(start):
-        if segment.base_offset >= end_offset:
-            break
+def producers_at(log: LogState, end_offset: int, now_ms: int) -> Generator[None, None, Producers]:
+    """As they were when the log ended there: the newest snapshot at or below that, and the batches from there on.
+
+    In steps, for a segment may have ten million batches. Between two of them the log may be appended to, rolled, compacted
+    and let go from its start; not cut below `end_offset`.
+    """
+    start, producers = yield from _newest_known(log, end_offset, now_ms)
+    while start < end_offset:
+        segment = log.segments.holding(start)
+        log.segments.keep_open(segment)
+        left = BATCHES_AT_ONCE
         for position, header in segment.headers(segment.position_of(start)):
             if header.base_offset >= end_offset:
-                break
+                return producers
             if header.producer_id >= 0 and header.base_offset >= start:
                 replay(producers, segment, position, header, now_ms)
+            left -= 1
+            if not left:
+                start = header.next_offset
+                break
+        else:
+            start = segment.end(end_offset)
+        if start < end_offset:
+            yield
     return producers
 
 
-def _newest_known(log: LogState, end_offset: int, now_ms: int) -> tuple[int, Producers]:
+def _newest_known(
+    log: LogState, end_offset: int, now_ms: int
+) -> Generator[None, None, tuple[int, Producers]]:
     first = log.segments[0].base_offset
     snapshots = [offset for offset in _snapshots(log.directory) if first <= offset <= end_offset]
     marks = [mark for mark in log.producer_marks if mark[0] <= end_offset]
     if marks and marks[-1][0] >= max(snapshots, default=-1):
         start, mark = marks[-1]
-        return start, Producers.from_bytes(mark, now_ms)
+        return start, (yield from Producers.loading(mark, now_ms))
     for offset in reversed(snapshots):
         data = log.directory.read(file_name(offset, SNAPSHOT_SUFFIX))
         try:
-            return offset, Producers.from_bytes(data or b"", now_ms)
+            return offset, (yield from Producers.loading(data or b"", now_ms))
         except MalformedSnapshot:
             continue  # the one before it, and more batches
     return first, Producers()

@@ -5,7 +5,7 @@ Opening and recovering a log is in `recovery`, flushing in `flushing`, cutting i
 or transaction in `lookups`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from odradek.log import flushing, lookups, reading, scrubbing, truncation
 from odradek.log.appending import AppendableLog
@@ -15,6 +15,7 @@ from odradek.log.errors import MissingFile, StorageError
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.producers import Producer
 from odradek.log.segment import Segment
+from odradek.log.steps import all_at_once
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId
@@ -88,8 +89,12 @@ class PartitionLog(AppendableLog):
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Cuts the log so that it ends at `offset`, or below if that lies inside a batch. Returns the new end."""
+        return all_at_once(self.truncating_to(offset, now_ms))
+
+    def truncating_to(self, offset: int, now_ms: int) -> Generator[None, None, int]:
+        """`truncate_to` in steps of some milliseconds; after each the log is whole."""
         try:
-            return truncation.truncate_to(self, offset, now_ms)
+            return (yield from truncation.truncate_to(self, offset, now_ms))
         except StorageError as error:
             raise self.broken(error) from None
 

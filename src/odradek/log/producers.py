@@ -9,11 +9,12 @@ refuses the newcomer. A snapshot is written within a turn of the loop: most of i
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Generator, Iterator
 from struct import Struct
 from typing import NamedTuple
 
 from odradek.log.indexes import AbortedTransaction
+from odradek.log.steps import all_at_once
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
 from odradek.records.batch import MAX_SEQUENCE, NO_SEQUENCE, TRANSACTIONAL, BatchHeader
@@ -29,6 +30,8 @@ MOST_PRODUCERS = 50_000  # of a log: 29 MB, and a snapshot of 2.9 MB
 SILENT_MS = 15 * 60_000
 # Producers whose entry of the snapshot is packed when it is written, 0.7 us each; the others were packed at their batch.
 MOST_UNPACKED = 4096
+# Entries of a snapshot that are read in one step, some 1.5 us each.
+LOADED_AT_ONCE = 1_000
 
 _SNAPSHOT_HEADER = Struct(">hIi")  # version, CRC-32C of what follows it, number of producers
 _SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
@@ -325,17 +328,24 @@ class Producers:
 
     @classmethod
     def from_bytes(cls, data: bytes, now_ms: int) -> "Producers":
+        return all_at_once(cls.loading(data, now_ms))
+
+    @classmethod
+    def loading(cls, data: bytes, now_ms: int) -> Generator[None, None, "Producers"]:
+        """As `from_bytes`, in steps of a millisecond or two: fifty thousand take seventy."""
         producers = cls()
         begun: list[tuple[int, int]] = []
-        for producer in read_snapshot(data, now_ms):
+        for count, producer in enumerate(read_snapshot(data, now_ms), 1):
             producers._by_id[producer.producer_id] = producer
             if producer.transaction_first_offset != NO_OFFSET:
                 begun.append((producer.transaction_first_offset, producer.producer_id))
+            if not count % LOADED_AT_ONCE:
+                yield
         producers._open = {producer_id: offset for offset, producer_id in sorted(begun)}
         return producers
 
 
-def read_snapshot(data: bytes, now_ms: int = 0) -> Iterable[Producer]:
+def read_snapshot(data: bytes, now_ms: int = 0) -> Iterator[Producer]:
     """The producers in a `.snapshot`. Who is in it counts as heard of now: the file has no time of its own."""
     if len(data) < _SNAPSHOT_HEADER.size:
         raise MalformedSnapshot(f"producer snapshot of {len(data)} bytes")
@@ -348,8 +358,10 @@ def read_snapshot(data: bytes, now_ms: int = 0) -> Iterable[Producer]:
         raise MalformedSnapshot("producer snapshot with a wrong CRC")
     if len(data) != _SNAPSHOT_HEADER.size + count * _SNAPSHOT_ENTRY.size:
         raise MalformedSnapshot(f"producer snapshot of {count} producers in {len(data)} bytes")
-    found = []
-    entries = data[_SNAPSHOT_HEADER.size :]
+    return _entries(data[_SNAPSHOT_HEADER.size :], now_ms)
+
+
+def _entries(entries: bytes, now_ms: int) -> Iterator[Producer]:
     size = _SNAPSHOT_ENTRY.size
     for at, (
         producer_id,
@@ -368,5 +380,4 @@ def read_snapshot(data: bytes, now_ms: int = 0) -> Iterable[Producer]:
         if last_offset >= 0:
             producer.batches.append(ProducerBatch(last_sequence, last_offset, offset_delta, timestamp))
         producer.packed = entries[at * size : (at + 1) * size]
-        found.append(producer)
-    return found
+        yield producer

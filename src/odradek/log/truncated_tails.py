@@ -9,49 +9,83 @@ partition's directory over.
 Without room for it, twice over, the tail is not kept: a full disk would take every partition on it offline.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from odradek.log.errors import StorageError
-from odradek.log.segment import LOG_SUFFIX, file_name
+from odradek.log.errors import MissingFile, StorageError
+from odradek.log.files import Directory
+from odradek.log.segment import LOG_SUFFIX, Segment, file_name
+from odradek.log.steps import Steps
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
 
 TAILS = "truncated"
 CHUNK_BYTES = 1 << 20
+# Of one piece of work, which is synced: others wait for the same thread.
+PIECE_BYTES = 4 << 20
 
 
-def keep_tail(log: "PartitionLog", offset: int, now_ms: int) -> str:
-    """Copies whatever `truncate_to(offset)` would cut off. A sentence that says where it is, or why it is not."""
+def keeping_tail(log: "PartitionLog", offset: int, now_ms: int) -> Steps[str]:
+    """Copies whatever `truncate_to(offset)` would cut off, in a thread. A sentence that says where it is, or why it is not."""
     assert offset < log.log_end_offset, "there is nothing to cut"
     try:
-        return _keep_tail(log, offset, now_ms)
+        return (yield from _keeping_tail(log, offset, now_ms))
     except StorageError as error:
         raise log.broken(error) from None
 
 
-def _keep_tail(log: "PartitionLog", offset: int, now_ms: int) -> str:
+def _keeping_tail(log: "PartitionLog", offset: int, now_ms: int) -> Steps[str]:
     segments = log.segments.since(max(offset, log.log_start_offset))
     position = segments[0].position_of(max(offset, log.log_start_offset))
-    size_bytes = sum(segment.file.size_bytes for segment in segments) - position
+    sizes = [segment.size_bytes for segment in segments]
+    size_bytes = sum(sizes) - position
     _, free_bytes = log.directory.space()
     if free_bytes < 2 * size_bytes:
         return f"not kept: {size_bytes} bytes, and {free_bytes} are free on {log.directory.path}"
     name = f"{offset:020d}-{now_ms}"
-    directory = log.directory.make(TAILS).make(name)
-    base_offset = offset
-    for segment in segments:
-        end = segment.file.size_bytes
-        if position < end:
-            for _, header in segment.headers(position):
-                base_offset = header.base_offset
-                break
-            copy = directory.open(file_name(base_offset, LOG_SUFFIX), create=True)
-            while position < end:
-                chunk = segment.file.read_at(position, min(CHUNK_BYTES, end - position))
+    for segment, size in zip(segments, sizes, strict=True):
+        if position < size:
+            copying = _Copying(log.directory, name, segment, position, size)
+            while not copying.is_over:
+                came: StorageError | bool = yield copying
+                if isinstance(came, MissingFile) and segment not in log.segments:
+                    break  # retention has let it go meanwhile
+                if isinstance(came, StorageError):
+                    raise came
+        position = 0
+    return f"kept in {log.directory.path}/{TAILS}/{name}: {size_bytes} bytes"
+
+
+class _Copying:
+    """A segment from a position on. `run` copies a piece of it, in a thread; its directory is synced with the last one."""
+
+    def __init__(self, home: Directory, name: str, segment: Segment, position: int, end: int) -> None:
+        self.is_over = False
+        self._pieces = self._copied(home, name, segment, position, end)
+
+    def run(self) -> StorageError | bool:
+        """True, or what went wrong, as a value."""
+        try:
+            self.is_over = next(self._pieces, None) is None
+        except StorageError as error:
+            return error
+        return True
+
+    def _copied(self, home: Directory, name: str, segment: Segment, position: int, end: int) -> Iterator[int]:
+        source = segment.file_apart()
+        directory = home.make(TAILS).make(name)
+        # Named by its first batch, whose first field is its base offset.
+        base_offset = int.from_bytes(source.read_at(position, 8), "big")
+        copy = directory.open(file_name(base_offset, LOG_SUFFIX), create=True)
+        piece_end = position
+        while position < end:
+            piece_end = min(position + PIECE_BYTES, end)
+            while position < piece_end:
+                chunk = source.read_at(position, min(CHUNK_BYTES, piece_end - position))
                 copy.append(chunk)
                 position += len(chunk)
             copy.sync()
-        position = 0
-    directory.sync()
-    return f"kept in {directory.path}: {size_bytes} bytes"
+            if position < end:
+                yield position
+        directory.sync()

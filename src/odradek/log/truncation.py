@@ -7,7 +7,7 @@ After a cut the log goes on in a new segment. Appending to the file that was cut
 pages before new ones: valid batches of a history that is gone, followed by the present one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from odradek.log import lookups
 from odradek.log.checkpoints import LEADER_EPOCHS, epochs_to_bytes
@@ -23,9 +23,17 @@ from odradek.model.errors import ProtocolError
 
 # That are taken out of a log in one turn: some ten milliseconds of renaming.
 MOST_SEGMENTS = 100
+# Of a cut in one step: others follow, and each makes the files of a new segment.
+MOST_SEGMENTS_CUT = 40
 
 
-def truncate_to(log: LogState, offset: int, now_ms: int) -> int:
+def truncate_to(log: LogState, offset: int, now_ms: int) -> Generator[None, None, int]:
+    """Cuts the log so that it ends at `offset`, or below if that lies inside a batch. The value of the last step is the new end.
+
+    In steps, of which only the last one cuts unless many segments go: then each takes some of them. After each the log is
+    whole, and ends where it was cut to. In between it may be rolled, compacted, and let go from its start; nobody appends
+    to it, and nobody else cuts it.
+    """
     if log.failure is not None:
         raise log.failure
     if offset >= log.log_end_offset:
@@ -35,18 +43,36 @@ def truncate_to(log: LogState, offset: int, now_ms: int) -> int:
         if epochs.truncate_from_end(offset):
             log.write_epochs(epochs)
         return log.log_end_offset
-    if offset <= log.log_start_offset:
-        truncate_fully_and_start_at(log, max(offset, 0), now_ms)
-        return log.log_end_offset
-    target = log.segments.holding(offset)
-    position = target.position_of(offset)
-    # Where its last batch ends, in a gap too: see `roll`.
-    end_offset = target.end_of_batches_before(position, offset)
-    if end_offset <= log.log_start_offset:
-        # Its first batch reaches below its start (DeleteRecords cuts anywhere), and that one goes.
-        truncate_fully_and_start_at(log, log.log_start_offset, now_ms)
-        return log.log_end_offset
-    nothing_left = position == 0 and target is log.segments[0]
+    while len(log.segments.since(offset)) > MOST_SEGMENTS_CUT:
+        yield from _cut(log, log.segments[-MOST_SEGMENTS_CUT].base_offset, now_ms)
+        yield
+    yield from _cut(log, offset, now_ms)
+    return log.log_end_offset
+
+
+def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]:
+    """At most MOST_SEGMENTS_CUT of them go."""
+    known: tuple[int, Producers] | None = None
+    while True:
+        if log.failure is not None:
+            raise log.failure
+        if offset <= log.log_start_offset:
+            return _begin_anew(log, max(offset, 0), now_ms)
+        target = log.segments.holding(offset)
+        position = target.position_of(offset)
+        # Where its last batch ends, in a gap too: see `roll`.
+        end_offset = target.end_of_batches_before(position, offset)
+        if end_offset <= log.log_start_offset:
+            # Its first batch reaches below its start (DeleteRecords cuts anywhere), and that one goes.
+            return _begin_anew(log, log.log_start_offset, now_ms)
+        nothing_left = position == 0 and target is log.segments[0]
+        if nothing_left:
+            known = end_offset, Producers()
+        elif known is None or known[0] != end_offset:
+            known = end_offset, (yield from lookups.producers_at(log, end_offset, now_ms))
+            continue  # the log as it is now
+        break
+    producers = known[1]
     # Whatever can fail, but for the disk itself, comes before anything is cut: see `prepared_files`.
     files = PreparedFiles(log.directory)
     is_shortened = position > 0 and (target is log.segments.active or position < target.file.size_bytes)
@@ -55,9 +81,7 @@ def truncate_to(log: LogState, offset: int, now_ms: int) -> int:
         if is_shortened
         else None
     )
-    producers, stale = Producers(), lookups.stale_snapshots(log.directory, end_offset)
-    if not nothing_left:
-        producers = lookups.producers_at(log, end_offset, now_ms)
+    stale = lookups.stale_snapshots(log.directory, end_offset)
     following = log.prepare_segment(files, end_offset, now_ms, producers)
     epochs = _prepare_epochs(log, files, end_offset)
     _lower_flushed_point(log, end_offset, log.log_start_offset, nothing_left=nothing_left)
@@ -72,10 +96,20 @@ def truncate_to(log: LogState, offset: int, now_ms: int) -> int:
         log.epochs = epochs
     except StorageError as error:
         raise log.give_up(error) from None
-    return end_offset
+    return None
 
 
-def truncate_fully_and_start_at(log: LogState, offset: int, now_ms: int) -> None:
+def truncate_fully_and_start_at(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]:
+    """All records go, and the log begins at `offset`. In steps as `truncate_to`: there the log is shorter, and not begun anew yet."""
+    if log.failure is not None:
+        raise log.failure
+    while len(log.segments) > MOST_SEGMENTS_CUT:
+        yield from _cut(log, log.segments[-MOST_SEGMENTS_CUT].base_offset, now_ms)
+        yield
+    _begin_anew(log, offset, now_ms)
+
+
+def _begin_anew(log: LogState, offset: int, now_ms: int) -> None:
     if log.failure is not None:
         raise log.failure
     files = PreparedFiles(log.directory)

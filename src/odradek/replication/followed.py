@@ -14,6 +14,7 @@ A partition is in one of these states:
 from collections.abc import Callable
 from typing import NamedTuple
 
+from odradek.log.steps import Steps
 from odradek.model.ids import BrokerId, LeaderEpoch
 from odradek.replication.partition import Partition
 from odradek.replication.truncation import plan_truncation
@@ -25,7 +26,7 @@ LOCATING_START = "LocatingStart"
 
 # After an election the new leader may hear of it a moment later than we do, so the first pauses are short.
 FIRST_BACKOFF_MS = 5
-LATER = 1 << 62  # an answer is awaited: nothing to do until then
+LATER = 1 << 62  # an answer is awaited, or the log is being cut: nothing to do until then
 
 Tell = Callable[[str, str], None]  # level, sentence
 
@@ -65,7 +66,9 @@ class FollowedPartition:
         log = partition.log
         knows_its_end = log.latest_epoch >= 0 or log.log_end_offset == log.log_start_offset
         self.state = FETCHING if knows_its_end else TRUNCATING
-        self.delayed_until_ms = 0  # Invariant: LATER exactly while an answer about our log's end is awaited
+        self.delayed_until_ms = (
+            0  # Invariant: LATER exactly while an answer about our log's end is awaited, or it is cut
+        )
         self.backoff_ms = FIRST_BACKOFF_MS
         self.in_session = False
         # Numbers of requests. Invariant: named_in <= named_at.
@@ -86,11 +89,14 @@ class FollowedPartition:
         self.asked_end = self.partition.log.log_end_offset
         self.delayed_until_ms = LATER
 
+    def ask_again(self, now_ms: int) -> None:
+        self.delayed_until_ms = now_ms
+
     def truncate(
         self, leader: BrokerId, leader_epoch: int, leader_end_offset: int, now_ms: int, tell: Tell
-    ) -> None:
+    ) -> Steps[None]:
         """The leader ends `leader_epoch` there. Where that was not all that has to be cut, the next fetch will tell: it names
-        the epoch in which the log ends now."""
+        the epoch in which the log ends then."""
         partition = self.partition
         truncation = plan_truncation(
             partition.log,
@@ -104,16 +110,14 @@ class FollowedPartition:
                 f"{partition.topic_partition}: cut from {partition.log.log_end_offset} to {truncation.offset}: "
                 f"leader {leader} ends epoch {leader_epoch} at {leader_end_offset}",
             )
-        self.is_prefix = False
-        partition.truncate_to(truncation.offset, now_ms)
+        yield from partition.truncating_to(truncation.offset, now_ms)
 
-    def log_end_found(self, offset: int, now_ms: int, tell: Tell) -> bool:
+    def log_end_found(self, offset: int, now_ms: int, tell: Tell) -> Steps[bool]:
         """The leader's end behind ours: it was elected from outside the ISR, or lost its disk; cut to its end.
         Not behind: its log begins after ours ends; begin where it begins. False: our end lies inside its log."""
         partition = self.partition
         own_end = partition.log.log_end_offset
         is_inside = False
-        self.is_prefix = False
         if self.state == LOCATING_START:
             is_inside = offset <= own_end
             if not is_inside:
@@ -122,16 +126,15 @@ class FollowedPartition:
                     f"{partition.topic_partition}: our log ends at {own_end}, the leader's begins at "
                     f"{offset}: starting again there",
                 )
-                partition.restart_at(offset, now_ms)
+                yield from partition.restarting_at(offset, now_ms)
             self.state = FETCHING
         elif offset < own_end:
             tell(
                 "warning",
                 f"{partition.topic_partition}: our log ends at {own_end}, the leader's at {offset}: cut",
             )
-            partition.truncate_to(offset, now_ms)
+            yield from partition.truncating_to(offset, now_ms)
             self.state = FETCHING
         else:
             self.state = LOCATING_START
-        self.delayed_until_ms = now_ms
         return not is_inside

@@ -18,8 +18,10 @@ taken out of the session, so that the leader can park the rest.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
+from odradek.log.steps import Steps
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, BrokerEpoch, BrokerId, TopicPartition
@@ -32,6 +34,7 @@ from odradek.protocol.flat.fetch_response import decode as decode_response
 from odradek.protocol.headers import decode_response_header, encode_request
 from odradek.protocol.messages.fetch import TopicKey
 from odradek.replication import follower_questions as questions
+from odradek.replication.cuts import CUTS_AT_ONCE, Cut
 from odradek.replication.followed import (
     FETCHING,
     FIRST_BACKOFF_MS,
@@ -44,6 +47,7 @@ from odradek.replication.partition import Partition
 from odradek.replication.throttle import ReplicationThrottle
 from odradek.replication.waiting import Outbox
 
+T = TypeVar("T")
 FETCH = 1
 # What inter.broker.protocol.version 3.9 speaks: topic ids, or names while a topic has no id.
 FETCH_VERSION = 17
@@ -106,6 +110,7 @@ class FollowerFetcher:
         self._changed: dict[TopicPartition, FollowedPartition] = {}
         self._forgotten: dict[TopicPartition, FollowedPartition] = {}
         self._waiting: dict[TopicPartition, FollowedPartition] = {}  # delayed, or not in FETCHING
+        self._cuts_at_once = 0  # that are left of those of one answer
         # Something changed that the fetch in flight does not know: send another behind it.
         self._is_urgent = False
 
@@ -329,6 +334,7 @@ class FollowerFetcher:
         if not self._in_flight:
             raise MalformedMessage("an answer to nothing")
         flight = self._in_flight[0]
+        self._cuts_at_once = CUTS_AT_ONCE
         correlation_id, offset = decode_response_header(flight.api_key, flight.version, frame)
         if correlation_id != flight.number & INT32_MAX:
             raise MalformedMessage(
@@ -433,9 +439,8 @@ class FollowerFetcher:
         if error == 0:
             followed.backoff_ms = FIRST_BACKOFF_MS
             if diverging is not None:
-                followed.truncate(self.leader, *diverging, now_ms, self._tell)
-                self._changed[topic_partition] = followed
-                self._is_urgent = True
+                steps = followed.truncate(self.leader, *diverging, now_ms, self._tell)
+                self._cut(followed, steps, self._cut_to_divergence, now_ms)
                 return
             followed.is_prefix = True
             partition.append_as_follower(
@@ -480,14 +485,8 @@ class FollowerFetcher:
             if answer is None or answer.error:
                 self._delay(followed, now_ms)
                 continue
-            try:
-                followed.truncate(self.leader, answer.leader_epoch, answer.end_offset, now_ms, self._tell)
-            except ProtocolError as fault:
-                self._failed(followed, fault, now_ms)
-                continue
-            followed.state = FETCHING
-            followed.delayed_until_ms = now_ms
-            followed.backoff_ms = FIRST_BACKOFF_MS
+            steps = followed.truncate(self.leader, answer.leader_epoch, answer.end_offset, now_ms, self._tell)
+            self._cut(followed, steps, self._cut_to_epoch_end, now_ms)
 
     def _log_ends(
         self, ends: Mapping[TopicPartition, tuple[int, int]], flight: _InFlight, now_ms: int
@@ -499,13 +498,16 @@ class FollowerFetcher:
             if error:
                 self._delay(followed, now_ms)
                 continue
-            try:
-                is_settled = followed.log_end_found(offset, now_ms, self._tell)
-            except ProtocolError as fault:
-                self._failed(followed, fault, now_ms)
-                continue
-            if not is_settled:
-                self._refused_inside(followed, offset, now_ms)
+            steps = followed.log_end_found(offset, now_ms, self._tell)
+            self._cut(followed, steps, partial(self._log_end_found, offset), now_ms)
+
+    def _log_end_found(
+        self, leader_offset: int, followed: FollowedPartition, is_settled: bool, now_ms: int
+    ) -> None:
+        if is_settled:
+            followed.ask_again(now_ms)
+        else:
+            self._refused_inside(followed, leader_offset, now_ms)
 
     def _refused_inside(self, followed: FollowedPartition, leader_start: int, now_ms: int) -> None:
         """Our end is out of range, and lies in the leader's log: at once it would answer the same, for ever."""
@@ -518,6 +520,59 @@ class FollowerFetcher:
                 "it knows no such epoch if the store was put back to an older state",
             )
         self._delay(followed, now_ms)
+
+    # ---------------------------------------------------------------------------------------------- cutting
+
+    def _cut(
+        self,
+        followed: FollowedPartition,
+        steps: Steps[T],
+        ended: Callable[[FollowedPartition, T, int], None],
+        now_ms: int,
+    ) -> None:
+        """Changes the log of `followed` and does with it what `ended` says: now, or later if that takes long."""
+        partition = followed.partition
+        topic_partition = partition.topic_partition
+
+        def is_wanted() -> bool:
+            return (
+                self.partitions.get(topic_partition) is followed
+                and partition.leader_epoch == followed.leader_epoch
+                and not partition.is_leader
+            )
+
+        log = partition.log
+        cut = Cut(
+            topic_partition,
+            steps,
+            is_wanted=is_wanted,
+            has_moved=lambda: partition.log is not log,
+            ended=lambda value, now_ms: ended(followed, value, now_ms),
+            failed=lambda fault, now_ms: self._failed(followed, fault, now_ms),
+            moved=followed.ask_again,
+        )
+        followed.is_prefix = False
+        if self._cuts_at_once:
+            self._cuts_at_once -= 1
+            cut.go_on(now_ms)
+            if cut.is_over:
+                return
+        followed.delayed_until_ms = LATER
+        self._suspend(topic_partition, followed)
+        self._outbox.cuts.append(cut)
+
+    def _cut_to_divergence(self, followed: FollowedPartition, value: None, now_ms: int) -> None:
+        topic_partition = followed.partition.topic_partition
+        if topic_partition in self._waiting:
+            followed.ask_again(now_ms)
+            return
+        self._changed[topic_partition] = followed
+        self._is_urgent = True
+
+    def _cut_to_epoch_end(self, followed: FollowedPartition, value: None, now_ms: int) -> None:
+        followed.state = FETCHING
+        followed.ask_again(now_ms)
+        followed.backoff_ms = FIRST_BACKOFF_MS
 
     def _tell(self, level: str, text: str) -> None:
         self._outbox.messages.append((level, text))

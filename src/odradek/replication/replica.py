@@ -7,7 +7,8 @@ does is in `partition`.
 
 from typing import TYPE_CHECKING
 
-from odradek.log.truncated_tails import keep_tail
+from odradek.log.steps import Steps, all_at_once
+from odradek.log.truncated_tails import keeping_tail
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -147,9 +148,13 @@ class Replica:
             self._wake_readers()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
+        all_at_once(self.truncating_to(offset, now_ms))
+
+    def truncating_to(self, offset: int, now_ms: int) -> Steps[None]:
         """Cut, then lower the mark (KAFKA-14704: raised first, it would name records that go).
 
-        At the very end of the log nothing but empty epochs is cut off.
+        At the very end of the log nothing but empty epochs is cut off. In steps of some milliseconds: after each the log is
+        whole, and ends where the leader's answer says or behind that.
         """
         log = self.log
         if offset < self.high_watermark:
@@ -163,16 +168,23 @@ class Replica:
         if offset < log.log_end_offset and (
             offset < self.high_watermark or self.leader_recovery_state or self.keeps_tails
         ):
-            end, kept = log.log_end_offset, keep_tail(log, offset, now_ms)
+            end, kept = log.log_end_offset, (yield from keeping_tail(log, offset, now_ms))
             text = f"{self.topic_partition}: offsets {offset} to {end - 1} are cut off behind an unclean leader; {kept}"
             self._outbox.messages.append(("warning", text))
-        log.truncate_to(offset, now_ms)
-        self.high_watermark = min(self.high_watermark, log.log_end_offset)
+        for _ in log.truncating_to(offset, now_ms):
+            self._was_cut()
+            yield None
+        self._was_cut()
+
+    def _was_cut(self) -> None:
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
         self._wake_readers()
 
-    def restart_at(self, offset: int, now_ms: int) -> None:
-        """Everything of ours is gone at the leader: begin anew at its log start."""
-        self.log.truncate_fully_and_start_at(offset, now_ms)
+    def restarting_at(self, offset: int, now_ms: int) -> Steps[None]:
+        """Everything of ours is gone at the leader: begin anew at its log start. In steps, as `truncating_to`."""
+        for _ in self.log.restarting_at(offset, now_ms):
+            self._was_cut()
+            yield None
         self.high_watermark = offset
         self._wake_readers()
 

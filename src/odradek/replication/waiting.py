@@ -11,6 +11,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.replication.purgatory import Purgatory, Waiter
 
 if TYPE_CHECKING:
+    from odradek.replication.cuts import Cut
     from odradek.replication.partition import Partition
     from odradek.replication.replica import Replica
 
@@ -88,10 +89,11 @@ class AckQueue:
 class Outbox:
     """What partitions leave to be done at the end of the turn. One per broker, shared."""
 
-    __slots__ = ("flushes", "messages", "proposals", "purgatory")
+    __slots__ = ("cuts", "flushes", "messages", "proposals", "purgatory")
 
     def __init__(self, purgatory: Purgatory) -> None:
         self.purgatory = purgatory
         self.proposals: list[Partition] = []  # ISR changes to send to the controller
         self.flushes: list[Replica] = []  # logs to flush before something may be acknowledged
         self.messages: list[tuple[str, str]] = []  # (level, text) for the log
+        self.cuts: list[Cut] = []  # of logs, that take more than this turn

@@ -56,8 +56,8 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "replication.followed:FollowedPartition.log_end_found",
-                "partition.truncate_to(offset, now_ms)",
-                "partition.restart_at(0, now_ms)",
+                "partition.truncating_to(offset, now_ms)",
+                "partition.restarting_at(0, now_ms)",
             ),
         ),
         commit="87eccb9a3be",
@@ -262,16 +262,16 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "replication.follower:FollowerFetcher._partition_fetched",
-                "followed.truncate(self.leader, *diverging, now_ms, self._tell)",
+                "steps = followed.truncate(self.leader, *diverging, now_ms, self._tell)",
                 (
                     "followed.is_prefix = True\n"
                     "self._take_leader_high_watermark(followed, now_ms)\n"
-                    "followed.truncate(self.leader, *diverging, now_ms, self._tell)"
+                    "steps = followed.truncate(self.leader, *diverging, now_ms, self._tell)"
                 ),
             ),
         ),
         commit="bd32d98bd7c",
-        harmless="between raising the mark and cutting nobody else runs, and the cut lowers the mark",
+        harmless="between raising the mark and a cut of one turn nobody else runs, and the cut lowers the mark",
     ),
     Mutant(
         "15221",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.answers import Answer, CloseConnection, Park, Reply
-from odradek.broker.effects import Work
 from odradek.log.producers import Producer, Producers
+from odradek.log.steps import Work
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.describe_producers import (

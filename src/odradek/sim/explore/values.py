@@ -4,6 +4,7 @@ Values are hashable and know how to be renamed: brokers are interchangeable (the
 left open, see `controller_steps`), so a state and the same state with other names count once.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
@@ -312,15 +313,17 @@ class TinyLog:
     def check_batch(self, offset: int) -> None:
         """Nothing turns bits here."""
 
-    def truncate_to(self, offset: int, now_ms: int) -> None:
+    def truncating_to(self, offset: int, now_ms: int) -> Iterator[None]:
         if offset < len(self.records):
             self.records = self.records[:offset]
             self.epochs.truncate_from_end(offset)
+        return iter(())
 
-    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+    def restarting_at(self, offset: int, now_ms: int) -> Iterator[None]:
         assert offset == 0, "nothing is ever deleted here"
         self.records = ()
         self.epochs.clear()
+        return iter(())
 
     def last_stable_offset(self, high_watermark: int) -> int:
         return high_watermark
