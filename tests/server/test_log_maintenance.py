@@ -89,11 +89,19 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
     asyncio.run(scenario())
 
 
-def test_retention_of_many_logs_lets_others_have_their_turns() -> None:
+@pytest.mark.parametrize(
+    ("steps", "step"),
+    [
+        (10 * MOST_LABOUR // CHANGED_LABOUR, (["a segment is gone"], 1)),
+        (100, ([], MOST_LABOUR // 10)),
+    ],
+    ids=["that-lose-segments", "of-which-each-segment-is-asked-for-its-size"],
+)
+def test_retention_of_many_logs_lets_others_have_their_turns(steps: int, step: tuple[list[str], int]) -> None:
     class Many(Logs):
-        def retention(self, *arguments: object) -> Iterator[list[str]]:
-            for _ in range(10 * MOST_LABOUR // CHANGED_LABOUR):
-                yield ["a segment is gone"]
+        def retention(self, *arguments: object) -> Iterator[tuple[list[str], int]]:
+            for _ in range(steps):
+                yield step
 
     async def scenario() -> int:
         environment = Environment()

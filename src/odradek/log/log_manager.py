@@ -385,9 +385,10 @@ class LogManager:
 
     def retention(
         self, now_ms: int, high_watermark_of: Callable[[PartitionLog], int | None]
-    ) -> Iterator[list[str]]:
+    ) -> Iterator[tuple[list[str], int]]:
         """Takes out the segments that retention.ms and retention.bytes let go, and expires producers, log by log: what the loop
-        does between two of them may be anything. Gives a line for each reason there was to change a log.
+        does between two of them may be anything. Gives a line for each reason there was to change a log, and the number of
+        segments that were looked at.
 
         Logs without a high watermark are left alone.
         """
@@ -405,12 +406,13 @@ class LogManager:
                 except StorageError as error:
                     log.broken(error)
                     lines, is_left = [error.message], False
-                yield [f"{topic_partition}: {line}" for line in lines]
+                looked_at = len(log.segments) if log.config.retention_bytes >= 0 else 1
+                yield [f"{topic_partition}: {line}" for line in lines], looked_at
 
     def apply_retention(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> list[str]:
         """All of it at once."""
         steps = self.retention(now_ms, lambda log: high_watermarks.get(log.topic_partition))
-        return [line for lines in steps for line in lines]
+        return [line for lines, _ in steps for line in lines]
 
     def maintain(self, now_ms: int, scrub_bytes: int) -> None:
         """About once a second, in a thread: see `purge` and `scrubbing`."""

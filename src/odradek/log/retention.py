@@ -34,7 +34,7 @@ def _leading_expired(log: PartitionLog, now_ms: int, high_watermark: int) -> int
     if retention_ms < 0:
         return 0
     count = 0
-    for segment in log.segments:
+    for segment in log.segments[:MOST_SEGMENTS]:  # of those behind them the files are not opened yet
         end_offset = segment.end(log.log_end_offset)
         if end_offset > high_watermark or segment.size_bytes == 0:
             break

@@ -22,7 +22,7 @@ logger = logging.getLogger("odradek.server")
 
 # How often flushes by age and files pending removal are checked; they are due in seconds or more.
 MAINTENANCE_MS = 1000
-# Of retention in one turn, in logs that are looked at: some two milliseconds. One that loses segments counts for so many more.
+# Of retention in one turn, in logs that are looked at, and where their size counts in segments: some two milliseconds. One that loses segments counts for so many more.
 MOST_LABOUR, CHANGED_LABOUR = 500, 50
 
 
@@ -149,10 +149,10 @@ class LogMaintenance:
     async def _apply_retention(self, now_ms: int) -> None:
         """The segments of many partitions expire together, and each is renamed: others have their turns in between."""
         labour = 0
-        for lines in self._logs.retention(now_ms, self._high_watermark_of):
+        for lines, looked_at in self._logs.retention(now_ms, self._high_watermark_of):
             for line in lines:
                 logger.info("%s", line)
-            labour += 1 + CHANGED_LABOUR * len(lines)
+            labour += looked_at + CHANGED_LABOUR * len(lines)
             if labour >= MOST_LABOUR:
                 labour = 0
                 await asyncio.sleep(0)
