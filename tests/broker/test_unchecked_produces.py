@@ -7,8 +7,10 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker.answers import CloseConnection, NoReply
+from odradek.broker.handlers import list_offsets
 from odradek.broker.unchecked_produces import MOST_AT_ONCE, MOST_WAITING_BYTES, Check
 from odradek.log.errors import CorruptLog
+from odradek.log.lookups import COLD_LABOUR, OPENING_LABOUR, RECORD_LABOUR
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import produce as pm
@@ -239,7 +241,7 @@ def test_a_large_batch_is_opened_aside_for_a_timestamp(stored: World) -> None:
 def test_only_so_many_logs_of_one_request_are_looked_into_at_once(
     stored: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odradek.broker.handlers.list_offsets.MOST_AT_ONCE", 3)
+    monkeypatch.setattr(list_offsets, "AT_ONCE", 3 * (1 + OPENING_LABOUR + RECORD_LABOUR))
     for index in range(5):
         stored.lead(1, topic="t", index=index, isr=(1,), replicas=(1,), is_new=True)
         stored.produce(1, records=build_batch([NewRecord(b"k", b"v", 1000 + index)]), index=index)
@@ -252,6 +254,78 @@ def test_only_so_many_logs_of_one_request_are_looked_into_at_once(
     assert work(stored) == 2
     rows = answer.message.topics[0].partitions
     assert [(row.partition_index, row.timestamp) for row in rows] == [(n, 1000 + n) for n in range(5)]
+
+
+def test_batches_that_are_quick_to_open_are_opened_as_long_as_their_records_are_few(stored: World) -> None:
+    """Each takes its milliseconds, and a consumer asks for all partitions of a topic: a hundred of them took half a second."""
+    for index in range(10):
+        stored.lead(1, topic="t", index=index, isr=(1,), replicas=(1,), is_new=True)
+        records = [NewRecord(b"k", b"v", 1000 + n) for n in range(1000)]
+        stored.produce(1, records=build_batch(records), index=index)
+    partitions = [lm.ListOffsetsPartition(partition_index=index, timestamp=1999) for index in range(10)]
+    request = lm.ListOffsetsRequest(
+        replica_id=-1, topics=[lm.ListOffsetsTopic(name="t", partitions=partitions)]
+    )
+    answer = stored.send(1, request, 9)
+    assert work(stored) == 8
+    rows = answer.message.topics[0].partitions
+    assert [(row.partition_index, row.offset) for row in rows] == [(n, 999) for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "found"), [(1_299, (0, 299, 1_299)), (-3, (0, 299, 1_299)), (5_000, (0, -1, -1))]
+)
+def test_after_a_start_a_search_looks_at_some_segments_in_a_turn(
+    tmp_path: Path, timestamp: int, found: tuple[int, int, int]
+) -> None:
+    """Of each it opens three files to learn its largest timestamp: 66 ms for a thousand segments."""
+    world = World(tmp_path, brokers=(1,), log_segment_bytes="70")
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    for n in range(300):
+        world.produce(1, records=build_batch([NewRecord(b"k", b"v", 1000 + n)]))
+    world[1].logs.close({})
+    world.kill(1)
+    world.restart(1)
+    world.lead(1, isr=(1,), replicas=(1,))
+    world.settle()
+    log = world[1].partition().log
+    assert len(log.segments) == 300
+
+    def opened() -> int:
+        return sum(segment.max_timestamp is not None for segment in log.segments) - 1
+
+    assert opened() == 0
+    answer = asked(world, timestamp)
+    first = opened()
+    assert not answer.is_answered and 0 < first <= list_offsets.AT_ONCE // COLD_LABOUR
+    world[1].broker.take_effects()
+    world[1].broker.go_on(world.now_ms)
+    assert first < opened() <= first + list_offsets.OF_A_SLICE // COLD_LABOUR
+    while world[1].broker.go_on(world.now_ms):
+        pass
+    world.settle()
+    assert told(answer) == found
+    assert told(asked(world, timestamp)) == found, "from now on at once"
+
+
+def test_a_search_behind_many_batches_of_one_time_passes_them_in_slices(
+    stored: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time index says where that time begins, and no more: of a segment of ten million batches it took seconds."""
+    monkeypatch.setattr(list_offsets, "AT_ONCE", 50)
+    monkeypatch.setattr(list_offsets, "OF_A_SLICE", 10)
+    for _ in range(200):
+        put(stored, build_batch([NewRecord(b"k", b"v", 1_000)]))
+    put(stored, build_batch([NewRecord(b"k", b"v", 2_000)]))
+    answer = asked(stored, 1_500)
+    broker, turns = stored[1].broker, 0
+    while not answer.is_answered:
+        turns += 1
+        for effect in broker.take_effects():
+            if isinstance(effect, fx.RunAside):
+                broker.answered(effect.request_id, effect.work.run(), stored.now_ms)
+        broker.go_on(stored.now_ms)
+    assert told(answer) == (0, 200, 2_000) and turns > 15
 
 
 def test_lookups_step_over_what_cannot_be_read(stored: World) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.log.errors import CorruptLog
-from odradek.log.lookups import TimestampSearch
+from odradek.log.lookups import Allowance, TimestampSearch
+from odradek.log.partition_log import PartitionLog
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.compression import CODEC_NAMES
 from odradek.records.reader import decode_batch
@@ -119,6 +120,30 @@ def test_any_timestamp_in_any_log_is_answered_as_by_a_scan(
     assert log.offset_for_timestamp(asked) == expected
     largest = max(ts for ts, _ in records)
     assert log.offset_of_max_timestamp() == next((ts, offset, 0) for ts, offset in records if ts == largest)
+    assert in_steps(log, asked) == expected
+
+
+def in_steps(log: PartitionLog, timestamp: int) -> tuple[int, int, int] | None:
+    """As little as can be is looked at in each."""
+    search = TimestampSearch(log, timestamp)
+    while not search.is_over:
+        if search.is_near(Allowance(1)) and (candidate := search.next_candidate(Allowance(1))) is not None:
+            search.tell(candidate, candidate.run())
+    return search.found
+
+
+def test_a_search_that_a_cut_overtakes_begins_anew(tmp_path: Path) -> None:
+    """What is appended behind the cut may lie where there was nothing before."""
+    log = Disk(tmp_path, config(segment_bytes=100, index_interval_bytes=1)).create()
+    for timestamp in (100, 200, 300, 400):
+        produce(log, at(timestamp))
+    search = TimestampSearch(log, 400)
+    for _ in range(3):
+        assert not search.is_near(Allowance(1))
+    log.truncate_to(1, NOW)
+    produce(log, at(500))
+    candidate = search.next_candidate()
+    assert candidate is not None and candidate.run() == (500, 1, 0)
 
 
 def test_log_append_time_is_found_as_the_brokers_time(tmp_path: Path) -> None:

@@ -16,12 +16,17 @@ from odradek.records.batch import BATCH_OVERHEAD, CONTROL, BatchHeader, check_cr
 from odradek.records.control import end_marker_of
 from odradek.records.search import first_record_at
 
-# A batch is looked into at once if it is no larger: a millisecond at most.
+# A batch may be looked into at once if it is no larger: a few milliseconds at most.
 QUICK_COMPRESSED_BYTES = 4096
 QUICK_RECORDS = 1000
 # Of one search: a batch counts for what it costs to open one, in records to look at.
 LABOUR_OF_A_BATCH = 1000
 MOST_LABOUR = 2_000_000
+# Of what a search looks at, in headers of batches (`Allowance`): a segment whose files have to be opened; a batch; each of
+# its records, of which a batch that is quick to open has a thousand at most.
+COLD_LABOUR = 40
+OPENING_LABOUR, RECORD_LABOUR = 20, 4
+NO_BOUND = 1 << 62
 # Of one step in which producers are learnt again, a millisecond or less.
 BATCHES_AT_ONCE = 500
 
@@ -62,6 +67,26 @@ class Candidate(NamedTuple):
         return None if found is None else FoundOffset(found[1], found[0], header.leader_epoch)
 
 
+class Allowance:
+    """What may be looked at before others have their turn: in headers of batches, some 1.5 us each."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.left <= 0
+
+    def look_at(self, segment: Segment) -> None:
+        """For its largest timestamp. Of one that nobody has asked for it since the start three files are opened."""
+        self.left -= COLD_LABOUR if segment.max_timestamp is None else 1
+
+    def open(self, header: BatchHeader) -> None:
+        self.left -= OPENING_LABOUR + RECORD_LABOUR * header.record_count
+
+
 class TimestampSearch:
     """The first record at or behind the log's start with a timestamp or a later one, in steps: `next_candidate`, then
     its `run`, then `tell` with what that gave, until `is_over`. The log may change between two steps.
@@ -70,23 +95,63 @@ class TimestampSearch:
     def __init__(self, log: LogState, timestamp: int) -> None:
         self.log = log
         self._timestamp = timestamp
-        self._offset = -1  # candidates lie here or behind
+        self._generation = log.flushed.generation
+        self._segment_offset = 0  # candidates lie in the segment that begins here, or behind it,
+        self._offset = -1  # and here or behind
         self._labour = 0
         self.is_over = False
         self.found: FoundOffset | None = None
 
-    def next_candidate(self) -> Candidate | None:
-        """None: the search is over. StorageError where the log cannot be read."""
-        candidate = None
-        if not self.is_over:
-            if self.log.failure is not None:
-                raise self.log.failure
-            try:
-                candidate = _candidate(self.log, self._timestamp, self._offset)
-            except StorageError as error:
-                raise self.log.broken(error) from None
-        self.is_over = candidate is None
-        return candidate
+    def next_candidate(self, allowance: Allowance | None = None) -> Candidate | None:
+        """None: the search is over; or else the allowance is used up. StorageError where the log cannot be read."""
+        allowance = Allowance(NO_BOUND) if allowance is None else allowance
+        try:
+            place = self._find(allowance)
+            if place is None:
+                return None
+            segment, at, header = place
+            data = segment.file.read_at(at, header.size_bytes)
+        except StorageError as error:
+            raise self.log.broken(error) from None
+        return Candidate(segment.file.name, header, data, self._timestamp, self.log.log_start_offset)
+
+    def is_near(self, allowance: Allowance) -> bool:
+        """Goes on looking: True once the next candidate is found, or none is left."""
+        try:
+            return self._find(allowance) is not None or self.is_over
+        except StorageError as error:
+            raise self.log.broken(error) from None
+
+    def _find(self, allowance: Allowance) -> tuple[Segment, int, BatchHeader] | None:
+        log, timestamp = self.log, self._timestamp
+        if self.is_over:
+            return None
+        if log.failure is not None:
+            raise log.failure
+        if self._generation != log.flushed.generation:
+            # It was cut: what is appended since may lie where there was nothing.
+            self._generation = log.flushed.generation
+            self._segment_offset, self._offset = 0, -1
+        start_offset = min(log.log_start_offset, log.log_end_offset)
+        for segment in log.segments.since(self._segment_offset):
+            self._segment_offset = segment.base_offset
+            if allowance.is_used_up:
+                return None
+            allowance.look_at(segment)
+            if segment.largest_timestamp() < timestamp:
+                continue
+            log.segments.keep_open(segment)
+            begin = max(segment.offset_before_timestamp(timestamp), start_offset, self._offset)
+            for at, header in segment.headers(segment.position_of(begin)):
+                if header.max_timestamp >= timestamp and header.base_offset >= self._offset:
+                    self._offset = header.base_offset
+                    return segment, at, header
+                allowance.left -= 1
+                if allowance.is_used_up:
+                    self._offset = max(self._offset, header.next_offset)
+                    return None
+        self.is_over = True
+        return None
 
     def tell(self, candidate: Candidate, found: FoundOffset | CorruptLog | None) -> None:
         """StorageError where the batch is damaged, and is so still: the log may have been cut meanwhile."""
@@ -115,20 +180,6 @@ def offset_for_timestamp(log: LogState, timestamp: int) -> FoundOffset | None:
     return search.found
 
 
-def _candidate(log: LogState, timestamp: int, offset: int) -> Candidate | None:
-    start_offset = min(log.log_start_offset, log.log_end_offset)
-    for segment in log.segments:
-        if segment.largest_timestamp() < timestamp:
-            continue
-        log.segments.keep_open(segment)
-        position = segment.position_of(max(segment.offset_before_timestamp(timestamp), start_offset, offset))
-        for at, header in segment.headers(position):
-            if header.max_timestamp >= timestamp and header.base_offset >= offset:
-                data = segment.file.read_at(at, header.size_bytes)
-                return Candidate(segment.file.name, header, data, timestamp, log.log_start_offset)
-    return None
-
-
 def max_timestamp(log: LogState) -> TimestampOffset:
     """The largest timestamp and the last offset of the first batch that has it; (-1, -1) if there is none.
 
@@ -138,6 +189,17 @@ def max_timestamp(log: LogState) -> TimestampOffset:
         if segment.largest_timestamp() > best.timestamp:
             best = TimestampOffset(segment.largest_timestamp(), segment.offset_of_max_timestamp)
     return best
+
+
+def knows_max_timestamp(log: LogState, allowance: Allowance) -> bool:
+    """Looks at the segments that `max_timestamp` would have to look at, as far as the allowance goes. False: not at all of them yet."""
+    for segment in log.segments.since(log.log_start_offset):
+        if allowance.is_used_up:
+            return False
+        if segment.max_timestamp is None:
+            allowance.look_at(segment)
+            segment.largest_timestamp()
+    return True
 
 
 def offset_of_max_timestamp(log: LogState) -> FoundOffset | None:

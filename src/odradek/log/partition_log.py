@@ -182,6 +182,13 @@ class PartitionLog(AppendableLog):
         except StorageError as error:
             raise self.broken(error) from None
 
+    def knows_max_timestamp(self, allowance: lookups.Allowance) -> bool:
+        """False: to know it, more segments have to be looked at than the allowance goes for; ask again."""
+        try:
+            return lookups.knows_max_timestamp(self, allowance)
+        except StorageError as error:
+            raise self.broken(error) from None
+
     def max_timestamp(self) -> TimestampOffset:
         try:
             return lookups.max_timestamp(self)

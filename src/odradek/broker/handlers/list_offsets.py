@@ -23,7 +23,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.answers import Answer, Park, Reply
-from odradek.log.lookups import Candidate, FoundOffset, TimestampSearch
+from odradek.log.lookups import Allowance, Candidate, FoundOffset, TimestampSearch
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.flat.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
@@ -37,6 +37,7 @@ from odradek.replication.replica import READ_COMMITTED
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
     from odradek.broker.request import Request
+    from odradek.log.indexes import TimestampOffset
     from odradek.log.partition_log import PartitionLog
 
 LATEST = -1
@@ -46,8 +47,9 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 FIRST_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NEVER = 1 << 15
-# Logs of one request in which a timestamp is searched for at once; and how long the search in others may take.
-MOST_AT_ONCE = 100
+# What a request looks at while it is read, and in each slice behind that, in headers of batches: some ten and one milliseconds;
+# and how long its search may take.
+AT_ONCE, OF_A_SLICE = 6_000, 600
 PATIENCE_MS = 30_000
 CONSUMER = -1
 NONE = 0
@@ -77,16 +79,16 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 
 
 class _NotNow(Exception):
-    """To go on with this search at once would hold up everybody else."""
+    """To go on with this search at once would hold up everybody else. None: it is not even known for which timestamp."""
 
-    def __init__(self, search: TimestampSearch) -> None:
+    def __init__(self, search: TimestampSearch | None) -> None:
         self.search = search
 
 
 class _Later(NamedTuple):
-    """A row whose timestamp is still being searched for."""
+    """A row whose timestamp is still being searched for; or, without a search, the largest one of its log."""
 
-    search: TimestampSearch
+    search: TimestampSearch | None
     topic: str
     wanted: ListOffsetsPartition
     rows: list[ListOffsetsPartitionResponse]
@@ -94,11 +96,11 @@ class _Later(NamedTuple):
 
 
 class OffsetAnswers(Waiter):
-    """The answers to one request. A timestamp that must be searched for in large batches, or in very many logs, is searched
-    for in a thread, one batch after the other; what may be told of it is decided when that is over.
+    """The answers to one request. Where a search has to look at many segments or batches, it does so in slices, and a thread
+    opens the batches that it finds, one after the other; what may be told of it is decided when that is over.
     """
 
-    __slots__ = ("_broker", "_candidate", "_later", "_searched", "asked", "park", "topics", "version")
+    __slots__ = ("_allowance", "_broker", "_candidate", "_later", "asked", "park", "topics", "version")
 
     def __init__(self, broker: "Broker", version: int, asked: ListOffsetsRequest) -> None:
         super().__init__()
@@ -107,7 +109,7 @@ class OffsetAnswers(Waiter):
         self.asked = asked
         self.topics: list[tuple[str, list[ListOffsetsPartitionResponse]]] = []
         self.park = Park()
-        self._searched = 0
+        self._allowance = Allowance(AT_ONCE)
         self._later: deque[_Later] = deque()
         self._candidate: Candidate | None = None  # which the thread has
 
@@ -122,64 +124,91 @@ class OffsetAnswers(Waiter):
         if not self._later:
             return Reply([encode_response(self.version, topics=self.topics)])
         self._broker.purgatory.park(self, deadline_ms=now_ms + PATIENCE_MS)
-        self._go_on(now_ms)
+        self._go_on()
         return self.park
 
     def find(self, log: "PartitionLog", timestamp: int) -> FoundOffset | None:
         """The first record at or behind the log's start with the timestamp or a later one; _NotNow if that takes long."""
-        if self._later and self._later[0].search.is_over:  # this is what was waited for
-            search = self._later[0].search
+        search = self._later[0].search if self._later else None
+        if search is not None and search.is_over:  # this is what was waited for
             if search.log is not log:
                 raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return search.found
         search = TimestampSearch(log, timestamp)
-        while self._searched < MOST_AT_ONCE:
-            candidate = search.next_candidate()
+        allowance = self._allowance
+        while not allowance.is_used_up:
+            candidate = search.next_candidate(allowance)
             if candidate is None:
-                return search.found
-            self._searched += 1
-            if not candidate.is_quick:
-                self._searched = MOST_AT_ONCE  # to read it was work enough
                 break
+            if not candidate.is_quick:
+                allowance.left = 0  # to read it was work enough
+                break
+            allowance.open(candidate.header)
             search.tell(candidate, candidate.run())
         if search.is_over:
             return search.found
         raise _NotNow(search)
 
-    def _go_on(self, now_ms: int) -> None:
-        self._broker.aside.ask(self._broker.aside.lookups, self._begin, self._told, now_ms)
+    def max_timestamp(self, log: "PartitionLog") -> "TimestampOffset":
+        if not log.knows_max_timestamp(self._allowance):
+            raise _NotNow(None)
+        return log.max_timestamp()
 
-    def _begin(self) -> Candidate | None:
-        """The next batch to open, of the logs as they are when the thread is free."""
-        while self._later and not self.is_done and not self.park.abandoned:
+    def _go_on(self) -> None:
+        self._broker.slices.begin(self._slice)
+
+    def _slice(self, now_ms: int) -> bool:
+        """Looks on; whether there is more to be looked at before a batch is opened, or the answer is complete."""
+        if self.is_done or self.park.abandoned:
+            return False
+        allowance = self._allowance = Allowance(OF_A_SLICE)
+        while self._later and not allowance.is_used_up:
+            search = self._later[0].search
             try:
-                self._candidate = self._later[0].search.next_candidate()
+                if search is not None and not search.is_near(allowance):
+                    return True
             except ProtocolError as error:
                 self._end_first(error)
-            else:
-                if self._candidate is not None:
-                    return self._candidate
+                continue
+            if search is None or search.is_over:
                 self._end_first()
-        return None
+                continue
+            self._broker.aside.ask(self._broker.aside.lookups, self._begin, self._told, now_ms)
+            return False
+        if not self._later:
+            self._broker.purgatory.complete(self, now_ms)
+        return bool(self._later)
+
+    def _begin(self) -> Candidate | None:
+        """The batch that was found, of the log as it is when the thread is free."""
+        if not self.is_done and not self.park.abandoned and self._later[0].search is not None:
+            try:
+                self._candidate = self._later[0].search.next_candidate(Allowance(OF_A_SLICE))
+            except ProtocolError as error:
+                self._end_first(error)
+        return self._candidate
 
     def _told(self, result: Any, now_ms: int) -> None:
+        candidate, self._candidate = self._candidate, None
         if self.is_done:
             return
-        if self._candidate is None:  # nothing was left to be opened
-            self._broker.purgatory.complete(self, now_ms)
-            return
-        candidate, self._candidate = self._candidate, None
-        try:
-            self._later[0].search.tell(candidate, result)
-        except ProtocolError as error:
-            self._end_first(error)
-        self._go_on(now_ms)
+        if candidate is not None and self._later[0].search is not None:
+            try:
+                self._later[0].search.tell(candidate, result)
+            except ProtocolError as error:
+                self._end_first(error)
+        self._go_on()
 
     def _end_first(self, error: ProtocolError | None = None) -> None:
-        """The search of the first row is over."""
+        """The search of the first row is over, or what it is for can be said now."""
         row = self._later[0]
+        self._allowance.left -= 1
         if error is None:
-            row.rows[row.at] = _partition(self._broker, self, row.topic, row.wanted)
+            try:
+                row.rows[row.at] = _partition(self._broker, self, row.topic, row.wanted)
+            except _NotNow as unfinished:
+                self._later[0] = row._replace(search=unfinished.search)
+                return
         else:
             row.rows[row.at] = _error(row.wanted[0], error.code)
         self._later.popleft()
@@ -235,7 +264,7 @@ def _find(
             return _error(index, unsure)
         return _found(index, end, partition.leader_epoch)
     if timestamp == MAX_TIMESTAMP:
-        largest = log.max_timestamp()
+        largest = answers.max_timestamp(log)
         found = None
         if largest.timestamp >= 0:
             found = answers.find(log, largest.timestamp)
