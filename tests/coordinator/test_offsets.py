@@ -140,6 +140,23 @@ def test_offsets_of_a_deleted_topic_go_and_those_of_the_next_of_its_name_stay() 
 
 
 @pytest.mark.behaviour("O17")
+def test_an_offset_of_a_deleted_topic_goes_though_it_was_committed_by_a_clock_that_is_ahead() -> None:
+    """Of the coordinator before this one. What is committed here tells by this clock whether it is of the next topic."""
+    bench = Bench()
+    bench.now_ms += 3_600_000
+    bench.commit_offset(5)
+    bench.move()
+    bench.now_ms -= 3_600_000
+    bench.step(TopicsDeleted(frozenset(("t",))))
+    bench.now_ms += 1
+    bench.commit_offset(7, partition=1)
+    bench.wait(1)
+
+    offsets = bench.coordinator.shard.offsets
+    assert offsets.of(GROUP, ("t", 0)) is None and offsets.of(GROUP, ("t", 1)) is not None
+
+
+@pytest.mark.behaviour("O17")
 def test_an_offset_of_a_deleted_topic_that_was_on_its_way_goes_when_it_has_come() -> None:
     bench = Bench(held=True)
     bench.commit_offset(5)

@@ -29,7 +29,6 @@ class ClassicGroup:
         "pending_ids",
         "protocol",
         "protocol_type",
-        "removals_in_flight",
         "somebody_came",
         "state",
         "state_since_ms",
@@ -63,7 +62,6 @@ class ClassicGroup:
         )
         # Loaded, so members may know a generation that was never stored: the next one skips it.
         self.is_adopted = False
-        self.removals_in_flight = 0
         self._gaps = 0  # members that were removed since `members` was made anew
 
     # ------------------------------------------------------------------------------------------- what it is

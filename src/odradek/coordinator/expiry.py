@@ -98,10 +98,12 @@ class Expiry:
         if under_way.left_over is not None:
             return sorted(under_way.left_over[group_id], reverse=True)
         offsets = self._shard.offsets
+        committed = offsets.by_group.get(group_id, {})
         places: set[Place] = set()
         if self._deleted_topics:
             places = {one for one in offsets.unsettled(group_id) if one[0] in self._deleted_topics}
-        return sorted(places.union(offsets.by_group.get(group_id, ())), reverse=True)
+        # Not all of them in order: to sort a hundred thousand takes longer than a turn may.
+        return [*sorted(places.difference(committed), reverse=True), *reversed(committed)]
 
     def _done(self, now_ms: int) -> None:
         if self._pass is not None and self._pass.left_over is None:
@@ -124,7 +126,11 @@ class Expiry:
             self._left_over.setdefault(group_id, set()).update(left_over)
         if group.state in (GroupState.DEAD, ConsumerGroupState.DEAD):
             return None
-        if is_last and set(shard.offsets.to_remove(group_id)) <= set(expired):
+        if (
+            is_last
+            and not shard.offsets.has_more_than(len(expired), group_id)
+            and set(shard.offsets.to_remove(group_id)) <= set(expired)
+        ):
             if isinstance(group, ConsumerGroup):
                 if not why_no_removal(shard, group):
                     return remove_consumer_group(shard, group, Deletion(None), now_ms)
@@ -140,11 +146,15 @@ class Expiry:
         return offsets.is_pending(group_id, place) or offsets.is_in_flight(group_id, place)
 
     def _is_out(self, group: Group, place: Place, now_ms: int) -> bool:
-        committed = self._shard.offsets.of(group.group_id, place)
-        if committed is None:
+        stood = self._shard.offsets.by_group.get(group.group_id, {}).get(place)
+        if stood is None:
             return False
+        committed = stood.committed
         deleted_at_ms = self._deleted_topics.get(place[0])
-        if deleted_at_ms is not None and committed.committed_at_ms <= deleted_at_ms:
+        # What was loaded is older than the news of the deletion, whatever the clock of who wrote it said.
+        if deleted_at_ms is not None and (
+            committed.committed_at_ms <= deleted_at_ms or self._shard.was_loaded(stood.position)
+        ):
             return True
         since_ms = _idle_since_ms(group, place[0], committed)
         if since_ms is None:

@@ -116,8 +116,14 @@ class Offsets:
         return place in self._pending_places.get(group, ())
 
     def to_remove(self, group: str) -> list[Place]:
-        """Every partition a tombstone is due for when the group goes: those on their way to the log too."""
-        return sorted({*self.by_group.get(group, ()), *self.unsettled(group)})
+        """Every partition a tombstone is due for when the group goes: those on their way to the log too. In the order in which
+        they were committed first: to sort a hundred thousand takes longer than a turn may."""
+        committed = self.by_group.get(group, {})
+        return [*committed, *sorted(self.unsettled(group).difference(committed))]
+
+    def has_more_than(self, count: int, group: str) -> bool:
+        """Committed ones alone."""
+        return len(self.by_group.get(group, ())) > count
 
     def unsettled(self, group: str) -> set[Place]:
         """On their way to the log, or held by an open transaction."""

@@ -1,5 +1,7 @@
 """DeleteGroups and OffsetDelete: tombstones for offsets, and then for the group."""
 
+from collections.abc import Collection
+
 from odradek.coordinator.append_errors import told_of_consumer_group, told_of_group, told_of_offsets
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
@@ -27,6 +29,8 @@ from odradek.protocol.messages.offset_delete import (
 
 # Of one append: a group may have more offsets than fit a batch.
 MOST_TOMBSTONES = 2_000
+# Of one request, in its turn: some ten milliseconds.
+MOST_AT_ONCE = 5_000
 
 
 def tombstones(group: ClassicGroup, places: list[Place], *, with_group: bool) -> list[CoordinatorRecord]:
@@ -62,16 +66,12 @@ def delete_groups(shard: Shard, asked: Asked, request: DeleteGroupsRequest, now_
 
 
 def remove_group(shard: Shard, group: ClassicGroup, deletion: "Deletion", now_ms: int) -> None:
-    records = tombstones(group, shard.offsets.to_remove(group.group_id), with_group=True)
-    if not records:
+    places = shard.offsets.to_remove(group.group_id)
+    own = tombstones(group, [], with_group=True)
+    if not places and not own:
         return shard.forget(group)
     group.move_to(GroupState.DEAD, now_ms)
-    pieces = range(0, len(records), MOST_TOMBSTONES)
-    group.removals_in_flight += len(pieces)
-    deletion.open += len(pieces)
-    after = GroupRemoved(group, deletion)
-    for at in pieces:
-        shard.append(records[at : at + MOST_TOMBSTONES], after)
+    deletion.begin(shard, GroupRemoved(group, deletion, places[::-1], own))
     return None
 
 
@@ -84,77 +84,126 @@ def why_no_removal(shard: Shard, group: ConsumerGroup) -> ErrorCode:
 
 
 def remove_consumer_group(shard: Shard, group: ConsumerGroup, deletion: "Deletion", now_ms: int) -> None:
+    """Nobody comes to the group before it is gone, or before that has failed."""
     draft = Draft(shard, group.group_id, now_ms)
     end_consumer_group(draft)
-    records = offset_tombstones(group.group_id, shard.offsets.to_remove(group.group_id)) + draft.records
-    pieces = range(0, len(records), MOST_TOMBSTONES)
-    group.removals_in_flight += len(pieces)
-    deletion.open += len(pieces)
-    after = ConsumerGroupRemoved(group, deletion)
-    for at in pieces:
-        shard.append(records[at : at + MOST_TOMBSTONES], after)
-    shard.turns.add(group.group_id)
+    places = shard.offsets.to_remove(group.group_id)
+    group.removals_in_flight += 1
+    shard.begin_turn(group.group_id)
+    deletion.begin(shard, ConsumerGroupRemoved(group, deletion, places[::-1], draft.records))
 
 
 @dataclass(slots=True)
 class Deletion:
-    """One request; `call` None: nobody asked, the group has expired."""
+    """One request; `call` None: nobody asked, the group has expired.
+
+    A group may have a hundred thousand offsets: their tombstones are made and appended piece by piece, the next one when the
+    one before is committed; and of a request for very many groups the later ones wait for the end of the earlier.
+    """
 
     call: int | None
     results: dict[str, ErrorCode] = field(default_factory=dict)
-    open: int = 0
+    begun: int = 0  # groups
+    records: int = 0  # that were appended for those that did not wait
+    waiting: "list[GroupRemoved | ConsumerGroupRemoved]" = field(default_factory=list)
+
+    def begin(self, shard: Shard, removal: "GroupRemoved | ConsumerGroupRemoved") -> None:
+        if self.records < MOST_AT_ONCE:
+            self.records += removal.append_piece(shard)
+            self.begun += 1
+        else:
+            self.waiting.append(removal)
+
+    def ended(self, shard: Shard, group_id: str, error: ErrorCode, now_ms: int) -> None:
+        """Those that wait share the fate of one that could not be removed."""
+        self.begun -= 1
+        if error:
+            self.results[group_id] = error
+            waiting, self.waiting = self.waiting, []
+            for removal in waiting:
+                self.results[removal.group.group_id] = error
+                removal.give_up(shard, now_ms)
+        elif self.waiting:
+            self.begun += 1
+            self.waiting.pop(0).append_piece(shard)
+        self.answer_when_done(shard)
 
     def answer_when_done(self, shard: Shard) -> None:
-        if self.open or self.call is None:
+        if self.begun or self.waiting or self.call is None:
             return
         results = [DeletableGroupResult(group_id=name, error_code=why) for name, why in self.results.items()]
         shard.answer(self.call, DeleteGroupsResponse(results=results))
 
 
-@dataclass(frozen=True, slots=True)
+def _next_piece(group_id: str, places: list[Place], own: list[CoordinatorRecord]) -> list[CoordinatorRecord]:
+    """Takes it off; the records of the group itself come last."""
+    some = places[-MOST_TOMBSTONES:]
+    del places[-MOST_TOMBSTONES:]
+    records = offset_tombstones(group_id, some[::-1])
+    if not places:
+        room = MOST_TOMBSTONES - len(records)
+        records += own[:room]
+        del own[:room]
+    return records
+
+
+@dataclass(slots=True)
 class GroupRemoved:
     group: ClassicGroup
     deletion: Deletion
+    places: list[Place]  # whose tombstones are still to be appended, the next one last
+    own: list[CoordinatorRecord]  # and of the group itself
+
+    def append_piece(self, shard: Shard) -> int:
+        records = _next_piece(self.group.group_id, self.places, self.own)
+        shard.append(records, self)
+        return len(records)
 
     def committed(self, shard: Shard, now_ms: int) -> None:
-        self._one_less(shard, now_ms)
+        if self.places or self.own:
+            self.append_piece(shard)
+            return
+        shard.forget(self.group)
+        self.deletion.ended(shard, self.group.group_id, ErrorCode.NONE, now_ms)
 
     def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
-        self.deletion.results[self.group.group_id] = told_of_group(error)
-        self._one_less(shard, now_ms)
+        self.give_up(shard, now_ms)
+        self.deletion.ended(shard, self.group.group_id, told_of_group(error), now_ms)
 
-    def _one_less(self, shard: Shard, now_ms: int) -> None:
-        group = self.group
-        group.removals_in_flight -= 1
-        self.deletion.open -= 1
-        if not group.removals_in_flight:
-            if self.deletion.results.get(group.group_id):
-                group.move_to(GroupState.EMPTY, now_ms)
-            else:
-                shard.forget(group)
-        self.deletion.answer_when_done(shard)
+    def give_up(self, shard: Shard, now_ms: int) -> None:
+        self.group.move_to(GroupState.EMPTY, now_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ConsumerGroupRemoved(MindsLate):
     group: ConsumerGroup
     deletion: Deletion
+    places: list[Place]  # as of `GroupRemoved`
+    own: list[CoordinatorRecord]
+
+    def append_piece(self, shard: Shard) -> int:
+        records = _next_piece(self.group.group_id, self.places, self.own)
+        shard.append(records, self)
+        return len(records)
 
     def committed(self, shard: Shard, now_ms: int) -> None:
-        self._one_less(shard)
+        if self.places or self.own:
+            self.append_piece(shard)
+            return
+        self.give_up(shard, now_ms)
+        self.deletion.ended(shard, self.group.group_id, ErrorCode.NONE, now_ms)
 
     def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
-        self.deletion.results[self.group.group_id] = told_of_consumer_group(error)
-        self._one_less(shard)
+        self.give_up(shard, now_ms)
+        self.deletion.ended(shard, self.group.group_id, told_of_consumer_group(error), now_ms)
 
     def came_late(self, shard: Shard, now_ms: int) -> None:
         self._forget(shard)
 
-    def _one_less(self, shard: Shard) -> None:
+    def give_up(self, shard: Shard, now_ms: int) -> None:
         self.group.removals_in_flight -= 1
-        self.deletion.open -= 1
+        shard.end_turn(self.group.group_id)
         self._forget(shard)
-        self.deletion.answer_when_done(shard)
 
     def _forget(self, shard: Shard) -> None:
         group_id = self.group.group_id
@@ -185,11 +234,10 @@ def offset_delete(shard: Shard, asked: Asked, request: OffsetDeleteRequest, now_
     response = _deleted(rows)
     if not places:
         return shard.answer(asked.call, response)
-    left = [place for place in shard.offsets.to_remove(group.group_id) if place not in doomed]
     # An empty group goes with its last offset.
     goes = None
-    if isinstance(group, ClassicGroup) and group.state is GroupState.EMPTY and not left:
-        goes = group if not group.pending_ids else None
+    if isinstance(group, ClassicGroup) and group.state is GroupState.EMPTY and not group.pending_ids:
+        goes = None if _are_left(shard, group.group_id, doomed) else group
     if goes is not None:
         goes.move_to(GroupState.DEAD, now_ms)
     after = OffsetsDeleted(asked.call, response, goes)
@@ -203,6 +251,12 @@ def _subscribed(group: ClassicGroup | ConsumerGroup) -> frozenset[str] | None:
     if isinstance(group, ConsumerGroup):
         return frozenset(group.image.subscribed_topics())
     return group.subscribed_topics if group.members else frozenset()
+
+
+def _are_left(shard: Shard, group_id: str, doomed: Collection[Place]) -> bool:
+    if shard.offsets.has_more_than(len(doomed), group_id):
+        return True
+    return any(place not in doomed for place in shard.offsets.to_remove(group_id))
 
 
 def _is_there(shard: Shard, group_id: str, place: Place) -> bool:

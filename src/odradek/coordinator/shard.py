@@ -71,6 +71,8 @@ class Shard:
         # Whoever waited was told so; the records may be committed yet.
         self._late: dict[int, tuple[Append, After]] = {}
         self._append_count = 0
+        # Where the first record stands that was appended here: what lies before it was loaded. None: nothing was yet.
+        self._first_position: int | None = None
         self._appends: list[Append] = []
         self._answers: list[Answer] = []
         self._lines: list[str] = []
@@ -108,6 +110,16 @@ class Shard:
         self._appends.append(append)
         return append.append_id
 
+    def begin_turn(self, group_id: str) -> None:
+        """Whoever comes for it waits, until `end_turn`: more than one append belongs together."""
+        self.turns.add(group_id)
+        self.busy[group_id] = self.busy.get(group_id, 0) + 1
+
+    def end_turn(self, group_id: str) -> None:
+        _less(self.busy, group_id)
+        if group_id not in self.busy:
+            self.turns.discard(group_id)
+
     def take_effects(self) -> Effects:
         effects = Effects(tuple(self._appends), tuple(self._answers), tuple(self._lines), tuple(self._asides))
         self._appends, self._answers, self._lines, self._asides = [], [], [], []
@@ -119,6 +131,8 @@ class Shard:
         is_late = append_id in self._late
         append, after = (self._late if is_late else self._in_flight).pop(append_id)
         producer_id = append.producer.producer_id if append.producer is not None else NO_PRODUCER
+        if self._first_position is None or base_offset < self._first_position:
+            self._first_position = base_offset
         self.stored.replay_all(append.records, base_offset, producer_id)
         self._came(append, is_late=is_late)
         if not is_late:
@@ -156,6 +170,10 @@ class Shard:
     def fail_all(self, error: ErrorCode, now_ms: int) -> None:
         for append_id in sorted(self._in_flight):
             self.failed(append_id, error, now_ms)
+
+    def was_loaded(self, position: int) -> bool:
+        """Another broker, or a former life of this one, appended the record that stands there."""
+        return self._first_position is None or position < self._first_position
 
     @property
     def is_appending(self) -> bool:
