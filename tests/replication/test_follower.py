@@ -16,7 +16,7 @@ from odradek.protocol.messages import fetch as fm
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import offset_for_leader_epoch as om
 from odradek.replication.cuts import CUTS_AT_ONCE, Cut
-from odradek.replication.followed import FIRST_BACKOFF_MS, FetchLimits, FollowedPartition
+from odradek.replication.followed import FIRST_BACKOFF_MS, FetchLimits
 from odradek.replication.follower import INT32_MAX, FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
@@ -1298,20 +1298,3 @@ def test_an_answer_that_cannot_be_read_leaves_nobody_waiting_for_it(follows: Fol
         )
     follows.fetcher.connection_lost(follows.now_ms)
     assert follows.asks().topics[0].topic == "t"
-
-
-@pytest.mark.parametrize(
-    "cut",
-    [
-        lambda followed, tell: followed.truncate(b(1), 5, 1, 0, tell),
-        lambda followed, tell: followed.log_end_found(1, 0, tell),
-    ],
-    ids=["to where an epoch ends", "to the leader's end"],
-)
-def test_what_was_cut_is_not_known_to_be_a_prefix_any_more(
-    follows: Follows, cut: Callable[[FollowedPartition, Any], object]
-) -> None:
-    followed = FollowedPartition(follows.partition(written=[(5, 1), (5, 1)]))
-    followed.is_prefix = True
-    cut(followed, lambda level, text: None)
-    assert (followed.partition.log.log_end_offset, followed.is_prefix) == (1, False)

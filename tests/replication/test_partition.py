@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.log.steps import all_at_once
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -595,7 +596,7 @@ AS_A_FOLLOWER: dict[str, tuple[Callable[[Partition], object], bool]] = {
     "hears of a higher mark": (lambda p: _fetches(p, None, mark=2), True),
     "hears of the same mark": (lambda p: _fetches(p, None, mark=1), False),
     "is cut": (lambda p: p.truncate_to(1, 0), True),
-    "begins anew": (lambda p: p.restart_at(7, 0), True),
+    "begins anew": (lambda p: all_at_once(p.restarting_at(7, 0)), True),
 }
 
 

@@ -38,6 +38,7 @@ from odradek.replication.cuts import CUTS_AT_ONCE, Cut
 from odradek.replication.followed import (
     FETCHING,
     FIRST_BACKOFF_MS,
+    LATER,
     LOCATING_END,
     FetchLimits,
     FollowedPartition,
@@ -156,7 +157,7 @@ class FollowerFetcher:
         """When a delayed partition is due; None if none is."""
         is_asking = self._is_asking_for_offsets()
         due = [f.delayed_until_ms for f in self._waiting.values() if f.state == FETCHING or not is_asking]
-        return min(due, default=None)
+        return min((at_ms for at_ms in due if at_ms < LATER), default=None)
 
     def next_request(self, now_ms: int) -> bytes | None:
         """The next frame to send, or None. At most a fetch and one behind it are in flight."""
