@@ -10,13 +10,25 @@ from typing import Any
 import pytest
 
 from odradek.log import files
-from odradek.log.errors import DirectoryOffline, DiskFault, DiskFull, DiskReadOnly, StorageError
+from odradek.log.errors import (
+    DirectoryOffline,
+    DiskFault,
+    DiskFull,
+    DiskReadOnly,
+    MissingFile,
+    StorageError,
+)
 from odradek.log.files import Health, OsDirectory
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.new_log import create_log
+from odradek.log.partition_log import PartitionLog
+from odradek.log.reading import LogRead
 from odradek.log.recovery import open_log
+from odradek.log.truncated_tails import keep_tail
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import NO_TOPIC_ID
 from tests.log.logs import (
+    EVERYTHING,
     NOW,
     TOPIC_ID,
     TP,
@@ -26,6 +38,7 @@ from tests.log.logs import (
     contents,
     follow,
     idempotent,
+    marker,
     offsets,
     produce,
     state,
@@ -196,6 +209,74 @@ def test_a_segment_that_cannot_be_taken_out_is_not_said_to_be_gone(
     with pytest.raises(DiskFault, match=r"rename to .*deleted"):
         log.drop_segments_below(5)
     assert isinstance(log.failure, DiskFault) and disk.root.health.failure is not None
+
+
+def everything_of(log: PartitionLog, offset: int = 0) -> LogRead:
+    return log.read(offset, max_bytes=EVERYTHING, upper_bound_offset=EVERYTHING)
+
+
+def plan_flush_of_all(log: PartitionLog, _: LogRead) -> None:
+    log.flushed.cut(0)
+    log.plan_flush()
+
+
+ASKED: dict[str, Callable[[PartitionLog, LogRead], object]] = {
+    "read": lambda log, _: everything_of(log),
+    "check_batch": lambda log, _: log.check_batch(1),
+    "offset_for_timestamp": lambda log, _: log.offset_for_timestamp(NOW),
+    "offset_of_max_timestamp": lambda log, _: log.offset_of_max_timestamp(),
+    "max_timestamp": lambda log, _: log.max_timestamp(),
+    "aborted_transactions": lambda log, _: log.aborted_transactions(0, EVERYTHING),
+    "aborted_in": lambda log, read: log.aborted_in(read, 0),
+    "keep_tail": lambda log, _: keep_tail(log, 1, NOW),
+    "drop_segments_below": lambda log, _: log.drop_segments_below(5),
+    "assign_topic_id": lambda log, _: log.assign_topic_id(TOPIC_ID),
+    "assign_epoch": lambda log, _: log.assign_epoch(3, log.log_end_offset),
+    "note_gaps": lambda log, _: log.note_gaps(),
+    "take_snapshot": lambda log, _: log.take_snapshot(log.log_end_offset),
+    "truncate_to": lambda log, _: log.truncate_to(1, NOW),
+    "delete_records_before": lambda log, _: log.delete_records_before(5),
+    "roll": lambda log, _: log.roll(NOW),
+    "plan_flush": plan_flush_of_all,
+    "flush": lambda log, _: log.flush(),
+}
+
+
+@pytest.mark.parametrize("error", ["ENOENT", "EIO"])
+@pytest.mark.parametrize("asked", ASKED)
+def test_whoever_asks_a_log_that_cannot_be_read_is_told_and_the_log_is_used_no_more(
+    asked: str, error: str
+) -> None:
+    """One that was just opened, so that nothing is known but what its files say."""
+    disk = MemoryDisk()
+    small = config(segment_bytes=2 * len(batch()))
+    log = create_log(disk.root, TP, NO_TOPIC_ID, small, now_ms=NOW)
+    for n in range(4):
+        produce(log, idempotent(n, at=NOW + n, is_transactional=True))
+    produce(log, marker(commit=False, at=NOW), from_coordinator=True)
+    log.roll(NOW)
+    produce(log, batch(at=NOW))
+    log.flush()
+    log.close()
+    root = disk.restart()
+    reopened = open_log(root, TP, small, now_ms=NOW, was_clean=True, recovery_point=log.log_end_offset)
+    log = reopened.log
+    told: list[StorageError] = []
+    log.on_broken = lambda _, error: told.append(error)
+    root.health.on_failure = log.fail  # as the manager of the logs does
+    log.assign_epoch(2, log.log_end_offset)  # something to flush
+    read = everything_of(log, 5)
+    disk.inject("any", getattr(errno, error))
+    if error == "ENOENT" and asked in ("aborted_transactions", "aborted_in"):
+        assert ASKED[asked](log, read) == [], "without that file nothing was aborted"
+        return
+
+    with pytest.raises(DiskFault if error == "EIO" else MissingFile) as caught:
+        ASKED[asked](log, read)
+
+    assert log.failure is caught.value
+    # What a disk does concerns all logs that lie on it: `health` tells.
+    assert (told, root.health.failure) == (([], caught.value) if error == "EIO" else ([caught.value], None))
 
 
 def test_18_an_interrupted_system_call_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
