@@ -119,7 +119,7 @@ def test_a_connection_that_stands_again_takes_the_suspicion_back(world: World) -
     lose(world, 3)
     lose(world, 3)
     asked = ask(world)
-    world[1].broker.leader_connected(BrokerId(3), world.now_ms)
+    world[1].broker.leader_connected(BrokerId(3))
     world.settle()
     assert asked.is_answered
 
@@ -128,10 +128,10 @@ def test_one_suspicion_of_two_is_left(world: World) -> None:
     lose(world, 2)
     lose(world, 3)
     asked = ask(world)
-    world[1].broker.leader_connected(BrokerId(3), world.now_ms)
+    world[1].broker.leader_connected(BrokerId(3))
     world.settle()
     assert not asked.is_answered
-    world[1].broker.leader_connected(BrokerId(2), world.now_ms)
+    world[1].broker.leader_connected(BrokerId(2))
     world.settle()
     assert asked.is_answered
 
@@ -315,7 +315,7 @@ def test_what_was_held_goes_some_in_a_turn(world: World) -> None:
         for one in taken:
             one.place.answer(partial(broker.handle, one.request, world.now_ms))
 
-    broker.leader_connected(BrokerId(3), world.now_ms)
+    broker.leader_connected(BrokerId(3))
     turn()
     assert departures.held_bytes > 0
     while broker.next_deadline_ms() <= world.now_ms:
@@ -333,7 +333,7 @@ def test_what_is_on_its_way_out_is_bounded_with_what_is_held(
     lose(world, 3)
     for _ in range(MOST_LET_GO + 2):
         world.send(1, mm.MetadataRequest(topics=[]), 9)
-    world[1].broker.leader_connected(BrokerId(3), world.now_ms)
+    world[1].broker.leader_connected(BrokerId(3))
     lose(world, 3)
 
     later = [world.send(1, mm.MetadataRequest(topics=[]), 9) for _ in range(MOST_LET_GO + 1)]
@@ -346,7 +346,7 @@ def test_a_question_whose_client_has_gone_is_not_handled_again(world: World) -> 
     asked = world.send(1, mm.MetadataRequest(topics=[]), 9)
     places: list[Park] = [held.place for held in world[1].broker.departures._held]
     places[0].abandon()
-    world[1].broker.leader_connected(BrokerId(3), world.now_ms)
+    world[1].broker.leader_connected(BrokerId(3))
     assert not [e for e in world[1].broker.take_effects() if isinstance(e, fx.HandleAgain)]
     assert not asked.is_answered
 

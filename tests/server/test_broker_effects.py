@@ -330,7 +330,7 @@ def test_a_look_around_tells_of_connections_that_were_closed_before_it(
             for _ in range(10):  # turns in which the look comes to its end
                 await asyncio.sleep(0)
         assert not pending.is_answered, "answered before the loop had told of the closed connection"
-        scene.broker.leader_connected(BrokerId(3), world.now_ms)
+        scene.broker.leader_connected(BrokerId(3))
         scene.end_turn()
         assert pending.is_answered
         scene.effects.stop_moving()

@@ -369,8 +369,7 @@ class Broker:
         """The connection over which this broker fetches from `leader` broke."""
         self.departures.connection_lost(leader, now_ms)
 
-    def leader_connected(self, leader: BrokerId, now_ms: int) -> None:
-        self._now_ms = now_ms
+    def leader_connected(self, leader: BrokerId) -> None:
         self.departures.connected(leader)
 
     def connection_closed(self, connection: ConnectionInfo, now_ms: int) -> None:

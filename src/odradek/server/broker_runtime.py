@@ -268,7 +268,7 @@ class BrokerRuntime:
             log=self._log,
             metrics=self.metrics,
             on_lost=lambda leader: broker.leader_connection_lost(leader, self._now_ms()),
-            on_connected=lambda leader: broker.leader_connected(leader, self._now_ms()),
+            on_connected=broker.leader_connected,
         )
 
         def links_of(client: str) -> Links:
