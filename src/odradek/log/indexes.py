@@ -95,12 +95,12 @@ class OffsetIndex:
         del self._offsets[keep:]
         del self._positions[keep:]
 
-    def is_sane(self, log_size_bytes: int) -> bool:
-        """Strictly rising, and inside the log. What an index that was torn, zeroed or swapped seldom is."""
+    def is_sane(self) -> bool:
+        """Strictly rising. What an index that was torn, zeroed or swapped seldom is."""
         offsets, positions = self._offsets, self._positions
         if not offsets:
             return True
-        if positions[0] <= 0 or offsets[0] < 0 or positions[-1] >= log_size_bytes:
+        if positions[0] <= 0 or offsets[0] < 0:
             return False
         return _rises(offsets) and _rises(positions)
 

@@ -528,7 +528,7 @@ class Segment:
         self.make_index_in_memory()
         offsets = self.offset_index = OffsetIndex.from_bytes(index)
         times = self.time_index = TimeIndex.from_bytes(time_index)
-        if not offsets.is_sane(self.file.size_bytes) or not times.is_sane():
+        if not offsets.is_sane() or not times.is_sane():
             return False, None
         largest, largest_relative = times.last()
         relative, position = offsets.last()
