@@ -62,10 +62,9 @@ class TupleDecoder(_Constants, DecoderSource):
 
     def nested(self, line: Field, target: str) -> None:
         assert self.version not in line.nullable, f"{line.name}: no flat form of a struct that may be null"
+        assert self.flexible, f"{line.name}: the tags at its end are what ends the run of its fields"
         variable = self.fresh("o")
-        self.flush()
         self.struct(line.struct, variable)
-        self.flush()
         self.emit(f"{target} = {self.row(line.struct, variable)}")
 
     def elements(self, line: Field, target: str, count: str) -> None:
