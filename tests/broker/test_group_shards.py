@@ -7,6 +7,7 @@ import pytest
 
 from odradek.broker import coordinator_load
 from odradek.broker import effects as fx
+from odradek.broker.coordinator_shards import COMMIT_POLL_MS, LOAD_AGAIN_MS
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LEADER_DURING_DELETE
@@ -169,6 +170,7 @@ def test_who_may_have_lost_the_lead_in_between_loads_again_and_tells_nothing_bef
 
     assert pending.is_answered and code_of(pending.message) == ErrorCode.NOT_COORDINATOR
     assert fetched(world, 1, "g") == {"g": (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])}
+    assert world[1].broker.groups.due_ms == world.now_ms + COMMIT_POLL_MS, "not in every turn"
     world.cut.clear()
     go_on(world, 1)
     go_on(world, 1, 1_000)
@@ -252,6 +254,7 @@ def test_a_load_that_fails_is_begun_again(world: World) -> None:
     (work,) = told(world, fx.RunAside, broker=2)
     world[2].broker.answered(work.request_id, "the disk says no", world.now_ms)
     world.works = True
+    assert world[2].broker.groups.due_ms == world.now_ms + LOAD_AGAIN_MS, "not in every turn"
 
     go_on(world, 2, 1_000)
     go_on(world, 2)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from odradek.broker.answers import CloseConnection
 from odradek.broker.handlers.delete_records import MOST_LABOUR, MOVED_LABOUR
+from odradek.broker.marker_writes import WAIT_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import delete_records as dr
@@ -39,7 +40,7 @@ def test_a_transaction_marker_is_appended_as_a_control_batch_and_waits_for_its_c
         coordinator_epoch=3,
     )
     asked = world.send(1, wm.WriteTxnMarkersRequest(markers=[marker]), 1)
-    world.settle()
+    world.advance(WAIT_MS - 1)
     assert not asked.is_answered
     world.cut.clear()
     world.settle()

@@ -3,6 +3,7 @@
 import pytest
 
 from odradek.broker import effects as fx
+from odradek.broker.handlers.init_producer_id import WAIT_MS
 from odradek.broker.producer_ids import RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import allocate_producer_ids as apm
@@ -41,7 +42,9 @@ def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears
         world[2].broker.answered(effect.request_id, None, world.now_ms)
         world.advance(60)
     told(world, fx.SendToController, 2)
-    world.advance(11_000)
+    world.advance(WAIT_MS - 3 * 60 - 1)
+    assert not asked.is_answered
+    world.advance(1)
     assert asked.message.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker.config_changes import ATTEMPTS
+from odradek.broker.topic_config_reader import RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import ControllerEpoch
 from odradek.protocol.messages import alter_client_quotas as acq
@@ -162,3 +163,16 @@ def test_what_others_keep_changing_is_tried_a_few_times(world: World, name: str)
     assert row.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert row.error_message == "others keep changing it; try again"
     assert asked(world) == []
+
+
+def test_what_is_set_of_a_topic_is_asked_again_after_a_pause_while_the_store_cannot_be_asked(
+    world: World,
+) -> None:
+    world.lead(1, topic="new", tell=[1], is_new=True, settle=False)
+    answer_store(world, lambda question: fx.StoreFailed("session lost"))
+
+    world[1].broker.tick(world.now_ms + RETRY_MS - 1)
+    assert asked(world) == []
+    world[1].broker.tick(world.now_ms + RETRY_MS)
+    (again,) = asked(world)
+    assert again.question == fx.ReadConfigs((("topics", "new"),))

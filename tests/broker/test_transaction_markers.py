@@ -3,6 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from odradek.broker.transaction_markers import AGAIN_MS, UNKNOWN_FOR_MS, TransactionMarkers
 from odradek.coordinator.transaction_effects import Markers, MarkersWritten
 from odradek.model.ids import BrokerId, TopicPartition
@@ -20,11 +22,12 @@ LEADER = 2
 class Peers:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, Any]] = []  # request, and who is to be told
+        self.is_reachable = True
 
     def ask(self, leader: int, request: Any, version: int, answered: Any) -> bool:
         assert leader == LEADER
         self.asked.append((request, answered))
-        return True
+        return self.is_reachable
 
 
 def written(producer_id: int) -> WriteTxnMarkersResponse:
@@ -52,6 +55,31 @@ def test_an_answer_for_the_marker_of_a_transaction_before_counts_for_none_behind
     answered(written(9), 10 + AGAIN_MS)
 
     assert told == [MarkersWritten("tx", 9, 5, frozenset((T0,)))]
+
+
+@pytest.mark.parametrize("trouble", ["no leader", "unknown", "cannot be asked", "no answer"])
+def test_a_marker_that_cannot_be_written_now_is_tried_again_after_a_pause(trouble: str) -> None:
+    known: list[Any] = [SimpleNamespace(leader=LEADER)]
+    metadata: Any = SimpleNamespace(partition=lambda topic, index: known[0])
+    peers: Any = Peers()
+    markers = TransactionMarkers(BrokerId(1), metadata, peers, [])
+    if trouble == "no leader":
+        known[0] = SimpleNamespace(leader=-1)
+    elif trouble == "unknown":
+        known[0] = None
+    peers.is_reachable = trouble != "cannot be asked"
+    markers.send(0, 0, Markers("tx", 9, 4, False, frozenset((T0,))), 1_000)
+    if trouble == "no answer":
+        ((_, answered),) = peers.asked
+        answered(None, 1_000)
+    known[0] = SimpleNamespace(leader=LEADER)
+    peers.asked.clear()
+
+    assert markers.due_ms == 1_000 + AGAIN_MS
+    markers.tick(1_000 + AGAIN_MS - 1)
+    assert peers.asked == []
+    markers.tick(1_000 + AGAIN_MS)
+    assert len(peers.asked) == 1
 
 
 def test_of_the_markers_that_wait_for_a_leader_the_last_decision_of_an_id_goes() -> None:
