@@ -132,8 +132,12 @@ def test_edited_leaves_a_valid_batch_valid(log: PartitionLog) -> None:
 def test_a_header_that_breaks_a_rule_is_refused(
     log: PartitionLog, changes: dict[str, Any], code: ErrorCode
 ) -> None:
-    error = refused(log, edited(batch(3), **changes))
+    data = edited(batch(3), **changes)
+    error = refused(log, data)
     assert error.code == code and error.message
+    with pytest.raises(ProtocolError) as aside:
+        checked(memoryview(data), log.config, now_ms=NOW, is_transactional=True)
+    assert (aside.value.code, aside.value.message) == (code, error.message), "where it is checked before"
 
 
 def test_every_cut_of_a_batch_is_refused(log: PartitionLog) -> None:

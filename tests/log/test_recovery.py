@@ -170,6 +170,25 @@ def test_5_a_wrong_index_is_built_again_and_answers_as_a_scan(
     assert_index_answers_as_a_scan(opened.log)
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "torn", "longer"])
+def test_5_a_segment_that_is_appended_to_again_has_all_entries_of_its_index(
+    disk: Disk, suffix: str, damage: str
+) -> None:
+    filled(disk).close()
+    path = disk.file(file_name(30, suffix))
+    good = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(good[:-1] if damage == "torn" else good + b"x")
+
+    log = disk.open(clean=True, recovery_point=35).log
+    log.close()
+
+    assert path.read_bytes() == good
+
+
 @pytest.mark.parametrize(
     ("number", "later_ms", "further"), [(-1, 1000, 0), (-1, -1, 0), (3, 0, 4), (3, -2, 0)]
 )

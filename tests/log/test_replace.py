@@ -7,8 +7,9 @@ import errno
 
 import pytest
 
+from odradek.log.checkpoints import OFFSET_GAPS
 from odradek.log.cleaned_segment import SWAP_SUFFIX, CleanedSegment
-from odradek.log.errors import StorageError
+from odradek.log.errors import NoDescriptor, StorageError
 from odradek.log.memory_files import Crashed, MemoryDisk
 from odradek.log.scrubbing import Scrubber
 from odradek.log.segment import Segment, file_name
@@ -245,6 +246,18 @@ def test_an_error_of_the_disk_on_the_way_takes_the_log_out_of_use_and_loses_noth
             assert world.disk.failures == 0 and taken_out > 10
             return
     raise AssertionError("it never came to an end")
+
+
+def test_files_that_no_descriptor_was_left_for_are_not_kept_beside_the_log() -> None:
+    world = CompactedWorld().filled()
+    old, cleaned = world.compact()
+    log = world.log
+    world.disk.inject("open", errno.EMFILE, name=OFFSET_GAPS, times=1)
+    with pytest.raises(NoDescriptor):
+        log.replace_segments(old, cleaned)
+    assert state(log) == EXPECTED["old"] and log.failure is None
+    assert not any(".cleaned" in name for name in log.directory.names())
+    assert log.replace_segments(*world.compact()), "the next one is put in place"
 
 
 def test_a_kill_on_the_way_loses_nothing() -> None:

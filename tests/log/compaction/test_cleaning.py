@@ -207,6 +207,19 @@ def test_a_batch_with_more_keys_than_the_map_takes_is_uncleanable(disk: Compacte
         walk(cleaning.build_map())
 
 
+@pytest.mark.behaviour("L19")
+def test_a_log_that_cannot_be_cleaned_is_passed_over_as_long_as_it_is_there(disk: Compacted) -> None:
+    log = filled(disk, 3).log
+    cleaner = disk.cleaner
+    cleaner.uncleanable[log] = "a batch of it cannot be opened"
+
+    assert [cleaner.candidates() for _ in range(3)] == [[]] * 3
+
+    disk.manager.close({})
+    disk.open()
+    assert cleaner.candidates() == [disk.log] and cleaner.uncleanable == {}, "that log is not there any more"
+
+
 @pytest.mark.behaviour("L13")
 def test_records_of_an_open_transaction_are_not_cleaned_and_of_an_aborted_one_they_go(
     disk: Compacted,
