@@ -27,6 +27,7 @@ LOCATING_START = "LocatingStart"
 # After an election the new leader may hear of it a moment later than we do, so the first pauses are short.
 FIRST_BACKOFF_MS = 5
 LATER = 1 << 62  # an answer is awaited, or the log is being cut: nothing to do until then
+NOT_NAMED = 1 << 62  # behind the number of every request
 
 Tell = Callable[[str, str], None]  # level, sentence
 
@@ -66,14 +67,13 @@ class FollowedPartition:
         log = partition.log
         knows_its_end = log.latest_epoch >= 0 or log.log_end_offset == log.log_start_offset
         self.state = FETCHING if knows_its_end else TRUNCATING
-        self.delayed_until_ms = (
-            0  # Invariant: LATER exactly while an answer about our log's end is awaited, or it is cut
-        )
+        # Invariant: LATER exactly while an answer about our log's end is awaited, or it is cut.
+        self.delayed_until_ms = 0
         self.backoff_ms = FIRST_BACKOFF_MS
         self.in_session = False
         # Numbers of requests. Invariant: named_in <= named_at.
-        self.named_in = 1 << 62  # the first request that named it; answers to earlier ones are not about this
-        self.named_at = 1 << 62  # the last one: answers to earlier ones are about an end our log had before
+        self.named_in = NOT_NAMED  # the first that named it; answers to earlier ones are not about this
+        self.named_at = NOT_NAMED  # the last one: answers to earlier ones are about an end our log had before
         self.answered_in = -1  # the last request whose answer had a row for it
         # The highest high watermark heard in this epoch, whatever became of the rest of that answer: the leader
         # tells it once. It holds for our log as soon as that is known to be a prefix of the leader's.
