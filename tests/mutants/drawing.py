@@ -13,8 +13,11 @@ from tests.mutants.sites import Site, sites_of
 ROOMS = ("replication", "log", "broker", "protocol", "records", "coordinator")
 OTHER_ROOMS = ("controller", "server", "store", "client")
 ALL_ROOMS = (*ROOMS, *OTHER_ROOMS)
-# Written by the compiler; a test compares each file with what it writes, which says nothing of a net.
-GENERATED = "protocol/flat/"
+# Nothing is drawn from:
+NOT_DRAWN = (
+    "protocol/flat/",  # written by the compiler; a test compares each file with what it writes, which says nothing of a net
+    "log/memory_files.py",  # the disk of the simulator and of tests: no broker has it
+)
 
 
 def drawn(source: Path, *, seed: int, count: int, rooms: Sequence[str] = ROOMS) -> list[Site]:
@@ -40,7 +43,7 @@ def _by_function(source: Path, room: str) -> dict[str, list[Site]]:
     functions: dict[str, list[Site]] = {}
     for path in sorted((source / room).rglob("*.py")):
         name = path.relative_to(source).as_posix()
-        if name.startswith(GENERATED):
+        if name.startswith(NOT_DRAWN):
             continue
         for site in sites_of(name, path.read_text(encoding="utf-8")):
             functions.setdefault(f"{name}:{site.function}", []).append(site)

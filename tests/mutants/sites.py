@@ -7,7 +7,8 @@ arithmetic, constants, conditions, and statements left out.
 import ast
 from typing import NamedTuple
 
-# Changes of text that a person reads, or of what only a debugger sees, prove nothing.
+# Changes of text that a person reads, or of what only a debugger sees, prove nothing; nor do those of a method that only says
+# that whoever derives from its class has to have one (`_is_abstract`).
 SKIPPED_FUNCTIONS = frozenset({"__repr__", "__str__", "describe"})
 
 RELATIONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -98,7 +99,7 @@ class _Walk(ast.NodeVisitor):
         self._names.pop()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        if node.name in SKIPPED_FUNCTIONS:
+        if node.name in SKIPPED_FUNCTIONS or _is_abstract(node):
             return
         self._names.append(node.name)
         for statement in node.body:
@@ -209,6 +210,14 @@ class _Walk(ast.NodeVisitor):
 
     def _text(self, node: ast.expr) -> str:
         return ast.unparse(node)
+
+
+def _is_abstract(node: ast.FunctionDef) -> bool:
+    """Nothing but `raise NotImplementedError`, perhaps behind a docstring."""
+    return ast.unparse(node.body[-1]) == "raise NotImplementedError" and all(
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        for statement in node.body[:-1]
+    )
 
 
 def _is_number(node: ast.expr) -> bool:

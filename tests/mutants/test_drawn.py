@@ -10,7 +10,7 @@ import pytest
 
 from odradek.replication.windowed_sum import WindowedSum
 from tests.mutants.__main__ import read, table
-from tests.mutants.drawing import drawn
+from tests.mutants.drawing import NOT_DRAWN, drawn
 from tests.mutants.explained import explained
 from tests.mutants.judge import Tell, Told, in_child
 from tests.mutants.patching import patch
@@ -35,6 +35,14 @@ class Log:
 
     def __repr__(self) -> str:
         return "Log" if self.end > 1 else ""
+
+    def wake(self, end: int) -> None:
+        """Whoever derives from it says."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        if self.end:
+            raise NotImplementedError
 '''
 
 
@@ -64,6 +72,19 @@ def test_each_operator_finds_its_place(change: tuple[str, str, str]) -> None:
 
 def test_names_outside_functions_defaults_and_texts_stay() -> None:
     assert [new for operator, old, new in into() if operator == "constant"] == ["2"]
+
+
+def test_a_method_that_is_only_there_to_be_overridden_stays() -> None:
+    functions = [site.function for site in sites_of("log/x.py", EXAMPLE) if "NotImplementedError" in site.old]
+
+    assert functions == ["Log.begin"]
+
+
+def test_what_is_generated_and_the_disk_of_the_simulator_are_not_drawn_from() -> None:
+    paths = {site.path for site in drawn(SRC, seed=1, count=1 << 30, rooms=("log", "protocol"))}
+
+    assert "log/files.py" in paths and "protocol/compiler.py" in paths
+    assert not [path for path in paths if path.startswith(NOT_DRAWN)]
 
 
 def test_a_change_is_made_where_the_site_says_and_nowhere_else() -> None:
