@@ -89,11 +89,9 @@ class Purgatory:
         """Nobody waits for the answer any more, or it is being given. A second call is our own mistake."""
         assert not waiter.is_done, "a parked request was completed twice"
         waiter.is_done = True
-        number = waiter._bucket
-        if number >= 0:
-            bucket = self._buckets.get(number)
-            if bucket is not None:
-                bucket.pop(waiter, None)
+        bucket = self._buckets.get(waiter._bucket)  # None where its deadline has come, or it was never parked
+        if bucket is not None:
+            bucket.pop(waiter, None)
         for key in waiter._keys:
             watchers = self._watched[key]
             del watchers[waiter]

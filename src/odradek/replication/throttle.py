@@ -55,7 +55,7 @@ class ReplicationThrottle:
         return copied.total * 1000 > self.rate * max(copied.covered_ms(now_ms), copied.window_ms)
 
     def free_at_ms(self, now_ms: int) -> int:
-        """The earliest that it may let go, if nothing is copied until then; at least a moment from now."""
+        """The earliest that it may let go, if nothing is copied until then."""
         if not self.is_exceeded(now_ms):
             return now_ms
         copied = self._copied

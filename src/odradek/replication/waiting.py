@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from odradek.replication.replica import Replica
 
 
+BEYOND_ALL = 1 << 63  # behind every offset
+
+
 class Reader:
     """An open interest in a partition's records: a partition of a fetch session, or of one parked fetch.
 
@@ -66,9 +69,9 @@ class AckQueue:
     @property
     def next_offset(self) -> int:
         """What the first in line waits for; beyond every offset when nobody does."""
-        return self._line[0][0] if self._line else 1 << 63
+        return self._line[0][0] if self._line else BEYOND_ALL
 
-    def complete(self, error: ErrorCode, *, up_to: int = 1 << 63) -> None:
+    def complete(self, error: ErrorCode, *, up_to: int = BEYOND_ALL) -> None:
         """Answers all who wait for `up_to` or less."""
         line = self._line
         while line and line[0][0] <= up_to:
