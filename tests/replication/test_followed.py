@@ -22,11 +22,11 @@ from tests.replication.partitions import LAG_MS, T0, TOPIC_ID, a_batch, a_log, b
 NOW = 1_000
 
 
-def followed(path: Path, count: int = 5, state: str = FETCHING) -> FollowedPartition:
-    """Of a log with `count` records of epoch 4."""
+def followed(path: Path, count: int = 5, state: str = FETCHING, epoch: int = 4) -> FollowedPartition:
+    """Of a log with `count` records of `epoch`."""
     log = a_log(path)
     for offset in range(count):
-        log.append_as_follower(a_batch(b"x", epoch=4, base_offset=offset), now_ms=0)
+        log.append_as_follower(a_batch(b"x", epoch=epoch, base_offset=offset), now_ms=0)
     partition = Partition(
         T0,
         TOPIC_ID,
@@ -103,9 +103,11 @@ def test_while_an_answer_about_the_end_of_our_log_is_awaited_nothing_else_is_due
     assert (one.delayed_until_ms, one.asked_end) == (LATER, 5)
 
 
-@pytest.mark.parametrize("count", [0, 5])
-def test_a_log_that_is_empty_or_knows_its_last_epoch_is_fetched_at_once(tmp_path: Path, count: int) -> None:
-    assert FollowedPartition(followed(tmp_path, count).partition).state == FETCHING
+@pytest.mark.parametrize(("count", "epoch"), [(0, 4), (5, 4), (5, 0)])
+def test_a_log_that_is_empty_or_knows_its_last_epoch_is_fetched_at_once(
+    tmp_path: Path, count: int, epoch: int
+) -> None:
+    assert FollowedPartition(followed(tmp_path, count, epoch=epoch).partition).state == FETCHING
 
 
 def test_a_log_that_does_not_know_its_last_epoch_is_cut_before_it_is_fetched(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.log.errors import CorruptLog
 from odradek.model.ids import BrokerEpoch
-from odradek.replication.followers import FetchSource, FollowerState
+from odradek.replication.followers import NEVER_MS, UNKNOWN_OFFSET, FetchSource, FollowerState
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Waiter
 from tests.replication.partitions import LAG_MS, T0, Led, b
@@ -177,3 +177,44 @@ def test_the_life_that_is_proposed_is_the_one_that_was_found_in_sync(tmp_path: P
         proposal = partition.proposal(BrokerEpoch(1))
         assert proposal is not None and proposal.new_isr == ((1, 1), (2, 7))
     assert again.image() == image
+
+
+def known(state: FollowerState) -> dict[str, object]:
+    return {name: getattr(state, name) for name in FollowerState.__slots__}
+
+
+def test_nobody_has_heard_of_a_follower_before_it_fetches() -> None:
+    state, source = FollowerState(b(2)), FetchSource()
+
+    assert not state.has_fetched and not state.is_in_maximal_isr
+    assert {state.log_end_offset, state.log_start_offset, state.last_fetch_leader_end} == {UNKNOWN_OFFSET}
+    assert {state.last_fetch_time_ms, state.last_caught_up_time_ms, state.last_heard_ms} == {NEVER_MS}
+    state.source = source
+    assert state.last_heard_ms == NEVER_MS
+
+
+def test_nothing_that_was_heard_counts_in_a_new_leader_epoch() -> None:
+    state = FollowerState(b(2))
+    state.log_end_offset, state.log_start_offset = 7, 3
+    state.last_caught_up_time_ms = state.last_fetch_time_ms = 1_000
+    state.last_fetch_leader_end = 9
+    state.source = FetchSource()
+    new = FollowerState(b(2))
+    new.last_caught_up_time_ms = 2_000
+
+    state.reset(caught_up_at_ms=2_000)
+
+    assert known(state) == known(new)
+
+
+@pytest.mark.parametrize(("named_at", "session_at"), [(5, 9), (9, 5)])
+def test_a_follower_is_heard_of_when_it_fetches_or_its_session_does_without_naming_the_partition(
+    named_at: int, session_at: int
+) -> None:
+    state = FollowerState(b(2))
+    state.last_fetch_time_ms = named_at
+    assert state.last_heard_ms == named_at
+    state.source = FetchSource()
+    state.source.last_fetch_time_ms = session_at
+
+    assert state.last_heard_ms == 9

@@ -18,8 +18,7 @@ class Parked(Waiter):
 
     def finish(self, now_ms: int, *, is_late: bool) -> None:
         assert self.is_done, "who answers is booked out already"
-        if is_late:
-            self.events.append(f"expired at {now_ms}")
+        self.events.append(f"{'expired' if is_late else 'over'} at {now_ms}")
 
 
 def test_a_waiter_is_tried_once_however_often_it_is_woken() -> None:
@@ -30,7 +29,7 @@ def test_a_waiter_is_tried_once_however_often_it_is_woken() -> None:
     purgatory.wake_key("b")
     purgatory.wake(waiter)
     purgatory.sweep(7)
-    assert waiter.events == ["tried at 7"]
+    assert waiter.events == ["tried at 7", "over at 7"]
     assert waiter.is_done
     assert len(purgatory) == 0
 
@@ -42,7 +41,44 @@ def test_a_waiter_that_cannot_complete_is_tried_once_for_all_its_keys() -> None:
     purgatory.wake_key("a")
     purgatory.wake_key("b")
     purgatory.sweep(7)
-    assert waiter.events == ["tried at 7"]
+    purgatory.sweep(8)
+    assert waiter.events == ["tried at 7"], "and not in the next turn, in which nothing has changed"
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_an_attempt_answers_whoever_is_over_and_leaves_the_others_parked(is_over: bool) -> None:
+    purgatory = Purgatory()
+    waiter = Parked(purgatory, ready=is_over)
+    purgatory.park(waiter, deadline_ms=1_000, keys=["a"])
+
+    purgatory.attempt(waiter, 5)
+
+    assert waiter.events == (["tried at 5", "over at 5"] if is_over else ["tried at 5"])
+    assert len(purgatory) == (0 if is_over else 1)
+    if is_over:
+        purgatory.attempt(waiter, 6)
+        assert waiter.events[2:] == [], "it is over once"
+
+
+def test_whoever_is_answered_between_being_woken_and_the_end_of_the_turn_is_not_tried() -> None:
+    purgatory = Purgatory()
+    waiter = Parked(purgatory)
+    purgatory.park(waiter, deadline_ms=1_000, keys=["a"])
+    purgatory.wake_key("a")
+    purgatory.complete(waiter, 5)
+    assert len(purgatory) == 0
+    purgatory.sweep(6)
+    assert waiter.events == ["over at 5"]
+
+
+def test_a_deadline_at_the_beginning_of_time_is_one() -> None:
+    purgatory = Purgatory()
+    waiters = [Parked(purgatory) for _ in range(3)]
+    for waiter, deadline_ms in zip(waiters, (0, 0, -8), strict=True):
+        purgatory.park(waiter, deadline_ms=deadline_ms)
+    purgatory.leave(waiters[0])
+    assert len(purgatory) == 2
+    assert purgatory.expire(0) == 2 and waiters[0].events == []
 
 
 def test_a_waiter_that_cannot_complete_yet_stays_and_is_woken_again() -> None:
@@ -54,10 +90,10 @@ def test_a_waiter_that_cannot_complete_yet_stays_and_is_woken_again() -> None:
     waiter.can_complete = True
     purgatory.wake_key("a")
     purgatory.sweep(2)
-    assert waiter.events == ["tried at 1", "tried at 2"]
+    assert waiter.events == ["tried at 1", "tried at 2", "over at 2"]
     purgatory.wake_key("a")
     purgatory.sweep(3)
-    assert len(waiter.events) == 2
+    assert len(waiter.events) == 3
 
 
 def test_deadlines_fire_not_before_their_time_and_not_a_grain_after_it() -> None:
@@ -107,7 +143,7 @@ def test_whose_deadline_was_brought_forward_is_woken_and_leaves_nothing_behind()
     late.can_complete = False
     purgatory.wake_key("a")
     purgatory.sweep(7)
-    assert (woken.events, late.events) == (["tried at 7"], ["tried at 7"])
+    assert (woken.events, late.events) == (["tried at 7", "over at 7"], ["tried at 7"])
     assert purgatory.expire(400) == 1
     assert len(purgatory) == 0 and purgatory._watched == {}
 
@@ -147,20 +183,11 @@ def test_one_completion_may_wake_another_in_the_same_sweep() -> None:
     purgatory.park(second, deadline_ms=100)
     purgatory.wake(first)
     purgatory.sweep(5)
-    assert second.events == ["tried at 5"]
+    assert second.events == ["tried at 5", "over at 5"]
 
 
-class Answers(Parked):
-    """Notes as well that it answers."""
-
-    def finish(self, now_ms: int, *, is_late: bool) -> None:
-        super().finish(now_ms, is_late=is_late)
-        if not is_late:
-            self.events.append(f"answered at {now_ms}")
-
-
-def parked(purgatory: Purgatory, *, ready: bool = True) -> Answers:
-    waiter = Answers(purgatory, ready=ready)
+def parked(purgatory: Purgatory, *, ready: bool = True) -> Parked:
+    waiter = Parked(purgatory, ready=ready)
     purgatory.park(waiter, deadline_ms=1_000, keys=["a"])
     return waiter
 
@@ -170,7 +197,7 @@ def test_what_is_over_when_it_is_parked_is_answered_by_an_attempt_and_other_thin
     over, waits = parked(purgatory), parked(purgatory, ready=False)
     for waiter in (over, waits, over):
         purgatory.attempt(waiter, 7)
-    assert over.events == ["tried at 7", "answered at 7"] and waits.events == ["tried at 7"]
+    assert over.events == ["tried at 7", "over at 7"] and waits.events == ["tried at 7"]
     assert len(purgatory) == 1
 
 
@@ -179,7 +206,7 @@ def test_whoever_knows_that_it_is_over_completes_it_untried_and_whose_time_is_up
     known, late = parked(purgatory, ready=False), parked(purgatory, ready=False)
     purgatory.complete(known, 7)
     purgatory.cut_short(late, 7)
-    assert (known.events, late.events) == (["answered at 7"], ["expired at 7"])
+    assert (known.events, late.events) == (["over at 7"], ["expired at 7"])
     assert len(purgatory) == 0 and purgatory.next_deadline_ms() is None
 
 
@@ -192,7 +219,7 @@ def test_a_sweep_answers_once_and_leaves_out_who_was_answered_before_it() -> Non
         purgatory.sweep(now_ms)
     purgatory.wake(completed)
     assert purgatory.ready == []
-    assert swept.events == ["tried at 7", "answered at 7"] and completed.events == ["answered at 6"]
+    assert swept.events == ["tried at 7", "over at 7"] and completed.events == ["over at 6"]
 
 
 def test_who_is_woken_again_and_cannot_complete_is_tried_once_in_each_sweep() -> None:
@@ -202,11 +229,3 @@ def test_who_is_woken_again_and_cannot_complete_is_tried_once_in_each_sweep() ->
         purgatory.wake(waiter)
         purgatory.sweep(now_ms)
     assert waiter.events == ["tried at 7", "tried at 8"]
-
-
-def test_a_deadline_at_the_beginning_of_time_is_one() -> None:
-    purgatory = Purgatory()
-    waiter = Answers(purgatory)
-    purgatory.park(waiter, deadline_ms=0)
-    purgatory.complete(waiter, 0)
-    assert len(purgatory) == 0

@@ -36,3 +36,10 @@ def test_what_is_counted_begins_a_window_only_when_the_last_one_is_over_and_forg
     assert counted.oldest_ends_ms == 10_999 + 3000, "both in one window"
     counted.record(1, 20_000)
     assert (counted.total, counted.covered_ms(20_000)) == (1, 0)
+
+
+def test_whoever_only_counts_keeps_no_more_than_the_windows() -> None:
+    counted = WindowedSum(window_count=3, window_ms=1000)
+    for second in range(100):
+        counted.record(1, second * 1000)
+    assert (counted.total, counted.covered_ms(99_000)) == (3, 2000)
