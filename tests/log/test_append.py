@@ -511,13 +511,14 @@ def test_a_batch_that_does_not_go_on_here_is_refused_and_what_came_before_it_is_
     assert log.log_end_offset == 2 and offsets(log) == [0]
 
 
+@pytest.mark.parametrize("is_flipped", [True, False], ids=["a bit", "it ends before it begins"])
 def test_a_damaged_batch_from_the_leader_is_refused_and_what_came_before_it_is_kept(
-    log: PartitionLog,
+    log: PartitionLog, is_flipped: bool
 ) -> None:
-    damaged = bytearray(batch(2, base_offset=2, leader_epoch=1))
-    damaged[-1] ^= 1
+    whole = batch(2, base_offset=2, leader_epoch=1)
+    damaged = whole[:-1] + bytes([whole[-1] ^ 1]) if is_flipped else edited(whole, last_offset_delta=-1)
     with pytest.raises(ProtocolError, match="damaged") as caught:
-        follow(log, batch(2, base_offset=0, leader_epoch=1) + bytes(damaged))
+        follow(log, batch(2, base_offset=0, leader_epoch=1) + damaged)
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
     assert log.log_end_offset == 2 and offsets(log) == [0]
 

@@ -61,6 +61,33 @@ def test_cuts_at_both_ends() -> None:
     assert known.truncate_from_start(15) and known.entries == [(2, 15)]
 
 
+@pytest.mark.parametrize("start", range(32))
+def test_what_is_deleted_from_the_start_changes_no_epoch_of_what_is_left(start: int) -> None:
+    whole = epochs((0, 2), (2, 10), (5, 20), (6, 30))
+    known = LeaderEpochs(whole.entries)
+
+    assert known.truncate_from_start(start) is (start > 2)
+
+    first = max(start, 2)
+    assert [known.epoch_at(offset) for offset in range(first, 40)] == [
+        whole.epoch_at(offset) for offset in range(first, 40)
+    ]
+    assert known.entries[0].start_offset == first
+
+
+@pytest.mark.parametrize("end", range(32))
+def test_what_is_cut_off_changes_no_epoch_of_what_is_left(end: int) -> None:
+    whole = epochs((0, 2), (2, 10), (5, 20), (6, 30))
+    known = LeaderEpochs(whole.entries)
+
+    assert known.truncate_from_end(end) is (end <= 30)
+
+    assert [known.epoch_at(offset) for offset in range(end)] == [
+        whole.epoch_at(offset) for offset in range(end)
+    ]
+    assert all(entry.start_offset < end for entry in known.entries)
+
+
 def test_the_epoch_at_an_offset() -> None:
     known = epochs((0, 5), (2, 10))
     assert [known.epoch_at(offset) for offset in (4, 5, 9, 10, 99)] == [-1, 0, 0, 2, 2]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.log.checkpoints import LEADER_EPOCHS, read_epochs
 from odradek.log.partition_log import PartitionLog
 from odradek.log.steps import all_at_once
 from odradek.model.error_codes import ErrorCode
@@ -56,6 +57,23 @@ def test_what_is_left_is_a_prefix_that_goes_on(disk: Disk, offset: int) -> None:
     assert_index_answers_as_a_scan(log)
     before = state(log)
     assert state(disk.open(recovery_point=0).log) == before
+
+
+CHANGED: dict[str, Callable[[PartitionLog], object]] = {
+    "cut": lambda log: log.truncate_to(17, NOW),
+    "cut inside an epoch alone": lambda log: log.truncate_to(34, NOW),
+    "begun anew": lambda log: log.truncate_fully_and_start_at(50, NOW),
+    "deleted from the start": lambda log: log.delete_records_before(12),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_the_file_of_epochs_says_at_once_what_is_left(disk: Disk, change: str) -> None:
+    log = filled(disk)
+
+    CHANGED[change](log)
+
+    assert read_epochs(disk.file(LEADER_EPOCHS).read_bytes()) == log.epochs.entries
 
 
 def test_a_cut_at_the_end_takes_the_epochs_that_brought_no_record(disk: Disk) -> None:

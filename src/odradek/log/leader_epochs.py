@@ -89,11 +89,8 @@ class LeaderEpochs:
         keep = 0
         while keep + 1 < len(entries) and entries[keep + 1].start_offset <= start_offset:
             keep += 1
-        if not entries or (keep == 0 and entries[0].start_offset >= start_offset):
+        if not entries or entries[0].start_offset >= start_offset:
             return False
         first = EpochEntry(entries[keep].epoch, max(entries[keep].start_offset, start_offset))
         entries[: keep + 1] = [first]
         return True
-
-    def clear(self) -> None:
-        self.entries.clear()
