@@ -322,7 +322,7 @@ class TinyLog:
     def restarting_at(self, offset: int, now_ms: int) -> Iterator[None]:
         assert offset == 0, "nothing is ever deleted here"
         self.records = ()
-        self.epochs.clear()
+        self.epochs.truncate_from_end(0)
         return iter(())
 
     def last_stable_offset(self, high_watermark: int) -> int:
