@@ -3,9 +3,11 @@
 import asyncio
 import struct
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kazoo.exceptions import ConnectionLoss
 
 from odradek.store.api import (
     Check,
@@ -22,6 +24,7 @@ from odradek.store.api import (
     check_path,
     check_paths,
 )
+from odradek.store.zookeeper.link import LinkState
 from odradek.store.zookeeper.requests import ArmMany, ListMany, Multi, ReadMany, Refused, SetMany
 from odradek.store.zookeeper.security import OPEN, Security
 from odradek.store.zookeeper.session import ZooKeeperStore
@@ -286,5 +289,67 @@ def test_an_answer_that_nobody_foresaw_reaches_whoever_asked(where: str) -> None
         store._become(SessionState.CONNECTED)
         with pytest.raises(struct.error if where == "in kazoo" else AttributeError):
             await asyncio.wait_for(store.get("/a"), 60)
+
+    asyncio.run(main())
+
+
+class Wire:
+    """The way of one session to a server that the test plays."""
+
+    def __init__(self, store: ZooKeeperStore) -> None:
+        self._store = store
+        self._asked: list[tuple[Any, Callable[[Any, BaseException | None, int], None]]] = []
+        store._link.ask = lambda request, settle: self._asked.append((request, settle))  # type: ignore[method-assign]
+        store._link._client._session_id = 5
+
+    async def up(self) -> None:
+        self._store._link_became(LinkState.UP)
+        await self.turn()
+
+    async def lose(self) -> None:
+        """As kazoo tells it: first to whoever waits for an answer, and right behind that that the connection is gone."""
+        asked, self._asked = self._asked, []
+        for _, settle in asked:
+            asyncio.get_running_loop().call_soon(settle, None, ConnectionLoss(), 0)
+        asyncio.get_running_loop().call_soon(self._store._link_became, LinkState.DOWN)
+        await self.turn()
+
+    async def answer(self, mzxids: dict[str, int], number: int = 1) -> None:
+        for _ in range(number):
+            request, settle = self._asked.pop(0)
+            mzxid = mzxids[request.path]
+            settle(
+                SimpleNamespace(version=0, cversion=0, czxid=1, mzxid=mzxid, ephemeralOwner=0), None, mzxid
+            )
+            await self.turn()
+
+    async def turn(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+def test_a_change_is_told_though_the_connection_is_lost_again_while_it_comes_back() -> None:
+    """Of two watched nodes the first was looked at again, and has changed; then the connection went once more."""
+
+    async def main() -> None:
+        store = ZooKeeperStore("127.0.0.1:1", 60_000, Security(), lambda path: OPEN, 10)
+        wire = Wire(store)
+        heard: list[WatchEvent] = []
+        store.listen(on_watch=heard.append)
+        await wire.up()
+        for path in ("/controller", "/feature"):
+            asked = asyncio.ensure_future(store.exists(path, watch=True))
+            await wire.turn()
+            await wire.answer({path: 1})
+            await asked
+        after = {"/controller": 9, "/feature": 1}
+        await wire.lose()
+        await wire.up()
+        await wire.answer(after)
+        await wire.lose()
+        await wire.up()
+        await wire.answer(after, 2)
+        assert store.state is SessionState.CONNECTED
+        assert heard == [WatchEvent(WatchKind.CHANGED, "/controller")]
 
     asyncio.run(main())

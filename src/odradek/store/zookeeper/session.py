@@ -254,16 +254,16 @@ class ZooKeeperStore(SessionBase):
 
         return self._ask(self._link.get_data(path, watch), path, read)
 
-    def _exists(self, path: str, watch: bool, coming_back: bool = False) -> asyncio.Future[Stat | None]:
+    def _exists(self, path: str, watch: bool) -> asyncio.Future[Stat | None]:
         check_path(path)
 
         def read(answer: Any) -> Stat | None:
-            stat = None if answer is None else _stat(answer)
+            stat = _stat_or_none(answer)
             if watch:
                 self._watches.data[path] = stat
             return stat
 
-        return self._ask(self._link.exists(path, watch), path, read, coming_back=coming_back)
+        return self._ask(self._link.exists(path, watch), path, read)
 
     def _children(self, path: str, watch: bool) -> asyncio.Future[list[str]]:
         check_path(path)
@@ -409,19 +409,19 @@ class ZooKeeperStore(SessionBase):
             )
 
     async def _come_back(self) -> None:
-        """Arm every watch again, tell what has changed meanwhile, and only then let calls through."""
+        """Arm every watch again, tell what has changed meanwhile, and only then let calls through.
+
+        What is read here is kept nowhere: where the connection is lost again, at whatever moment, the next time begins
+        anew, from what was known before.
+        """
         data, children = dict(self._watches.data), dict(self._watches.children)
         begun = self._loop.time()
         try:
-            stats = await self._reads(
-                data, lambda path: self._exists(path, watch=True, coming_back=True), coming_back=True
-            )
+            stats = await self._reads(data, self._data_stat, coming_back=True)
             parents = await self._reads(
                 children, lambda path: _or_none(self._children_stat(path)), coming_back=True
             )
         except (StoreUnavailable, SessionExpired):
-            # Lost again; the next time begins anew, from what was known before.
-            self._watches.data, self._watches.children = data, children
             return
         data_now = dict(zip(data, stats, strict=True))
         children_now = dict(zip(children, parents, strict=True))
@@ -430,6 +430,9 @@ class ZooKeeperStore(SessionBase):
         self._last_contact = begun
         self._become(SessionState.CONNECTED)
         logger.warning("connected to ZooKeeper again, after %.1f s", self._loop.time() - self._lost_at)
+
+    def _data_stat(self, path: str) -> asyncio.Future[Stat | None]:
+        return self._ask(self._link.exists(path, watch=True), path, _stat_or_none, coming_back=True)
 
     def _children_stat(self, path: str) -> asyncio.Future[Stat]:
         def read(answer: tuple[list[str], Any]) -> Stat:
@@ -491,6 +494,10 @@ def _each(paths: Sequence[str], answer: Sequence[T | int | None]) -> list[T | No
 
 def _stat(stat: Any) -> Stat:
     return Stat(stat.version, stat.cversion, stat.czxid, stat.mzxid, stat.ephemeralOwner)
+
+
+def _stat_or_none(stat: Any) -> Stat | None:
+    return None if stat is None else _stat(stat)
 
 
 def _or_none(answer: asyncio.Future[T]) -> asyncio.Future[T | None]:
