@@ -407,6 +407,34 @@ async def test_changes_of_configuration_are_read_where_they_point(cluster: Clust
 
 
 @in_a_cluster
+async def test_what_names_no_node_is_told_and_what_was_said_beside_it_is_read(cluster: Cluster) -> None:
+    """A broker that could not go on over an announcement could not be followed by another one that can."""
+    controller = ControllerFacts(cluster.controller, cluster.wake)
+    broker = BrokerFacts(cluster.ensemble.open(), cluster.wake)
+    await cluster.topic("t", (1, 2))
+    await controller.load(cluster.fence)
+    await broker.load()
+    nowhere = ["..", ".", "a\x01b", "\ue000"]
+    for name in nowhere:
+        announced = layout.encode_config_change(f"topics/{name}")
+        await cluster.admin.create(layout.CONFIG_CHANGE, announced, sequential=True)
+    await cluster.do(transactions.write_config("topics", "t", {"a": "1"}))
+    for name in (*nowhere, ""):
+        changed = layout.encode_partition_list([TopicPartition(name, 0)])
+        await cluster.admin.create(layout.ISR_CHANGE, changed, sequential=True)
+    changed = layout.encode_partition_list([TopicPartition("t", 0)])
+    await cluster.admin.create(layout.ISR_CHANGE, changed, sequential=True)
+    *bad, good = await broker.take()
+    assert good == ConfigChanged("topics", "t", {"a": "1"})
+    assert len([fact for fact in bad if isinstance(fact, ConfigChanged) and fact.unreadable]) == len(nowhere)
+    told = await controller.take()
+    assert [fact for fact in told if isinstance(fact, ConfigChanged)] == [*bad, good]
+    (isr,) = (fact for fact in told if isinstance(fact, IsrChangeNotified))
+    assert len(isr.unreadable) == len(nowhere) + 1
+    assert "no name of a topic" in isr.unreadable[0].reason
+
+
+@in_a_cluster
 async def test_only_the_newest_announcements_are_kept(cluster: Cluster) -> None:
     facts = ControllerFacts(cluster.controller, cluster.wake)
     await facts.load(cluster.fence)

@@ -486,7 +486,7 @@ class ControllerFacts(_Hints):
         partitions: dict[TopicPartition, None] = {}
         for path, data in await self._take_notifications(layout.ISR_CHANGES):
             try:
-                partitions.update(dict.fromkeys(layout.decode_partition_list(path, data)))
+                partitions.update(dict.fromkeys(layout.decode_isr_change(path, data)))
             except Unreadable as error:
                 unreadable.append(error.as_fact())
         if not partitions and not unreadable:

@@ -35,7 +35,7 @@ from odradek.model.ids import (
     topic_id_to_text,
 )
 from odradek.model.topic_names import problem_with
-from odradek.store.api import Node
+from odradek.store.api import InvalidPath, Node, check_path
 from odradek.store.fields import LARGEST_INT32, Fields, Unreadable, are_broker_ids
 
 # ---- paths
@@ -436,6 +436,10 @@ def check_entity(path: str, entity_path: str) -> None:
         raise Unreadable(
             path, f"expected type/name, the type one of {', '.join(CONFIG_TYPES)}; found {entity_path!r}"
         )
+    try:
+        check_path(config_path(entity_type, entity_name))
+    except InvalidPath as error:
+        raise Unreadable(path, str(error)) from None
 
 
 # ---- /admin, notifications
@@ -476,6 +480,16 @@ def _partition_items(fields: Fields) -> list[tuple[TopicPartition, dict[str, Any
             (TopicPartition(item["topic"], fields.as_integer("partition", item.get("partition"))), item)
         )
     return found
+
+
+def decode_isr_change(path: str, data: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions whose states are to be read again. Each must be one that has a place in the tree."""
+    partitions = decode_partition_list(path, data)
+    for partition in partitions:
+        problem = problem_with(partition.topic)
+        if problem is not None:
+            raise Unreadable(path, f"no name of a topic: {problem}")
+    return partitions
 
 
 def encode_log_dir_event(broker_id: BrokerId) -> bytes:
