@@ -205,7 +205,8 @@ def test_what_registered_brokers_know_is_read_with_the_features() -> None:
         ours = BrokerRegistration(BrokerId(2), BrokerEpoch(1), ())
         await store.create("/brokers/ids/2", layout.encode_registration(ours, timestamp_ms=5))
         await store.create("/brokers/ids/1", b'{"version":5,"features":{},"endpoints":[]}')
-        await store.create("/brokers/ids/temporary", b"no broker")
+        for name in ("temporary", "٣", "9" * 5000):
+            await store.create(f"/brokers/ids/{name}", b"no broker")
         read = await answer(store, effects.ReadFeatures())
         assert read == effects.FeaturesRead({}, -1, {1: {}, 2: {"transaction.version": 2}})
         await store.set("/brokers/ids/1", b'{"version":5,"odradek_features":3}')

@@ -9,6 +9,7 @@ import pytest
 from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import ProducerIdBlock, StoredPartitionState, TopicAssignment, UnreadableNode
 from odradek.model.ids import (
+    INT32_MAX,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -20,7 +21,7 @@ from odradek.model.ids import (
 from odradek.store import layout
 from odradek.store.api import Node, Stat
 from odradek.store.consistency import unassigned_leader
-from odradek.store.fields import LARGEST_INT32, Unreadable
+from odradek.store.fields import Unreadable
 
 
 def _node(value: object, version: int = 0, czxid: int = 7) -> Node:
@@ -231,7 +232,7 @@ REGISTRATION = {"version": 5, "endpoints": ["A://h:1"], "listener_security_proto
         (_state(leader=-3), "leader: expected a broker id, or -1 for none, found -3"),
         (_state(leader=True), "leader: expected a whole number, found True"),
         (_state(leader_epoch=-1), "leader_epoch: expected 0 or more, found -1"),
-        (_state(leader_epoch=LARGEST_INT32), "leader_epoch: expected at most 1073741824, found 2147483647"),
+        (_state(leader_epoch=INT32_MAX), "leader_epoch: expected at most 1073741824, found 2147483647"),
         (_state(controller_epoch=1.5), "controller_epoch: expected a whole number, found 1.5"),
         (_state(isr="1"), "isr: expected a list, found '1'"),
         (_state(isr=[1, "2"]), "isr: expected a whole number, found '2'"),
@@ -279,16 +280,18 @@ def test_a_value_nested_as_deep_as_can_just_be_read_is_read_or_unreadable() -> N
     [
         ({"version": 4}, "unknown version 4"),
         ({"partitions": [1]}, "partitions: expected an object"),
-        ({"partitions": {"x": [1]}}, "partitions: expected partition numbers, found 'x'"),
-        ({"partitions": {"-1": [1]}}, "partitions: expected partition numbers, found '-1'"),
+        ({"partitions": {"x": [1]}}, "partitions: expected partition numbers of 32 bits, found 'x'"),
+        ({"partitions": {"-1": [1]}}, "partitions: expected partition numbers of 32 bits, found '-1'"),
         ({"partitions": {"0": []}}, "partitions.0: expected at least one replica"),
         ({"partitions": {"0": [1, 1]}}, "partitions.0: expected each broker once"),
         ({"partitions": {"0": [-1]}}, "partitions.0: expected broker ids of 0 or more"),
         ({"adding_replicas": {"0": [9]}}, "what is added or removed among the replicas, found [9]"),
         ({"topic_id": "short"}, "expected 22 characters"),
         ({"topic_id": 5}, "topic_id: expected a text"),
+        ({"topic_id": "AAAAAAAAAAAAAAAAAAAA!!"}, "expected 22 characters of URL-safe base64"),
+        ({"topic_id": "AAAAAAAAAAAAAAAAAAAA+/"}, "expected 22 characters of URL-safe base64"),
         ({"topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}, "topic_id: expected an id of its own"),
-        ({"partitions": {"00": [1]}}, "partitions: expected partition numbers, found '00'"),
+        ({"partitions": {"00": [1]}}, "partitions: expected partition numbers of 32 bits, found '00'"),
         (
             {"partitions": {"2147483648": [1]}},
             "partitions: expected partition numbers of 32 bits, found '2147483648'",
@@ -318,6 +321,17 @@ def test_a_node_whose_name_no_topic_can_have_says_why(name: str) -> None:
         ({"endpoints": None}, "endpoints: expected a list"),
         ({"listener_security_protocol_map": {"A": 1}}, "listener_security_protocol_map.A: expected a text"),
         ({"rack": 5}, "rack: expected a text"),
+        ({"rack": "r" * 40_000}, "rack: expected at most 32767 bytes"),
+        ({"rack": "ü" * 20_000}, "rack: expected at most 32767 bytes"),
+        ({"endpoints": ["A://h:\u0663"]}, "endpoints: expected LISTENER://host:port"),
+        ({"endpoints": [f"A://h:{'9' * 5000}"]}, "endpoints: expected LISTENER://host:port"),
+        ({"endpoints": ["A://h:9999999999"]}, "endpoints: expected a number of 32 bits, found 9999999999"),
+        ({"endpoints": [f"A://{'h' * 40_000}:1"]}, "endpoints: expected at most 32767 bytes, found 'hhh"),
+        ({"endpoints": [f"{'L' * 40_000}://h:1"]}, "endpoints: expected at most 32767 bytes, found 'LLL"),
+        (
+            {"endpoints": ["B://h:1"], "listener_security_protocol_map": {"B": "TLS"}},
+            "security protocol of B: expected one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, found 'TLS'",
+        ),
     ],
 )
 def test_a_registration_that_cannot_be_trusted_says_why(change: dict[str, object], reason: str) -> None:
@@ -341,6 +355,12 @@ def test_other_nodes_that_cannot_be_trusted_say_why() -> None:
         ),
         (layout.decode_cluster_id, b'{"version":"2","id":"x"}', "unknown version '2'"),
         (layout.decode_feature, b'{"version":2,"features":{"a":"b"}}', "a: expected a whole number"),
+        (layout.decode_feature, b'{"version":2,"features":{"a":32768}}', "a: expected a number of 16 bits"),
+        (
+            layout.decode_feature,
+            b'{"version":2,"features":{"%b":1}}' % (b"a" * 40_000),
+            "features: expected at most 32767 bytes",
+        ),
     ]:
         with pytest.raises(Unreadable) as caught:
             read(value)  # type: ignore[operator]

@@ -7,6 +7,7 @@ from odradek.store.api import ConditionalOps, Put
 from odradek.store.facts import ControllerFacts
 from odradek.store.fields import Unreadable
 from odradek.store.pending_deletions import (
+    ROOT,
     decode_pending_deletions,
     encode_pending_deletions,
     pending_deletions_path,
@@ -39,6 +40,7 @@ def test_partitions_of_a_topic_stand_together() -> None:
         (b'{"version":1}', "topics is missing"),
         (b'{"version":1,"topics":[7]}', "expected objects with topic, id and partitions"),
         (b'{"version":1,"topics":[{"topic":"t","id":"short","partitions":[0]}]}', "expected 22 characters"),
+        (b'{"version":1,"topics":[{"topic":"a/b","id":"short","partitions":[0]}]}', "no name of a topic"),
         (
             b'{"version":1,"topics":[{"topic":"t","id":"AAAAAAAAAAAAAAAAAAAAAQ"}]}',
             "expected a list of numbers",
@@ -65,6 +67,8 @@ async def test_a_controller_loads_what_the_last_one_left(cluster: Cluster) -> No
     )
     await cluster.do(write_pending_deletions(BrokerId(4), {}))
     await cluster.do(ConditionalOps((Put(pending_deletions_path(BrokerId(5)), b"nonsense"),)))
+    for name in ("seven", "03", "9" * 5000):  # nobody's
+        await cluster.do(ConditionalOps((Put(f"{ROOT}/{name}", b"nonsense"),)))
     loaded = await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)
     assert loaded.pending_deletions == {BROKER: STRAYS}
     assert [node.path for node in loaded.unreadable] == ["/odradek/strays/5"]

@@ -10,11 +10,14 @@ from odradek.model.ids import (
 )
 from odradek.model.values import dataclass, field
 
+# As they stand in UpdateMetadata.
+SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     listener: str  # name of the listener, e.g. "PLAINTEXT"
-    security_protocol: str  # PLAINTEXT | SSL | SASL_PLAINTEXT | SASL_SSL
+    security_protocol: str  # one of SECURITY_PROTOCOL_IDS
     host: str
     port: int
 

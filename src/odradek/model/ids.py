@@ -1,5 +1,6 @@
 """Names for the numbers that must not be swapped by accident, and the keys everything is looked up by."""
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from operator import itemgetter
@@ -51,6 +52,10 @@ def number_in(text: str, largest: int = INT32_MAX) -> int | None:
     return number if number <= largest else None
 
 
+# `urlsafe_b64decode` leaves out what is no base64, and makes a shorter id of the rest.
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+
+
 def topic_id_to_text(topic_id: TopicId) -> str:
     """Kafka's form: URL-safe base64 without padding, 22 characters."""
     return urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
@@ -58,6 +63,6 @@ def topic_id_to_text(topic_id: TopicId) -> str:
 
 def topic_id_from_text(text: str) -> TopicId:
     """Raises ValueError unless `text` is 22 characters of URL-safe base64."""
-    if len(text) != 22:
-        raise ValueError(f"topic id {text!r}: expected 22 characters of URL-safe base64, found {len(text)}")
+    if _TOPIC_ID.fullmatch(text) is None:
+        raise ValueError(f"topic id {text!r}: expected 22 characters of URL-safe base64")
     return TopicId(urlsafe_b64decode(text + "=="))

@@ -23,6 +23,7 @@ from odradek.controller.events import (
     StopReplicaAnswered,
     UpdateMetadataAnswered,
 )
+from odradek.model.cluster import SECURITY_PROTOCOL_IDS
 from odradek.model.ids import TopicId, TopicPartition
 from odradek.protocol.flat import leader_and_isr_request as flat_lai
 from odradek.protocol.flat import stop_replica_request as flat_sr
@@ -47,8 +48,6 @@ EncodedRequest = tuple[int, int, bytes]  # api key, version, body
 # Of an UpdateMetadata: behind the controller's id, that it is of no KRaft controller, and its epoch.
 _BROKER_EPOCH = Struct(">q")
 _BROKER_EPOCH_AT = 9
-
-SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 class RequestEncoder:

@@ -136,11 +136,10 @@ async def _read_features(store: api.Store) -> effects.StoreResult:
 
 async def _supported_features(store: api.Store) -> dict[int, dict[str, int]]:
     try:
-        brokers = [
-            BrokerId(int(name)) for name in await store.children(layout.BROKER_IDS) if name.isdecimal()
-        ]
+        names = await store.children(layout.BROKER_IDS)
     except api.NoNode:
         return {}
+    brokers = [broker for name in names if (broker := layout.broker_id_of(name)) is not None]
     nodes = await store.get_many([layout.broker_path(broker) for broker in brokers])
     return {
         broker: layout.decode_registered_features(broker, node.data)

@@ -326,8 +326,9 @@ class ControllerFacts(_Hints):
         unreadable: list[UnreadableNode] = []
         ids = []
         for name in names:
-            if name.isascii() and name.isdigit():
-                ids.append(BrokerId(int(name)))
+            broker_id = layout.broker_id_of(name)
+            if broker_id is not None:
+                ids.append(broker_id)
             else:
                 path = f"{layout.BROKER_IDS}/{name}"
                 unreadable.append(UnreadableNode(path, f"expected a broker id of 0 or more, found {name!r}"))
@@ -466,7 +467,7 @@ class ControllerFacts(_Hints):
             names = await self.store.children(pending_deletions.ROOT)
         except NoNode:  # nobody ever left any
             return {}
-        brokers = [BrokerId(int(name)) for name in names if name.isascii() and name.isdigit()]
+        brokers = [broker for name in names if (broker := layout.broker_id_of(name)) is not None]
         nodes = await self.store.get_many(
             [pending_deletions.pending_deletions_path(broker) for broker in brokers]
         )

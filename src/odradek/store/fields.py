@@ -8,10 +8,11 @@ from typing import Any
 
 from odradek.model.errors import OdradekError
 from odradek.model.facts import UnreadableNode
-from odradek.model.ids import BrokerId
+from odradek.model.ids import INT32_MAX, BrokerId
 
-LARGEST_INT32 = (1 << 31) - 1
-SMALLEST_INT32 = -(1 << 31)
+SMALLEST_INT32 = -INT32_MAX - 1
+# Of the longest text that can be sent on: a length of 16 bits.
+LONGEST_TEXT_BYTES = (1 << 15) - 1
 
 
 class Unreadable(OdradekError):
@@ -58,7 +59,7 @@ class Fields:
 
     def integer(self, name: str) -> int:
         value = self.value.get(name)
-        if value.__class__ is int and SMALLEST_INT32 <= value <= LARGEST_INT32:  # as nearly always
+        if value.__class__ is int and SMALLEST_INT32 <= value <= INT32_MAX:  # as nearly always
             return value
         return self.as_integer(name, self._required(name))
 
@@ -71,9 +72,14 @@ class Fields:
         return value
 
     def text(self, name: str) -> str:
-        value = self._required(name)
+        return self.as_text(name, self._required(name))
+
+    def as_text(self, name: str, value: object) -> str:
+        """What does not fit where it is sent on must not come in."""
         if not isinstance(value, str):
             raise self.fail(name, "a text", value)
+        if len(value) * 4 > LONGEST_TEXT_BYTES and len(value.encode()) > LONGEST_TEXT_BYTES:
+            raise self.fail(name, f"at most {LONGEST_TEXT_BYTES} bytes", f"{value[:40]}...")
         return value
 
     def mapping(self, name: str) -> dict[str, Any]:
@@ -127,7 +133,7 @@ def are_broker_ids(value: Any) -> bool:
         value.__class__ is list
         and {item.__class__ for item in value} == {int}
         and min(value) >= 0
-        and max(value) <= LARGEST_INT32
+        and max(value) <= INT32_MAX
         and len(set(value)) == len(value)
     )
 

@@ -16,12 +16,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from odradek.model.cluster import BrokerRegistration, Endpoint, LeaderAndIsr, ReplicaAssignment
+from odradek.model.cluster import (
+    SECURITY_PROTOCOL_IDS,
+    BrokerRegistration,
+    Endpoint,
+    LeaderAndIsr,
+    ReplicaAssignment,
+)
 from odradek.model.entity_names import escape_entity as escape_entity
 from odradek.model.entity_names import unescape_entity as unescape_entity
 from odradek.model.facts import ProducerIdBlock, StoredPartitionState, TopicAssignment, UnreadableNode
 from odradek.model.features import HIGHEST_LEVELS
 from odradek.model.ids import (
+    INT32_MAX,
     NO_LEADER,
     NO_TOPIC_ID,
     UNKNOWN_BROKER_EPOCH,
@@ -31,12 +38,13 @@ from odradek.model.ids import (
     LeaderEpoch,
     PartitionEpoch,
     TopicPartition,
+    number_in,
     topic_id_from_text,
     topic_id_to_text,
 )
 from odradek.model.topic_names import problem_with
 from odradek.store.api import InvalidPath, Node, check_path
-from odradek.store.fields import LARGEST_INT32, Fields, Unreadable, are_broker_ids
+from odradek.store.fields import Fields, Unreadable, are_broker_ids
 
 # ---- paths
 
@@ -79,6 +87,12 @@ def broker_path(broker_id: BrokerId) -> str:
     return f"{BROKER_IDS}/{broker_id}"
 
 
+def broker_id_of(name: str) -> BrokerId | None:
+    """Whose node it is that has this name; None of a name that we give no broker's node: `01`, `²`, what 32 bits do not hold."""
+    number = number_in(name)
+    return None if number is None or str(number) != name else BrokerId(number)
+
+
 def topic_path(topic: str) -> str:
     return f"{TOPICS}/{topic}"
 
@@ -111,7 +125,9 @@ def _dump(value: Mapping[str, object]) -> bytes:
 # ---- /brokers/ids/<id>
 
 # As in Kafka's EndPoint: an IPv6 address stands in brackets.
-_ENDPOINT = re.compile(r"(?P<listener>[^:]*)://(?:\[(?P<ipv6>[^\]]*)\]|(?P<host>[^\[\]:]*)):(?P<port>-?\d+)")
+_ENDPOINT = re.compile(
+    r"(?P<listener>[^:]*)://(?:\[(?P<ipv6>[^\]]*)\]|(?P<host>[^\[\]:]*)):(?P<port>-?[0-9]{1,10})"
+)
 
 
 def encode_registration(registration: BrokerRegistration, *, timestamp_ms: int, jmx_port: int = -1) -> bytes:
@@ -152,8 +168,8 @@ def decode_registration(broker_id: BrokerId, node: Node) -> BrokerRegistration:
         protocols = fields.text_map("listener_security_protocol_map") if fields.version > 3 else {}
         endpoints = [_endpoint(fields, text, protocols) for text in fields.items("endpoints")]
     rack = fields.value.get("rack")
-    if rack is not None and not isinstance(rack, str):
-        raise fields.fail("rack", "a text", rack)
+    if rack is not None:
+        rack = fields.as_text("rack", rack)
     clean_epoch = fields.as_integer(
         "odradek_clean_epoch", fields.value.get("odradek_clean_epoch", -1), bits=64
     )
@@ -175,10 +191,16 @@ def _endpoint(fields: Fields, text: object, protocols: Mapping[str, str]) -> End
     match = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise fields.fail("endpoints", "LISTENER://host:port", text)
-    listener = match["listener"]
-    host = match["ipv6"] or match["host"] or ""
+    listener = fields.as_text("endpoints", match["listener"])
+    host = fields.as_text("endpoints", match["ipv6"] or match["host"] or "")
+    port = fields.as_integer("endpoints", int(match["port"]))
     # Before version 4 a listener was named after its protocol.
-    return Endpoint(listener, protocols.get(listener, listener), host, int(match["port"]))
+    protocol = protocols.get(listener, listener)
+    if protocol not in SECURITY_PROTOCOL_IDS:
+        raise fields.fail(
+            f"security protocol of {listener}", f"one of {', '.join(SECURITY_PROTOCOL_IDS)}", protocol
+        )
+    return Endpoint(listener, protocol, host, port)
 
 
 # ---- /brokers/topics/<t>
@@ -231,10 +253,8 @@ def decode_topic(topic: str, node: Node) -> TopicAssignment:
 def _replica_lists(fields: Fields, name: str) -> dict[int, tuple[BrokerId, ...]]:
     lists: dict[int, tuple[BrokerId, ...]] = {}
     for text, replicas in fields.mapping(name).items():
-        if not (text.isascii() and text.isdigit() and len(text) <= 10 and str(int(text)) == text):
-            raise fields.fail(name, "partition numbers", text)
-        partition = int(text)
-        if partition > LARGEST_INT32:
+        partition = number_in(text)
+        if partition is None or str(partition) != text:
             raise fields.fail(name, "partition numbers of 32 bits", text)
         lists[partition] = (
             tuple(replicas) if are_broker_ids(replicas) else fields.broker_ids(f"{name}.{text}", replicas)
@@ -396,11 +416,12 @@ def encode_controller_epoch(epoch: ControllerEpoch) -> bytes:
 
 def decode_controller_epoch(data: bytes) -> ControllerEpoch:
     # Its successor must be a number of 32 bits too.
-    if not (data.isdigit() and len(data) <= 10 and int(data) < LARGEST_INT32):
+    epoch = number_in(data.decode("latin-1"), INT32_MAX - 1)
+    if epoch is None:
         raise Unreadable(
-            CONTROLLER_EPOCH, f"expected a whole number as text, below {LARGEST_INT32}, found {data[:40]!r}"
+            CONTROLLER_EPOCH, f"expected a whole number as text, below {INT32_MAX}, found {data[:40]!r}"
         )
-    return ControllerEpoch(int(data))
+    return ControllerEpoch(epoch)
 
 
 # ---- /config
@@ -549,5 +570,5 @@ def decode_feature(data: bytes) -> dict[str, int]:
     for name, level in fields.mapping("features").items():
         if isinstance(level, dict):
             level = level.get("max_version_level")
-        levels[name] = fields.as_integer(name, level)
+        levels[fields.as_text("features", name)] = fields.as_integer(name, level, bits=16)
     return levels

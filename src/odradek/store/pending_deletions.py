@@ -14,8 +14,9 @@ import json
 from collections.abc import Mapping
 
 from odradek.model.ids import BrokerId, TopicId, TopicPartition, topic_id_from_text, topic_id_to_text
+from odradek.model.topic_names import problem_with
 from odradek.store.api import ConditionalOps, DeleteTree, Put
-from odradek.store.fields import Fields
+from odradek.store.fields import Fields, Unreadable
 
 OURS = "/odradek"
 ROOT = f"{OURS}/strays"
@@ -42,6 +43,9 @@ def decode_pending_deletions(broker: BrokerId, data: bytes) -> dict[TopicPartiti
     for row in fields.items("topics"):
         if not isinstance(row, dict) or not isinstance(row.get("topic"), str):
             raise fields.fail("topics", "objects with topic, id and partitions", row)
+        problem = problem_with(row["topic"])
+        if problem is not None:
+            raise Unreadable(fields.path, f"no name of a topic: {problem}")
         try:
             topic_id = topic_id_from_text(str(row.get("id")))
         except ValueError:
