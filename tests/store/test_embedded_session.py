@@ -13,12 +13,14 @@ from typing import TypeVar
 import pytest
 
 from odradek.store.api import (
+    Applied,
     ConditionalOps,
     Create,
     SessionExpired,
     SessionState,
     Set,
     Stored,
+    StoreUnavailable,
     WatchEvent,
     WatchKind,
 )
@@ -305,6 +307,62 @@ def test_watches_fire_when_nobody_rang(file: Path) -> None:
         assert heard == [WatchEvent(WatchKind.CREATED, "/a")]
         for session in (store, other):
             await session.close()
+
+    drive(scenario)
+
+
+class Unread:
+    """A store of which one session can read nothing for a while, and to which it can write."""
+
+    def __init__(self, session: EmbeddedStore) -> None:
+        self._database = session._worker._database
+        self._read = self._database.read
+        self._database.read = self._fail  # type: ignore[method-assign]
+
+    def _fail(self, body: Callable[[], T]) -> T:
+        raise StoreUnavailable(message="disk I/O error")
+
+    def heal(self) -> None:
+        self._database.read = self._read  # type: ignore[method-assign]
+
+
+def test_a_change_that_could_not_be_read_for_a_moment_is_told_though_nobody_asks_again(file: Path) -> None:
+    async def scenario() -> None:
+        store, other = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
+        heard: list[WatchEvent] = []
+        store.listen(on_watch=heard.append)
+        await store.exists("/a", watch=True)
+        fault = Unread(store)
+        await other.create("/a")
+        await until(lambda: store.state is SessionState.SUSPENDED)
+        fault.heal()
+        await until(lambda: heard)
+        assert heard == [WatchEvent(WatchKind.CREATED, "/a")]
+        await until(lambda: store.state is SessionState.CONNECTED)
+        for session in (store, other):
+            await session.close()
+
+    drive(scenario)
+
+
+def test_what_is_stored_is_told_as_stored_though_a_new_session_cannot_be_looked_at(file: Path) -> None:
+    """Its writer would take it for undone and do it again. The new session is looked at once that can be done: its death
+    is noticed, though nothing was written since."""
+
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file, LONG_MS)
+        fault = Unread(store)
+        other = await EmbeddedStore.open(file, LONG_MS)
+        await other.create("/e", ephemeral=True)
+        assert await store.create("/mine") == Applied("/mine", await other.exists("/mine"))
+        fault.heal()
+        await on_worker(store, lambda worker: worker.watches.data.add("/e"))
+        heard: list[WatchEvent] = []
+        store.listen(on_watch=heard.append)
+        await on_worker(other, lambda worker: worker._finish(SessionState.EXPIRED))
+        await until(lambda: heard)
+        assert heard == [WatchEvent(WatchKind.DELETED, "/e")]
+        await store.close()
 
     drive(scenario)
 

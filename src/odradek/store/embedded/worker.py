@@ -223,7 +223,7 @@ class Worker(threading.Thread):
         except StoreGone as gone:
             self._lose(gone)
         except StoreUnavailable:
-            self._become(SessionState.SUSPENDED)
+            self._lose_touch()
             if time.monotonic_ns() - self._last_contact_ns > self._patience_ns:
                 self._expire_ourselves()
 
@@ -291,8 +291,6 @@ class Worker(threading.Thread):
     def _transaction(self, step: Callable[[], T]) -> T:
         try:
             outcome = step()
-            if self._peers_changed:
-                self._meet_peers()
         except SessionExpired:
             self._finish(SessionState.EXPIRED)
             raise
@@ -300,11 +298,21 @@ class Worker(threading.Thread):
             self._lose(gone)
             raise
         except StoreUnavailable:
-            self._become(SessionState.SUSPENDED)
+            self._lose_touch()
             raise
+        if self._peers_changed:
+            with suppress(
+                StoreUnavailable
+            ):  # the step is done, whatever comes of this: the next tick does it
+                self._meet_peers()
         if not self._is_mute:
             self._become(SessionState.CONNECTED)
         return outcome
+
+    def _lose_touch(self) -> None:
+        """What others have committed may not have been read, though we know of it: the next tick looks again."""
+        self._data_version = -1
+        self._become(SessionState.SUSPENDED)
 
     def _hear_news(self, reading: Reading) -> None:
         """What others have committed since the last read. Told at once: it is true whatever becomes of us."""
@@ -330,10 +338,10 @@ class Worker(threading.Thread):
     # ---- other sessions
 
     def _meet_peers(self) -> None:
-        self._peers_changed = False
         rows = {
             row.session_id: row for row in self._database.read(lambda: Reading(self._database).sessions())
         }
+        self._peers_changed = False
         for session_id in [known for known in self._peers if known not in rows]:
             self._part_from(session_id)
         for session_id, row in rows.items():
