@@ -11,13 +11,13 @@ import pytest
 
 from odradek.log.errors import CorruptLog
 from odradek.model.cluster import Endpoint
-from odradek.model.ids import BrokerEpoch, TopicPartition
+from odradek.model.ids import BrokerEpoch, BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server import store_sessions as module
 from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.registration import prepare_tree
+from odradek.server.registration import prepare_tree, register, rewrite
 from odradek.server.store_sessions import StoreSessions
 from odradek.store import api, layout
 from odradek.store.memory_session import MemoryEnsemble
@@ -54,6 +54,7 @@ class Scene:
         self.admin = ensemble.open()
         self.broker = World(path, brokers=(1,))[1].broker
         self.endpoints = at(9092)
+        self.connected: list[tuple[BrokerId | None, Endpoint | None]] = []
 
         async def never(store: api.Store) -> None:
             await asyncio.Event().wait()
@@ -62,7 +63,7 @@ class Scene:
             "broker": self.broker,
             "gateway": SimpleNamespace(end_turn=lambda: None, settings_changed=lambda settings: None),
             "controller": SimpleNamespace(run=never, controller_seen=lambda controller: None),
-            "channel": SimpleNamespace(controller_is=lambda controller, endpoint: None),
+            "channel": SimpleNamespace(controller_is=lambda *connected: self.connected.append(connected)),
         }
         self.sessions = StoreSessions(
             store=ensemble.open(),
@@ -239,6 +240,38 @@ def test_a_registration_that_somebody_deleted_is_made_anew_and_no_session_is_lef
         node = await scene.node()
         assert node.stat.czxid == scene.broker.broker_epoch
         assert set(scene.ensemble.tree.sessions) == {scene.admin.session_id, node.stat.ephemeral_owner}
+        task.cancel()
+
+    live(tmp_path, body)
+
+
+def test_a_controller_that_moves_within_its_session_is_asked_at_its_new_address(tmp_path: Path) -> None:
+    """`advertised.listeners` changed while it serves: `/controller` stays as it is, and at the old address there may be
+    nobody."""
+
+    async def body(scene: Scene) -> None:
+        controller = scene.ensemble.open()
+        environment, broker = Environment(asyncio.get_running_loop()), BrokerId(2)
+        registration = await register(controller, environment, broker, at(9002), None)
+        value = layout.encode_controller(broker, timestamp_ms=0)
+        await controller.create(layout.CONTROLLER, value, ephemeral=True)
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        assert scene.connected == [(broker, *at(9002))]
+        await rewrite(controller, environment, registration, at(9999))
+
+        async def has_moved() -> bool:
+            return len(scene.connected) > 1
+
+        await until(has_moved)
+        await scene.admin.delete(layout.broker_path(broker))
+        await register(controller, environment, broker, at(9003), None)
+
+        async def is_back() -> bool:
+            return scene.connected[-1] == (broker, *at(9003))
+
+        await until(is_back)
+        assert scene.connected[1] == (broker, *at(9999))
         task.cancel()
 
     live(tmp_path, body)

@@ -189,11 +189,13 @@ def _config(entity: str, node: Node | None) -> ConfigChanged:
 
 
 class BrokerFacts(_Hints):
-    """What every broker hears: who is controller, changes of configuration, finalised features."""
+    """What every broker hears: who is controller, also when that one registers other addresses, changes of
+    configuration, finalised features."""
 
     def __init__(self, store: Store, wake: Callable[[], None]) -> None:
         super().__init__(store, wake)
         self._configs = _ConfigChanges(store)
+        self._registration = ""  # the controller's
 
     async def load(self) -> list[Fact]:
         """All that is there now, watched from here on."""
@@ -204,6 +206,8 @@ class BrokerFacts(_Hints):
         return facts
 
     def _kind_of(self, event: WatchEvent) -> str | None:
+        if event.path == self._registration:
+            return layout.CONTROLLER
         watched = (layout.CONTROLLER, layout.CONFIG_CHANGES, layout.FEATURE)
         return event.path if event.path in watched else None
 
@@ -224,6 +228,7 @@ class BrokerFacts(_Hints):
             return FeaturesChanged({}, node.stat.version, error.as_fact())
 
     async def _controller(self) -> ControllerChanged:
+        self._registration = ""
         node = await self._get(layout.CONTROLLER)
         if node is None:
             return ControllerChanged(None)
@@ -231,9 +236,12 @@ class BrokerFacts(_Hints):
             reason = "it is not ephemeral: it was created by hand. No controller can be elected until it is deleted"
             return ControllerChanged(None, UnreadableNode(layout.CONTROLLER, reason))
         try:
-            return ControllerChanged(layout.decode_controller(node.data))
+            controller = layout.decode_controller(node.data)
         except Unreadable as error:
             return ControllerChanged(None, error.as_fact())
+        self._registration = layout.broker_path(controller)
+        await self.store.exists(self._registration, watch=True)
+        return ControllerChanged(controller)
 
 
 class ControllerFacts(_Hints):
