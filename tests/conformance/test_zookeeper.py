@@ -28,6 +28,7 @@ from odradek.store.zookeeper.patience import Patience
 from odradek.testing.process_cluster import free_ports
 from tests.conformance.worlds import Heard, ZooKeeperWorld, until
 from tests.conformance.zookeeper_server import ZooKeeperServer
+from tests.nightly.proxy import Proxies
 
 pytestmark = pytest.mark.process
 
@@ -128,6 +129,48 @@ async def test_a_server_that_accepts_and_never_answers_does_not_cost_the_session
             line.heal()
             await until(lambda: session.state is not SessionState.SUSPENDED)
     assert session.state is SessionState.CONNECTED
+
+
+@in_zookeeper
+async def test_a_member_that_falls_silent_is_left_for_another_one_before_it_costs_the_session(
+    world: ZooKeeperWorld,
+) -> None:
+    """Its host has lost its power, or a firewall its table: no end of the connection is ever told."""
+    session = await world.open(10_000)
+    states: list[SessionState] = []
+    session.listen(on_session=states.append)
+    line = Cut(session)
+    (port,) = free_ports(1)
+    with Proxies({port: int(world.address.rpartition(":")[2])}) as members:
+        line.cut(port)
+        await until(lambda: states == [SessionState.SUSPENDED, SessionState.CONNECTED])
+        line.heal()
+        members.hold(port)
+        with pytest.raises(StoreUnavailable):  # whether it happened is not known
+            await session.create("/a")
+        await until(lambda: len(states) == 4)
+        assert states[2:] == [SessionState.SUSPENDED, SessionState.CONNECTED]
+        assert await session.exists("/a") is None
+
+
+@in_zookeeper
+async def test_the_connection_of_a_session_that_has_ended_is_given_up_though_the_server_says_nothing(
+    world: ZooKeeperWorld,
+) -> None:
+    """Its two threads would stay for as long as the kernel sends its last words again."""
+    session = await world.open(4000)
+    states: list[SessionState] = []
+    session.listen(on_session=states.append)
+    line = Cut(session)
+    (port,) = free_ports(1)
+    with Proxies({port: int(world.address.rpartition(":")[2])}) as members:
+        line.cut(port)
+        await until(lambda: states == [SessionState.SUSPENDED, SessionState.CONNECTED])
+        members.hold(port)
+        await session.close()
+        session._session._loop_beat._came_round_at = 0.0  # as a while later: no beat comes any more
+        connection = session._session._link._client._connection
+        await until(connection.connection_closed.is_set)
 
 
 @pytest.mark.parametrize(

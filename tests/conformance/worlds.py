@@ -103,7 +103,7 @@ class ZooKeeperWorld:
         from odradek.store.zookeeper.stores import ZooKeeperStores
 
         type(self)._number += 1
-        self._address = address
+        self.address = address
         self._stores = ZooKeeperStores(f"{address}/test-{os.getpid()}-{self._number}")
         self._sessions: list[Store] = []
 
@@ -125,7 +125,7 @@ class ZooKeeperWorld:
     def _end_session(self, client_id: tuple[int, bytes]) -> None:
         from kazoo.client import KazooClient
 
-        usurper = KazooClient(self._address, client_id=client_id)
+        usurper = KazooClient(self.address, client_id=client_id)
         usurper.start()
         usurper.stop()
         usurper.close()

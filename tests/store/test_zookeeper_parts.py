@@ -16,6 +16,7 @@ from odradek.store.api import (
     Fence,
     InvalidPath,
     Node,
+    SessionExpired,
     SessionState,
     Set,
     Stat,
@@ -317,7 +318,7 @@ class Wire:
     async def answer(self, mzxids: dict[str, int], number: int = 1) -> None:
         for _ in range(number):
             request, settle = self._asked.pop(0)
-            mzxid = mzxids[request.path]
+            mzxid = mzxids.get(request.path, 0)
             settle(
                 SimpleNamespace(version=0, cversion=0, czxid=1, mzxid=mzxid, ephemeralOwner=0), None, mzxid
             )
@@ -345,11 +346,58 @@ def test_a_change_is_told_though_the_connection_is_lost_again_while_it_comes_bac
         after = {"/controller": 9, "/feature": 1}
         await wire.lose()
         await wire.up()
-        await wire.answer(after)
+        await wire.answer(after, 2)
         await wire.lose()
         await wire.up()
-        await wire.answer(after, 2)
+        await wire.answer(after, 3)
         assert store.state is SessionState.CONNECTED
         assert heard == [WatchEvent(WatchKind.CHANGED, "/controller")]
+
+    asyncio.run(main())
+
+
+def test_a_session_of_many_watches_is_in_touch_all_the_time_that_it_takes_to_arm_them_again() -> None:
+    """A slow ensemble, and ten thousand topics: each answer says that the session lives, not the last one alone."""
+
+    async def main() -> None:
+        store = ZooKeeperStore("127.0.0.1:1", 6000, Security(), lambda path: OPEN, 1)
+        wire = Wire(store)
+        now_s = asyncio.get_running_loop().time()
+        store._loop = SimpleNamespace(  # type: ignore[assignment]
+            time=lambda: now_s, create_future=asyncio.get_running_loop().create_future
+        )
+        await wire.up()
+        for number in range(10):
+            asked = asyncio.ensure_future(store.exists(f"/{number}", watch=True))
+            await wire.turn()
+            await wire.answer({})
+            await asked
+        await wire.lose()
+        await wire.up()
+        for _ in range(11):
+            now_s += 1
+            await wire.answer({})
+            assert not store._is_silent()
+        assert store.state is SessionState.CONNECTED
+
+    asyncio.run(main())
+
+
+def test_whoever_waits_for_an_answer_hears_of_the_end_of_the_session_at_once() -> None:
+    """A server that fell silent says nothing more, and its connection may be held open for a quarter of an hour."""
+
+    async def main() -> None:
+        store = ZooKeeperStore("127.0.0.1:1", 6000, Security(), lambda path: OPEN, 10)
+        await Wire(store).up()
+        asked = [asyncio.ensure_future(store.get("/a")), asyncio.ensure_future(store.create("/b"))]
+        await asyncio.sleep(0)
+        store._last_contact -= 60
+        with pytest.raises(SessionExpired):
+            store._check_usable()
+        async with asyncio.timeout(60):
+            for each in asked:
+                with pytest.raises(SessionExpired):
+                    await each
+            await store.close()
 
     asyncio.run(main())

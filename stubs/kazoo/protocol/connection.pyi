@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from socket import socket
 from threading import Event
 from typing import Any
 
@@ -7,6 +8,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 class ConnectionHandler:
     handler: SequentialThreadingHandler
     connection_stopped: Event
+    _socket: socket | None
     # Attributes and not methods: link.py puts functions of its own in their places.
     _connect: Callable[..., tuple[float, float]]  # read and connect timeout, ms
     _invoke: Callable[..., Any]

@@ -12,6 +12,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -132,6 +133,15 @@ class KazooLink:
     def start(self) -> None:
         self._client.start_async()
 
+    def leave_server(self) -> None:
+        """It says nothing any more: kazoo takes the connection for lost, and goes on to the next member."""
+        connected = self._client._connection._socket
+        if connected is not None:
+            with suppress(OSError):  # lost already
+                socket.socket.shutdown(
+                    connected, socket.SHUT_RDWR
+                )  # TLS's own would speak to the server first
+
     def stop(self) -> asyncio.Future[None]:
         """In a thread of its own, for kazoo waits until its connection's thread has noticed: at once where the
         server answers, else for as long as a session timeout. Nobody has to wait for that, and whoever asks again
@@ -239,7 +249,8 @@ class KazooLink:
         ping = connection._send_ping
 
         def pinging(*arguments: Any) -> None:
-            if not self._is_loop_late():
+            # One that is being stopped has no loop to speak for; a ping without an answer ends its connection.
+            if self._stopped is not None or not self._is_loop_late():
                 ping(*arguments)
 
         connection._send_ping = pinging

@@ -5,7 +5,8 @@ Three things kazoo leaves to us:
   meanwhile is told, before any call is let through.
 - *The client gives up first.* The server ends a session that it has not heard of for the timeout. We measure from
   the sending of the last request that was answered, which the server heard no earlier, and give up after four
-  fifths of the timeout.
+  fifths of the timeout. After half of that we leave a server that says nothing, so that another one can be asked:
+  kazoo itself would notice only where nothing was sent meanwhile.
 - *An expired session is replaced silently.* Not here: the session is over and its owner starts again.
 """
 
@@ -90,6 +91,7 @@ class ZooKeeperStore(SessionBase):
         self._has_read_many = True  # until a server older than 3.6 says no
         self._beat: asyncio.Task[None] | None = None
         self._coming_back: asyncio.Task[None] | None = None
+        self._asked: set[asyncio.Future[Any]] = set()  # and not answered
         self._stopping: asyncio.Task[None] | None = None
         self._loop_beat = LoopBeat(session_timeout_ms)
         self._link = KazooLink(
@@ -337,8 +339,13 @@ class ZooKeeperStore(SessionBase):
     ) -> asyncio.Future[T]:
         """Send, and have `read` make of the answer what the caller gets: on the loop, in the order of the wire."""
         future: asyncio.Future[T] = self._loop.create_future()
+        self._asked.add(future)
+        future.add_done_callback(self._asked.discard)
+        sent = self._loop.time()
 
         def settle(value: Any, error: BaseException | None, zxid: int) -> None:
+            if error is None:
+                self._last_contact = max(self._last_contact, sent)
             if future.done():
                 return
             try:
@@ -365,14 +372,14 @@ class ZooKeeperStore(SessionBase):
         if self._is_over:
             raise self._ended()
         if self._is_silent():
-            self._end(SessionState.EXPIRED)
+            self._give_up(SessionState.EXPIRED)
             raise self._ended()
         if self._state is SessionState.SUSPENDED:
             raise StoreUnavailable(message="the connection to ZooKeeper is lost; trying to get it back")
 
-    def _is_silent(self) -> bool:
+    def _is_silent(self, patience: float = OWN_PATIENCE) -> bool:
         timeout_s = min(self._session_timeout_ms / 1000, self._negotiated_s)
-        return self._loop.time() - self._last_contact > timeout_s * OWN_PATIENCE
+        return self._loop.time() - self._last_contact > timeout_s * patience
 
     def _link_became(self, state: LinkState) -> None:
         if self._is_over:
@@ -415,8 +422,9 @@ class ZooKeeperStore(SessionBase):
         anew, from what was known before.
         """
         data, children = dict(self._watches.data), dict(self._watches.children)
-        begun = self._loop.time()
         try:
+            # Where nothing is armed this alone says that the server has heard of us.
+            await self._ask(self._link.exists("/", watch=False), "/", lambda answer: None, coming_back=True)
             stats = await self._reads(data, self._data_stat, coming_back=True)
             parents = await self._reads(
                 children, lambda path: _or_none(self._children_stat(path)), coming_back=True
@@ -427,7 +435,6 @@ class ZooKeeperStore(SessionBase):
         children_now = dict(zip(children, parents, strict=True))
         for event in missed(data, children, data_now, children_now):
             self._fire(event)
-        self._last_contact = begun
         self._become(SessionState.CONNECTED)
         logger.warning("connected to ZooKeeper again, after %.1f s", self._loop.time() - self._lost_at)
 
@@ -445,17 +452,22 @@ class ZooKeeperStore(SessionBase):
         timeout_s = min(self._session_timeout_ms / 1000, self._negotiated_s)
         while not self._is_over:
             if self._is_silent():
-                self._end(SessionState.EXPIRED)
+                self._give_up(SessionState.EXPIRED)
                 return
             if self._state is SessionState.CONNECTED:
-                sent = self._loop.time()
-                self._ask(
-                    self._link.exists("/", watch=False), "/", lambda answer, sent=sent: self._touch(sent)
-                ).add_done_callback(_retrieve)
+                if self._is_silent(OWN_PATIENCE / 2):
+                    self._link.leave_server()
+                else:
+                    beat = self._ask(self._link.exists("/", watch=False), "/", lambda answer: None)
+                    beat.add_done_callback(_retrieve)
             await asyncio.sleep(timeout_s / _BEATS_PER_TIMEOUT)
 
-    def _touch(self, sent: float) -> None:
-        self._last_contact = max(self._last_contact, sent)
+    def _give_up(self, state: SessionState) -> None:
+        """Ends it from our side. Whoever waits hears of it from us: kazoo tells them when its connection is closed, which a
+        server that says nothing may delay for long."""
+        self._end(state)
+        for future in [future for future in self._asked if not future.done()]:
+            future.set_exception(self._ended())
 
     def _end(self, state: SessionState) -> None:
         if self._is_over:
@@ -467,7 +479,7 @@ class ZooKeeperStore(SessionBase):
 
     async def close(self) -> None:
         if not self._is_over:
-            self._end(SessionState.CLOSED)
+            self._give_up(SessionState.CLOSED)
         if self._stopping is not None:
             await self._stopping
 
