@@ -28,7 +28,15 @@ from odradek.model.controller_requests import (
 )
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ControllerChanged, TopicsChanged
-from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
+from odradek.model.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import decode_request_header, response_header
 from odradek.protocol.messages import request_class, response_class
@@ -547,6 +555,53 @@ def test_an_election_whose_answer_was_lost_is_given_up_and_held_again() -> None:
         await member.until(lambda: member.runtime.is_leading)
 
         assert gate.lost == 1
+        assert (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == b"2"
+
+    scenario(body)
+
+
+def test_an_election_that_was_won_behind_the_look_for_it_is_given_up_and_held_again() -> None:
+    """The answer was lost, and the member of the ensemble that was asked next did not know of the node yet. It heard of
+    it while this broker stood once more: no later change of the node would come."""
+
+    class LateElection:
+        member: Member | None = None
+        multis = 0
+
+        async def before(self, session_id: int, call: str) -> None:
+            if call != "multi" or self.member is None or session_id != self.member.session.session_id:
+                return
+            self.multis += 1
+            if self.multis == 1:
+                raise StoreUnavailable(message="the answer was lost")
+            if self.multis == 2:
+                session, seen = self.member.session, asyncio.Event()
+                session.listen(on_watch=lambda event: seen.set())
+                ops = transactions.become_controller(
+                    self.member.broker.broker_id,
+                    epoch=ControllerEpoch(1),
+                    expected_epoch_version=0,
+                    timestamp_ms=0,
+                )
+                await session.multi(ops)
+                await seen.wait()
+                for _ in range(20):  # it is read, and heard of
+                    await asyncio.sleep(0)
+
+        async def after(self, session_id: int, call: str) -> None:
+            pass
+
+    async def body(cluster: Cluster) -> None:
+        gate = cluster.ensemble.gate = LateElection()
+        await prepare_tree(cluster.operator, cluster.environment)
+        broker = cluster.brokers[1]
+        await broker.start()
+        member = cluster.members[1] = Member(cluster, broker)
+        await member.start()
+        gate.member = member  # it stands in the next turn
+        await member.until(lambda: member.runtime.is_leading)
+
+        assert gate.multis > 3
         assert (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == b"2"
 
     scenario(body)

@@ -84,11 +84,15 @@ class ControllerRuntime:
             self._vacant.set()
             if self.term is not None:
                 self.term.controller_missed()
-        elif broker == self._broker and self.term is None and not self._is_standing:
+        elif broker == self._broker and self.term is None:
             # A node of ours that we do not lead by: of an earlier session, or of an election whose answer
-            # was lost. To return early here left clusters without a controller (KAFKA-13407).
+            # was lost. To return early here left clusters without a controller (KAFKA-13407). While we stand it may
+            # be of this election, whose answer says so.
             self._is_stale_suspected = True
-            self._vacant.set()
+            if self._is_standing:
+                self._vacant.clear()
+            else:
+                self._vacant.set()
         else:
             self._vacant.clear()
             if self.term is not None and broker != self._broker:
@@ -145,6 +149,8 @@ class ControllerRuntime:
                 )
             )
         except (api.NodeExists, api.BadVersion, api.NoNode):
+            if self._is_stale_suspected:  # heard of meanwhile, and not to be told again
+                self._vacant.set()
             return None
         except Unreadable as error:
             # Nobody leads until it is mended; whoever leads partitions goes on doing so.
@@ -163,6 +169,7 @@ class ControllerRuntime:
             return None
         finally:
             self._is_standing = False
+        self._is_stale_suspected = False
         stat = applied[1].stat
         assert stat is not None
         self._metrics.controller_elections += 1
