@@ -1,5 +1,7 @@
 """Two clusters in one store, each below its own node (behaviour 5)."""
 
+import asyncio
+
 import pytest
 
 from odradek.store.api import (
@@ -8,6 +10,7 @@ from odradek.store.api import (
     Create,
     Fence,
     NoNode,
+    NotAllowed,
     Set,
     Store,
     Stored,
@@ -15,6 +18,7 @@ from odradek.store.api import (
     WatchKind,
 )
 from odradek.store.chroot import ChrootedStores
+from odradek.store.memory_session import MemoryEnsemble
 from tests.conformance.worlds import Heard, World, on_every_store, until
 
 
@@ -67,3 +71,22 @@ async def test_writes_errors_and_conflicts_name_inner_paths(world: World) -> Non
     assert "/red" not in str(caught.value)
     assert [node is None for node in await red.get_many(["/a", "/x"])] == [False, True]
     assert await red.children_many(["/a", "/x"]) == [["b", "s-0000000001"], None]
+
+
+def test_a_session_whose_root_cannot_be_looked_at_is_none() -> None:
+    """Whoever asks for one asks again, ten times a second: each that is left open has threads and a connection."""
+
+    class Closed:
+        async def before(self, session_id: int, call: str) -> None:
+            raise NotAllowed("/cluster", "the ACL names others")
+
+        async def after(self, session_id: int, call: str) -> None:
+            """Nothing is done."""
+
+    async def main() -> None:
+        ensemble = MemoryEnsemble(gate=Closed())
+        with pytest.raises(NotAllowed):
+            await ChrootedStores(ensemble, "/cluster").open_session(6000)
+        assert not ensemble.tree.sessions
+
+    asyncio.run(main())

@@ -7,6 +7,7 @@ directions, in values, events and errors.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -46,6 +47,15 @@ class ChrootedStores:
         session = await self._stores.open_session(session_timeout_ms)
         if self._root == "/":
             return session
+        try:
+            await self._make_root(session)
+        except BaseException:  # nobody else has it
+            with suppress(StoreError):
+                await session.close()
+            raise
+        return ChrootedStore(session, self._root)
+
+    async def _make_root(self, session: Store) -> None:
         parts = self._root.split("/")
         for depth in range(2, len(parts) + 1):
             path = "/".join(parts[:depth])
@@ -54,7 +64,6 @@ class ChrootedStores:
                     await session.create(path)
                 except NodeExists:  # another session that opened at the same time
                     continue
-        return ChrootedStore(session, self._root)
 
     async def close(self) -> None:
         await self._stores.close()
