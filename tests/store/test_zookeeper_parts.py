@@ -401,3 +401,17 @@ def test_whoever_waits_for_an_answer_hears_of_the_end_of_the_session_at_once() -
             await store.close()
 
     asyncio.run(main())
+
+
+def test_a_session_lasts_as_long_as_the_server_grants_and_whoever_waits_for_its_end_knows_that() -> None:
+    """A server with a slow tick grants more than was asked for (minSessionTimeout). A broker that waited for its own old
+    session no longer than it had asked for took that for a stranger's, and ended."""
+
+    async def main() -> None:
+        store = ZooKeeperStore("127.0.0.1:1", 6000, Security(), lambda path: OPEN, 10)
+        assert store.session_timeout_ms == 6000
+        for read_timeout_ms in (20_000 * 2 / 3, 4000 * 2 / 3):
+            store._negotiated(read_timeout_ms * 1.5 / 1000)
+            assert store.session_timeout_ms == round(read_timeout_ms * 1.5)
+
+    asyncio.run(main())

@@ -139,6 +139,11 @@ class ZooKeeperStore(SessionBase):
         return store
 
     @property
+    def session_timeout_ms(self) -> int:
+        """What the server grants, which may be more or less than was asked for."""
+        return round(self._negotiated_s * 1000)
+
+    @property
     def key(self) -> SessionKey:
         """Whoever has it may end the session."""
         return self._link.key
