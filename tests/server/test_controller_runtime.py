@@ -48,7 +48,7 @@ from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.registration import prepare_tree, register
 from odradek.store import layout, transactions
-from odradek.store.api import ConditionalOps, Set, StoreUnavailable
+from odradek.store.api import ConditionalOps, NotAllowed, Set, StoreUnavailable, TooLarge
 from odradek.store.facts import BrokerFacts
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
@@ -803,6 +803,39 @@ def test_after_a_mistake_of_its_own_a_controller_lets_others_stand_first(
         await cluster.members[2].until(leads(cluster, 2))
         assert cluster.leading() == [2]
         assert await cluster.operator.children(layout.BROKER_IDS) == ["1", "2"], "it is a broker still"
+
+    scenario(body)
+
+
+@pytest.mark.parametrize("refusal", [NotAllowed, TooLarge])
+def test_after_a_write_that_the_store_will_not_take_a_controller_says_why_and_lets_others_stand_first(
+    refusal: type[StoreUnavailable], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another one is told the same. Without a pause a cluster held hundreds of elections a second."""
+
+    class Refusing:
+        is_on = False
+
+        async def before(self, session_id: int, call: str) -> None:
+            if call == "write" and self.is_on:
+                self.is_on = False
+                raise refusal("/brokers/topics/t", "the store will not take it")
+
+        async def after(self, session_id: int, call: str) -> None:
+            pass
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        await cluster.members[1].until(leads(cluster, 1))
+        monkeypatch.setattr(controller_runtime, "PAUSE_AFTER_MISTAKE_S", 1000.0)
+        await cluster.create_topic("t", (1, 2))
+        gate = cluster.ensemble.gate = Refusing()
+        gate.is_on = True
+        await cluster.members[1].until(lambda: not cluster.members[1].runtime.is_leading)
+        assert "resigns: the store will not take it" in caplog.text
+        await cluster.start(2)
+        await cluster.members[2].until(leads(cluster, 2))
+        assert cluster.leading() == [2]
 
     scenario(body)
 

@@ -227,6 +227,12 @@ class ControllerRuntime:
         except api.SessionExpired:
             reason = "its session with the store has ended"
             raise
+        except (api.NotAllowed, api.TooLarge) as error:
+            # It will be refused again, whoever leads: others may be allowed to, and the store is to have time for brokers.
+            reason = str(error)
+            self._log.warning("controller", f"[Controller id={self._broker}] resigns: {reason}")
+            await self._end_term(store, term, reason)
+            await asyncio.sleep(PAUSE_AFTER_MISTAKE_S)
         except api.StoreUnavailable as error:
             # Whether the last write happened is not known, so nothing we remember can be trusted.
             reason = f"the store cannot be reached: {error}"
