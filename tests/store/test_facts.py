@@ -438,6 +438,32 @@ async def test_what_names_no_node_is_told_and_what_was_said_beside_it_is_read(cl
 
 
 @in_a_cluster
+async def test_a_node_of_requests_that_somebody_deleted_has_none_until_it_is_there_again(
+    cluster: Cluster,
+) -> None:
+    """`deleteall /admin/delete_topics` is an old remedy. Every broker ended over the announcements, and each controller
+    resigned over the others."""
+    controller = ControllerFacts(cluster.controller, cluster.wake)
+    broker = BrokerFacts(cluster.ensemble.open(), cluster.wake)
+    await controller.load(cluster.fence)
+    await broker.load()
+    roots = (layout.CONFIG_CHANGES, layout.DELETE_TOPICS, layout.ISR_CHANGES, layout.LOG_DIR_EVENTS)
+    for root in roots:
+        await cluster.admin.delete(root)
+    assert await broker.take() == []
+    assert await controller.take() == [DeleteTopicsRequested(())]
+    assert (await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)).delete_topics == ()
+    await cluster.do(transactions.request_topic_deletion("t"))
+    for root in roots:
+        if root != layout.DELETE_TOPICS:
+            await cluster.admin.create(root)
+    assert await controller.take() == [DeleteTopicsRequested(("t",))]
+    await cluster.do(transactions.write_config("topics", "t", {"a": "1"}))
+    assert await broker.take() == [ConfigChanged("topics", "t", {"a": "1"})]
+    assert await controller.take() == [ConfigChanged("topics", "t", {"a": "1"})]
+
+
+@in_a_cluster
 async def test_only_the_newest_announcements_are_kept(cluster: Cluster) -> None:
     facts = ControllerFacts(cluster.controller, cluster.wake)
     await facts.load(cluster.fence)

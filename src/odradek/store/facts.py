@@ -115,10 +115,10 @@ class _ConfigChanges:
 
     async def begin(self) -> None:
         """From now on; to be called before the configurations themselves are read."""
-        self._seen = set(await self._store.children(layout.CONFIG_CHANGES, watch=True))
+        self._seen = set(await _names_below(self._store, layout.CONFIG_CHANGES))
 
     async def read(self) -> list[Fact]:
-        names = await self._store.children(layout.CONFIG_CHANGES, watch=True)
+        names = await _names_below(self._store, layout.CONFIG_CHANGES)
         paths = [f"{layout.CONFIG_CHANGES}/{name}" for name in names if name not in self._seen]
         entities: dict[str, None] = {}
         facts: list[Fact] = []
@@ -137,11 +137,22 @@ class _ConfigChanges:
 
     async def forget_old(self) -> None:
         """Nobody else clears them away; a broker that slept through a thousand reads everything again anyway."""
-        names = await self._store.children(layout.CONFIG_CHANGES)
+        names = await _names_below(self._store, layout.CONFIG_CHANGES)
         old = names[: -CONFIG_CHANGES_KEPT or None]
         if old:
             group = remove_notifications([f"{layout.CONFIG_CHANGES}/{name}" for name in old])
             await self._store.write([group], None)
+
+
+async def _names_below(store: Store, root: str) -> list[str]:
+    """Of a node that holds requests or announcements, watched. Somebody may have deleted it with all that was in it, and then
+    there are none; that it is there again is watched."""
+    while True:
+        try:
+            return await store.children(root, watch=True)
+        except NoNode:
+            if await store.exists(root, watch=True) is None:
+                return []
 
 
 async def stored_configs(store: Store, entities: Iterable[str]) -> list[ConfigChanged]:
@@ -437,7 +448,7 @@ class ControllerFacts(_Hints):
     # ---- requests
 
     async def _delete_topics(self) -> tuple[DeleteTopicsRequested]:
-        return (DeleteTopicsRequested(tuple(await self.store.children(layout.DELETE_TOPICS, watch=True))),)
+        return (DeleteTopicsRequested(tuple(await _names_below(self.store, layout.DELETE_TOPICS))),)
 
     async def _reassignment(self) -> tuple[ReassignmentRequested]:
         node = await self._get(layout.REASSIGN_PARTITIONS)
@@ -516,7 +527,7 @@ class ControllerFacts(_Hints):
     async def _take_notifications(self, root: str) -> list[tuple[str, bytes]]:
         """Read and delete. Deleted before it is acted upon: should we die in between, our successor reads
         everything anyway, and asks every broker for all its replicas."""
-        names = await self.store.children(root, watch=True)
+        names = await _names_below(self.store, root)
         paths = [f"{root}/{name}" for name in names]
         nodes = await self.store.get_many(paths)
         if paths:

@@ -97,7 +97,9 @@ def write_partition_state(
 
 
 def request_topic_deletion(topic: str) -> ConditionalOps:
-    return ConditionalOps((Create(layout.delete_topic_path(topic)),))
+    return ConditionalOps(
+        (Create(layout.delete_topic_path(topic)),), parents=("/admin", layout.DELETE_TOPICS)
+    )
 
 
 def remove_topic(topic: str) -> ConditionalOps:
