@@ -8,6 +8,8 @@ import pytest
 from odradek.broker import fetch_sessions, row_limits
 from odradek.broker.fetch_sessions import MIN_EVICTION_MS
 from odradek.broker.request import ConnectionInfo
+from odradek.log.partition_log import PartitionLog
+from odradek.log.reading import LogRead
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import fetch as fm
@@ -355,6 +357,44 @@ def test_a_partition_that_always_has_more_lets_the_others_come_in_turn(world: Wo
         at[key] += 1
         answer = rows(reader.fetch((keys[key], key[1], at[key])))
     assert served == [T_0, T_1, U_0] * 2
+
+
+def test_behind_the_first_batch_that_finds_no_room_no_log_is_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a session whose thousands of partitions are all behind, an answer has room for a few."""
+    for name, index in (("t", 0), ("t", 1), ("u", 0)):
+        world.produce(1, b"x" * 3_000, topic=name, index=index)
+    read: list[TopicPartition] = []
+    original = PartitionLog.read
+
+    def noted(log: PartitionLog, *arguments: Any, **options: Any) -> LogRead:
+        read.append(log.topic_partition)
+        return original(log, *arguments, **options)
+
+    monkeypatch.setattr(PartitionLog, "read", noted)
+    answer = rows(Reader(world, max_bytes=3_500).fetch((T, 0, 0), (T, 1, 0), (U, 0, 0)))
+    assert [key for key, row in answer.items() if row.records] == [T_0]
+    assert read == [TopicPartition("t", 0), TopicPartition("t", 1)]
+    read.clear()
+    few = Reader(world, max_bytes=6_500).fetch((T, 0, 0), (T, 1, 0), (U, 0, 0), partition_max_bytes=100)
+    assert [key for key, row in rows(few).items() if row.records] == [T_0]
+    assert len(read) == 3, "what one partition may not have is room for another"
+
+
+def test_where_a_log_has_nothing_in_a_gap_there_is_room_for_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index in (0, 1):
+        world.produce(1, b"x" * 3_000, index=index)
+    original = PartitionLog.read
+
+    def nothing_in_the_first(log: PartitionLog, offset: int, **options: Any) -> LogRead:
+        return original(log, 1 if log.topic_partition == ("t", 0) else offset, **options)
+
+    monkeypatch.setattr(PartitionLog, "read", nothing_in_the_first)
+    answer = rows(Reader(world, max_bytes=3_500).fetch((T, 0, 0), (T, 1, 0)))
+    assert [key for key, row in answer.items() if row.records] == [T_1]
 
 
 def test_sessions_refuse_wrong_ids_and_epochs(world: World) -> None:

@@ -168,6 +168,7 @@ class FetchWait(ParkedFetch):
         "gathered",
         "has_newer_high_watermark",
         "held_until_ms",
+        "is_filled",
         "limits",
         "max_bytes",
         "missing_bytes",
@@ -193,6 +194,7 @@ class FetchWait(ParkedFetch):
         self.gathered: Gathered | None = None  # what it is over for
         self.missing_bytes = 0  # to be enough, at the last look
         self.has_newer_high_watermark = False  # for a follower: a mark it does not know yet
+        self.is_filled = False  # there is no room for the next batch: the others come first next time
         self.held_until_ms = -1  # for a follower: when a throttle lets go of what it wants
         self.limits: ClientLimits | None = None  # for a consumer: its quotas, where there are any
         self.connection = connection
@@ -316,6 +318,7 @@ class FetchWait(ParkedFetch):
         is_full = session.is_full
         throttled = self.broker.replicas.leader_throttle.covered if session.replica_id >= 0 else None
         session.changed.clear()
+        self.is_filled = False
         for wanted in tuple(session.pending):
             wanted.has_more = False
             try:
@@ -413,7 +416,7 @@ class FetchWait(ParkedFetch):
             wanted.has_more = True
             room = self.max_bytes - so_far
             is_held_back = session.replica_id >= 0 and self._is_held_back(partition, now_ms)
-            if not is_held_back and (room > 0 or not so_far):
+            if not is_held_back and not self.is_filled and (room > 0 or not so_far):
                 found = log.read(
                     offset,
                     max_bytes=max(min(wanted.max_bytes, room), 0),
@@ -422,6 +425,7 @@ class FetchWait(ParkedFetch):
                 )
                 records = found.slices
                 size = found.size_bytes
+                self.is_filled = not size and so_far > 0 and room <= wanted.max_bytes
         aborted: list[tuple[int, int]] | None = None
         if self.body.isolation_level == READ_COMMITTED and session.replica_id < 0:
             # Of what is sent now: up to the last stable offset there may be a hundred thousand of them.
