@@ -153,6 +153,11 @@ class SyncConnection:
                     f"{address} is starting, as it seems: it closes connections before it answers (what does not "
                     "speak Kafka may do so too)"
                 ) from error
+            if not self._has_answered and isinstance(error.__cause__, TimeoutError):
+                raise Unreachable(
+                    f"{address} accepts connections but gives no answer in time: it hangs, or is stopped (or does not "
+                    "speak Kafka)"
+                ) from error
             raise Unreachable(f"{address} accepts connections but does not speak Kafka: {error}") from error
         except BaseException:
             self.close()
