@@ -34,3 +34,11 @@ def test_where_nothing_can_be_locked_ports_are_free_all_the_same(monkeypatch: py
     monkeypatch.setattr(process_cluster, "FREE_PORTS", TWO)
     monkeypatch.setattr(process_cluster, "_ports_taken", lambda process_id: -1)
     assert sorted(free_ports(2)) == list(TWO)
+
+
+def test_where_no_file_can_be_made_nothing_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    assert process_cluster._ports_taken.__wrapped__(0) == -1
