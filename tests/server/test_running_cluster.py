@@ -4,6 +4,7 @@ reused.
 
 import asyncio
 import gc
+import os
 import random
 import signal
 import socket
@@ -271,6 +272,30 @@ def read(bootstrap: str, count: int) -> list[int]:
             break
     consumer.close()
     return found
+
+
+def test_a_worker_that_was_forked_keeps_nothing_of_a_broker_that_is_killed(tmp_path: Path) -> None:
+    """It could still be connected to, and did not come back: its directory was locked."""
+    with running_cluster(brokers=2, directory=tmp_path) as cluster:
+        port = cluster.cluster._ports[2]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.settimeout(60)
+            begins, let_it_end = os.pipe()
+            worker = os.fork()
+            if worker == 0:
+                os.close(let_it_end)
+                os.read(begins, 1)
+                os._exit(0)
+            try:
+                cluster.kill(2)
+                assert client.recv(1) == b""
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection(("127.0.0.1", port))
+                cluster.start(2)
+            finally:
+                os.close(let_it_end)
+                os.close(begins)
+                os.waitpid(worker, 0)
 
 
 def test_a_killed_broker_comes_back_in_the_same_process(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Environment
 from odradek.store.api import StoreProvider
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
+from odradek.testing import inherited
 from odradek.testing.checked import checked_directory, checked_settings
 
 T = TypeVar("T")
@@ -60,6 +61,10 @@ class LocalCluster:
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
 
+    @property
+    def ports(self) -> set[int]:
+        return set(self._ports.values())
+
     def settings_of(self, broker_id: int) -> BrokerSettings:
         return BrokerSettings(
             {
@@ -91,6 +96,7 @@ class LocalCluster:
         assert broker_id not in self.runtimes, f"broker {broker_id} runs already"
         if broker_id not in self._ports:
             self._ports[broker_id] = self._reserve_port()
+        inherited.running.add(self)
         environment = _Environment(asyncio.get_running_loop())
         self._environments.append(environment)
         runtime = BrokerRuntime(self.settings_of(broker_id), environment, self.stores)
@@ -158,6 +164,7 @@ class LocalCluster:
                 for runtime in running:
                     group.create_task(runtime.stop(is_controlled=False))
         finally:
+            inherited.running.discard(self)
             while self._held:
                 self._held.pop().close()
             while self._environments:
