@@ -24,7 +24,8 @@ from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
 from odradek.log.reading import LogRead
 from odradek.log.recovery import open_log
-from odradek.log.truncated_tails import keep_tail
+from odradek.log.steps import all_at_once
+from odradek.log.truncated_tails import keeping_tail
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import NO_TOPIC_ID
 from tests.log.logs import (
@@ -228,7 +229,7 @@ ASKED: dict[str, Callable[[PartitionLog, LogRead], object]] = {
     "max_timestamp": lambda log, _: log.max_timestamp(),
     "aborted_transactions": lambda log, _: log.aborted_transactions(0, EVERYTHING),
     "aborted_in": lambda log, read: log.aborted_in(read, 0),
-    "keep_tail": lambda log, _: keep_tail(log, 1, NOW),
+    "keeping_tail": lambda log, _: all_at_once(keeping_tail(log, 1, NOW)),
     "drop_segments_below": lambda log, _: log.drop_segments_below(5),
     "assign_topic_id": lambda log, _: log.assign_topic_id(TOPIC_ID),
     "assign_epoch": lambda log, _: log.assign_epoch(3, log.log_end_offset),
