@@ -1298,3 +1298,14 @@ def test_an_answer_that_cannot_be_read_leaves_nobody_waiting_for_it(follows: Fol
         )
     follows.fetcher.connection_lost(follows.now_ms)
     assert follows.asks().topics[0].topic == "t"
+
+
+def test_without_a_session_those_that_got_records_are_asked_for_last(follows: Follows) -> None:
+    """A leader begins with the first, and what it has of those may fill each of its answers."""
+    for number, topic in enumerate("tuv", start=1):
+        follows.partition(topic, number=number)
+    assert list(wanted(follows.asks())) == [1, 2, 3]
+    for offset, number, then in ((0, 1, [2, 3, 1]), (0, 2, [3, 1, 2]), (1, 1, [3, 2, 1])):
+        records = a_batch(b"a", epoch=5, base_offset=offset)
+        follows.answer_fetch(("tuv"[number - 1], number, row(records=records, mark=1)), session=0)
+        assert list(wanted(follows.asks())) == then

@@ -234,7 +234,8 @@ class FollowerFetcher:
             # Version and session go together: the leader's end is by topic id or by name.
             named = all(f.partition.topic_id != NO_TOPIC_ID for f in self.partitions.values())
             self._session_version = FETCH_VERSION if named else FETCH_VERSION_BY_NAME
-            self._changed.update((tp, f) for tp, f in self.partitions.items() if tp not in self._waiting)
+            # In the order of `partitions`, for the leader begins with the first.
+            self._changed = {tp: f for tp, f in self.partitions.items() if tp not in self._waiting}
         elif self._session_version == FETCH_VERSION and any(
             f.partition.topic_id == NO_TOPIC_ID for f in self._changed.values()
         ):
@@ -383,13 +384,10 @@ class FollowerFetcher:
             if response.session_id == 0:
                 # The leader keeps no session for us: every fetch is a full one.
                 self._new_session(close=0)
+                self._put_behind(response)
         for topic, partitions in response.responses:
             for data in partitions:
-                wanted = (
-                    self._by_id.get((topic, data[0]))
-                    if isinstance(topic, bytes)
-                    else self.partitions.get(TopicPartition(topic, data[0]))
-                )
+                wanted = self._answered(topic, data[0])
                 if wanted is not None and wanted.named_in <= flight.number:
                     wanted.answered_in = flight.number
                     try:
@@ -407,6 +405,21 @@ class FollowerFetcher:
             ):
                 followed.is_prefix = True
                 self._take_leader_high_watermark(followed, now_ms)
+
+    def _answered(self, topic: TopicKey, index: int) -> FollowedPartition | None:
+        if isinstance(topic, bytes):
+            return self._by_id.get((topic, index))
+        return self.partitions.get(TopicPartition(topic, index))
+
+    def _put_behind(self, response: FetchResponse) -> None:
+        """Those that got records are asked for last the next time: where the first have more than an answer holds, the others
+        would get none. In a session the leader sees to that."""
+        for topic, partitions in response.responses:
+            for data in partitions:
+                followed = self._answered(topic, data[0]) if data[7] else None
+                if followed is not None:
+                    topic_partition = followed.partition.topic_partition
+                    self.partitions[topic_partition] = self.partitions.pop(topic_partition)
 
     def _take_leader_high_watermark(self, followed: FollowedPartition, now_ms: int) -> None:
         partition = followed.partition
