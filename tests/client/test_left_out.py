@@ -35,6 +35,10 @@ ORDERS = TopicPartition("orders", 0)
 ANOTHER = produce.TopicProduceResponse(
     name="orders", partition_responses=[produce.PartitionProduceResponse(index=1, base_offset=5)]
 )
+ADDED = add_partitions_to_txn.AddPartitionsToTxnTopicResult(
+    name="orders",
+    results_by_partition=[add_partitions_to_txn.AddPartitionsToTxnPartitionResult(partition_index=0)],
+)
 OPEN = describe_producers.ProducerState(producer_id=7)
 
 
@@ -75,6 +79,12 @@ LEFT_OUT: tuple[Asked, ...] = (
         "orders-0",
     ),
     (produce.ProduceRequest, produce.ProduceResponse(responses=[ANOTHER]), in_transaction, "orders-0"),
+    (
+        add_partitions_to_txn.AddPartitionsToTxnRequest,
+        add_partitions_to_txn.AddPartitionsToTxnResponse(),
+        in_transaction,
+        "orders-0",
+    ),
     (
         find_coordinator.FindCoordinatorRequest,
         find_coordinator.FindCoordinatorResponse(coordinators=[]),
@@ -132,7 +142,9 @@ def test_what_an_answer_leaves_out_is_named(
         )
         broker.answer(
             add_partitions_to_txn.AddPartitionsToTxnRequest,
-            lambda *_: add_partitions_to_txn.AddPartitionsToTxnResponse(),
+            lambda *_: add_partitions_to_txn.AddPartitionsToTxnResponse(
+                results_by_topic_v3_and_below=[ADDED]
+            ),
         )
         broker.answer(request, lambda *_: answer)
         with pytest.raises(ProtocolError, match=f"^{what}: not in the answer of the broker$"):

@@ -161,11 +161,16 @@ class Transaction:
         )
 
         def ask(coordinator: int) -> None:
+            told = set()
             for topic in self._call(coordinator, request).results_by_topic_v3_and_below:
                 for row in topic.results_by_partition:
+                    told.add(TopicPartition(topic.name, row.partition_index))
                     # Of the others it says so while one is refused.
                     if row.partition_error_code != ErrorCode.OPERATION_NOT_ATTEMPTED:
                         self._check(row.partition_error_code, f"{topic.name}-{row.partition_index}")
+            for partition in partitions:
+                if partition not in told:
+                    raise left_out(partition)
 
         self._at_coordinator(ask)
 
