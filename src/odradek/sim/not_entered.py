@@ -70,7 +70,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/row_limits.py RowLimits._partitions",
     ),
     "no group of a world has a hundred members, and no request of its coordinators a thousand rows": (
-        "broker/slices.py Slices.begin",
         "broker/coordinator_shards.py CoordinatorShards._answer.<locals>.some",
         "broker/coordinator_calls.py ask_each.<locals>.done.<locals>.begin",
     ),
@@ -85,6 +84,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "for leaders before version 12 of Fetch": (
         "replication/follower.py FollowerFetcher._epoch_ends",
+        "replication/follower.py FollowerFetcher._cut_to_epoch_end",
         "replication/follower_questions.py epoch_ends",
         "replication/follower_questions.py epoch_ends_answer",
     ),
@@ -107,6 +107,8 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "asked by tests, tools and who prints; no request comes to it": (
         "log/log_manager.py LogManager.apply_retention",
+        "log/partition_log.py PartitionLog.truncate_to",
+        "replication/replica.py Replica.truncate_to",
         "broker/coordinator_shards.py TopicSizes.__iter__",
         "broker/coordinator_shards.py TopicSizes.__len__",
         "log/lookups.py offset_*",
@@ -230,6 +232,8 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/fetch_sessions.py ParkedFetch.*",
         "broker/handlers/list_offsets.py _NotNow.__init__",
         "broker/handlers/list_offsets.py OffsetAnswers._go_on",
+        "broker/handlers/list_offsets.py OffsetAnswers._slice",
+        "log/lookups.py TimestampSearch.is_near",
         "broker/handlers/list_offsets.py OffsetAnswers._begin",
         "broker/handlers/list_offsets.py OffsetAnswers._told",
         "broker/handlers/list_offsets.py OffsetAnswers._end_first",
@@ -247,7 +251,11 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/gateway.py Gateway.start_closing_idle.<locals>.close",
         "server/listener.py _named",
     ),
+    "a follower has to get another leader epoch, or its log another directory, in the moment in which its tail is copied": (
+        "replication/cuts.py Cut._close",
+    ),
     "said of a mistake of our own, and that ends a run as a crash": (
+        "replication/cuts.py Cut.give_up",
         "broker/coordinator_shards.py CoordinatorShards._distrust",
         "server/log_maintenance.py LogMaintenance._failed",
         "server/journal.py Journal._not_written",
