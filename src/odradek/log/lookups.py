@@ -249,10 +249,13 @@ def producers_at(log: LogState, end_offset: int, now_ms: int) -> Generator[None,
     and let go from its start; not cut below `end_offset`.
     """
     start, producers = yield from _newest_known(log, end_offset, now_ms)
+    left = BATCHES_AT_ONCE
     while start < end_offset:
+        if not left:
+            yield
+            left = BATCHES_AT_ONCE
         segment = log.segments.holding(start)
         log.segments.keep_open(segment)
-        left = BATCHES_AT_ONCE
         for position, header in segment.headers(segment.position_of(start)):
             if header.base_offset >= end_offset:
                 return producers
@@ -264,8 +267,6 @@ def producers_at(log: LogState, end_offset: int, now_ms: int) -> Generator[None,
                 break
         else:
             start = segment.end(end_offset)
-        if start < end_offset:
-            yield
     return producers
 
 
