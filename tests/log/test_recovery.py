@@ -34,6 +34,7 @@ from tests.log.logs import (
     produce,
     state,
 )
+from tests.log.test_append import edited
 
 SIZE = len(batch())
 
@@ -657,6 +658,26 @@ def test_gaps_outlive_the_day_on_which_compaction_was_turned_off(
     assert offsets(again.log) == [0, next_offset]
     read = again.log.read(1, max_bytes=1 << 20, upper_bound_offset=next_offset + 1)
     assert next(iter(iter_batches(read.slices[0].read())))[1].base_offset == next_offset
+
+
+@pytest.mark.parametrize(
+    ("batches", "has_gaps"),
+    [
+        ([batch(2), batch(1, base_offset=2)], False),
+        ([batch(1, base_offset=2)], True),
+        ([batch(2), batch(1, base_offset=3)], True),
+        ([batch(2), edited(batch(1, base_offset=2), last_offset_delta=1)], True),
+    ],
+    ids=["nothing", "the first batch", "a batch between two", "a record of a batch"],
+)
+def test_that_compaction_was_in_a_segment_is_seen_by_what_is_missing(
+    disk: Disk, batches: list[bytes], has_gaps: bool
+) -> None:
+    log = disk.create()
+    log.config = config(cleanup_policy="compact")
+    follow(log, b"".join(batches))
+
+    assert log.segments.active.has_gaps() is has_gaps
 
 
 @pytest.mark.parametrize("left", [0, 3])

@@ -195,7 +195,7 @@ def floor_offset_in_file(file: File, relative_offset: int, end_offset: int) -> t
     at = bisect_right(block[0::2], relative_offset)
     if at:
         found = (block[2 * at - 2], block[2 * at - 1])
-        if first + BLOCK_ENTRIES >= count or 2 * at < len(block):
+        if 2 * at < len(block):
             return found
         return floor_in_file(file, OFFSET_ENTRY, relative_offset, low=first + BLOCK_ENTRIES, found=found)
     return floor_in_file(file, OFFSET_ENTRY, relative_offset, high=first)

@@ -121,7 +121,7 @@ class _Opening:
         self._list_segments(names)
         topic_id = self._topic_id()
         log_end_offset = self._clean_end() if self.was_clean else -1
-        epochs_were_good = self._read_epochs()
+        self._read_epochs()
         if log_end_offset < 0:
             log_end_offset = self._recover()
         else:
@@ -131,7 +131,7 @@ class _Opening:
             log_end_offset = self._start_anew()
         first = self.segments[0].base_offset
         self.log_start_offset = max(self.log_start_offset, first)
-        self._resolve_epochs(log_end_offset, epochs_were_good)
+        self._resolve_epochs(log_end_offset)
         self._remove_needless_snapshots()
         log = PartitionLog(
             self.directory,
@@ -502,26 +502,24 @@ class _Opening:
 
     # ------------------------------------------------------------------------------------------ epochs, producers
 
-    def _read_epochs(self) -> bool:
+    def _read_epochs(self) -> None:
+        """None of them where the file is of no use: the batches know."""
         data = self.directory.read(LEADER_EPOCHS)
         if data is None:
-            return False
+            return
         try:
             self.epochs_on_disk = read_epochs(data)
             self.epochs = LeaderEpochs(self.epochs_on_disk)
         except MalformedCheckpoint as error:
             self.notes.append(f"{error}; rebuilt from the batches")
-            return False
-        return bool(data)
 
-    def _resolve_epochs(self, log_end_offset: int, were_good: bool) -> None:
+    def _resolve_epochs(self, log_end_offset: int) -> None:
         """The file may be ahead of the log (cut, then crashed), behind it, or of no use: the batches know."""
         self.epochs.truncate_from_start(self.log_start_offset)
         self.epochs.truncate_from_end(log_end_offset)
         last_epoch = self._last_epoch() if self.last_epoch is None else self.last_epoch
         if (
-            not were_good
-            or last_epoch > self.epochs.latest
+            last_epoch > self.epochs.latest
             or self._epoch_contradicts(last_epoch)
             or (not self.was_clean and self._epochs_begin_too_late())
         ):
