@@ -2,13 +2,14 @@
 
 import errno
 import gc
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from odradek.log import files
-from odradek.log.errors import DirectoryInUse, DirectoryOffline, DiskFault, MissingFile
+from odradek.log.errors import DirectoryInUse, DirectoryOffline, DiskFault, MissingFile, StorageError
 from odradek.log.files import Directory, File, FileSlice, OsDirectory
 from odradek.log.memory_files import Crashed, MemoryDirectory, MemoryDisk
 
@@ -270,6 +271,87 @@ def test_in_memory_an_operation_fails_as_it_was_told_to_and_of_a_dead_process_fo
 
     assert disk.failures == (not has_died) and (inner.health.failure is None) is has_died
     assert disk.restart().child("t-0").read("a.log") == b"one"
+
+
+REMOVALS: dict[str, Operation] = {
+    "remove a directory": lambda inner, file: inner.remove("below"),
+    "remove what nobody may remove": lambda inner, file: inner.remove("a.log"),
+}
+# What of the operating system may fail in it: of `os`, or a name of `files`.
+CALLS = [
+    ("make", "mkdir", errno.EIO),
+    ("open", "open", errno.EIO),
+    ("open", "fstat", errno.EIO),
+    ("replace", "open", errno.EIO),
+    ("replace", "_pwrite", errno.EIO),
+    ("replace", "_fsync", errno.EIO),
+    ("replace", "replace", errno.EIO),
+    ("rename", "rename", errno.EIO),
+    ("remove", "unlink", errno.EIO),
+    ("remove a directory", "rmdir", errno.EIO),
+    ("remove what nobody may remove", "unlink", errno.EPERM),
+    ("sync", "open", errno.EIO),
+    ("sync", "_fsync", errno.EIO),
+    ("sync a file", "open", errno.EIO),
+    ("sync a file", "_fsync", errno.EIO),
+    ("space", "statvfs", errno.EIO),
+    ("append", "_pwrite", errno.EIO),
+    ("truncate", "_ftruncate", errno.EIO),
+    ("sync an open file", "_fdatasync", errno.EIO),
+    ("read", "open", errno.EIO),
+    ("read", "read", errno.EIO),
+    ("read an open file", "_pread", errno.EIO),
+    ("size", "stat", errno.EIO),
+    ("names", "listdir", errno.EIO),
+]
+
+
+@pytest.mark.parametrize(("name", "call", "error"), CALLS)
+def test_whatever_the_operating_system_refuses_is_told_and_takes_the_directory_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: str, error: int
+) -> None:
+    root = OsDirectory.create(str(tmp_path / "root"))
+    inner = root.make("t-0")
+    inner.make("below")
+    file = inner.open("a.log", create=True)
+    file.append(b"one")
+
+    def refused(*arguments: object, **options: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    with (
+        pytest.raises(StorageError, match=os.strerror(error)) as caught,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(files if call.startswith("_") else os, call, refused)
+        (CHANGES | READS | REMOVALS)[name](inner, file)
+
+    assert root.health.failure is caught.value
+    assert inner.read("a.log") == b"one"
+
+
+def test_a_slice_of_a_file_that_somebody_else_made_shorter_is_void(tmp_path: Path) -> None:
+    file = OsDirectory.create(str(tmp_path)).open("a.log", create=True)
+    file.append(b"0123456789")
+    piece = FileSlice(file, 2, 8)
+    os.truncate(file.name, 2)
+
+    with pytest.raises(MissingFile, match="8 bytes at 2 wanted, 0 are there"):
+        piece.read()
+    with (tmp_path / "socket").open("wb") as socket, pytest.raises(MissingFile, match="8 bytes at 2 wanted"):
+        piece.send_to(socket.fileno(), 0, 8)
+
+
+def test_only_a_full_table_is_a_reason_to_hold_fewer_spare_descriptors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*arguments: object) -> None:
+        raise OSError(errno.EIO, "no")
+
+    with pytest.raises(OSError, match="no"), monkeypatch.context() as patch:
+        patch.setattr(files, "_spare", [])
+        patch.setattr(os, "open", refused)
+        files.hold_spare(1)
 
 
 def test_the_space_of_the_disk_is_told_and_shrinks_to_what_is_left(root: Directory) -> None:
