@@ -9,7 +9,7 @@ import pytest
 
 from odradek.log.checkpoints import OFFSET_GAPS
 from odradek.log.cleaned_segment import SWAP_SUFFIX, CleanedSegment
-from odradek.log.errors import NoDescriptor, StorageError
+from odradek.log.errors import CorruptLog, NoDescriptor, StorageError
 from odradek.log.memory_files import Crashed, MemoryDisk
 from odradek.log.scrubbing import Scrubber
 from odradek.log.segment import Segment, file_name
@@ -246,6 +246,16 @@ def test_an_error_of_the_disk_on_the_way_takes_the_log_out_of_use_and_loses_noth
             assert world.disk.failures == 0 and taken_out > 10
             return
     raise AssertionError("it never came to an end")
+
+
+def test_a_log_that_has_failed_takes_nothing_in() -> None:
+    world = CompactedWorld().filled()
+    failure = world.log.fail(CorruptLog("a batch is damaged"))
+    with pytest.raises(CorruptLog) as caught:
+        world.log.replace_segments(*world.compact())
+    assert caught.value is failure
+    world.log.failure = None
+    assert state(world.log) == EXPECTED["old"]
 
 
 def test_files_that_no_descriptor_was_left_for_are_not_kept_beside_the_log() -> None:

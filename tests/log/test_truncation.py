@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.log.checkpoints import LEADER_EPOCHS, read_epochs
+from odradek.log.errors import CorruptLog
 from odradek.log.partition_log import PartitionLog
 from odradek.log.steps import all_at_once
 from odradek.model.error_codes import ErrorCode
@@ -348,6 +349,33 @@ def test_timestamps_of_deleted_records_are_not_found(disk: Disk) -> None:
     log = filled(disk)
     log.delete_records_before(14)
     assert log.offset_for_timestamp(NOW) == (NOW + 14, 14, 1)
+
+
+USED: dict[str, Callable[[PartitionLog], object]] = {
+    "append_as_leader": lambda log: produce(log, batch()),
+    "append_as_follower": lambda log: follow(log, batch(base_offset=3)),
+    "read": lambda log: log.read(0, max_bytes=EVERYTHING, upper_bound_offset=3),
+    "check_batch": lambda log: log.check_batch(1),
+    "offset_for_timestamp": lambda log: log.offset_for_timestamp(NOW),
+    "truncate_to": lambda log: log.truncate_to(1, NOW),
+    "truncate_to the end": lambda log: log.truncate_to(3, NOW),
+    "truncate_fully_and_start_at": lambda log: log.truncate_fully_and_start_at(9, NOW),
+    "delete_records_before": lambda log: log.delete_records_before(1),
+}
+
+
+@pytest.mark.parametrize("use", USED)
+def test_a_log_that_has_failed_answers_with_its_failure_and_stays_as_it_is(disk: Disk, use: str) -> None:
+    log = filled(disk, 3)
+    before, names = state(log), disk.names()
+    failure = log.fail(CorruptLog("a batch is damaged"))
+
+    with pytest.raises(CorruptLog) as caught:
+        USED[use](log)
+
+    assert caught.value is failure
+    log.failure = None
+    assert (state(log), disk.names()) == (before, names)
 
 
 def test_a_deleted_log_answers_nothing(disk: Disk) -> None:
