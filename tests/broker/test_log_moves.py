@@ -6,8 +6,9 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker.handlers.alter_replica_log_dirs import AT_ONCE
-from odradek.broker.log_moves import LAST_BYTES, LogMoves, data_of
+from odradek.broker.log_moves import LAST_BYTES, RETRY_MS, LogMoves, data_of
 from odradek.log.errors import DiskFault
+from odradek.log.files import OsDirectory
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import alter_replica_log_dirs as arl
@@ -97,6 +98,27 @@ def test_who_waits_for_its_turn_to_move_is_not_looked_at_for_each_that_is_asked_
         moves.ask(TopicPartition("t", index), second(world), world.now_ms)
 
     assert 0 < len(looked) <= 2 and moves.due_ms == world.now_ms
+
+
+@pytest.mark.parametrize("trouble", ["cannot be read", "is damaged", "no room"])
+def test_a_move_that_cannot_go_on_is_looked_at_again_after_a_pause_and_not_in_every_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    world.copies = False
+    moves = world[1].broker.replicas.moves
+    with monkeypatch.context() as patch:
+        if trouble == "no room":
+            patch.setattr(OsDirectory, "space", lambda directory: (1 << 40, 0))
+        assert ask(world, second(world)) == ErrorCode.NONE
+        for read in steps(world):
+            data = data_of(read.slices)[:-1] + b"?" if trouble == "is damaged" else None
+            world[1].broker.answered(read.request_id, data, world.now_ms)
+
+    assert moves.due_ms == world.now_ms + RETRY_MS
+    world.advance(RETRY_MS - 1)
+    assert steps(world) == []
+    world.advance(1)
+    assert len(steps(world)) == 1
 
 
 def test_a_copy_on_its_way_is_shown_with_what_it_lacks(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from odradek.broker.organs import Organ, RoleChange
+from odradek.broker.organs import Organ, Periodic, RoleChange
 from odradek.log.errors import StorageError
 from odradek.model.ids import LeaderEpoch, TopicPartition
 from tests.broker.world import World
@@ -28,6 +28,18 @@ def listening_to(world: World, broker: int) -> Listening:
     organ = Listening()
     world[broker].broker.organs.append(organ)
     return organ
+
+
+def test_what_is_done_again_and_again_is_done_so_often_and_not_more() -> None:
+    done: list[int] = []
+    interval_ms = [10]
+    organ = Periodic(100, lambda: interval_ms[0], done.append)
+    for now_ms in (99, 100, 105, 109, 110, 125, 134, 135):
+        organ.tick(now_ms)
+    assert done == [100, 110, 125, 135] and organ.due_ms == 145
+    interval_ms[0] = 1_000
+    organ.tick(145)
+    assert organ.due_ms == 1_145
 
 
 def role(leads: bool, epoch: int) -> RoleChange:

@@ -58,7 +58,9 @@ def test_clients_that_come_while_the_controller_cannot_be_reached_do_not_make_it
     (effect,) = init()
     world[2].broker.answered(effect.request_id, None, world.now_ms)
     assert [init() for _ in range(3)] == [[], [], []]
-    world.advance(RETRY_MS)
+    world.advance(RETRY_MS - 1)
+    assert told(world, fx.SendToController, 2) == []
+    world.advance(1)
     assert len(told(world, fx.SendToController, 2)) == 1
 
 
