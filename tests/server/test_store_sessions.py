@@ -264,14 +264,14 @@ def test_a_controller_that_moves_within_its_session_is_asked_at_its_new_address(
             return len(scene.connected) > 1
 
         await until(has_moved)
-        await scene.admin.delete(layout.broker_path(broker))
-        await register(controller, environment, broker, at(9003), None)
+        assert scene.connected[1:] == [(broker, *at(9999))]
+        await rewrite(controller, environment, registration, at(9003))
 
-        async def is_back() -> bool:
-            return scene.connected[-1] == (broker, *at(9003))
+        async def has_moved_again() -> bool:
+            return len(scene.connected) > 2
 
-        await until(is_back)
-        assert scene.connected[1] == (broker, *at(9999))
+        await until(has_moved_again)
+        assert scene.connected[2:] == [(broker, *at(9003))]
         task.cancel()
 
     live(tmp_path, body)

@@ -205,7 +205,7 @@ class StoreSessions:
         endpoint = None
         if controller is not None:
             try:
-                node = await store.get(layout.broker_path(controller))
+                node = await store.get(layout.broker_path(controller), watch=True)
                 endpoint = endpoint_of(layout.decode_registration(controller, node), self._listener)
             except (api.NoNode, Unreadable) as error:
                 # Its registration is gone: then /controller goes too, and we hear of it.

@@ -206,7 +206,7 @@ class BrokerFacts(_Hints):
     def __init__(self, store: Store, wake: Callable[[], None]) -> None:
         super().__init__(store, wake)
         self._configs = _ConfigChanges(store)
-        self._registration = ""  # the controller's
+        self._registration = ""  # the controller's; whoever hears of it reads that node, and watches it
 
     async def load(self) -> list[Fact]:
         """All that is there now, watched from here on."""
@@ -251,7 +251,6 @@ class BrokerFacts(_Hints):
         except Unreadable as error:
             return ControllerChanged(None, error.as_fact())
         self._registration = layout.broker_path(controller)
-        await self.store.exists(self._registration, watch=True)
         return ControllerChanged(controller)
 
 
