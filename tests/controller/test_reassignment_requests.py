@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.controller import reassignment_requests
 from odradek.controller.effects import Effects
 from odradek.controller.events import Requested
 from odradek.model.cluster import ReplicaAssignment
@@ -14,11 +15,13 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import (
     DeleteTopicsRequested,
     ReassignmentRequested,
+    TopicAssignment,
     TopicAssignmentsChanged,
     TopicsChanged,
     UnreadableNode,
 )
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import TopicId, TopicPartition
+from odradek.store.layout import encode_topic
 from tests.controller.six import ids, result, six
 from tests.controller.world import (
     World,
@@ -115,6 +118,36 @@ def test_running_reassignments_are_listed_with_what_comes_and_goes() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ the older node
+
+
+@pytest.mark.behaviour(163)
+def test_more_than_the_node_of_a_topic_can_name_is_refused_and_nobody_resigns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The store takes no larger node, and a controller that cannot write one cannot go on: no other could either."""
+    monkeypatch.setattr(reassignment_requests, "MOST_NODE_BYTES", 60)
+    world = six([1, 2], [2, 3], [3, 4])
+    targets = {"r-0": [4, 5], "r-1": [5, 6], "r-2": [1, 2]}
+    answer = answer_of(world.reassign(targets))
+    assert isinstance(answer, AlterReassignmentsAnswer)
+    assert {error for error, _ in answer.partitions.values()} == {ErrorCode.POLICY_VIOLATION}
+    assert "reassign fewer of its 3 partitions at a time" in answer.partitions[tp("r-0")][1]
+    ask_by_node(world, targets)
+    assert world.reassignment is None
+    assert [world.node(f"r-{n}") for n in range(3)] == [((1, 2), (), ()), ((2, 3), (), ()), ((3, 4), (), ())]
+    assert result(world.reassign({"r-0": [4, 5]})) == (ErrorCode.NONE, "")
+
+
+@pytest.mark.parametrize("count", [1, 9, 120])
+def test_what_the_node_of_a_topic_is_reckoned_to_take_is_what_it_takes(count: int) -> None:
+    moving = ReplicaAssignment(ids(1001, 2, 30, 4), ids(1001, 2), ids(30, 4))
+    partitions = {n: moving if n % 2 else ReplicaAssignment(ids(7, 1008)) for n in range(count)}
+    reckoned = sum(
+        reassignment_requests._most_bytes(TopicPartition("r", n), a) for n, a in partitions.items()
+    )
+    frame = len(encode_topic(TopicAssignment("r", TopicId(bytes(16)), {})))
+    written = len(encode_topic(TopicAssignment("r", TopicId(bytes(16)), partitions)))
+    assert written <= reckoned + frame <= written + 3 + 3 * count
 
 
 def ask_by_node(world: World, targets: dict[str, list[int]]) -> Effects:

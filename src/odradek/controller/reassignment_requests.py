@@ -34,6 +34,8 @@ from odradek.model.values import dataclass, field
 
 Refusal = tuple[ErrorCode, str]
 ACCEPTED: Refusal = (ErrorCode.NONE, "")
+# Of a topic's node, which names in a reassignment also who comes and who goes. ZooKeeper takes a packet of 1 MiB.
+MOST_NODE_BYTES = 1_000_000
 
 
 def tasks_of_request(
@@ -56,6 +58,9 @@ def tasks_of_request(
                 if known is None:
                     known = alike[stored, goal] = assignment_towards(stored, goal)
                 requested[topic_partition] = known
+    for topic_partition, refused in _without_room(context, requested).items():
+        results[topic_partition] = refused
+        del requested[topic_partition]
     overridden = [tp for tp in results if tp in context.legacy_reassignments and tp in requested]
     tasks = _start(context, requested, "reassignment asked for")
     if overridden:
@@ -69,20 +74,27 @@ def tasks_of_node(context: ControllerContext, event: ReassignmentRequested) -> l
     refused: list[StateChange] = []
     done: list[TopicPartition] = []
     context.legacy_reassignments = dict(event.targets)
+
+    def refuse(topic_partition: TopicPartition, error: ErrorCode, why: str) -> None:
+        done.append(topic_partition)
+        refused.append(
+            StateChange("failure", "reassignment", "refused", f"{error.name}: {why}", topic_partition)
+        )
+
     for topic_partition in sorted(event.targets):
         target = event.targets[topic_partition]
         error, why = refusal(context, topic_partition, target)
         if error is not ErrorCode.NONE:
-            done.append(topic_partition)
-            refused.append(
-                StateChange("failure", "reassignment", "refused", f"{error.name}: {why}", topic_partition)
-            )
+            refuse(topic_partition, error, why)
             continue
         stored = context.stored_assignment(topic_partition)
         if target != stored.target_replicas:
             requested[topic_partition] = assignment_towards(stored, target)
         elif topic_partition not in context.reassignments:
             done.append(topic_partition)  # it is there already
+    for topic_partition, (error, why) in _without_room(context, requested).items():
+        refuse(topic_partition, error, why)
+        del requested[topic_partition]
     tasks = _start(context, requested, "reassignment asked for in /admin/reassign_partitions")
     return [*tasks, TrimLegacyNode(tuple(done), tuple(refused))] if done else tasks
 
@@ -99,6 +111,30 @@ def _start(
     }
     tasks: list[Task] = [DropReplicas(drops)] if drops else []
     return [*tasks, WriteAssignments(dict(requested), why)]
+
+
+def _without_room(
+    context: ControllerContext, requested: Mapping[TopicPartition, ReplicaAssignment]
+) -> dict[TopicPartition, Refusal]:
+    """Those of topics whose node would be larger than the store takes: no controller could write it, nor go on."""
+    found: dict[TopicPartition, Refusal] = {}
+    for topic in sorted({tp.topic for tp in requested}):
+        of_topic = context.partitions_of(topic)
+        size = sum(_most_bytes(tp, requested.get(tp) or context.stored_assignment(tp)) for tp in of_topic)
+        if size > MOST_NODE_BYTES:
+            why = (
+                f"with so much of topic {topic} moving at once its node would take {size} bytes of at most "
+                f"{MOST_NODE_BYTES}; reassign fewer of its {len(of_topic)} partitions at a time"
+            )
+            found |= {tp: (ErrorCode.POLICY_VIOLATION, why) for tp in of_topic if tp in requested}
+    return found
+
+
+def _most_bytes(topic_partition: TopicPartition, assignment: ReplicaAssignment) -> int:
+    """What it takes in the JSON of its topic's node: up to three lists, each behind the partition's number."""
+    lists = (assignment.replicas, assignment.adding_replicas, assignment.removing_replicas)
+    name = len(str(topic_partition.partition)) + 6  # "7":[],
+    return sum(name + sum(len(str(broker)) + 1 for broker in replicas) for replicas in lists if replicas)
 
 
 def refusal(
