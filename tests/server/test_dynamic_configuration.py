@@ -116,11 +116,11 @@ def test_bad_nodes_are_named_once_and_what_is_good_is_applied(
 
 def test_a_limit_of_connections_holds_for_the_next_one(tmp_path: Path) -> None:
     async def body(cluster: LocalCluster) -> None:
-        host, _, port = cluster.runtimes[1].address.rpartition(":")
+        (endpoint,) = cluster.runtimes[1].endpoints
 
         async def is_refused() -> bool:
             """Closed without an answer."""
-            reader, writer = await asyncio.open_connection(host, int(port))
+            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
             question = encode_request(ApiVersionsRequest.KEY, 0, 1, "me", ApiVersionsRequest().encode(0))
             try:
                 writer.write(question)

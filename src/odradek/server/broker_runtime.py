@@ -157,12 +157,6 @@ class BrokerRuntime:
     def registration(self) -> BrokerRegistration | None:
         return None if self.parts is None else self.parts.sessions.registration
 
-    @property
-    def address(self) -> str:
-        """Of the inter-broker listener."""
-        endpoint = next(e for e in self.endpoints if e.listener == self._listener)
-        return f"{endpoint.host}:{endpoint.port}"
-
     # --- starting
 
     async def start(self) -> None:

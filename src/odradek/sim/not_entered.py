@@ -247,12 +247,16 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/connection.py Connection.is_idle",
         "server/connection_limits.py ConnectionLimits._taken",
         "server/fetchers.py _LeaderConnection.size_refused",
+        "server/gateway.py Gateway._make_room",
         "server/gateway.py Gateway.start_closing_idle.<locals>.close_idle_later",
         "server/gateway.py Gateway.start_closing_idle.<locals>.close",
         "server/listener.py _named",
     ),
     "a follower has to get another leader epoch, or its log another directory, in the moment in which its tail is copied": (
         "replication/cuts.py Cut._close",
+    ),
+    "no store is put back to an older state, so that a leader knows no epoch of what its followers hold": (
+        "replication/follower.py FollowerFetcher._refused_inside",
     ),
     "said of a mistake of our own, and that ends a run as a crash": (
         "replication/cuts.py Cut.give_up",
