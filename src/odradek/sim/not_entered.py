@@ -135,7 +135,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/gateway.py Gateway.abort",
         "server/metrics.py Metrics.snapshot",
         "server/end_offset_queries.py decode_*",
-        "log/leader_epochs.py LeaderEpochs.clear",
     ),
     "a wire, a clock or threads that only a process has: the world passes its own": (
         "log/compaction/passes.py PassesHere.is_done",
