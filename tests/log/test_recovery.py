@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from odradek.log import indexes
 from odradek.log.errors import CorruptLog, StorageError
-from odradek.log.indexes import TIME_ENTRY
+from odradek.log.files import OsFile
+from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered
 from odradek.log.segment import file_name
@@ -209,6 +211,44 @@ def test_5_a_time_entry_about_another_batch_is_seen_when_it_is_asked_about(
     assert_index_answers_as_a_scan(log)
     assert log.segments[0].largest_timestamp() == NOW + 9
     assert log.segments[0].offset_of_max_timestamp == 9
+
+
+@pytest.mark.parametrize("entry", [(0, 0), (9, 0), (-1, SIZE), (9, SIZE * 10)], ids=str)
+def test_5_an_index_whose_last_entry_names_no_batch_is_built_again_when_it_is_asked(
+    disk: Disk, entry: tuple[int, int]
+) -> None:
+    filled(disk).close()
+    path = disk.file(file_name(0, ".index"))
+    damaged = path.read_bytes() + OFFSET_ENTRY.pack(*entry)
+    path.write_bytes(damaged)
+
+    log = disk.open(clean=True, recovery_point=35).log
+    assert log.segments[0].position_of(5) == SIZE * 5
+
+    assert path.read_bytes() != damaged
+
+
+def test_an_index_is_looked_into_where_its_segment_says_that_the_entry_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it takes more than one read."""
+    monkeypatch.setattr(indexes, "BLOCK_ENTRIES", 4)
+    disk = Disk(tmp_path, config(segment_bytes=SIZE * 10, index_interval_bytes=1))
+    segment = filled(disk).segments[2]
+    reads = []
+    read_at = OsFile.read_at
+
+    def counted(file: OsFile, position: int, size: int) -> bytes:
+        reads.append(file.name)
+        return read_at(file, position, size)
+
+    segment.position_of(25)  # the index is open now
+    monkeypatch.setattr(OsFile, "read_at", counted)
+    for offset in range(21, 30):
+        reads.clear()
+        segment.positions.clear()
+        assert segment.position_of(offset) == SIZE * (offset - 20)
+        assert sum(name.endswith(".index") for name in reads) == 1
 
 
 def test_an_index_that_is_right_is_not_built_again(disk: Disk) -> None:
