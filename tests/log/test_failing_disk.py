@@ -236,7 +236,11 @@ ASKED: dict[str, Callable[[PartitionLog, LogRead], object]] = {
     "note_gaps": lambda log, _: log.note_gaps(),
     "take_snapshot": lambda log, _: log.take_snapshot(log.log_end_offset),
     "truncate_to": lambda log, _: log.truncate_to(1, NOW),
+    "truncate_fully_and_start_at": lambda log, _: log.truncate_fully_and_start_at(50, NOW),
     "delete_records_before": lambda log, _: log.delete_records_before(5),
+    "append a marker": lambda log, _: produce(
+        log, marker(commit=False, producer_id=8), from_coordinator=True
+    ),
     "roll": lambda log, _: log.roll(NOW),
     "plan_flush": plan_flush_of_all,
     "flush": lambda log, _: log.flush(),
@@ -256,7 +260,7 @@ def test_whoever_asks_a_log_that_cannot_be_read_is_told_and_the_log_is_used_no_m
         produce(log, idempotent(n, at=NOW + n, is_transactional=True))
     produce(log, marker(commit=False, at=NOW), from_coordinator=True)
     log.roll(NOW)
-    produce(log, batch(at=NOW))
+    produce(log, idempotent(0, at=NOW, producer_id=8, is_transactional=True))
     log.flush()
     log.close()
     root = disk.restart()
@@ -267,7 +271,12 @@ def test_whoever_asks_a_log_that_cannot_be_read_is_told_and_the_log_is_used_no_m
     root.health.on_failure = log.fail  # as the manager of the logs does
     log.assign_epoch(2, log.log_end_offset)  # something to flush
     read = everything_of(log, 5)
-    disk.inject("any", getattr(errno, error))
+    if error == "ENOENT":  # a file that is open is read all the same
+        for operation in ("open", "names", "make", "replace", "rename", "remove", "sync"):
+            disk.inject(operation, errno.ENOENT)
+        disk.inject("read", errno.ENOENT, name="index")
+    else:
+        disk.inject("any", errno.EIO)
     if error == "ENOENT" and asked in ("aborted_transactions", "aborted_in"):
         assert ASKED[asked](log, read) == [], "without that file nothing was aborted"
         return

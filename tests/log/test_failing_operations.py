@@ -220,6 +220,8 @@ def interrupted(workload: Workload, operation: Callable[[Workload], None], troub
             met = True
     if met:
         again(workload, operation)
+    elif isinstance(trouble, DiskError | ShortWrite):
+        assert not trouble.was_met, "whoever asked was not told"
     for _ in range(7):
         again(workload, Workload.append)
     again(workload, Workload.follow)
