@@ -11,6 +11,7 @@ import pytest
 
 from odradek.log import files
 from odradek.log.errors import (
+    CorruptLog,
     DirectoryOffline,
     DiskFault,
     DiskFull,
@@ -287,6 +288,52 @@ def test_whoever_asks_a_log_that_cannot_be_read_is_told_and_the_log_is_used_no_m
     assert log.failure is caught.value
     # What a disk does concerns all logs that lie on it: `health` tells.
     assert (told, root.health.failure) == (([], caught.value) if error == "EIO" else ([caught.value], None))
+
+
+MET: dict[str, Callable[[PartitionLog], object]] = {
+    "read": lambda log: log.read(2, max_bytes=1, upper_bound_offset=EVERYTHING, min_one_batch=True),
+    "read to there": lambda log: log.read(0, max_bytes=EVERYTHING, upper_bound_offset=3),
+    "check_batch": lambda log: log.check_batch(2),
+    "offset_for_timestamp": lambda log: log.offset_for_timestamp(NOW + 2),
+    "keep_tail": lambda log: keep_tail(log, 3, NOW),
+    "truncate_to": lambda log: log.truncate_to(3, NOW),
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "damage", "is_known"),
+    [
+        *((asked, damage, False) for asked in MET for damage in ("magic", "length", "cut short")),
+        ("check_batch", "body", False),
+        ("offset_for_timestamp", "body", False),
+        ("read", "length", True),
+        ("check_batch", "magic", True),
+        ("check_batch", "length", True),
+    ],
+)
+def test_whoever_meets_a_batch_that_is_none_any_more_is_told_and_the_log_is_used_no_more(
+    asked: str, damage: str, is_known: bool
+) -> None:
+    """`is_known`: where it stands is remembered, and nobody has to look for it."""
+    disk = MemoryDisk()
+    log = create_log(disk.root, TP, TOPIC_ID, config(), now_ms=NOW)
+    size = len(batch())
+    for n in range(5):
+        produce(log, batch(at=NOW + n))
+    told: list[StorageError] = []
+    log.on_broken = lambda _, error: told.append(error)
+    if not is_known:
+        log.segments.active.positions.clear()
+    contents = disk.contents(f"{TP}/{log.segments.active.name()}")
+    if damage == "cut short":
+        del contents[2 * size + 20 :]
+    else:
+        contents[2 * size + {"magic": 16, "length": 8, "body": size - 1}[damage]] ^= 0x80
+
+    with pytest.raises(CorruptLog) as caught:
+        MET[asked](log)
+
+    assert log.failure is caught.value and told == [caught.value]
 
 
 def test_18_an_interrupted_system_call_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
