@@ -284,6 +284,17 @@ def test_a_cleaning_of_a_log_that_was_deleted_says_nothing_of_the_next_one(
     assert directory.cleaned_to == {}
 
 
+def test_how_far_the_next_log_of_its_name_was_cleaned_says_nothing_of_a_deleted_one(disk: Compacted) -> None:
+    former = filled(disk).log
+    disk.clean()
+    disk.manager.delete(TP, NOW)
+    assert disk.manager.cleaned_to(former) is None
+    disk.log = disk.manager.get_or_create(TP, TOPIC_ID, now_ms=NOW)
+    end = filled(disk).clean().end_offset
+
+    assert (disk.manager.cleaned_to(disk.log), disk.manager.cleaned_to(former)) == (end, None)
+
+
 @pytest.mark.behaviour("L20")
 def test_a_log_that_is_cut_meanwhile_is_left_as_it_is(disk: Compacted) -> None:
     filled(disk)
