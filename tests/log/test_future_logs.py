@@ -121,6 +121,23 @@ def test_it_arrives_with_everything_the_log_in_use_knows(world: Directories) -> 
     assert world.manager.purge(LATER) == 1 and world.names(0) == []
 
 
+def test_a_cut_of_a_log_that_has_moved_lowers_what_its_new_directory_says_is_flushed(
+    world: Directories,
+) -> None:
+    world.move_to("/b")
+    world.arrive()
+    world.log.flush()
+    world.manager.checkpoint_recovery_points()
+    directory = world.manager.directory_at("/b")
+    assert directory is not None and directory.recovery_points[TP] == 10
+
+    world.log.truncate_to(4, NOW)
+
+    assert directory.recovery_points[TP] == 4
+    world.start()
+    assert (world.path, world.log.log_end_offset) == ("/b", 4)
+
+
 def test_it_is_of_the_topic_that_the_log_in_use_has_learnt_to_be_of_meanwhile() -> None:
     """An old controller named no topic id, and the one that did came while the log was copied (KIP-516)."""
     world = Directories()

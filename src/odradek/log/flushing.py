@@ -50,7 +50,7 @@ class FlushState:
 
     @property
     def names_are_synced(self) -> bool:
-        return self.directory_synced == self._directory_changes and not self._parent_changed
+        return self.directory_synced == self._directory_changes
 
     @property
     def is_in_place(self) -> bool:
@@ -129,7 +129,7 @@ class FlushPlan:
 
     @property
     def is_empty(self) -> bool:
-        return not self._files and not self._names and not self._directory_changes
+        return not self._files and not self._directory_changes
 
     def run(self) -> None:
         """Blocks. An error has taken the log directory offline: there is no second try (see `files`). Only a log that

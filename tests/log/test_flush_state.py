@@ -1,0 +1,115 @@
+"""What is to be synced, by itself: which names, which segments, and what a flush that ended says of a log that went on."""
+
+from collections.abc import Callable
+
+import pytest
+
+from odradek.log import flushing
+from odradek.log.flushing import FlushState
+from odradek.log.memory_files import MemoryDisk
+from odradek.log.new_log import create_log
+from odradek.log.partition_log import PartitionLog
+from tests.log.logs import NOW, TOPIC_ID, TP, batch, config, produce
+
+CHANGES: dict[str, Callable[[FlushState], None]] = {
+    "created": lambda state: state.created(),
+    "a file": lambda state: state.name_changed("x"),
+    "names": lambda state: state.names_dirty(),
+    "rolled": lambda state: state.rolled(),
+}
+
+
+def planned(state: FlushState, up_to_offset: int = 0) -> flushing.FlushPlan:
+    root = MemoryDisk().root
+    return flushing.plan(state, root, root, (), up_to_offset)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_names_are_synced_when_a_flush_that_began_later_has_ended(change: str) -> None:
+    state = FlushState(7)
+    assert (state.names_are_synced, state.is_in_place, state.recovery_point) == (True, True, 7)
+    assert planned(state).is_empty
+
+    CHANGES[change](state)
+    assert not state.names_are_synced and state.is_in_place is (change != "created")
+    plan = planned(state)
+    assert not plan.is_empty
+    CHANGES[change](state)
+    flushing.commit(state, plan, NOW)
+    assert not state.names_are_synced and not planned(state).is_empty, "what changed meanwhile"
+
+    flushing.commit(state, planned(state), NOW)
+    assert state.names_are_synced and state.is_in_place and planned(state).is_empty
+
+
+def test_records_alone_are_something_to_flush_and_due_when_their_time_has_come() -> None:
+    log = rolled_log()
+    log.config = config(flush_ms=1000)
+    log.flush(NOW)
+    assert log.plan_flush().is_empty and not log.flush_is_due(NOW + 5000)
+
+    produce(log, batch())
+
+    assert not log.plan_flush().is_empty
+    assert [log.flush_is_due(NOW + passed_ms) for passed_ms in (999, 1000)] == [False, True]
+
+
+def test_nothing_is_due_in_a_log_that_was_just_opened() -> None:
+    assert not FlushState(7).is_due(7, NOW, config())
+
+
+def test_a_flush_that_ends_late_takes_nothing_back() -> None:
+    state = FlushState(0)
+    first, second = planned(state, 5), planned(state, 9)
+    assert flushing.commit(state, second, NOW) == 9
+    assert flushing.commit(state, first, NOW) == 9, "and of an earlier end"
+    before = planned(state, 20)
+    state.cut(3)
+    assert state.recovery_point == 3
+    assert flushing.commit(state, planned(state, 8), NOW) == 8
+    assert flushing.commit(state, before, NOW) == 8, "and of records that were cut off"
+
+
+def rolled_log() -> PartitionLog:
+    """Segments of two records at 0, 2 and 4."""
+    limit = config(segment_bytes=2 * len(batch()))
+    log = create_log(MemoryDisk().root, TP, TOPIC_ID, limit, now_ms=NOW)
+    for n in range(5):
+        produce(log, batch(at=NOW + n))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("recovery_point", "bases"), [(0, [0, 2, 4]), (1, [0, 2, 4]), (2, [2, 4]), (4, [4]), (5, [])]
+)
+def test_what_is_synced_is_every_segment_with_something_behind_the_recovery_point(
+    recovery_point: int, bases: list[int]
+) -> None:
+    log = rolled_log()
+    log.flushed.reached(log.flushed.generation, recovery_point)
+
+    assert [segment.base_offset for segment in log.plan_flush().segments] == bases
+
+
+def test_a_rolled_segment_keeps_its_descriptor_until_it_is_flushed() -> None:
+    log = rolled_log()
+    assert [segment.is_cold for segment in log.segments] == [False, False, False]
+    plan = log.plan_flush()
+    log.commit_flush(plan)
+    assert [segment.is_cold for segment in log.segments] == [True, True, False]
+
+    log = rolled_log()
+    plan = log.plan_flush()
+    plan.up_to_offset = 2
+    log.commit_flush(plan)
+    assert [segment.is_cold for segment in log.segments] == [True, False, False], "what is not flushed stays"
+
+
+def test_when_it_was_flushed_last_is_noted_where_the_time_is_told() -> None:
+    state = FlushState(0)
+    flushing.commit(state, planned(state), -1)
+    assert state.last_flush_ms == -1
+    flushing.commit(state, planned(state), 0)
+    assert state.last_flush_ms == 0
+    flushing.commit(state, planned(state), -1)
+    assert state.last_flush_ms == 0
