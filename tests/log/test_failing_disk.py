@@ -295,7 +295,7 @@ MET: dict[str, Callable[[PartitionLog], object]] = {
     "read to there": lambda log: log.read(0, max_bytes=EVERYTHING, upper_bound_offset=3),
     "check_batch": lambda log: log.check_batch(2),
     "offset_for_timestamp": lambda log: log.offset_for_timestamp(NOW + 2),
-    "keep_tail": lambda log: keep_tail(log, 3, NOW),
+    "keeping_tail": lambda log: all_at_once(keeping_tail(log, 3, NOW)),
     "truncate_to": lambda log: log.truncate_to(3, NOW),
 }
 
