@@ -218,6 +218,25 @@ def test_a_fetch_waits_until_there_are_min_bytes_of_all_its_partitions_together(
     assert {key: len(values(row)) for key, row in rows(waiting).items()} == {T_0: 1, T_1: 1, U_0: 1}
 
 
+def test_a_fetch_does_not_wait_for_more_bytes_than_its_answer_holds(tmp_path: Path) -> None:
+    """As in Apache: an answer that is full would be held back for all of max.wait, each time."""
+    world = World(tmp_path, brokers=(1,), fetch_max_bytes="1024")
+    for index in (0, 1):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+    reader = Reader(world, max_wait_ms=60_000, min_bytes=1 << 20)
+    waiting = reader.fetch((T, 0, 0), (T, 1, 0))
+    world.produce(1, b"x" * 700)
+    world.settle()
+    assert not waiting.is_answered
+    world.produce(1, b"x" * 700, index=1)
+    world.settle()
+    answer = rows(reader.note(waiting))
+    assert [key for key, row in answer.items() if values(row)] == [T_0], "the second found no room"
+    answer = rows(reader.fetch((T, 0, 0), (T, 1, 0), max_bytes=100))
+    assert [key for key, row in answer.items() if values(row)] == [T_1]
+    assert not reader.fetch((T, 0, 1), (T, 1, 1), max_bytes=0).is_answered, "there is nothing"
+
+
 def test_an_error_of_one_partition_is_told_at_once(world: World) -> None:
     reader = Reader(world, max_wait_ms=60_000)
     answer = rows(reader.fetch((T, 0, 0), (T, 9, 0)))

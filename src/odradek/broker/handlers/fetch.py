@@ -198,16 +198,19 @@ class FetchWait(ParkedFetch):
         self.held_until_ms = -1  # for a follower: when a throttle lets go of what it wants
         self.limits: ClientLimits | None = None  # for a consumer: its quotas, where there are any
         self.connection = connection
-        self.max_bytes = (
-            body.max_bytes if session.replica_id >= 0 else min(body.max_bytes, broker.fetch_max_bytes)
-        )
+        self.max_bytes = body.max_bytes
+        self._hold_to_bytes(body.max_bytes if session.replica_id >= 0 else broker.fetch_max_bytes)
 
     def hold_to(self, limits: "ClientLimits") -> None:
         """It never asks for more at a time than its quota would let through after a rest."""
         self.limits = limits
-        self.max_bytes = min(self.max_bytes, limits.longest_fetch_bytes)
-        if self.body.min_bytes > self.max_bytes:
-            self.body = self.body._replace(min_bytes=self.max_bytes)
+        self._hold_to_bytes(limits.longest_fetch_bytes)
+
+    def _hold_to_bytes(self, most: int) -> None:
+        """Nor does it wait for more than an answer holds, which is one batch in any case."""
+        self.max_bytes = min(self.max_bytes, most)
+        if self.body.min_bytes > max(self.max_bytes, 1):
+            self.body = self.body._replace(min_bytes=max(self.max_bytes, 1))
 
     # -------------------------------------------------------------------------------------------- parking
 
@@ -343,7 +346,7 @@ class FetchWait(ParkedFetch):
             hosted = wanted.partition
             if size and throttled and hosted is not None and hosted.topic_partition in throttled:
                 gathered.throttled_bytes += size
-        if at_once or gathered.size_bytes >= body.min_bytes:
+        if at_once or self.is_filled or gathered.size_bytes >= body.min_bytes:
             return gathered
         for wanted in session.pending:
             wanted.is_dirty = False  # they stay pending, and say so again when more comes
