@@ -378,6 +378,19 @@ def test_a_partition_that_always_has_more_lets_the_others_come_in_turn(world: Wo
     assert served == [T_0, T_1, U_0] * 2
 
 
+def test_what_found_no_room_and_has_no_news_is_left_out_of_the_answers_of_a_session(world: World) -> None:
+    """KIP-227: of thousands of partitions that are behind each answer would name all, and have records of a few."""
+    for name, index in (("t", 0), ("t", 1), ("u", 0)):
+        world.produce(1, b"x" * 3_000, topic=name, index=index)
+    reader = Reader(world, max_bytes=100)
+    assert set(rows(reader.fetch((T, 0, 0), (T, 1, 0), (U, 0, 0)))) == {T_0, T_1, U_0}
+    assert set(rows(reader.fetch((T, 0, 1)))) == {T_1}
+    world.produce(1, b"y", topic="u")
+    assert set(rows(reader.fetch())) == {U_0}
+    assert set(rows(reader.fetch((U, 0, 2)))) == {T_1}
+    assert rows(reader.fetch((T, 1, 1))) == {}
+
+
 def test_behind_the_first_batch_that_finds_no_room_no_log_is_read(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

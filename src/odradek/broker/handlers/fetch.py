@@ -333,9 +333,10 @@ class FetchWait(ParkedFetch):
             wanted.seen_bytes = size
             if is_urgent:
                 at_once = True
-            elif not size and not is_full and not wanted.has_more and not wanted.has_newer_high_watermark:
-                del session.pending[wanted]
-                wanted.is_dirty = False
+            elif not size and not is_full and not wanted.has_newer_high_watermark:
+                if not wanted.has_more:  # else it found no room, or is held back: read again by the next fetch
+                    del session.pending[wanted]
+                    wanted.is_dirty = False
                 continue
             topic = gathered.topics.get(wanted.key)
             if topic is None:
