@@ -98,6 +98,14 @@ def test_an_offset_inside_a_batch_returns_the_whole_batch(world: World) -> None:
     assert values(rows(world.consume(1, 1))[T_0]) == [b"a", b"b", b"c"]
 
 
+@pytest.mark.parametrize(("version", "error"), [(9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, 0)])
+def test_topics_in_zstd_are_for_readers_that_know_it(world: World, version: int, error: int) -> None:
+    world.produce(1, b"a")
+    world[1].broker.topic_config_changed("t", {"compression.type": "zstd"}, world.now_ms)
+    row = world.consume(1, 0, version=version).message.responses[0].partitions[0]
+    assert (row.error_code, values(row)) == (error, [] if error else [b"a"])
+
+
 def test_the_first_batch_comes_even_above_the_limits(world: World) -> None:
     world.produce(1, b"x" * 5_000)
     world.produce(1, b"y" * 5_000, index=1)

@@ -88,6 +88,13 @@ def test_a_request_holds_one_batch_a_partition(world: World, rest: bytes) -> Non
 
 
 @pytest.mark.behaviour("L18")
+@pytest.mark.parametrize(("version", "error"), [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, 0)])
+def test_before_version_7_no_batch_is_in_zstd(world: World, version: int, error: int) -> None:
+    records = batch(b"a", codec="zstd")
+    assert world.produced(world.produce(1, records=records, version=version))[0] == error
+    assert world[1].partition().log.log_end_offset == (0 if error else 1)
+
+
 def test_the_record_that_was_refused_is_named(world: World) -> None:
     world[1].broker.topic_config_changed("t", {"cleanup.policy": "compact"}, world.now_ms)
     row = world.produce(1, b"keyless", version=8).message.responses[0].partition_responses[0]

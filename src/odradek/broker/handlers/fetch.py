@@ -13,7 +13,7 @@ v6 KAFKA_STORAGE_ERROR (KIP-112).
 v7 sessions: only what changed travels (KIP-227).
 v8 the response leaves before the client is throttled (KIP-219).
 v9 leader epoch of the reader: smaller FENCED_LEADER_EPOCH, larger UNKNOWN_LEADER_EPOCH (KIP-320).
-v10 batches may be zstd (KIP-110).
+v10 batches may be zstd (KIP-110); before, topics with `compression.type=zstd` are UNSUPPORTED_COMPRESSION_TYPE.
 v11 rack: consumers may read from followers (KIP-392); no preferred replica is named.
 v12 flexible; last fetched epoch, answered by `diverging_epoch` where the logs part (KIP-595).
 v13 topic ids: an unknown one is UNKNOWN_TOPIC_ID (KIP-516).
@@ -36,6 +36,7 @@ from odradek.protocol.flat.fetch_response import NodeEndpoint
 from odradek.protocol.flat.fetch_response import PartitionData as FetchedPartition
 from odradek.protocol.flat.fetch_response import encode as encode_response
 from odradek.protocol.messages.fetch import TopicKey
+from odradek.records.compression import ZSTD
 from odradek.replication.partition import Partition
 from odradek.replication.replica import READ_COMMITTED
 
@@ -51,6 +52,7 @@ HIGH_WATERMARK_WAIT_MS = 4
 FEW_PENDING = 16
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
+FIRST_WITH_ZSTD = 10
 FIRST_WITH_IDS = 13
 FIRST_FROM_FOLLOWERS = 11
 FIRST_WITH_LEADERS = 16
@@ -334,7 +336,9 @@ class FetchWait(ParkedFetch):
             if is_urgent:
                 at_once = True
             elif not size and not is_full and not wanted.has_newer_high_watermark:
-                if not wanted.has_more:  # else it found no room, or is held back: read again by the next fetch
+                if (
+                    not wanted.has_more
+                ):  # else it found no room, or is held back: read again by the next fetch
                     del session.pending[wanted]
                     wanted.is_dirty = False
                 continue
@@ -368,6 +372,8 @@ class FetchWait(ParkedFetch):
         if current_epoch != partition.leader_epoch and current_epoch >= 0:
             raise ProtocolError(partition.check_epoch(current_epoch))
         log = partition.log
+        if self.version < FIRST_WITH_ZSTD and log.config.compression_type == ZSTD:
+            raise ProtocolError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         diverging = None
         # Leadership moved while the fetch was parked: its reader has to refresh its metadata, so answer at once.
         role = partition.leader_epoch, partition.is_leader

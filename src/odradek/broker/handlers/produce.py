@@ -13,7 +13,7 @@ v3 magic 2, transactional id (KIP-98).
 v4 KAFKA_STORAGE_ERROR (KIP-112).
 v5 log start offset.
 v6 the response leaves before the client is throttled (KIP-219).
-v7 batches may be zstd (KIP-110).
+v7 batches may be zstd (KIP-110); before, UNSUPPORTED_COMPRESSION_TYPE.
 v8 names the records that were refused (KIP-467).
 v9 flexible.
 v10 names the leader where this broker is not it (KIP-951).
@@ -50,6 +50,8 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from odradek.records.batch import ATTRIBUTES_OFFSET, BATCH_OVERHEAD, CODEC_MASK, MAGIC, MAGIC_OFFSET
+from odradek.records.compression import ZSTD
 from odradek.replication.partition import Partition
 from odradek.replication.waiting import AckWaiter
 
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from odradek.broker.verifications import Admission
 
 ALL = -1
+FIRST_WITH_ZSTD = 7
 FIRST_WITH_MESSAGES = 8
 FIRST_WITH_LEADERS = 10
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -117,6 +120,11 @@ def append_all(
                     raise broker.replicas.why_not_hosted(topic, index)
                 if records is None:
                     records = EMPTY
+                if version < FIRST_WITH_ZSTD and _is_in_zstd(records):
+                    raise ProtocolError(
+                        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                        f"Produce requests with version {version} are not allowed to use ZStandard compression",
+                    )
                 config = partition.log.config
                 done += 1
                 if admission is not None:
@@ -309,6 +317,11 @@ def _check_next(broker: "Broker", now_ms: int) -> None:
         _check_next(broker, later_ms)
 
     broker.aside.ask(broker.aside.produces, begin, ended, now_ms)
+
+
+def _is_in_zstd(records: memoryview) -> bool:
+    is_batch = len(records) >= BATCH_OVERHEAD and records[MAGIC_OFFSET] == MAGIC
+    return is_batch and records[ATTRIBUTES_OFFSET + 1] & CODEC_MASK == ZSTD
 
 
 def _refused(
