@@ -37,7 +37,7 @@ def test_a_broker_that_does_not_lead_refuses_to_append(world: World) -> None:
     row = asked.message.responses[0].partition_responses[0]
     assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (1, 0)
-    assert [e.node_id for e in asked.message.node_endpoints] == []  # endpoints are for those who ask by Fetch
+    assert [(e.node_id, e.host, e.port) for e in asked.message.node_endpoints] == [(1, "localhost", 9001)]
     assert world[2].values() == []
 
 

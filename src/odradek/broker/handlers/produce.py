@@ -138,7 +138,7 @@ def append_all(
                         or (config.opens_batches and is_laborious(records, config))
                     ):
                         if wait is None:
-                            wait = ProduceWait(broker, version, answers, acks, admission)
+                            wait = ProduceWait(broker, request, answers, acks, admission)
                         wait.append_later(partition, records, rows)
                         continue
                 if admission is None:
@@ -166,11 +166,11 @@ def append_all(
             if acks == ALL:
                 if partition.high_watermark < required:
                     if wait is None:
-                        wait = ProduceWait(broker, version, answers, acks)
+                        wait = ProduceWait(broker, request, answers, acks)
                     wait.expect(partition, required, rows)
             elif acks and partition.flushes_before_ack and partition.log.recovery_point < required:
                 if wait is None:
-                    wait = ProduceWait(broker, version, answers, acks)
+                    wait = ProduceWait(broker, request, answers, acks)
                 wait.expect_flush(partition, required, rows)
     if wait is not None and wait.open:
         wait.begin_appending(now_ms)
@@ -180,18 +180,29 @@ def append_all(
         return wait.park
     if acks == 0:
         return _unacknowledged(answers)
-    return Reply([encode_response(version, answers)])
+    return Reply([_encoded(broker, version, request.connection.listener, answers)])
 
 
 class ProduceWait(AckWaiter):
     """A Produce whose answer is ready but for what the high watermark decides; or whose records are still checked."""
 
-    __slots__ = ("acks", "admission", "answers", "broker", "open", "park", "places", "unchecked", "version")
+    __slots__ = (
+        "acks",
+        "admission",
+        "answers",
+        "broker",
+        "listener",
+        "open",
+        "park",
+        "places",
+        "unchecked",
+        "version",
+    )
 
     def __init__(
         self,
         broker: "Broker",
-        version: int,
+        request: "Request",
         answers: TopicAnswers,
         acks: int,
         admission: "Admission | None" = None,
@@ -201,7 +212,8 @@ class ProduceWait(AckWaiter):
         self.acks = acks
         self.unchecked = 0
         self.broker = broker
-        self.version = version
+        self.version = request.api_version
+        self.listener = request.connection.listener
         self.answers = answers
         self.park = Park()
         self.open = 0
@@ -297,7 +309,12 @@ class ProduceWait(AckWaiter):
         for place in late:
             self._put(place, ErrorCode.REQUEST_TIMED_OUT)
             place[0].forget_expired_waiters()
-        self.park.answer(lambda: _answer(self.acks, self.version, self.answers))
+        self.park.answer(self._answer)
+
+    def _answer(self) -> Answer:
+        if self.acks == 0:
+            return _unacknowledged(self.answers)
+        return Reply([_encoded(self.broker, self.version, self.listener, self.answers)])
 
 
 def _check_next(broker: "Broker", now_ms: int) -> None:
@@ -360,8 +377,13 @@ def _all(version: int, topics: Sequence[TopicProduceData], error: ErrorCode) -> 
     return encode_response(version, _rows(topics, error))
 
 
-def _answer(acks: int, version: int, answers: TopicAnswers) -> Reply | NoReply | CloseConnection:
-    return _unacknowledged(answers) if acks == 0 else Reply([encode_response(version, answers)])
+def _encoded(broker: "Broker", version: int, listener: str, answers: TopicAnswers) -> bytes:
+    if version < FIRST_WITH_LEADERS:
+        return encode_response(version, answers)
+    # KIP-951: where the leaders named in the rows are found, on the writer's listener.
+    leaders = {row[7][0] for _, rows in answers for row in rows if row[7] is not None}
+    endpoints = broker.node_endpoints(leaders, listener) if leaders else ()
+    return encode_response(version, answers, node_endpoints=endpoints)
 
 
 def _refuse_old(request: "Request") -> Answer:
