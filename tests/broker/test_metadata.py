@@ -237,6 +237,17 @@ def test_a_topic_is_not_made_under_an_illegal_name(world: World, name: str) -> N
     assert metadata(world, name, auto=True).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
+def test_an_illegal_name_is_told_as_such_where_no_topic_is_made(world: World) -> None:
+    """It would never come to be, and its client asks for it as long as it hears that it is unknown."""
+    for asked in ("", "a b"):
+        assert metadata(world, asked).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    world.kill(2)
+    world.topics_at_start = {"t"}
+    world.restart(2)
+    world.notify_metadata(to=[2], bare=True)
+    assert metadata(world, "a b").topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
 def test_with_too_few_brokers_a_topic_is_refused_with_one_line_that_says_what_to_set(tmp_path: Path) -> None:
     world = World(tmp_path, brokers=(1,), default_replication_factor="3")
     answer = metadata(world, "new", auto=True, to=1)

@@ -3,7 +3,7 @@
 Brokers, topics and leaders as this broker was told them, addresses for the listener the client came over. A topic
 that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, an internal one as its
 own settings say, and answered LEADER_NOT_AVAILABLE until it has leaders. So is every topic asked for by name or id while
-the controller has not told this broker which topics there are.
+the controller has not told this broker which topics there are. A name that no topic may have is INVALID_TOPIC_EXCEPTION.
 
 v0 an empty array asks for all topics.
 v1 null asks for all, empty for none; rack, controller, internal topics.
@@ -31,6 +31,7 @@ from odradek.broker.topic_creation import INTERNAL_TOPICS, Names, plan_topic
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId
+from odradek.model.topic_names import problem_with
 from odradek.protocol.flat.metadata_response import MetadataResponsePartition as PartitionRow
 from odradek.protocol.flat.metadata_response import MetadataResponseTopic as TopicRow
 from odradek.protocol.flat.metadata_response import encode as encode_response
@@ -131,6 +132,8 @@ def _topic(
         # A broker that has just started was told nothing, or of brokers alone, and cannot know which topics there are. A client that hears that
         # its topic does not exist takes it at its word: librdkafka fails what is produced to it from then on.
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if knows_topics else ErrorCode.LEADER_NOT_AVAILABLE
+        if problem_with(name) is not None:
+            error = ErrorCode.INVALID_TOPIC_EXCEPTION
         return error, name, NO_TOPIC_ID, name in INTERNAL_TOPICS, (), NOT_ASKED
     rows = [
         partition_row(broker, version, listener, index, partition)
