@@ -5,6 +5,7 @@ from pathlib import Path
 from odradek.broker.answers import CloseConnection
 from odradek.broker.handlers.delete_records import MOST_LABOUR, MOVED_LABOUR
 from odradek.broker.marker_writes import WAIT_MS
+from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import delete_records as dr
@@ -112,6 +113,16 @@ def test_delete_records_waits_for_no_replica_that_died_meanwhile(tmp_path: Path)
     world.advance(1_000)
     row = asked.message.topics[0].partitions[0]
     assert (row.error_code, row.low_watermark) == (ErrorCode.NONE, 1)
+
+
+def test_records_of_internal_topics_are_not_deleted_whatever_their_policy(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1,), topic=GROUPS_TOPIC, topic_id=bytes([3] * 16), is_new=True)
+    world[1].broker.topic_config_changed(GROUPS_TOPIC, {"cleanup.policy": "compact,delete"}, world.now_ms)
+    wanted = [dr.DeleteRecordsPartition(partition_index=index, offset=0) for index in (0, 9)]
+    request = dr.DeleteRecordsRequest(topics=[dr.DeleteRecordsTopic(name=GROUPS_TOPIC, partitions=wanted)])
+    rows = world.call(1, request, 2).topics[0].partitions
+    assert {(row.error_code, row.low_watermark) for row in rows} == {(ErrorCode.INVALID_TOPIC_EXCEPTION, -1)}
 
 
 def test_delete_records_of_many_partitions_takes_several_turns(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """DeleteRecords (key 21), versions 0-2.
 
 Moves the start of a log up, at most to its high watermark (-1 means there); beyond is OFFSET_OUT_OF_RANGE. Only where
-`cleanup.policy` deletes: else POLICY_VIOLATION. The answer is the low watermark, the smallest log start of the live
-replicas: it comes when all have followed, or REQUEST_TIMED_OUT.
+`cleanup.policy` deletes: else POLICY_VIOLATION; of internal topics nothing: INVALID_TOPIC_EXCEPTION. The answer is the low
+watermark, the smallest log start of the live replicas: it comes when all have followed, or REQUEST_TIMED_OUT.
 
 v0 the first (KIP-107).
 v1 the response leaves before the client is throttled (KIP-219).
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.slices import answer_in_slices
+from odradek.broker.topic_creation import INTERNAL_TOPICS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.delete_records import (
@@ -55,6 +56,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                 )
                 rows.append(row)
                 try:
+                    if topic.name in INTERNAL_TOPICS:
+                        # A coordinator would load less than it has acknowledged.
+                        raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION)
                     partition = broker.replicas.hosted(topic.name, wanted.partition_index)
                     segments = partition.log.segments
                     start, count = partition.log.log_start_offset, len(segments)
