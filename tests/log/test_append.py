@@ -228,6 +228,20 @@ def test_timestamps_out_of_the_allowed_range_are_refused(tmp_path: Path) -> None
     assert refused(log, spread, now_ms=NOW).code == ErrorCode.INVALID_TIMESTAMP, "the first is too old"
 
 
+@pytest.mark.parametrize("at", [NOW - 1001, NOW + 501])
+def test_the_time_of_a_single_record_is_held_to_the_range_whatever_its_header_says(
+    tmp_path: Path, at: int
+) -> None:
+    """Else one request would keep a segment from retention for as long as it likes."""
+    limits = {"message_timestamp_before_max_ms": 1000, "message_timestamp_after_max_ms": 500}
+    log = Disk(tmp_path, config(**limits)).create()
+    for base_timestamp in (NOW, None):
+        lying = build_batch([NewRecord(b"k", b"v", at)], base_timestamp=base_timestamp, max_timestamp=NOW)
+        assert refused(log, lying, now_ms=NOW).code == ErrorCode.INVALID_TIMESTAMP
+    log.config = config(message_timestamp_type="LogAppendTime", **limits)
+    assert produce(log, lying, now_ms=NOW).last_offset == 0
+
+
 @pytest.mark.parametrize("codec", CODEC_NAMES)
 def test_a_record_without_a_key_is_refused_by_a_compacted_topic_with_its_index(
     tmp_path: Path, codec: str

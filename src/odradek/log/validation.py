@@ -174,6 +174,8 @@ def leader_batches(
             or not is_plain(view, position + BATCH_OVERHEAD, position + size_bytes, record_count)
         ):
             header = _check_beginning(view[position + BATCH_OVERHEAD : position + size_bytes], header)
+            if needs_timestamps and header.max_timestamp != max_timestamp:
+                _check_timestamp(header.max_timestamp, config, now_ms)  # that of its only record
         headers.append(header)
         position += size_bytes
     if from_client and len(headers) > 1:
