@@ -11,7 +11,7 @@ from odradek.broker.request import ConnectionInfo
 from odradek.log.partition_log import PartitionLog
 from odradek.log.reading import LogRead
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.protocol.messages import fetch as fm
 from tests.broker.fetched import T_0, T_1, U_0, U_ID, T, U, rows, values
 from tests.broker.world import Pending, World, batch
@@ -144,6 +144,15 @@ def test_unknown_topics_by_id_and_by_name(world: World) -> None:
     assert rows(world.consume(1, 0, index=7))[1, 7].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     by_name = world.consume(1, 0, topic="none", version=12).message.responses[0].partitions[0]
     assert by_name.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_no_topic_is_found_by_the_id_of_those_that_have_none(world: World) -> None:
+    """A controller of an old release gives none; each such topic would be read as the last of them."""
+    world.lead(1, isr=(1,), replicas=(1,), topic="old", topic_id=NO_TOPIC_ID, is_new=True)
+    world.produce(1, b"a", topic="old")
+    (row,) = rows(Reader(world).fetch((NO_TOPIC_ID, 0, 0))).values()
+    assert (row.error_code, values(row)) == (ErrorCode.UNKNOWN_TOPIC_ID, [])
+    assert values(world.consume(1, 0, topic="old", version=12).message.responses[0].partitions[0]) == [b"a"]
 
 
 def test_a_divergence_is_told_to_consumers_too(world: World) -> None:

@@ -138,6 +138,8 @@ class ReplicaManager(Organ):
         """What a Fetch means by a topic id (from v13) or a name."""
         if isinstance(key, str):
             return self.hosted(key, index)
+        if key == NO_TOPIC_ID:  # there may be several without one
+            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = self._by_id.get((key, index))
         if partition is not None:
             return partition
