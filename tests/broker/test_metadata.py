@@ -7,13 +7,16 @@ import pytest
 
 from odradek.broker import core
 from odradek.broker import effects as fx
+from odradek.broker.answers import CloseConnection, Park
 from odradek.broker.departures import DEPARTED_SHOWN_MS, LONGEST_IGNORANCE_MS
+from odradek.broker.handlers import metadata as metadata_handler
 from odradek.broker.metadata_cache import TOPICS_EXPECTED_MS
+from odradek.broker.request import Request
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.cluster import Endpoint
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import LEADER_DURING_DELETE, NO_TOPIC_ID, BrokerId
-from odradek.protocol.headers import encode_request
+from odradek.model.ids import LEADER_DURING_DELETE, NO_TOPIC_ID, BrokerId, TopicPartition
+from odradek.protocol.headers import decode_request_header, encode_request
 from odradek.protocol.messages import describe_cluster as dc
 from odradek.protocol.messages import metadata as mm
 from odradek.protocol.messages import update_metadata as um
@@ -324,3 +327,85 @@ def test_a_topic_that_broker_0_leads_has_its_leader(tmp_path: Path) -> None:
     world.lead(0, isr=(0, 1), replicas=(0, 1))
     assert world[1].broker.metadata.has_leaders("t", 1)
     assert not world[1].broker.metadata.has_leaders("t", 2)
+
+
+@pytest.fixture
+def large(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Four topics, which are so many that each is told in a turn of its own."""
+    for number, name in enumerate(("a", "b", "c")):
+        world.lead(1, isr=(1,), replicas=(1,), topic=name, topic_id=bytes([10 + number] * 16), is_new=True)
+    monkeypatch.setattr(metadata_handler, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(metadata_handler, "OF_A_SLICE", 1)
+    return world
+
+
+def asked(world: World, *names: str | None, auto: bool = False) -> Pending:
+    topics = [mm.MetadataRequestTopic(name=name) for name in names] if names else None
+    return world.send(1, mm.MetadataRequest(topics=topics, allow_auto_topic_creation=auto), 12)
+
+
+def finish(world: World) -> None:
+    """The slices whose effect a test has taken away."""
+    while world[1].broker.go_on(world.now_ms):
+        pass
+    world.settle()
+
+
+def test_very_many_partitions_are_told_in_turns_and_as_if_in_one(
+    large: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred thousand took a quarter of a second of the loop, each time for who names them."""
+    broker = large[1].broker
+    for names in ((), ("a", "b", "c", "t", "new")):
+        pending = [asked(large, *names, auto=True), asked(large, *names, auto=True)]
+        broker.take_effects()
+        for _ in range(3):
+            assert broker.go_on(large.now_ms)
+        assert not pending[0].is_answered
+        finish(large)
+        monkeypatch.setattr(metadata_handler, "MOST_AT_ONCE", 1_000)
+        broker.metadata.epoch += 1  # forgets what it has told
+        broker.being_created.clear()
+        at_once = asked(large, *names, auto=True)
+        assert at_once.is_answered
+        assert pending[0].body == pending[1].body == at_once.body
+        monkeypatch.setattr(metadata_handler, "MOST_AT_ONCE", 3)
+    (row,) = [row for row in pending[0].message.topics if row.name == "new"]
+    assert row.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def test_what_was_told_in_turns_is_kept_unless_something_changed_meanwhile(large: World) -> None:
+    broker = large[1].broker
+    first = asked(large)
+    broker.take_effects()
+    broker.go_on(large.now_ms)
+    large.leadership[TopicPartition("c", 0)]["leader"] = LEADER_DURING_DELETE
+    large.notify_metadata([1])
+    second = asked(large)
+    finish(large)
+    assert [row.name for row in first.message.topics] == ["a", "b", "t"], "c is gone since"
+    assert second.message.topics == first.message.topics
+    large.lead(1, isr=(1,), replicas=(1,), topic="d", topic_id=bytes([20] * 16), is_new=True)
+    large.lead(1, isr=(1,), replicas=(1,), topic="e", topic_id=bytes([21] * 16), is_new=True)
+    third = asked(large)
+    large.settle()
+    fourth = asked(large)
+    assert fourth.is_answered, "as it was told before"
+    assert fourth.body == third.body != first.body
+
+
+def test_of_large_answers_one_is_made_at_a_time_and_none_that_nobody_waits_for(large: World) -> None:
+    """The rows of each are some megabytes."""
+    broker = large[1].broker
+    frame = encode_request(3, 12, 1, "test", mm.MetadataRequest(topics=None).encode(12))
+    header = decode_request_header(frame[4:])
+    request = Request(*header[:4], memoryview(frame)[4 + header.body_offset :], large.connection())
+    given_up = broker.handle(request, large.now_ms)
+    waiting = asked(large, "a", "b", "c", "t")
+    assert isinstance(given_up, Park)
+    given_up.abandon()
+    broker.take_effects()
+    assert broker.go_on(large.now_ms) and not told(large, fx.RunAside)
+    assert isinstance(given_up.result, CloseConnection), "it was not begun with"
+    finish(large)
+    assert waiting.is_answered

@@ -40,6 +40,7 @@ from odradek.broker.follower_cuts import FollowerCuts
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.id_generator import IdGenerator
 from odradek.broker.isr_channel import IsrChannel
+from odradek.broker.large_answers import LargeAnswers
 from odradek.broker.log_flushes import LogFlushes
 from odradek.broker.marker_writes import MarkerWrites
 from odradek.broker.metadata_cache import MetadataCache
@@ -129,6 +130,7 @@ class Broker:
         self.departures = Departures(self.metadata, self.effects, self.calls, now_ms)
         self.aside = Aside(self.effects, self.calls)
         self.slices = Slices(self.effects)
+        self.large_answers = LargeAnswers(self.slices, self.aside)
         self.unchecked = UncheckedProduces()
         self.replicas = ReplicaManager(
             broker=self.broker_id,

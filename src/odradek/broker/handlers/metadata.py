@@ -4,6 +4,7 @@ Brokers, topics and leaders as this broker was told them, addresses for the list
 that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, an internal one as its
 own settings say, and answered LEADER_NOT_AVAILABLE until it has leaders. So is every topic asked for by name or id while
 the controller has not told this broker which topics there are. A name that no topic may have is INVALID_TOPIC_EXCEPTION.
+Very many partitions are told in turns (`large_answers`), each as it is then.
 
 v0 an empty array asks for all topics.
 v1 null asks for all, empty for none; rack, controller, internal topics.
@@ -20,12 +21,14 @@ v11 without the allowed operations of the cluster (KIP-700).
 v12 topics may be asked for by id.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.effects import CreateTopics, LogLine, NewTopic, StoreResult
 from odradek.broker.internal_topics import PURPOSES, plan_internal_topic
+from odradek.broker.large_answers import LargeAnswer
 from odradek.broker.metadata_cache import PartitionMetadata
 from odradek.broker.topic_creation import INTERNAL_TOPICS, Names, plan_topic
 from odradek.model.error_codes import ErrorCode
@@ -49,6 +52,8 @@ SIZE_OF_ALL_TOPICS = {9: 5, 10: 5, 11: 4, 12: 4}
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 NOT_ASKED = -2147483648
 REMEMBERED_TOPICS = 64  # answers to longer lists of names are not worth keeping
+# Partitions of an answer that is made in one turn, some 10 ms; and of each slice of one that has more.
+MOST_AT_ONCE, OF_A_SLICE = 5_000, 500
 # Made by one request, as planning one takes some 10 us of the loop; the client asks again, and more are made then.
 MOST_CREATED = 1_000
 # Bits by number of the operation: READ 3 ... DESCRIBE 8, CLUSTER_ACTION 9, configs 10 and 11, IDEMPOTENT_WRITE 12.
@@ -72,16 +77,87 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply([known])
     if wanted is None:
         wanted = [MetadataRequestTopic(name=name) for name in sorted(broker.metadata.topics)]
-    knows_topics = broker.metadata.knows_topics(now_ms)
-    topics = [_topic(broker, version, listener, topic, asked, knows_topics) for topic in wanted]
-    missing = [name for error, name, *_ in topics if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name]
-    if missing and asked.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
-        errors = _create(broker, request, missing, now_ms)
-        topics = [(errors.get(row[1] or "", row[0]), *row[1:]) for row in topics]
-    answer = _response(broker, version, listener, topics, asked)
-    if knows_topics and not missing and (names is None or len(names) <= REMEMBERED_TOPICS):
-        broker.remember(key, answer)
+    telling = _Telling(broker, request, asked, key, wanted, now_ms)
+    if telling.is_large:
+        telling.request = request.kept()
+        may_create = names is not None and asked.allow_auto_topic_creation
+        return broker.large_answers.ask((key, may_create, broker.metadata.epoch), telling)
+    for topic in wanted:
+        telling.tell(topic)
+    answer = telling.gathered(now_ms)()
+    telling.made(answer)
     return Reply([answer])
+
+
+class _Telling(LargeAnswer):
+    """One answer that nobody was given since the metadata changed last."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        request: "Request",
+        asked: MetadataRequest,
+        key: tuple[Any, ...],
+        wanted: list[MetadataRequestTopic],
+        now_ms: int,
+    ) -> None:
+        self.request = request
+        self._broker = broker
+        self._asked = asked
+        self._key = key
+        self._names = key[-1]
+        self._wanted = wanted
+        self._epoch = broker.metadata.epoch
+        self._knows_topics = broker.metadata.knows_topics(now_ms)
+        self._rows: list[TopicRow] = []
+        self._is_whole = False  # every topic is known, so that the answer stands until something changes
+
+    @property
+    def is_large(self) -> bool:
+        metadata = self._broker.metadata
+        partitions = 0
+        for topic in self._wanted:
+            name = metadata.names.get(bytes(topic.topic_id)) if topic.name is None else topic.name
+            partitions += len(metadata.topics.get(name or "", ()))
+        return partitions > MOST_AT_ONCE
+
+    def tell(self, topic: MetadataRequestTopic) -> int:
+        """Its row; how much that was, in partitions."""
+        request = self.request
+        row = _topic(
+            self._broker,
+            request.api_version,
+            request.connection.listener,
+            topic,
+            self._asked,
+            self._knows_topics,
+        )
+        self._rows.append(row)
+        return 1 + len(row[4])
+
+    def steps(self) -> Iterator[None]:
+        topics = self._broker.metadata.topics
+        left = OF_A_SLICE
+        for topic in self._wanted:
+            if left <= 0:
+                yield
+                left = OF_A_SLICE
+            if self._names is not None or topic.name in topics:  # else deleted since all were asked for
+                left -= self.tell(topic)
+
+    def gathered(self, now_ms: int) -> Callable[[], bytes]:
+        broker, asked, rows = self._broker, self._asked, self._rows
+        missing = [name for error, name, *_ in rows if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name]
+        if missing and asked.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
+            errors = _create(broker, self.request, missing, now_ms)
+            rows = [(errors.get(row[1] or "", row[0]), *row[1:]) for row in rows]
+        self._is_whole = self._knows_topics and not missing
+        return _encoding(broker, self.request, rows, asked)
+
+    def made(self, answer: bytes) -> None:
+        is_short = self._names is None or len(self._names) <= REMEMBERED_TOPICS
+        if self._is_whole and is_short and self._epoch == self._broker.metadata.epoch:
+            self._broker.remember(self._key, answer)
 
 
 def _without_padding(version: int, body: memoryview) -> memoryview:
@@ -93,13 +169,14 @@ def _without_padding(version: int, body: memoryview) -> memoryview:
     return body
 
 
-def _response(
-    broker: "Broker", version: int, listener: str, topics: list[TopicRow], asked: MetadataRequest
-) -> bytes:
+def _encoding(
+    broker: "Broker", request: "Request", topics: list[TopicRow], asked: MetadataRequest
+) -> Callable[[], bytes]:
     controller = broker.metadata.controller_id
-    return encode_response(
-        version,
-        brokers=broker.node_endpoints(broker.metadata.shown_brokers, listener),
+    return partial(
+        encode_response,
+        request.api_version,
+        brokers=broker.node_endpoints(broker.metadata.shown_brokers, request.connection.listener),
         cluster_id=broker.cluster_id,
         controller_id=-1 if controller is None else controller,
         topics=topics,
