@@ -1,8 +1,13 @@
 """ListOffsets and OffsetForLeaderEpoch: offsets by place, time and epoch."""
 
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import pytest
+
+from odradek.broker.handlers import list_offsets as list_offsets_handler
+from odradek.broker.handlers import offset_for_leader_epoch as epochs_handler
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import offset_for_leader_epoch as om
@@ -168,3 +173,31 @@ def test_a_partition_that_is_named_twice_is_refused_twice_and_the_others_are_ans
         (1, ErrorCode.NONE, 1),
         (0, refused, -1),
     ]
+
+
+@pytest.mark.parametrize("handler", [list_offsets_handler, epochs_handler])
+def test_offsets_of_many_partitions_are_told_in_several_turns(
+    world: World, monkeypatch: pytest.MonkeyPatch, handler: ModuleType
+) -> None:
+    """Of fifty thousand the loop was kept for a third of a second."""
+    indexes = range(5)
+    request: Any = om.OffsetForLeaderEpochRequest(
+        topics=[
+            om.OffsetForLeaderTopic(
+                topic="t",
+                partitions=[om.OffsetForLeaderPartition(partition=at, leader_epoch=0) for at in indexes],
+            )
+        ]
+    )
+    if handler is list_offsets_handler:
+        wanted = [lm.ListOffsetsPartition(partition_index=at, timestamp=-1) for at in indexes]
+        request = lm.ListOffsetsRequest(topics=[lm.ListOffsetsTopic(name="t", partitions=wanted)])
+    at_once = world.send(1, request, 4)
+    assert at_once.is_answered
+    monkeypatch.setattr(handler, "ROWS_AT_ONCE", 2)
+    in_turns = world.send(1, request, 4)
+    world[1].broker.take_effects()
+    assert world[1].broker.go_on(world.now_ms)
+    assert not in_turns.is_answered
+    assert not world[1].broker.go_on(world.now_ms)
+    assert in_turns.body == at_once.body

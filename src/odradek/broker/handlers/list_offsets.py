@@ -19,10 +19,12 @@ v8 -4: the local start (KIP-405).
 v9 -5: the end of the tiered log, of which there is none (KIP-1005).
 """
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.slices import answer_in_slices
 from odradek.log.lookups import Allowance, Candidate, FoundOffset, TimestampSearch
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -51,6 +53,8 @@ NEVER = 1 << 15
 # and how long its search may take.
 AT_ONCE, OF_A_SLICE = 6_000, 600
 PATIENCE_MS = 30_000
+# Of one turn: some three milliseconds.
+ROWS_AT_ONCE = 500
 CONSUMER = -1
 NONE = 0
 DEBUGGING = -2
@@ -60,22 +64,28 @@ FIRST_WITH_OFFSET_NOT_AVAILABLE = 5
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = decode_request(version, request.body, budget=request.budget)
-    counts: dict[tuple[str, int], int] = {}
-    for topic, partitions in asked.topics:
-        for index, _, _ in partitions:
-            key = (topic, index)
-            counts[key] = counts.get(key, 0) + 1
     answers = OffsetAnswers(broker, version, asked)
-    for topic, partitions in asked.topics:
+    return answer_in_slices(broker.slices, _rows(answers), lambda: answers.answer(now_ms))
+
+
+def _rows(answers: "OffsetAnswers") -> Iterator[None]:
+    """A step each ROWS_AT_ONCE."""
+    topics = answers.asked.topics
+    counts = Counter((topic, partition[0]) for topic, partitions in topics for partition in partitions)
+    left = ROWS_AT_ONCE
+    for topic, partitions in topics:
         rows: list[ListOffsetsPartitionResponse] = []
         answers.topics.append((topic, rows))
         for partition in partitions:
+            if not left:
+                yield
+                left = ROWS_AT_ONCE
+            left -= 1
             index = partition[0]
             if counts[topic, index] == 1:
                 answers.add(rows, topic, partition)
             else:
                 rows.append(_error(index, ErrorCode.INVALID_REQUEST))
-    return answers.answer(now_ms)
 
 
 class _NotNow(Exception):

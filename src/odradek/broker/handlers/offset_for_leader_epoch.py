@@ -9,9 +9,11 @@ v3 replica id: followers and consumers are answered by the leader alone, -2 by a
 v4 flexible.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Reply
+from odradek.broker.slices import answer_in_slices
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.offset_for_leader_epoch import (
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from odradek.broker.request import Request
 
 DEBUGGING = -2
+# Of one turn: some three milliseconds.
+ROWS_AT_ONCE = 500
 FIRST_WITH_REPLICA_ID = 3
 
 
@@ -35,19 +39,21 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = OffsetForLeaderEpochRequest.decode(version, request.body, budget=request.budget)
     # Before v3 the field is absent and reads as -2, but it is a consumer that asks.
     any_replica = version >= FIRST_WITH_REPLICA_ID and asked.replica_id == DEBUGGING
-    response = OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[
-                    _partition(broker, topic.topic, wanted, any_replica=any_replica)
-                    for wanted in topic.partitions
-                ],
-            )
-            for topic in asked.topics
-        ]
-    )
-    return Reply([response.encode(version)])
+    response = OffsetForLeaderEpochResponse(topics=[])
+
+    def steps() -> Iterator[None]:
+        left = ROWS_AT_ONCE
+        for topic in asked.topics:
+            result = OffsetForLeaderTopicResult(topic=topic.topic, partitions=[])
+            response.topics.append(result)
+            for wanted in topic.partitions:
+                if not left:
+                    yield
+                    left = ROWS_AT_ONCE
+                left -= 1
+                result.partitions.append(_partition(broker, topic.topic, wanted, any_replica=any_replica))
+
+    return answer_in_slices(broker.slices, steps(), lambda: Reply([response.encode(version)]))
 
 
 def _partition(
