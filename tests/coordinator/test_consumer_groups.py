@@ -454,6 +454,36 @@ def test_a_conversion_leaves_nothing_of_what_the_group_was() -> None:
     assert {one.member_id for one in described(bench).members} == {stayer, "B"}
 
 
+def test_offsets_of_a_group_that_a_refused_classic_join_has_ended_are_still_those_of_a_group() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    bench.call(commit_request(7, "A", 1, "t", 0, GROUP), 9)
+    bench.call(beat("A", -1), 1)
+
+    refused = bench.answers.pop(bench.join("an id of yesterday"))
+
+    assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert [one.group_id for one in bench.call(ListGroupsRequest(), 4).groups] == [GROUP]
+    (deleted,) = bench.call(DeleteGroupsRequest(groups_names=[GROUP]), 2).results
+    assert deleted.error_code == ErrorCode.NONE
+    assert not bench.coordinator.shard.offsets.by_group
+
+
+def test_offsets_that_come_while_an_empty_group_is_ended_are_those_of_a_group() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    bench.call(beat("A", -1), 1)
+    bench.held = True
+    joins = bench.join("an id of yesterday")
+    bench.commit_offset(7)
+
+    bench.commit()
+    bench.commit()
+
+    assert bench.answers.pop(joins).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert [one.group_id for one in bench.call(ListGroupsRequest(), 4).groups] == [GROUP]
+
+
 def test_a_partition_that_an_assignor_of_clients_gave_to_two_has_one_owner_once_the_group_is_converted() -> (
     None
 ):

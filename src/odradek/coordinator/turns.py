@@ -112,6 +112,9 @@ def settle(shard: Shard, turn: Turn, now_ms: int) -> None:
         shard.consumer_groups.pop(group_id, None)
         if turn.becomes is not None:
             _begin_classic(shard, turn.becomes, now_ms)
+        elif shard.offsets.count(group_id) or shard.offsets.unsettled(group_id):
+            # Whoever it ended for may be refused; its offsets are still those of a group without members.
+            shard.group(group_id, now_ms)
         return
     classic = shard.groups.get(group_id)
     if classic is not None:
