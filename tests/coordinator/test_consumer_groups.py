@@ -662,6 +662,27 @@ def test_a_target_of_a_former_epoch_or_of_no_group_changes_nothing() -> None:
     assert told(bench.call(join("A"), 1)) == {"t": [0, 1, 2, 3]}
 
 
+def test_a_target_is_computed_again_where_a_static_member_has_another_id_since() -> None:
+    bench = Bench()
+    bench.topics.set("wide", MOST_AT_ONCE + 1)
+    bench.call(join("A", ("wide",), instance_id="one"), 1)
+    bench.do_asides()
+    bench.call(join("B", ("wide",)), 1)
+    bench.call(beat("A", -2, instance_id="one"), 1)
+    bench.call(join("A again", ("wide",), instance_id="one"), 1)
+
+    bench.do_asides()
+    bench.call(beat("B", 0, owned={}, rebalance_timeout_ms=5_000, subscribed_topic_names=["wide"]), 1)
+    bench.do_asides()
+
+    found = described(bench)
+    assert found.assignment_epoch == found.group_epoch
+    targets = [
+        set(topic.partitions) for one in found.members for topic in one.target_assignment.topic_partitions
+    ]
+    assert sorted(partition for one in targets for partition in one) == list(range(MOST_AT_ONCE + 1))
+
+
 # ------------------------------------------------------------------------------------------------ expressions
 
 
