@@ -731,6 +731,21 @@ def test_topics_of_an_expression_that_could_not_be_stored_are_looked_for_again_a
     assert told(bench.answers.pop(call)) == {"v": [0], "t": [0, 1, 2, 3]}
 
 
+@pytest.mark.behaviour("K20")
+def test_a_member_whose_new_expression_matches_nothing_lets_go_of_what_the_former_one_matched() -> None:
+    bench = Bench()
+    bench.call(join("A", subscribed_topic_regex="[tv]"), 1)
+    bench.do_asides()
+    for epoch in (1, 2):
+        bench.call(beat("A", epoch), 1)
+    bench.wait(10_000)
+
+    bench.call(beat("A", 2, subscribed_topic_regex="nothing"), 1)
+    bench.do_asides()
+
+    assert told(bench.call(beat("A", 2), 1)) == {}
+
+
 def test_what_an_expression_matched_for_a_member_that_has_left_is_not_stored() -> None:
     bench = Bench()
     bench.call(join("A", subscribed_topic_regex="t"), 1)

@@ -28,7 +28,8 @@ def resolved(shard: Shard, came: Resolved, now_ms: int) -> None:
         before = draft.image.regexes.get(regex)
         if regex not in draft.image.regex_counts or (before is not None and before.topics == topics):
             continue
-        is_changed = is_changed or topics != (before.topics if before is not None else ())
+        # What matched nothing before, and does not now, may have taken the place of one that did.
+        is_changed = is_changed or before is None or topics != before.topics
         draft.write(RegexRecord(came.group_id, regex, ResolvedRegex(topics, came.version, now_ms)))
 
     def stands() -> None:
