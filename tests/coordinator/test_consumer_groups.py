@@ -13,6 +13,7 @@ from odradek.coordinator.settings import MigrationPolicy
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.txn_offset_commit import (
@@ -117,6 +118,32 @@ def test_a_group_whose_append_timed_out_answers_nobody_until_its_fate_is_known()
     bench.wait(bench.settings.consumer_session_timeout_ms)
     bench.commit()
     assert not described(bench).members, "a member that came late has a session like any other"
+
+
+def test_the_session_of_a_member_that_is_told_to_come_again_does_not_end_by_that_and_one_of_who_is_silent_does() -> (
+    None
+):
+    bench = Bench()
+    for member in ("new", "silent"):
+        bench.call(join(member), 1)
+    classic = classic_member(bench)
+    epochs = {one.member_id: one.member_epoch for one in described(bench).members}
+    bench.held = True
+    bench.ask(join("late"), 1)
+    late = bench.waiting[0]
+    bench.step_late()
+    for _ in range(10):
+        bench.wait(8_000)
+        for request in (
+            beat("new", epochs["new"]),
+            HeartbeatRequest(group_id=GROUP, member_id=classic, generation_id=epochs[classic]),
+        ):
+            assert bench.call(request, 1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    bench.held = False
+    bench.commit_late(late)
+
+    assert {one.member_id for one in described(bench).members} == {"new", classic, "late"}
 
 
 def test_who_waits_for_a_group_is_sent_on_when_another_broker_takes_over() -> None:

@@ -50,7 +50,7 @@ from odradek.coordinator.stored import Stored
 from odradek.coordinator.syncing import sync_group
 from odradek.coordinator.timers import Kind, Timer
 from odradek.coordinator.topic_ids import NoTopicIds, TopicIds
-from odradek.coordinator.turns import take_over, waits_for
+from odradek.coordinator.turns import renew_refused, take_over, waits_for
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -165,6 +165,7 @@ class GroupCoordinator:
             _REQUESTS[type(asked.request)](shard, asked, asked.request, now_ms)
         elif group_id in shard.stalled or len(shard.waiting.get(group_id, ())) >= MOST_WAITING:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            renew_refused(shard, asked.request, now_ms)
             shard.answer(asked.call, refuse(asked.request, asked.version, error))
         else:
             shard.wait(group_id, asked)

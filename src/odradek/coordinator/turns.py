@@ -147,6 +147,22 @@ def renew_session(shard: Shard, group: ConsumerGroup, member_id: str, now_ms: in
     group.set_deadline(Kind.CONSUMER_SESSION, member_id, now_ms + length_ms)
 
 
+def renew_refused(shard: Shard, request: Request, now_ms: int) -> None:
+    """Of a member that is told to come again, for its group cannot be written now: its session does not end by that."""
+    group = shard.consumer_groups.get(request.group_id)  # type: ignore[attr-defined]
+    if group is None:
+        return
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        member_id, epoch = request.member_id, request.member_epoch
+    elif isinstance(request, HeartbeatRequest):
+        member_id, epoch = request.member_id, request.generation_id
+    else:
+        return
+    current = group.image.current_of(member_id)
+    if epoch in (current.epoch, current.previous_epoch):
+        renew_session(shard, group, member_id, now_ms)
+
+
 def mind_revocation(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
     """Whoever is to let go of partitions has its rebalance timeout for it."""
     subscriber = group.image.members.get(member_id)
