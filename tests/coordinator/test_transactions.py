@@ -739,6 +739,23 @@ def at_the_last_epoch(**settings: int) -> Bench:
     return bench
 
 
+@pytest.mark.behaviour("T31")
+def test_who_goes_on_under_another_producer_id_waits_for_the_markers_of_the_former_one() -> None:
+    bench = at_the_last_epoch()
+    bench.ids.append(2_000)
+    assert bench.answers[bench.end(epoch=32_766, version=5)].producer_id == 2_000
+
+    call = bench.add(2_000, 0)
+
+    assert call not in bench.answers
+    assert bench.error(bench.end(producer=2_000, version=5)) == ErrorCode.CONCURRENT_TRANSACTIONS
+    for other in ((2_000, 1), (3_000, 0), (-1, 0)):
+        assert bench.error(bench.add(*other)) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    bench.written(bench.markers[0])
+    assert bench.error(call) == 0
+    assert bench.state is Stored.ONGOING
+
+
 @pytest.mark.behaviour("T31", "T21")
 @pytest.mark.parametrize("goes_on_by", ["InitProducerId", "EndTxn"])
 def test_who_timed_out_in_the_last_epoch_goes_on_under_another_producer_id(goes_on_by: str) -> None:

@@ -1,6 +1,6 @@
 """What every request of a transaction's owner is asked first, and how errors are told to older clients."""
 
-from odradek.coordinator.transaction_records import StoredTransaction
+from odradek.coordinator.transaction_records import NO_PRODUCER_ID, StoredTransaction
 from odradek.coordinator.transaction_room import Room
 from odradek.coordinator.transaction_states import PREPARED
 from odradek.model.error_codes import ErrorCode
@@ -32,8 +32,14 @@ def fenced_as(version: int, error: ErrorCode, first_with_fenced: int = FIRST_WIT
 
 
 def why_not_owner(value: StoredTransaction | None, producer_id: int, epoch: int) -> ErrorCode:
-    """An epoch that is ahead is nobody's either."""
-    if value is None or value.producer_id != producer_id:
+    """An epoch that is ahead is nobody's either. Who was told of another producer id with the decision has that from there on, and
+    is not fenced while the markers of the former one are on their way."""
+    if value is None:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    goes_on = value.state in PREPARED and value.next_producer_id != NO_PRODUCER_ID
+    if goes_on and (producer_id, epoch) == (value.next_producer_id, 0):
+        return ErrorCode.NONE
+    if value.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return ErrorCode.NONE if value.epoch == epoch else ErrorCode.PRODUCER_FENCED
 
