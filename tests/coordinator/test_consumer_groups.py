@@ -187,6 +187,22 @@ def test_a_member_that_does_not_let_go_is_removed_after_its_rebalance_timeout_al
     assert told(bench.call(beat("B", 2), 1)) == {"t": [0, 1, 2, 3]}
 
 
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_static_member_that_leaves_while_it_has_to_let_go_has_its_session_to_come_back(moves: bool) -> None:
+    bench = Bench()
+    bench.call(join("A", instance_id="one"), 1)
+    bench.call(join("B"), 1)
+    assert told(bench.call(beat("A", 1, instance_id="one"), 1)) == {"t": [0, 1]}
+    bench.call(beat("A", -2, instance_id="one"), 1)
+    if moves:
+        bench.move()
+
+    bench.wait(6_000)
+
+    assert {one.member_id for one in described(bench).members} == {"A", "B"}
+    assert told(bench.call(join("A", instance_id="one"), 1)) == {"t": [0, 1]}
+
+
 def test_a_member_whose_removal_could_not_be_written_is_removed_later() -> None:
     bench = Bench(held=True)
     call = bench.ask(join("A"), 1)

@@ -165,8 +165,10 @@ def renew_refused(shard: Shard, request: Request, now_ms: int) -> None:
 
 def mind_revocation(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
     """Whoever is to let go of partitions has its rebalance timeout for it."""
-    subscriber = group.image.members.get(member_id)
-    if subscriber is None or group.image.current_of(member_id).state is not MemberState.UNREVOKED_PARTITIONS:
+    subscriber, current = group.image.members.get(member_id), group.image.current_of(member_id)
+    # A static member that is away has let go, and keeps its state: its session decides.
+    is_to_let_go = current.state is MemberState.UNREVOKED_PARTITIONS and bool(current.revoking)
+    if subscriber is None or not is_to_let_go:
         group.drop_deadline(Kind.REVOCATION, member_id)
     else:
         due_ms = now_ms + max(subscriber.rebalance_timeout_ms, 0)
