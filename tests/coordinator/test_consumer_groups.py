@@ -146,6 +146,29 @@ def test_the_session_of_a_member_that_is_told_to_come_again_does_not_end_by_that
     assert {one.member_id for one in described(bench).members} == {"new", classic, "late"}
 
 
+def test_a_member_that_lets_go_while_its_group_cannot_be_written_is_not_removed_for_its_silence() -> None:
+    bench = Bench()
+    for member in ("A", "B"):
+        bench.call(join(member), 1)
+    assert told(bench.call(beat("A", 1), 1)) == {"t": [0, 1]}
+    bench.held = True
+    bench.ask(join("late"), 1)
+    late = bench.waiting[0]
+    bench.step_late()
+    for _ in range(3):
+        bench.wait(2_000)
+        refused = bench.call(beat("A", 1, owned={"t": [0, 1]}), 1)
+        assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.held = False
+
+    bench.commit_late(late)
+
+    assert bench.call(beat("A", 1, owned={"t": [0, 1]}), 1).error_code == ErrorCode.NONE
+    bench.call(beat("B", 2), 1)
+    bench.wait(5_000)
+    assert {one.member_id for one in described(bench).members} == {"A", "B", "late"}
+
+
 def test_who_waits_for_a_group_is_sent_on_when_another_broker_takes_over() -> None:
     bench = Bench(held=True)
     calls = [bench.ask(join("A"), 1), bench.ask(join("B"), 1)]

@@ -50,7 +50,7 @@ from odradek.coordinator.stored import Stored
 from odradek.coordinator.syncing import sync_group
 from odradek.coordinator.timers import Kind, Timer
 from odradek.coordinator.topic_ids import NoTopicIds, TopicIds
-from odradek.coordinator.turns import renew_refused, take_over, waits_for
+from odradek.coordinator.turns import put_off, renew_refused, take_over, waits_for
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -207,7 +207,13 @@ class GroupCoordinator:
             consumers = shard.consumer_groups.get(timer.group_id)
             if consumers is not None:
                 consumers.has_fired(timer)
-            if timer.group_id in shard.busy:
+            if (
+                consumers is not None
+                and timer.group_id in shard.stalled
+                and timer.kind is not Kind.CONSUMER_SESSION
+            ):
+                put_off(shard, consumers, timer, now_ms)
+            elif timer.group_id in shard.busy:
                 shard.wait(timer.group_id, timer)
             else:
                 deadline_passed(shard, timer, now_ms)

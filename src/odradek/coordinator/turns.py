@@ -18,7 +18,7 @@ from odradek.coordinator.draft import Draft
 from odradek.coordinator.rebalance import prepare
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.shard import MindsLate, Shard, parked_of
-from odradek.coordinator.timers import Kind
+from odradek.coordinator.timers import Kind, Timer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass, field
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -161,6 +161,14 @@ def renew_refused(shard: Shard, request: Request, now_ms: int) -> None:
     current = group.image.current_of(member_id)
     if epoch in (current.epoch, current.previous_epoch):
         renew_session(shard, group, member_id, now_ms)
+
+
+def put_off(shard: Shard, group: ConsumerGroup, timer: Timer, now_ms: int) -> None:
+    """A deadline that passes while the group cannot be written: whoever has done what it was to do could not tell. It has a
+    session's time more; who is silent meanwhile goes with its session."""
+    due_ms = group.deadlines.get((timer.kind, timer.key))
+    if due_ms is not None and due_ms <= now_ms:
+        group.set_deadline(timer.kind, timer.key, now_ms + shard.settings.consumer_session_timeout_ms)
 
 
 def mind_revocation(group: ConsumerGroup, member_id: str, now_ms: int) -> None:
