@@ -749,6 +749,23 @@ def test_a_target_is_computed_again_where_a_static_member_has_another_id_since()
     assert sorted(partition for one in targets for partition in one) == list(range(MOST_AT_ONCE + 1))
 
 
+def test_a_target_of_a_group_that_was_deleted_is_not_that_of_the_next_one_of_its_name() -> None:
+    bench = Bench()
+    large(bench)
+    bench.do_asides()
+    bench.call(join("B", ("wide",)), 1)
+    for member in "AB":
+        bench.call(beat(member, -1), 1)
+    bench.call(DeleteGroupsRequest(groups_names=[GROUP]), 2)
+    bench.call(join("C", ("wide",)), 1)
+
+    bench.do_asides()
+
+    found = described(bench)
+    assert found.assignment_epoch == found.group_epoch
+    assert told(bench.call(beat("C", 1), 1)) == {"wide": list(range(MOST_AT_ONCE + 1))}
+
+
 # ------------------------------------------------------------------------------------------------ expressions
 
 
