@@ -226,6 +226,26 @@ def test_a_static_member_that_leaves_while_it_has_to_let_go_has_its_session_to_c
     assert told(bench.call(join("A", instance_id="one"), 1)) == {"t": [0, 1]}
 
 
+def test_the_session_of_a_member_does_not_end_where_what_it_asks_for_cannot_be_written() -> None:
+    bench = Bench()
+    for member in ("A", "B"):
+        bench.call(join(member), 1)
+    bench.held = True
+    for _ in range(12):
+        bench.wait(5_000)
+        bench.ask(beat("B", 2), 1)
+        call = bench.ask(beat("A", 1), 1)
+        while bench.waiting:
+            bench.fail()
+        assert bench.answers.pop(call).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.held = False
+
+    bench.wait(1_000)
+
+    assert {one.member_id for one in described(bench).members} == {"A", "B"}
+    assert told(bench.call(beat("A", 1), 1)) == {"t": [0, 1]}
+
+
 def test_a_member_whose_removal_could_not_be_written_is_removed_later() -> None:
     bench = Bench(held=True)
     call = bench.ask(join("A"), 1)

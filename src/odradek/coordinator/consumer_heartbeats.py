@@ -118,6 +118,8 @@ def _beat(shard: Shard, asked: Asked, request: ConsumerGroupHeartbeatRequest, no
     owned = _owned(request)
     member_id = request.member_id or short_id(asked.unique)
     member_id, before = _member(draft, request, member_id, owned)
+    if draft.group is not None:
+        renew_session(shard, draft.group, member_id, now_ms)  # it lives, whatever becomes of what it asks for
     subscriber = _subscriber(asked, request, draft.image.members.get(member_id))
     try:
         is_changed = draft.subscribe(member_id, subscriber)
@@ -143,18 +145,9 @@ def _beat(shard: Shard, asked: Asked, request: ConsumerGroupHeartbeatRequest, no
     )
     if draft.records or draft.asides:
         turn = Turn(request.group_id, draft.records, asked.call, response, heartbeat_refused)
-        turn.then = lambda: _renew(shard, request.group_id, member_id, now_ms)
         return take_turn(draft, turn)
-    assert draft.group is not None, "whoever joins is written"
-    renew_session(shard, draft.group, member_id, now_ms)
     shard.answer(asked.call, response)
     return None
-
-
-def _renew(shard: Shard, group_id: str, member_id: str, now_ms: int) -> None:
-    group = shard.consumer_groups.get(group_id)
-    if group is not None:
-        renew_session(shard, group, member_id, now_ms)
 
 
 def _begin(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> None:
