@@ -473,6 +473,24 @@ def test_a_static_member_that_came_back_is_known_to_the_next_coordinator() -> No
     assert bench.answers.pop(bench.sync(back.member_id, 1)).assignment == b"all"
 
 
+def test_of_returns_of_one_instance_that_were_on_their_way_together_the_last_stays_also_for_the_next_coordinator() -> (
+    None
+):
+    bench = Bench()
+    joined = bench.answers.pop(bench.join(instance="one"))
+    bench.answers.pop(bench.sync(joined.member_id, joined.generation_id, {joined.member_id: b"all"}))
+    bench.held = True
+    returns = [bench.join(instance="one") for _ in range(3)]
+    for _ in returns:
+        bench.commit()
+
+    ids = [bench.answers.pop(call).member_id for call in returns]
+
+    assert list(bench.group.members) == [ids[-1]]
+    bench.move()
+    assert list(bench.group.members) == [ids[-1]]
+
+
 def test_a_static_member_that_comes_back_before_the_assignment_makes_everybody_join_again() -> None:
     bench = Bench()
     first = bench.answers.pop(bench.join(instance="i")).member_id

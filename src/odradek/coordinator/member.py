@@ -31,6 +31,7 @@ class Member:
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
+        "returned_from",
         "session_ends_at_ms",
         "session_timeout_ms",
         "session_timer_at_ms",
@@ -58,6 +59,7 @@ class Member:
         self.join: Parked | None = None
         self.sync: Parked | None = None
         self.is_new = False  # parked in its first JoinGroup
+        self.returned_from: str | None = None  # the id it had before it came back to a stable group
         self.session_ends_at_ms = 0
         self.session_timer_at_ms: int | None = None  # the earliest timer that looks at it
 
