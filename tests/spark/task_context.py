@@ -14,6 +14,7 @@ class Context:
     partition = 0
     run = "a"
     query = ""
+    batch = 4
 
     def stageId(self) -> int:
         return self.stage
@@ -22,7 +23,7 @@ class Context:
         return self.partition
 
     def getLocalProperty(self, name: str) -> str | None:
-        known = {"spark.jobGroup.id": self.run, "streaming.sql.batchId": "4"}
+        known = {"spark.jobGroup.id": self.run, "streaming.sql.batchId": str(self.batch)}
         return {**known, "sql.streaming.queryId": self.query}.get(name)
 
 

@@ -35,6 +35,7 @@ from odradek.spark.replay import replay
 from odradek.spark.shape import KEPT_LETTERS, LETTERS, Shape
 from odradek.spark.sink import DESCRIPTION, DeltaWriter
 from odradek.spark.source import schema_of as columns_of_source
+from odradek.spark.topic_commit import AheadOfCheckpoint
 from odradek.spark.topic_options import TopicOptions, parse_topic_options
 from odradek.spark.topic_sink import TopicStreamWriter
 from odradek.spark.topic_writing import stage, staged_directory
@@ -140,6 +141,8 @@ def batch_4(
     run_id: str = "a",
     values: tuple[bytes, ...] = FOUR,
     of_first: int = 2,
+    query_id: str = "",
+    batch_id: int = 4,
 ) -> None:
     """Of two tasks, the first of which has so many records: what Spark does with the batch, without Spark."""
 
@@ -153,7 +156,7 @@ def batch_4(
 
     options = options._replace(kill_switch=Switch())  # type: ignore[arg-type]
     context = Context()
-    context.run = run_id
+    context.run, context.query, context.batch = run_id, query_id, batch_id
     messages = []
     both = of_values(*values)
     tasks = both.slice(0, of_first), both.slice(of_first)
@@ -162,15 +165,15 @@ def batch_4(
         for context.partition in (0, 1):
             decode = Decoding(SHAPE, options.directory, options.app_id, AS_THEY_ARE)
             rows = decode(iter([tasks[context.partition]]))
-            messages.append(stage(rows, options, batch_id=4))
-    TopicStreamWriter(options).commit(messages, 4)
+            messages.append(stage(rows, options, batch_id=batch_id))
+    TopicStreamWriter(options).commit(messages, batch_id)
 
 
 def values(client: SyncClient, topic: str) -> list[bytes]:
     return sorted(bytes(r.value or b"") for rows in read(client, topic, 2).values() for r in rows)
 
 
-ALL = [b'{"id":1}', b'{"id":2}'], [b"either", b"none"]
+ALL = ([b'{"id":1}', b'{"id":2}'], [b"either", b"none"])
 
 
 @pytest.mark.parametrize("step", TOPIC_STEPS)
@@ -223,6 +226,22 @@ def test_a_driver_whose_letters_another_has_taken_commits_no_rows_without_them(
         batch_4(options)
 
     assert values(client, job.to) == values(client, job.dead_letters_topic) == []
+
+
+def test_a_checkpoint_that_is_not_the_topics_leaves_no_letters_which_those_of_the_right_one_would_meet(
+    job: TransformJob, options: TopicOptions, client: SyncClient
+) -> None:
+    batch_4(options, values=(b'{"id":1}', b'{"id":2}'), query_id="one")
+
+    with pytest.raises(AheadOfCheckpoint, match="a query of another checkpoint"):
+        batch_4(options, query_id="other", batch_id=7)
+    with pytest.raises(AheadOfCheckpoint, match="a query of another checkpoint"):
+        batch_4(options._replace(letters_topic=""), values=(b"none", b"either"), query_id="other", batch_id=7)
+    assert tables.open_table(dead_letters_of(job.directory)) is None
+    batch_4(options, values=(b"none", b"either"), query_id="one", batch_id=5)
+
+    assert [x.offset for x in dead_letters(job.directory)] == [0, 1]
+    eventually(lambda: (values(client, job.to), values(client, job.dead_letters_topic)) == ALL, 30.0, "once")
 
 
 def test_a_table_of_letters_of_before_gets_their_headers(
@@ -349,12 +368,15 @@ def test_a_program_writes_rows_and_letters_with_their_headers_in_one_transaction
 
 
 class Batch(NamedTuple):
-    """The first batch of a job, without Spark."""
+    """A batch of a job, the first one if nothing else is said, without Spark."""
 
     job: TablesJob
     query_id: str = "a"
+    has_topic: bool = True  # of letters
 
-    def run(self, dies_at: str = "", batch_id: int = 0) -> None:
+    def run(
+        self, dies_at: str = "", batch_id: int = 0, ranges: tuple[tuple[int, int], ...] = ((0, 6), (0, 2))
+    ) -> None:
         class Switch:
             def at(self, step: str, batch_id: int) -> None:
                 if step == dies_at:
@@ -363,8 +385,8 @@ class Batch(NamedTuple):
         job = self.job
         shape, source = planned_tables(job).shape, parse(job.source_options())
         options = TableOptions(job.table, job.name, shape=shape)
-        ranges = [OffsetRange(job.topics[0], 0, 0, 6), OffsetRange(job.topics[0], 1, 0, 2)]
-        done = write_ranges(ranges, source.connection, columns_of_source(source), options, batch_id=batch_id)
+        reads = [OffsetRange(job.topics[0], partition, *offsets) for partition, offsets in enumerate(ranges)]
+        done = write_ranges(reads, source.connection, columns_of_source(source), options, batch_id=batch_id)
         done.query_id = self.query_id
         given = {
             "kafka.bootstrap.servers": job.bootstrap,
@@ -373,7 +395,8 @@ class Batch(NamedTuple):
             "checkpointLocation": job.checkpoint_directory,
         }
         to = parse_topic_options(given, is_stream=True)
-        options = options._replace(letters_to=to._replace(kill_switch=Switch()))  # type: ignore[arg-type]
+        if self.has_topic:
+            options = options._replace(letters_to=to._replace(kill_switch=Switch()))  # type: ignore[arg-type]
         DeltaWriter(options, DESCRIPTION).commit([done], batch_id)
 
     @property
@@ -427,6 +450,20 @@ def test_letters_of_a_table_are_in_the_order_of_their_offsets_whichever_task_is_
     whole = together([told(10, 0), told(2, 5), told(2, 0)], DESCRIPTION)
 
     assert [file.name for file in whole.letters] == ["2-0", "2-5", "10-0"]
+
+
+@pytest.mark.parametrize("has_topic", [False, True])
+def test_a_checkpoint_that_is_not_the_tables_leaves_no_letters_which_those_of_the_right_one_would_meet(
+    to_table: TablesJob, has_topic: bool
+) -> None:
+    Batch(to_table, has_topic=has_topic).run(ranges=((0, 5), (0, 0)))
+    with pytest.raises(tables.WrongCheckpoint, match="a query of another checkpoint"):
+        Batch(to_table, query_id="another", has_topic=has_topic).run(batch_id=7)
+    assert dead_letters(to_table.table) == []
+
+    Batch(to_table, has_topic=has_topic).run(batch_id=1, ranges=((5, 6), (0, 2)))
+
+    assert [(x.partition, x.offset) for x in dead_letters(to_table.table)] == [(0, 5), (1, 0)]
 
 
 def test_a_checkpoint_that_is_not_the_tables_sends_no_letters_and_a_table_made_anew_sends_them_anew(

@@ -84,18 +84,22 @@ def commit_letters(
     *,
     run_id: str,
     checkpoint: str = "",
+    check: Callable[[], None] | None = None,
     stage: Callable[[list[TableFile]], None] | None = None,
 ) -> int:
     """How many letters the batch has, as tasks of this run of the query said; TooManyLetters where that is more than
     allowed, and nothing is committed then. `checkpoint` tells how often the query reads the records, and from where to where.
 
-    `stage` is given their files first: of a batch that comes again the commit deletes them.
+    Where there are any, `check` raises first if they may not be committed. `stage` is given their files before the commit: of a
+    batch that comes again that deletes them.
     TakenByAnother where it would not get all of them.
     """
     told = sorted(_told(_directory(directory, app_id, batch_id) / run_id), key=_begins)
     once = sorted(_disjoint(told), key=_begins)
     if most:
         Most.of(most).check(sum(one["refused"] for one in once), sum(one["records"] for one in once))
+    if check is not None and any(one["letters"] for one in told):
+        check()
     ranges = ranges_of_batch(checkpoint, batch_id) if checkpoint else []
     if len(ranges) < 2:
         files = [TableFile.from_json(file) for one in once for file in one["letters"]]

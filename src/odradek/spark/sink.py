@@ -164,7 +164,9 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             self._check_checkpoint(batchId)
             who: dict[str, Any] = {"app_id": self.options.app_id, "batch_id": batchId}
             if whole.letters:
-                self._send_letters(whole, batchId)
+                # Not from a checkpoint that is not the table's: WrongCheckpoint comes before a letter of it is anywhere.
+                if not self._is_there(whole, batchId):
+                    self._send_letters(whole, batchId)
                 # Before the rows: a batch that is in the table has its letters, whatever happens in between.
                 tables.commit(
                     self.options.letters,
@@ -204,21 +206,23 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
 
-    def _send_letters(self, whole: "Written", batch_id: int) -> None:
-        """Before any commit: of a batch that comes again that deletes their files. Not for a checkpoint that is not the table's."""
+    def _is_there(self, whole: "Written", batch_id: int) -> bool:
         from odradek.spark import tables
         from odradek.spark.parts import merged
 
-        options, to = self.options, self.options.letters_to
-        if to is None:
-            return
-        from odradek.spark.letters_out import send_letters
-
+        options = self.options
         query_id = "" if options.upserts else whole.query_id
         table = tables.open_table(options.table)
-        if table is not None and tables.has_batch(
+        return table is not None and tables.has_batch(
             table, options.table, options.app_id, batch_id, merged(whole.parts), query_id
-        ):
+        )
+
+    def _send_letters(self, whole: "Written", batch_id: int) -> None:
+        """Before any commit: of a batch that comes again that deletes their files."""
+        from odradek.spark.letters_out import send_letters
+
+        options, to = self.options, self.options.letters_to
+        if to is None:
             return
         # A new checkpoint counts from 0 again: it is another writer, whose batches are not those of the one before.
         own = to._replace(app_id=f"{to.app_id}:{whole.query_id}")

@@ -50,17 +50,8 @@ def commit(options: TopicOptions, staged: Sequence[Staged], batch_id: int, *, le
     """
     switch = options.kill_switch
     switch.at("before-commit", batch_id)
-    connection = options.connection
-    with SyncClient(
-        connection.bootstrap,
-        client_id=connection.client_id,
-        request_timeout_s=connection.request_timeout_s,
-    ) as client:
-        if options.is_named:
-            topic_progress.ensure(client, options.progress_topic)
-        timeout_ms = options.timeout_ms or _timeout_ms(sum(one.size_bytes for one in staged))
-        transaction = Transaction(client, options.transactional_id, timeout_ms=timeout_ms)
-        transaction.begin()
+    with _client(options) as client:
+        transaction = _begun(client, options, staged)
         if options.is_named and _is_there(client, options, batch_id, _query_of(staged)):
             forget(options, batch_id)
             return False
@@ -80,6 +71,32 @@ def commit(options: TopicOptions, staged: Sequence[Staged], batch_id: int, *, le
         keep(options, note)
     forget(options, batch_id)
     return True
+
+
+def check(options: TopicOptions, staged: Sequence[Staged], batch_id: int) -> None:
+    """AheadOfCheckpoint where `commit` would refuse the batch, before anything of it is anywhere. Others are fenced."""
+    if options.is_named:
+        with _client(options) as client:
+            _begun(client, options, staged)
+            _is_there(client, options, batch_id, _query_of(staged))
+
+
+def _client(options: TopicOptions) -> SyncClient:
+    connection = options.connection
+    return SyncClient(
+        connection.bootstrap,
+        client_id=connection.client_id,
+        request_timeout_s=connection.request_timeout_s,
+    )
+
+
+def _begun(client: SyncClient, options: TopicOptions, staged: Sequence[Staged]) -> Transaction:
+    if options.is_named:
+        topic_progress.ensure(client, options.progress_topic)
+    timeout_ms = options.timeout_ms or _timeout_ms(sum(one.size_bytes for one in staged))
+    transaction = Transaction(client, options.transactional_id, timeout_ms=timeout_ms)
+    transaction.begin()
+    return transaction
 
 
 def keep(options: TopicOptions, note: Note) -> None:

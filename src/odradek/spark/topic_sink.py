@@ -147,6 +147,7 @@ def _commit(options: "TopicOptions", messages: Sequence[WriterCommitMessage | No
     from odradek.spark import decoding
     from odradek.spark.kill_switch import OFF
     from odradek.spark.letters_out import stage_letters
+    from odradek.spark.topic_commit import check
     from odradek.spark.topic_writing import discard
     from odradek.spark.writing import dead_letters_of
 
@@ -157,7 +158,8 @@ def _commit(options: "TopicOptions", messages: Sequence[WriterCommitMessage | No
         of_letters.append(stage_letters(dead_letters_of(options.directory), files, into, batch_id=batch_id))
 
     try:
-        # Before the rows: a batch that is in the topic has its letters, whatever happens in between.
+        # Before the rows: a batch that is in the topic has its letters, whatever happens in between. Not those of a checkpoint
+        # that is not the topic's: nobody could tell them from letters of the right one, which come again under other numbers.
         letters = decoding.commit_letters(
             options.directory,
             options.app_id,
@@ -165,6 +167,7 @@ def _commit(options: "TopicOptions", messages: Sequence[WriterCommitMessage | No
             options.most_letters,
             run_id=max((one.run_id for one in staged), default=""),
             checkpoint=options.checkpoint,
+            check=lambda: check(options, staged, batch_id),
             stage=stage if options.letters_topic else None,
         )
         _commit_or_discard(options, [*staged, *of_letters], batch_id, letters=letters)
