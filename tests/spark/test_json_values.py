@@ -55,7 +55,8 @@ def test_fields_become_columns_by_name() -> None:
         (b'{"place":{"x":"far"}}', "field (place/x) changed"),
         (b'{"id":1,"id":2}', "field (id) was specified twice"),
         (b'{"name":"\xff"}', "no UTF-8"),
-        (b'{"name":"a\nb","id":}', "Invalid value"),
+        (b'{"name":"ab","id":}', "Invalid value"),
+        (b'{"name":"a\nb"}', "Invalid encoding in string"),
         (b'{"id":1}{"id":2}', "Missing"),
         (b'{"id":1},"n":7}\n{"n":8,"v":{"id":2}', "more than one JSON object"),
         (b'{"id":1}}\n{"n":0,"v":{"id":2}', "more than one JSON object"),
@@ -180,6 +181,20 @@ def test_a_date_is_text_or_a_number_of_days() -> None:
     none = {"d": None, "many": None, "at": None}
     assert good == [(0, read), (1, read), (2, none), (3, read)]
     assert "2024-02-30" in bad[4] and "field (d) changed from string to boolean" in bad[5]
+
+
+def test_one_column_of_dates_may_be_text_and_another_one_days() -> None:
+    schema = schema_of("d DATE, e DATE, at STRUCT<d: DATE, many: ARRAY<DATE>>")
+    one = b'{"d":"2024-02-29","e":19782,"at":{"d":null,"many":[null,19782]}}'
+    other = b'{"d":19782,"e":"2024-02-29","at":{"d":"2024-02-29","many":[]}}'
+
+    good, bad = rows(one, other, one, b'{"d":"2024-02-29","e":3000000000}', schema=schema)
+
+    day = date(2024, 2, 29)
+    of_one = {"d": day, "e": day, "at": {"d": None, "many": [None, day]}}
+    of_other = {"d": day, "e": day, "at": {"d": day, "many": []}}
+    assert good == [(0, of_one), (1, of_other), (2, of_one)]
+    assert list(bad) == [3] and "couldn't parse:3000000000" in bad[3]
 
 
 def test_every_type_is_read() -> None:

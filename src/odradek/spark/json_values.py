@@ -10,6 +10,7 @@ they went in.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,8 +87,8 @@ def _texts(values: pa.Array, bad: dict[int, str]) -> pa.Array:
                 bad[row] = "no UTF-8"
                 found.append(None)
         texts = pa.array(found, pa.string())
-    # Outside of strings, where JSON has no raw line feed, a blank is the same.
-    texts = pc.replace_substring(pc.utf8_trim_whitespace(pc.fill_null(texts, "{}")), "\n", " ")
+    # Between tokens a tab is the same. Within a string JSON has neither: a blank would pass there, as another value.
+    texts = pc.replace_substring(pc.utf8_trim_whitespace(pc.fill_null(texts, "{}")), "\n", "\t")
     is_object = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
     for row in np.flatnonzero(~is_object.to_numpy(zero_copy_only=False)).tolist():
         bad.setdefault(row, "no JSON object")
@@ -171,17 +172,42 @@ def _is_json(text: str) -> bool:
 
 
 def _at_once(texts: pa.Array, kind: pa.StructType, unexpected: str = "ignore") -> pa.StructArray:
-    """A date is text, which pyarrow takes for none; or days since 1970, as Debezium writes it."""
+    """A date is text, which pyarrow takes for none; or days since 1970, as Debezium writes it. Columns need not have one form."""
     of_text = _dates_as_text(kind)
     if of_text == kind:
         return _read(texts, kind, unexpected)
     try:
         return _read(texts, of_text, unexpected).cast(kind)
-    except pa.ArrowInvalid as error:
-        try:
-            return _read(texts, kind, unexpected)
-        except pa.ArrowInvalid:
-            raise error from None
+    except pa.ArrowInvalid:
+        as_found = _dates_as_found(kind, list(_loaded(texts)))
+        if as_found == of_text:
+            raise
+    return _read(texts, as_found, unexpected).cast(kind)
+
+
+def _loaded(texts: pa.Array) -> Iterator[Any]:
+    for text in texts.to_pylist():
+        with suppress(ValueError, RecursionError):
+            yield json.loads(text)
+
+
+def _dates_as_found(kind: pa.DataType, values: Sequence[Any]) -> pa.DataType:
+    """Days where the first of the values at that place is a number, else text."""
+    if pa.types.is_date32(kind):
+        first = next((value for value in values if value is not None), None)
+        return kind if isinstance(first, int | float) and not isinstance(first, bool) else pa.string()
+    if pa.types.is_struct(kind):
+        objects = [value for value in values if isinstance(value, dict)]
+        return pa.struct(
+            [
+                field.with_type(_dates_as_found(field.type, [one.get(field.name) for one in objects]))
+                for field in kind
+            ]
+        )
+    if pa.types.is_list(kind):
+        items = [item for value in values if isinstance(value, list) for item in value]
+        return pa.list_(kind.value_field.with_type(_dates_as_found(kind.value_type, items)))
+    return kind
 
 
 def _dates_as_text(kind: pa.DataType) -> pa.DataType:
