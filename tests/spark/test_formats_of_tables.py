@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import StructType
 
 from odradek.cli.spark import spark as spark_commands
@@ -288,6 +288,26 @@ def test_how_values_are_read_may_be_told_anew_and_is_kept_without_a_password(
     file.write_text(json.dumps(NEWER))
 
     assert replay(job.table, Format("avro", schema_file=str(file), is_framed=True)).rows == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "form", "why"),
+    [
+        (
+            "id BIGINT, by MAP<STRING, INT>",
+            "json",
+            "column by is MAP<STRING, INT>: JSON is not read into MAP",
+        ),
+        ("id BIGINT, name STRING", "string", "one column of STRING; these are id BIGINT, name STRING"),
+    ],
+)
+def test_letters_are_not_fed_again_in_a_format_that_the_columns_cannot_come_from(
+    tmp_path: Path, columns: str, form: str, why: str
+) -> None:
+    write_deltalake(tmp_path, schema_of(columns).empty_table())
+
+    with pytest.raises(ConfigurationError, match=why):
+        replay(str(tmp_path), Format(form))
 
 
 def test_what_a_job_does_about_an_error_is_told_by_kind(job: TablesJob, server: RegistryServer) -> None:

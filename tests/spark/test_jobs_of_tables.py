@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import StructType
 
 from odradek.client.sync import SyncClient
@@ -251,6 +252,13 @@ def test_what_cannot_work_is_said_before_spark_starts(
 ) -> None:
     with pytest.raises(ConfigurationError, match=why):
         planned(job._replace(**fault))
+
+
+def test_text_is_not_appended_to_a_table_of_other_columns(job: TablesJob) -> None:
+    write_deltalake(job.table, pa.table({"id": [1], "name": ["ink"]}))
+
+    with pytest.raises(ConfigurationError, match="one column of STRING; these are id BIGINT, name STRING"):
+        planned(job._replace(format="string", schema=""))
 
 
 @pytest.mark.parametrize(

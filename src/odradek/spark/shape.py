@@ -148,6 +148,9 @@ class Shape(NamedTuple):
                     f"column {maps[0].name} is {type_text(maps[0].type)}: JSON is not read into MAP; expected STRUCT with the "
                     f"names that are wanted of it"
                 )
+            if form.name == "string" and columns.types != [pa.string()]:
+                found = ", ".join(f"{field.name} {type_text(field.type)}" for field in columns)
+                raise ConfigurationError(f"--format string gives one column of STRING; these are {found}")
         actions_of(self.on_error)
         if self.most_letters:
             Most.of(self.most_letters)
