@@ -52,7 +52,8 @@ def test_the_form_of_sparks_own_connector_is_read() -> None:
     "nonsense",
     [
         *({"orders": 5}, {"orders": {"x": 1}}, {"orders": {"0": "much"}}, {"orders": None}),
-        *({"orders": {"0": -3}}, {"orders": {"0": 2**63}}),
+        *({"orders": {"0": -3}}, {"orders": {"0": 2**63}}, {"orders": {"0": 1.7}}, {"orders": {"0": True}}),
+        *({"orders": {"0": 1, "00": 2}}, {"orders": {"-1": 1}}, {"orders": {"1_0": 1}}),
     ],
 )
 def test_nonsense_is_refused_with_the_form_that_would_work(nonsense: dict[str, object]) -> None:

@@ -107,6 +107,16 @@ def test_the_three_ways_to_subscribe() -> None:
     assert parse({**servers, "assign": '{"orders":[1,0]}'}).assign == {"orders": (0, 1)}
     with pytest.raises(ConfigurationError, match="found none of them"):
         parse(servers)
+    for text in (
+        "{}",
+        '{"orders":[]}',
+        '{"orders":{"0":5}}',
+        '{"orders":"01"}',
+        '{"orders":[0.7]}',
+        '{"orders":[-1]}',
+    ):
+        with pytest.raises(ConfigurationError, match="assign: expected"):
+            parse({**servers, "assign": text})
     with pytest.raises(ConfigurationError, match="found subscribe and assign"):
         parse({**NEEDED, "assign": '{"orders":[0]}'})
 
@@ -143,6 +153,8 @@ def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:
         ({"startingTimestamp": "²"}, "expected milliseconds since 1970"),
         ({"startingTimestamp": str(2**63)}, "expected milliseconds since 1970"),
         ({"startingOffsetsByTimestamp": '{"orders":5}'}, "expected as in"),
+        ({"startingOffsetsByTimestamp": '{"orders":{"0":1.9}}'}, "expected as in"),
+        ({"endingOffsetsByTimestamp": '{"orders":{"0":5,"00":6}}'}, "expected as in"),
         # Asked for the offset at -1, a broker tells the end.
         ({"startingOffsetsByTimestamp": '{"orders":{"0":-1}}'}, "expected as in .*milliseconds since 1970"),
         ({"endingOffsetsByTimestamp": '{"orders":{"0":-2}}'}, "expected as in .*milliseconds since 1970"),

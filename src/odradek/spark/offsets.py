@@ -13,11 +13,32 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from odradek.model.errors import ConfigurationError
-from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_from_text, topic_id_to_text
+from odradek.model.ids import (
+    NO_TOPIC_ID,
+    TopicId,
+    TopicPartition,
+    number_in,
+    topic_id_from_text,
+    topic_id_to_text,
+)
 
 LATEST = -1
 EARLIEST = -2
 LARGEST = 2**63 - 1  # of offsets and of times, on the wire
+
+
+def whole(value: Any) -> int:
+    """A number of JSON. ValueError where it is not whole: `int` would take 1.7 for 1, and true as well."""
+    if type(value) is not int:
+        raise ValueError(f"{value} is no whole number")
+    return value
+
+
+def partition_of(text: str) -> int:
+    """Of a name in JSON; ValueError where it is none, or one in another spelling."""
+    if (number := number_in(text)) is None or str(number) != text:
+        raise ValueError(f"{text} is no partition")
+    return number
 
 
 class Place(NamedTuple):
@@ -57,11 +78,13 @@ class Offsets(NamedTuple):
                 epochs = entry.get("epochs", {}) if "offsets" in entry else {}
                 if "id" in entry:
                     topic_ids[topic] = topic_id_from_text(entry["id"])
-                for text in sorted(offsets, key=int):
-                    offset = int(offsets[text])
+                for text in sorted(offsets, key=partition_of):
+                    offset = whole(offsets[text])
                     if not EARLIEST <= offset <= LARGEST:
                         raise ValueError(f"{offset} is no offset")
-                    places[TopicPartition(topic, int(text))] = Place(offset, int(epochs.get(text, -1)))
+                    places[TopicPartition(topic, partition_of(text))] = Place(
+                        offset, int(epochs.get(text, -1))
+                    )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConfigurationError(
                 f'{where}: expected {{"topic":{{"partition":offset}}}} with -1 for latest and -2 for earliest, '

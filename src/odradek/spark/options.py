@@ -230,10 +230,19 @@ def _subscription(
         return None, text, None
     wanted = options.json("assign", 'as in {"orders":[0,1]}')
     try:
-        assign = {str(topic): tuple(sorted(int(p) for p in wanted[topic])) for topic in sorted(wanted)}
-    except (TypeError, ValueError) as error:
+        assign = {topic: tuple(sorted(_partitions(wanted[topic]))) for topic in sorted(wanted)}
+        if not any(assign.values()):
+            raise ValueError("nothing would be read")
+    except ValueError as error:
         raise ConfigurationError(f'assign: expected {{"topic":[partition, ...]}}, found {wanted}') from error
     return None, None, assign
+
+
+def _partitions(value: Any) -> set[int]:
+    """Of a list: an object with their offsets, say, would be read from somewhere else than it tells."""
+    if not isinstance(value, list):
+        raise ValueError(f"{value} is no list")
+    return {offsets.partition_of(str(offsets.whole(p))) for p in value}
 
 
 def _columns(options: "OptionReader") -> tuple[str, ...] | None:
@@ -354,11 +363,12 @@ class OptionReader:
         wanted = self.json(by_partition, example)
         try:
             found = {
-                str(topic): {int(p): int(t) for p, t in wanted[topic].items()} for topic in sorted(wanted)
+                topic: {offsets.partition_of(p): offsets.whole(t) for p, t in wanted[topic].items()}
+                for topic in sorted(wanted)
             }
             # Below 0 it is no time: a broker that is asked for the offset at -1 tells the end.
             if not all(0 <= t <= offsets.LARGEST for of_one in found.values() for t in of_one.values()):
                 raise ValueError("a time is not negative, and has 64 bits")
             return found
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, ValueError) as error:
             raise ConfigurationError(f"{by_partition}={wanted}: expected {example}") from error
