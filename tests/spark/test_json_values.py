@@ -1,7 +1,7 @@
 """Values that are JSON objects become columns, each row where it belongs, and a bad one spoils no other."""
 
 import json
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pytest
@@ -195,6 +195,29 @@ def test_one_column_of_dates_may_be_text_and_another_one_days() -> None:
     of_other = {"d": day, "e": day, "at": {"d": day, "many": []}}
     assert good == [(0, of_one), (1, of_other), (2, of_one)]
     assert list(bad) == [3] and "couldn't parse:3000000000" in bad[3]
+
+
+def test_a_timestamp_may_have_more_digits_than_a_column_keeps() -> None:
+    schema = schema_of("at TIMESTAMP, s STRUCT<many: ARRAY<TIMESTAMP>>, d DATE")
+    last = "9999-12-31T23:59:59.999999Z"  # has no place in nanoseconds
+    fine = "2024-02-29T12:00:00.1234567+02:00"
+
+    good, bad = rows(
+        b'{"at":"%s","d":19782}' % fine.encode(),
+        b'{"at":"%s","s":{"many":["2024-02-29T12:00:00.123456789Z",null]}}' % last.encode(),
+        b'{"at":"2024-02-29T12:00:00.1234567890Z"}',
+        b'{"at":"2024-02-29T25:00:00.1234567Z"}',
+        b'{"at":"2024-02-29","d":"2024-02-29"}',
+        schema=schema,
+    )
+
+    assert {row: (found["at"], found["d"]) for row, found in good} == {
+        0: (datetime(2024, 2, 29, 10, 0, 0, 123456, UTC), date(2024, 2, 29)),
+        1: (datetime(9999, 12, 31, 23, 59, 59, 999999, UTC), None),
+        4: (datetime(2024, 2, 29, tzinfo=UTC), date(2024, 2, 29)),
+    }
+    assert good[1][1]["s"] == {"many": [datetime(2024, 2, 29, 12, 0, 0, 123456, UTC), None]}
+    assert set(bad) == {2, 3} and all("couldn't parse:2024-02-29" in why for why in bad.values())
 
 
 def test_every_type_is_read() -> None:

@@ -9,6 +9,7 @@ they went in.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from odradek.spark.formats.decoded import Offer
 # Values in one call of pyarrow: enough to make the call cheap, few enough to find a bad one soon.
 BLOCK_VALUES = 4096
 _LEVELS = 64  # of nesting that are looked at
+_NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
 PIECES = 8  # into which a block is cut that has a value of another kind than its column
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -172,17 +174,30 @@ def _is_json(text: str) -> bool:
 
 
 def _at_once(texts: pa.Array, kind: pa.StructType, unexpected: str = "ignore") -> pa.StructArray:
-    """A date is text, which pyarrow takes for none; or days since 1970, as Debezium writes it. Columns need not have one form."""
+    """A date is text, which pyarrow takes for none; or days since 1970, as Debezium writes it. Columns need not have one form.
+    Nor does it take a timestamp with more digits than the column keeps, as Go and Java write them."""
     of_text = _dates_as_text(kind)
-    if of_text == kind:
-        return _read(texts, kind, unexpected)
     try:
-        return _read(texts, of_text, unexpected).cast(kind)
+        return _as(kind, _read(texts, of_text, unexpected))
     except pa.ArrowInvalid:
-        as_found = _dates_as_found(kind, list(_loaded(texts)))
+        if not _has_times(kind):
+            raise
+        as_found = _times_as_found(kind, list(_loaded(texts)))
         if as_found == of_text:
             raise
-    return _read(texts, as_found, unexpected).cast(kind)
+    return _as(kind, _read(texts, as_found, unexpected))
+
+
+def _as(kind: pa.StructType, found: pa.StructArray) -> pa.StructArray:
+    return found if found.type == kind else found.cast(kind, safe=False)  # nanoseconds may go
+
+
+def _has_times(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_times(field.type) for field in kind)
+    if pa.types.is_list(kind):
+        return _has_times(kind.value_type)
+    return bool(pa.types.is_date32(kind) or pa.types.is_timestamp(kind))
 
 
 def _loaded(texts: pa.Array) -> Iterator[Any]:
@@ -191,22 +206,25 @@ def _loaded(texts: pa.Array) -> Iterator[Any]:
             yield json.loads(text)
 
 
-def _dates_as_found(kind: pa.DataType, values: Sequence[Any]) -> pa.DataType:
-    """Days where the first of the values at that place is a number, else text."""
+def _times_as_found(kind: pa.DataType, values: Sequence[Any]) -> pa.DataType:
+    """Dates are days where the first of the values at that place is a number, else text; timestamps have nanoseconds where any has."""
     if pa.types.is_date32(kind):
         first = next((value for value in values if value is not None), None)
         return kind if isinstance(first, int | float) and not isinstance(first, bool) else pa.string()
+    if pa.types.is_timestamp(kind):
+        is_finer = any(isinstance(value, str) and _NANOSECONDS.search(value) for value in values)
+        return pa.timestamp("ns", kind.tz) if is_finer else kind
     if pa.types.is_struct(kind):
         objects = [value for value in values if isinstance(value, dict)]
         return pa.struct(
             [
-                field.with_type(_dates_as_found(field.type, [one.get(field.name) for one in objects]))
+                field.with_type(_times_as_found(field.type, [one.get(field.name) for one in objects]))
                 for field in kind
             ]
         )
     if pa.types.is_list(kind):
         items = [item for value in values if isinstance(value, list) for item in value]
-        return pa.list_(kind.value_field.with_type(_dates_as_found(kind.value_type, items)))
+        return pa.list_(kind.value_field.with_type(_times_as_found(kind.value_type, items)))
     return kind
 
 
