@@ -4,13 +4,13 @@ import json
 import pickle
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from odradek.client.sync import SyncClient
+from odradek.client.sync import OffsetAndEpoch, SyncClient
 from odradek.client.sync_fetch import TopicRecreated
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
@@ -117,6 +117,68 @@ def test_available_now_stops_at_what_was_there_when_it_began(
     assert stream.latestOffset(end, EVERYTHING) == end
 
 
+def test_available_now_that_begins_behind_its_target_has_nothing_to_read_and_lost_nothing(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    """Spark asks for the target before it asks where the query begins, and records may come in between."""
+    topic = make_topic()
+    ten(client, topic)
+    stream = reader(cluster, topic)
+    stream.prepareForTriggerAvailableNow()
+    ten(client, topic)
+    start = stream.initialOffset()
+
+    end = stream.latestOffset(start, EVERYTHING)
+
+    assert offsets(end, topic) == {"0": 20}
+    assert end == start and stream.partitions(start, end) == []
+
+
+def test_a_query_that_dies_within_its_first_batch_begins_where_it_began(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    """Spark keeps where a batch ends, and asks anew for the beginning of the first one."""
+    topic = make_topic()
+    ten(client, topic)
+    stream = reader(cluster, topic)
+    start = stream.initialOffset()
+    ten(client, topic)
+    assert stream.initialOffset() == start
+    end = json.loads(json.dumps(stream.latestOffset(start, EVERYTHING)))
+    ten(client, topic)
+
+    again = reader(cluster, topic)
+    (task,) = again.partitions(again.initialOffset(), end)
+    (next_task,) = again.partitions(end, again.latestOffset(end, EVERYTHING))
+
+    assert [(r.start, r.end) for r in (*task.value, *next_task.value)] == [(10, 20), (20, 30)]
+    assert stream.partitions(end, end) == []
+
+
+def test_a_target_that_an_older_leader_has_told_takes_no_query_back() -> None:
+    partition, ids = TopicPartition("t", 0), {"t": bytes(range(16))}
+    read = Offsets(ids, {partition: Place(100, 5)})
+
+    class Deposed(Subscription):
+        def latest(self, seen: Offsets = subscription.NOTHING) -> Offsets:
+            return read if seen.places else Offsets(ids, {partition: Place(90, 4)})
+
+        def _ends_of(
+            self, places: Mapping[TopicPartition, Place], now: Offsets
+        ) -> dict[TopicPartition, OffsetAndEpoch]:
+            if places[partition].epoch == now.places[partition].epoch:
+                return {}
+            is_later = places[partition].epoch < now.places[partition].epoch
+            return {partition: OffsetAndEpoch(95, 4) if is_later else OffsetAndEpoch(-1, -1)}
+
+    parsed = parse({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", "failOnDataLoss": "false"})
+    stream = StreamReader(parsed, schema_of(parsed))
+    stream._subscription = Deposed(parsed)
+    stream.prepareForTriggerAvailableNow()
+
+    assert stream.latestOffset(read.to_json(), EVERYTHING) == read.to_json()
+
+
 def test_a_limit_is_kept_and_a_later_one_is_ignored_when_spark_says_so(
     cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
 ) -> None:
@@ -192,7 +254,7 @@ def test_too_little_that_is_new_is_waited_for_but_not_for_ever_and_not_at_first(
     assert limit == ReadMinRows(15)
     first = patient.latestOffset(start, limit)
     assert offsets(first, topic) == {"0": 10}, "the first batch of a run waits for nothing"
-    assert impatient.latestOffset(start, limit) == first
+    assert offsets(impatient.latestOffset(start, limit), topic) == {"0": 10}
     ten(client, topic)
     assert patient.latestOffset(first, limit) == first
     assert offsets(impatient.latestOffset(first, limit), topic) == {"0": 20}

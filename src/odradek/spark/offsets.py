@@ -3,7 +3,8 @@
     {"orders": {"epochs": {"0": 4}, "id": "QCg8mRkXQhqbNVvHYBrTEQ", "offsets": {"0": 17}}}
 
 Spark compares offsets as text, so the form is canonical: keys sorted, numbers ints. An epoch belongs to its
-offset and changes only with it; an election without a new record must not look like news.
+offset and changes only with it; an election without a new record must not look like news. Where the first batch of a query
+ends, `began` has the same of where it begins.
 
 The topic id tells a topic from a later one of the same name. The leader epoch is that of the leader who said that
 its log reaches to the offset: whether another leader's log still does can be asked (KIP-320).
@@ -24,6 +25,7 @@ from odradek.model.ids import (
 
 LATEST = -1
 EARLIEST = -2
+BEGAN = "began"  # beside the offsets of a topic, where a query's first batch ends: its place in `start`
 LARGEST = 2**63 - 1  # of offsets and of times, on the wire
 
 
@@ -91,6 +93,19 @@ class Offsets(NamedTuple):
                 f"found {value}"
             ) from error
         return cls(topic_ids, places)
+
+
+def with_beginning(end: Mapping[str, Any], start: Mapping[str, Any]) -> dict[str, Any]:
+    """The end of a query's first batch, which tells where that begins, too: Spark keeps ends alone, and asks a query that is
+    started again within its first batch anew for the beginning. At `latest` it is another one by then."""
+    return {
+        topic: {**entry, BEGAN: start[topic]} if topic in start else entry for topic, entry in end.items()
+    }
+
+
+def beginning_in(end: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the batch begins, if its end tells; else nothing."""
+    return {topic: entry[BEGAN] for topic, entry in end.items() if BEGAN in entry}
 
 
 def limited(

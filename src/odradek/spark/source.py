@@ -215,6 +215,7 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
         self._subscription: Any = None
+        self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
         self._reached: Mapping[TopicPartition, Place] = {}  # by the batch that was planned last
@@ -223,8 +224,11 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     @in_a_sentence
     def initialOffset(self) -> dict[str, Any]:
-        begin: Offsets = self._subscribed().start(default=LATEST)
-        return begin.to_json()
+        # Spark asks more than once, and `latest` is another offset each time.
+        if self._initial is None:
+            begin: Offsets = self._subscribed().start(default=LATEST)
+            self._initial = begin.to_json()
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
         # Spark knows one limit a source; with both options set the lower one is kept by `latestOffset`.
@@ -240,16 +244,17 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     @in_a_sentence
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        from odradek.spark.offsets import Offsets, advanced, limited
+        from odradek.spark.offsets import Offsets, advanced, limited, with_beginning
 
         before = Offsets.from_json(start)
-        now = self._subscribed().latest(before)
+        now = logs = self._subscribed().latest(before)
         if self._target is not None:
-            self._target = now = self._still_there(self._target, now)
+            self._target = now = self._still_there(self._target, logs)
         self._latest = now
         self._check(before, now)
-        begin = self._subscribed().standing(before, now)
-        # Never beyond a log. Only an open transaction may hold the end back below what was read before it was asked for.
+        begin = self._subscribed().standing(before, logs)
+        # Never beyond a log. An open transaction may hold the end back below what was read before it was asked for; and a query
+        # that begins at `latest` asks for that after its target.
         ends = {
             p: begin[p] if p in begin and begin[p].offset > end.offset else end
             for p, end in now.places.items()
@@ -265,7 +270,10 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         self._reached = after
         if after != before.places:
             self._last_advance = time.monotonic()
-        return Offsets(now.topic_ids, after).to_json()
+        end = Offsets(now.topic_ids, after).to_json()
+        if end == before.to_json():
+            return start  # with all that stands there
+        return with_beginning(end, start) if start == self._initial else end
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The end of the topics as the batch was planned, and how old the first record is that it left."""
@@ -285,10 +293,11 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     @in_a_sentence
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        from odradek.spark.offsets import Offsets
+        from odradek.spark.offsets import Offsets, beginning_in
 
         # Looked at again: a checkpoint may hold a batch that was planned over a cut by somebody who did not look.
-        before, after = Offsets.from_json(start), Offsets.from_json(end)
+        begin = start if start == end else beginning_in(end) or start
+        before, after = Offsets.from_json(begin), Offsets.from_json(end)
         subscription = self._subscribed()
         return tasks_between(self._options, subscription.standing(before, after), after, subscription)
 
