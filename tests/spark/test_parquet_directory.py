@@ -252,6 +252,8 @@ def test_two_queries_of_one_id_are_told_apart_where_their_rows_are_not(tmp_path:
         )
 
     assert of_query("one", 0) and not of_query("one", 0)
+    with pytest.raises(WrongCheckpoint, match=r"has batch 0 of .* from a query of another checkpoint"):
+        of_query("other", 1)
     with pytest.raises(WrongCheckpoint, match=r"with other records, or from another query: .*another appId"):
         of_query("other", 0)
 

@@ -52,6 +52,13 @@ def commit(
             f"it is not the one the files were written from, or another driver goes on with it; restore the one that "
             f"belongs to them, or give the application another id (the rows would then be there twice)"
         )
+    before = _query_of(path, app_id, last)
+    if query_id and last < batch_id and before not in (None, query_id):
+        raise WrongCheckpoint(
+            f"{path} has batch {last} of application {app_id!r} from a query of another checkpoint, and two cannot share an id: "
+            f"each would take batches of the other for its own; restore the checkpoint that belongs to the files, or give this "
+            f"query another appId"
+        )
     target = batch_directory(path, app_id, batch_id)
     found = parts_of_batch.to_json(merged(parts))
     if not target.exists() and files:
@@ -127,6 +134,16 @@ def _last(path: str, app_id: str) -> int:
         return int(_last_file(path, app_id).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return -1
+
+
+def _query_of(path: str, app_id: str, batch_id: int) -> str | None:
+    """Of which query a batch is; None where nobody knows: without rows it has no directory, and somebody may have deleted that."""
+    try:
+        note = (batch_directory(path, app_id, batch_id) / NOTE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    found: str | None = json.loads(note).get(QUERY_ID)
+    return found
 
 
 def _remember(path: str, app_id: str, batch_id: int) -> None:
