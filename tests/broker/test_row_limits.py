@@ -141,6 +141,7 @@ def test_a_row_that_is_refused_is_refused_as_ever(world: World) -> None:
     rows = [lo.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(1, LEAST_ROWS)]
     request = lo.ListOffsetsRequest(replica_id=-1, topics=[lo.ListOffsetsTopic(name="t", partitions=rows)])
     answer = world.send(1, request, 6)
+    world.settle()
     assert {row.error_code for row in answer.message.topics[0].partitions} == {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     }
