@@ -9,6 +9,7 @@ STOPPED = """
 import signal, sys
 from odradek.testing.interruption import interruptible
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests themselves may be started by nohup
 before = signal.getsignal(signal.SIGTERM)
 try:
     with interruptible("verb"):

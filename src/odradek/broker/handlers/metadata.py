@@ -82,8 +82,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         telling.request = request.kept()
         may_create = names is not None and asked.allow_auto_topic_creation
         return broker.large_answers.ask((key, may_create, broker.metadata.epoch), telling)
-    for topic in wanted:
-        telling.tell(topic)
+    telling.at_once()
     answer = telling.gathered(now_ms)()
     telling.made(answer)
     return Reply([answer])
@@ -109,31 +108,34 @@ class _Telling(LargeAnswer):
         self._wanted = wanted
         self._epoch = broker.metadata.epoch
         self._knows_topics = broker.metadata.knows_topics(now_ms)
+        self._makes = asked.allow_auto_topic_creation and broker.settings.auto_create_topics_enable
         self._rows: list[TopicRow] = []
         self._is_whole = False  # every topic is known, so that the answer stands until something changes
 
     @property
     def is_large(self) -> bool:
         metadata = self._broker.metadata
-        partitions = 0
-        for topic in self._wanted:
-            name = metadata.names.get(bytes(topic.topic_id)) if topic.name is None else topic.name
-            partitions += len(metadata.topics.get(name or "", ()))
-        return partitions > MOST_AT_ONCE
+        known = metadata.topics
+        names = [
+            metadata.names.get(TopicId(bytes(topic.topic_id)), "") if topic.name is None else topic.name
+            for topic in self._wanted
+        ]
+        return sum([len(known[name]) for name in names if name in known]) > MOST_AT_ONCE
 
-    def tell(self, topic: MetadataRequestTopic) -> int:
-        """Its row; how much that was, in partitions."""
+    def row(self, topic: MetadataRequestTopic) -> TopicRow:
         request = self.request
-        row = _topic(
+        return _topic(
             self._broker,
             request.api_version,
             request.connection.listener,
             topic,
             self._asked,
             self._knows_topics,
+            self._makes,
         )
-        self._rows.append(row)
-        return 1 + len(row[4])
+
+    def at_once(self) -> None:
+        self._rows = [self.row(topic) for topic in self._wanted]
 
     def steps(self) -> Iterator[None]:
         topics = self._broker.metadata.topics
@@ -143,12 +145,14 @@ class _Telling(LargeAnswer):
                 yield
                 left = OF_A_SLICE
             if self._names is not None or topic.name in topics:  # else deleted since all were asked for
-                left -= self.tell(topic)
+                row = self.row(topic)
+                self._rows.append(row)
+                left -= 1 + len(row[4])
 
     def gathered(self, now_ms: int) -> Callable[[], bytes]:
         broker, asked, rows = self._broker, self._asked, self._rows
         missing = [name for error, name, *_ in rows if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name]
-        if missing and asked.allow_auto_topic_creation and broker.settings.auto_create_topics_enable:
+        if missing and self._makes:
             errors = _create(broker, self.request, missing, now_ms)
             rows = [(errors.get(row[1] or "", row[0]), *row[1:]) for row in rows]
         self._is_whole = self._knows_topics and not missing
@@ -193,6 +197,7 @@ def _topic(
     wanted: MetadataRequestTopic,
     asked: MetadataRequest,
     knows_topics: bool,
+    is_made: bool,
 ) -> TopicRow:
     metadata = broker.metadata
     name = wanted.name
@@ -209,7 +214,7 @@ def _topic(
         # A broker that has just started was told nothing, or of brokers alone, and cannot know which topics there are. A client that hears that
         # its topic does not exist takes it at its word: librdkafka fails what is produced to it from then on.
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if knows_topics else ErrorCode.LEADER_NOT_AVAILABLE
-        if problem_with(name) is not None:
+        if not is_made and problem_with(name) is not None:  # else whoever makes it says so
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
         return error, name, NO_TOPIC_ID, name in INTERNAL_TOPICS, (), NOT_ASKED
     rows = [
