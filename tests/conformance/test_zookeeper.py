@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import threading
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -131,12 +132,11 @@ async def test_a_server_that_accepts_and_never_answers_does_not_cost_the_session
     assert session.state is SessionState.CONNECTED
 
 
-@in_zookeeper
-async def test_a_member_that_falls_silent_is_left_for_another_one_before_it_costs_the_session(
-    world: ZooKeeperWorld,
-) -> None:
-    """Its host has lost its power, or a firewall its table: no end of the connection is ever told."""
-    session = await world.open(10_000)
+@asynccontextmanager
+async def through_a_member(world: ZooKeeperWorld, timeout_ms: int):
+    """A session that has come to a member that can fall silent: its states since it was opened, its line, and what makes the
+    member fall silent."""
+    session = await world.open(timeout_ms)
     states: list[SessionState] = []
     session.listen(on_session=states.append)
     line = Cut(session)
@@ -144,8 +144,17 @@ async def test_a_member_that_falls_silent_is_left_for_another_one_before_it_cost
     with Proxies({port: int(world.address.rpartition(":")[2])}) as members:
         line.cut(port)
         await until(lambda: states == [SessionState.SUSPENDED, SessionState.CONNECTED])
+        yield session, states, line, lambda: members.hold(port)
+
+
+@in_zookeeper
+async def test_a_member_that_falls_silent_is_left_for_another_one_before_it_costs_the_session(
+    world: ZooKeeperWorld,
+) -> None:
+    """Its host has lost its power, or a firewall its table: no end of the connection is ever told."""
+    async with through_a_member(world, 10_000) as (session, states, line, fall_silent):
         line.heal()
-        members.hold(port)
+        fall_silent()
         with pytest.raises(StoreUnavailable):  # whether it happened is not known
             await session.create("/a")
         await until(lambda: len(states) == 4)
@@ -158,15 +167,8 @@ async def test_the_connection_of_a_session_that_has_ended_is_given_up_though_the
     world: ZooKeeperWorld,
 ) -> None:
     """Its two threads would stay for as long as the kernel sends its last words again."""
-    session = await world.open(4000)
-    states: list[SessionState] = []
-    session.listen(on_session=states.append)
-    line = Cut(session)
-    (port,) = free_ports(1)
-    with Proxies({port: int(world.address.rpartition(":")[2])}) as members:
-        line.cut(port)
-        await until(lambda: states == [SessionState.SUSPENDED, SessionState.CONNECTED])
-        members.hold(port)
+    async with through_a_member(world, 4000) as (session, _, _, fall_silent):
+        fall_silent()
         await session.close()
         session._session._loop_beat._came_round_at = 0.0  # as a while later: no beat comes any more
         connection = session._session._link._client._connection

@@ -126,17 +126,23 @@ def test_a_coordinator_that_moves_answers_for_groups_that_wait_to_be_deleted(
     assert errors == {ErrorCode.NOT_COORDINATOR}
 
 
+def consumer_group_with_ten() -> Bench:
+    """An empty one, with ten offsets."""
+    bench = Bench()
+    bench.call(join("A"), 1)
+    bench.call(beat("A", -1), 1)
+    committed = CommittedOffset(5, -1, "", bench.now_ms, NEVER_EXPIRES)
+    bench.coordinator.shard.offsets.by_group[GROUP] = {("t", n): Stood(committed, n) for n in range(10)}
+    return bench
+
+
 def test_who_joins_a_consumer_group_while_it_is_deleted_comes_when_it_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between two pieces nothing of the group's own is being written; a member would lose what it commits."""
     monkeypatch.setattr(removing, "MOST_TOMBSTONES", 3)
-    bench = Bench()
-    bench.call(join("A"), 1)
-    bench.call(beat("A", -1), 1)
+    bench = consumer_group_with_ten()
     offsets = bench.coordinator.shard.offsets
-    committed = CommittedOffset(5, -1, "", bench.now_ms, NEVER_EXPIRES)
-    offsets.by_group[GROUP] = {("t", n): Stood(committed, n) for n in range(10)}
     bench.held = True
     deleted = bench.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
     joins = bench.ask(join("B"), 1)
@@ -158,11 +164,7 @@ def test_a_consumer_group_that_cannot_be_deleted_to_its_end_may_be_joined(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(removing, "MOST_TOMBSTONES", 3)
-    bench = Bench()
-    bench.call(join("A"), 1)
-    bench.call(beat("A", -1), 1)
-    committed = CommittedOffset(5, -1, "", bench.now_ms, NEVER_EXPIRES)
-    bench.coordinator.shard.offsets.by_group[GROUP] = {("t", n): Stood(committed, n) for n in range(10)}
+    bench = consumer_group_with_ten()
     bench.held = True
     deleted = bench.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
     bench.commit()

@@ -109,10 +109,15 @@ class Deletion:
 
     def begin(self, shard: Shard, removal: "GroupRemoved | ConsumerGroupRemoved") -> None:
         if self.records < MOST_AT_ONCE:
-            self.records += removal.append_piece(shard)
+            self.records += self.append_piece(shard, removal)
             self.begun += 1
         else:
             self.waiting.append(removal)
+
+    def append_piece(self, shard: Shard, removal: "GroupRemoved | ConsumerGroupRemoved") -> int:
+        records = _next_piece(removal.group.group_id, removal.places, removal.own)
+        shard.append(records, removal)
+        return len(records)
 
     def ended(self, shard: Shard, group_id: str, error: ErrorCode, now_ms: int) -> None:
         """Those that wait share the fate of one that could not be removed."""
@@ -125,7 +130,7 @@ class Deletion:
                 removal.give_up(shard, now_ms)
         elif self.waiting:
             self.begun += 1
-            self.waiting.pop(0).append_piece(shard)
+            self.append_piece(shard, self.waiting.pop(0))
         self.answer_when_done(shard)
 
     def answer_when_done(self, shard: Shard) -> None:
@@ -154,14 +159,9 @@ class GroupRemoved:
     places: list[Place]  # whose tombstones are still to be appended, the next one last
     own: list[CoordinatorRecord]  # and of the group itself
 
-    def append_piece(self, shard: Shard) -> int:
-        records = _next_piece(self.group.group_id, self.places, self.own)
-        shard.append(records, self)
-        return len(records)
-
     def committed(self, shard: Shard, now_ms: int) -> None:
         if self.places or self.own:
-            self.append_piece(shard)
+            self.deletion.append_piece(shard, self)
             return
         shard.forget(self.group)
         self.deletion.ended(shard, self.group.group_id, ErrorCode.NONE, now_ms)
@@ -181,14 +181,9 @@ class ConsumerGroupRemoved(MindsLate):
     places: list[Place]  # as of `GroupRemoved`
     own: list[CoordinatorRecord]
 
-    def append_piece(self, shard: Shard) -> int:
-        records = _next_piece(self.group.group_id, self.places, self.own)
-        shard.append(records, self)
-        return len(records)
-
     def committed(self, shard: Shard, now_ms: int) -> None:
         if self.places or self.own:
-            self.append_piece(shard)
+            self.deletion.append_piece(shard, self)
             return
         self.give_up(shard, now_ms)
         self.deletion.ended(shard, self.group.group_id, ErrorCode.NONE, now_ms)
