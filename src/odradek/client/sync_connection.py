@@ -377,10 +377,8 @@ def _resolve(address: Address, deadline: float) -> list[Any]:
     def look_up() -> None:
         try:
             found.extend(socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM))
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # a name with an empty label, one of 300 characters, a zero byte
+        except (OSError, ValueError) as error:
+            # ValueError: a name with an empty label, one of 300 characters, a zero byte.
             failed.append(error)
 
     if _is_ip(address.host):

@@ -119,9 +119,8 @@ def commit_initial_states(context: ControllerContext, partitions: Iterable[Topic
             dead = dead_of[replicas] = dict.fromkeys(gone, ReplicaState.DELETION_INELIGIBLE)
         if dead:
             context.commit_replica_states(topic_partition, dead)
-        if (
-            topic_partition in context.replica_state_overrides
-        ):  # of a topic found while we lead: just assigned, not born yet
+        # Of a topic found while we lead: just assigned, not born yet.
+        if topic_partition in context.replica_state_overrides:
             found = [b for b in replicas if context.replica_state(topic_partition, b) is NON_EXISTENT]
             context.commit_replica_states(topic_partition, dict.fromkeys(found, ReplicaState.ONLINE))
 

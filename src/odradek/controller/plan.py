@@ -479,9 +479,8 @@ class Plan:
         self.changes = [change for change in self.changes if change.topic_partition not in partitions]
         self.telling.forget(partitions)
         for telling in self.first_notifications:
-            if (
-                telling.stop_epoch is None
-            ):  # what is pending deletion goes, whatever is stored of the partition
+            # What is pending deletion goes, whatever is stored of the partition.
+            if telling.stop_epoch is None:
                 telling.forget(partitions)
 
     def commit(self) -> list[StateChange]:

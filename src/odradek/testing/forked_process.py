@@ -50,9 +50,8 @@ class ForkedProcess:
         if self.returncode is None:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
-            except (
-                ChildProcessError
-            ):  # the system does not keep how it ended: we were started with SIGCHLD ignored
+            except ChildProcessError:
+                # The system does not keep how it ended: we were started with SIGCHLD ignored.
                 pid, status = self.pid, 0
             if pid:
                 self.returncode = os.waitstatus_to_exitcode(status)

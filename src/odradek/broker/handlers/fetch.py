@@ -336,9 +336,8 @@ class FetchWait(ParkedFetch):
             if is_urgent:
                 at_once = True
             elif not size and not is_full and not wanted.has_newer_high_watermark:
-                if (
-                    not wanted.has_more
-                ):  # else it found no room, or is held back: read again by the next fetch
+                # What found no room, or is held back, is read again by the next fetch.
+                if not wanted.has_more:
                     del session.pending[wanted]
                     wanted.is_dirty = False
                 continue

@@ -29,9 +29,8 @@ class Cleaning:
         """`segments` are those of the job, whose `aborted` are not looked up yet: that may read a file."""
         self.log = log
         self.end_offset = job.first_dirty  # the next checkpoint, once all is put in place
-        self.generation: (
-            int  # of the log when the last segment was put: a cut since takes the checkpoint back
-        )
+        # Of the log when the last segment was put: a cut since takes the checkpoint back.
+        self.generation: int
         self.bytes_read = 0
         self.bytes_written = 0
         self._directory_path = log.directory.path

@@ -301,9 +301,8 @@ class Worker(threading.Thread):
             self._lose_touch()
             raise
         if self._peers_changed:
-            with suppress(
-                StoreUnavailable
-            ):  # the step is done, whatever comes of this: the next tick does it
+            # The step is done, whatever comes of this: the next tick does it.
+            with suppress(StoreUnavailable):
                 self._meet_peers()
         if not self._is_mute:
             self._become(SessionState.CONNECTED)

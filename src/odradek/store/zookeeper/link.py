@@ -138,9 +138,8 @@ class KazooLink:
         connected = self._client._connection._socket
         if connected is not None:
             with suppress(OSError):  # lost already
-                socket.socket.shutdown(
-                    connected, socket.SHUT_RDWR
-                )  # TLS's own would speak to the server first
+                # TLS's own would speak to the server first.
+                socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
     def stop(self) -> asyncio.Future[None]:
         """In a thread of its own, for kazoo waits until its connection's thread has noticed: at once where the
