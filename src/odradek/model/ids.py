@@ -52,6 +52,12 @@ def number_in(text: str, largest: int = INT32_MAX) -> int | None:
     return number if number <= largest else None
 
 
+def name_in_digits(text: str) -> int | None:
+    """As `number_in`, of a name that has one spelling: None of `01`, which would be another name of 1."""
+    number = number_in(text)
+    return None if number is None or str(number) != text else number
+
+
 # `urlsafe_b64decode` leaves out what is no base64, and makes a shorter id of the rest.
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 

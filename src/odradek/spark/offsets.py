@@ -18,7 +18,7 @@ from odradek.model.ids import (
     NO_TOPIC_ID,
     TopicId,
     TopicPartition,
-    number_in,
+    name_in_digits,
     topic_id_from_text,
     topic_id_to_text,
 )
@@ -38,7 +38,7 @@ def whole(value: Any) -> int:
 
 def partition_of(text: str) -> int:
     """Of a name in JSON; ValueError where it is none, or one in another spelling."""
-    if (number := number_in(text)) is None or str(number) != text:
+    if (number := name_in_digits(text)) is None:
         raise ValueError(f"{text} is no partition")
     return number
 

@@ -38,6 +38,7 @@ from odradek.model.ids import (
     LeaderEpoch,
     PartitionEpoch,
     TopicPartition,
+    name_in_digits,
     number_in,
     topic_id_from_text,
     topic_id_to_text,
@@ -89,8 +90,8 @@ def broker_path(broker_id: BrokerId) -> str:
 
 def broker_id_of(name: str) -> BrokerId | None:
     """Whose node it is that has this name; None of a name that we give no broker's node: `01`, `²`, what 32 bits do not hold."""
-    number = number_in(name)
-    return None if number is None or str(number) != name else BrokerId(number)
+    number = name_in_digits(name)
+    return None if number is None else BrokerId(number)
 
 
 def topic_path(topic: str) -> str:
@@ -253,8 +254,8 @@ def decode_topic(topic: str, node: Node) -> TopicAssignment:
 def _replica_lists(fields: Fields, name: str) -> dict[int, tuple[BrokerId, ...]]:
     lists: dict[int, tuple[BrokerId, ...]] = {}
     for text, replicas in fields.mapping(name).items():
-        partition = number_in(text)
-        if partition is None or str(partition) != text:
+        partition = name_in_digits(text)
+        if partition is None:
             raise fields.fail(name, "partition numbers of 32 bits", text)
         lists[partition] = (
             tuple(replicas) if are_broker_ids(replicas) else fields.broker_ids(f"{name}.{text}", replicas)
