@@ -472,13 +472,16 @@ def test_the_time_of_requests_is_told_only_while_somebody_has_a_quota_of_it(
 
 
 def test_a_broker_that_stops_waits_for_its_answers_to_leave() -> None:
-    """Larger than what the kernel takes, to a client that begins to read when the door is closed already."""
+    """Larger than what the kernel takes, to a client that begins to read when the door is closed already. Before it came
+    there was a time without any connection."""
     size = 32 << 20
 
     async def main() -> int:
         loop = asyncio.get_running_loop()
         door = Door(loop)
         door.decide = lambda request: Reply([bytes(size)])
+        earlier, _ = door.connect()
+        earlier.connection_lost(None)
         server = await loop.create_server(lambda: door.gateway.make_connection("PLAINTEXT"), "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), limit=2**16)
         writer.write(request())

@@ -89,7 +89,7 @@ class Gateway:
         self._is_ending_turn = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._is_empty = asyncio.Event()  # awaited when it is closed
+        self._is_empty = asyncio.Event()  # since it was closed
 
     def end_turns_with(self, drain_effects: Callable[[], bool], turn_over: Callable[[], None]) -> None:
         """Said once by whoever does the effects, which are done over this gateway in part. `turn_over`: called when
@@ -174,7 +174,7 @@ class Gateway:
         else:
             self._per_address.pop(address, None)
         self._metrics.connections_now = len(self._connections)
-        if not self._connections:
+        if self._is_closed and not self._connections:
             self._is_empty.set()
         self._on_connection_closed(connection.info)
 
