@@ -145,6 +145,16 @@ def test_a_client_that_owes_nothing_may_take_more_than_there_is_and_then_waits(l
     assert made(limited, create(limited, topic("d", 1))) == (TIMED_OUT, 0)
 
 
+def test_names_without_end_are_told_apart_by_their_beginning(world: World) -> None:
+    broker = world[1].broker
+    broker.client_quota_changed("clients", "<default>", RATE)
+    for end in "ab":
+        asked = Request(ApiKey.CREATE_TOPICS, 6, 1, "\n" * 30_000 + end, memoryview(b""), world.connection())
+        broker.mutation_quota(asked, strict_since=6, now_ms=T0)
+    ((_, client),) = broker.mutation_quotas._buckets
+    assert client is not None and len(client) < 1_000
+
+
 def test_what_was_refused_is_not_written_and_costs_nothing(limited: World) -> None:
     made(limited, create(limited, topic("a", BURST + 100)))
     before = limited[1].broker.mutation_quotas

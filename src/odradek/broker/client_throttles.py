@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.answers import Answer, CloseConnection, NoReply, Park, Reply
 from odradek.broker.quotas import (
     FETCH_RATE,
+    LONGEST_NAME,
     LONGEST_WAIT_MS,
     MOST_BUCKETS,
     PRODUCE_RATE,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 # Fetch asks for itself (`fetched`): when it is held up its answer is another one.
 NOT_HELD_UP = BETWEEN_BROKERS | {ApiKey.FETCH}
-# Clients are told apart by so much of their names: what is remembered of each must not grow with what it sends.
-LONGEST_NAME = 255
 _PER_PERCENT = 10_000_000  # nanoseconds a second
 
 

@@ -48,7 +48,7 @@ from odradek.broker.organs import Organ, Organs, Periodic
 from odradek.broker.peers import Peers
 from odradek.broker.pending_calls import Answered, PendingCalls
 from odradek.broker.producer_ids import ProducerIds
-from odradek.broker.quotas import ClientQuotas, MutationQuota, MutationQuotas
+from odradek.broker.quotas import LONGEST_NAME, ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.request import ConnectionInfo, Request
 from odradek.broker.row_limits import FEW_BYTES, RowLimits
@@ -453,7 +453,7 @@ class Broker:
         return self.mutation_quotas.of_request(
             self.settings,
             escape_entity(user),
-            escape_entity(request.client_id or ""),
+            escape_entity((request.client_id or "")[:LONGEST_NAME]),
             is_strict=request.api_version >= strict_since,
             now_ms=now_ms,
         )

@@ -158,6 +158,8 @@ class TokenBucket:
 
 _ROUNDING = 1e-9  # many small fills do not add up to the whole
 LONGEST_WAIT_MS = 2**31 - 1  # of the field throttle_time_ms
+# Clients are told apart by so much of their names: what is remembered of each must not grow with what it sends.
+LONGEST_NAME = 255
 # Buckets of clients that stopped long ago go when there are so many; each would be full by then.
 MOST_BUCKETS = 10_000
 
