@@ -11,11 +11,11 @@ import pytest
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
 from odradek.client.receive_buffers import SMALL_FRAME_BYTES, BufferPool
 from odradek.log.files import FileSlice, OsDirectory
-from odradek.server.connection import MOST_FRAMES_A_TURN, MOST_LINGERING_S, Connection
-from odradek.server.outgoing import WRITE_CHUNK_BYTES
+from odradek.server.connection import MOST_FRAMES_A_TURN, MOST_LINGERING_S, MOST_QUESTIONS, Connection
+from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, WRITE_CHUNK_BYTES
 from tests.server.memory_transport import MemoryTransport, connect
 
-ECHO, PARK, SILENT, CLOSE, FILE, THROTTLE, SILENT_THROTTLE = range(7)
+ECHO, PARK, SILENT, CLOSE, FILE, THROTTLE, SILENT_THROTTLE, ASK = range(8)
 
 
 class FileBytes:
@@ -59,10 +59,10 @@ class Host:
         api_key, _, correlation_id = struct.unpack_from(">hhi", frame)
         body = bytes(frame[8:])
         self.frames.append(body)
-        connection.answer(self.decide(api_key, body), correlation_id, False)
+        connection.answer(self.decide(api_key, body), correlation_id, False, api_key == ASK)
 
     def decide(self, api_key: int, body: bytes) -> Answer:
-        if api_key == PARK:
+        if api_key in (PARK, ASK):
             self.parked.append(Park())
             return self.parked[-1]
         if api_key == SILENT:
@@ -310,6 +310,57 @@ def test_requests_in_flight_are_bounded_and_reading_goes_on_when_they_are_answer
         taken += transport.feed(data[taken:])
 
     assert list(answers(transport.written)) == [(n, b"%d" % n) for n in range(100)]
+
+
+def test_answers_behind_a_parked_one_are_bounded_and_reading_goes_on_when_it_is_answered() -> None:
+    """A long poll in front, and behind it questions of some bytes with answers of many."""
+    host, connection, transport = make()
+    host.file_bytes = bytes(100_000)
+    data = frame(0, kind=PARK) + b"".join(frame(n, kind=FILE) for n in range(1, 400))
+    assert transport.feed(data) == len(data)
+    assert len(host.files) == -(-ENOUGH_BYTES_A_TURN // 100_004)
+    assert not transport.is_reading_allowed
+
+    host.parked[0].complete(Reply([b"at last"]))
+    host.end_turn()
+    host.turns_pass()
+    assert [number for number, _ in answers(transport.written)] == list(range(400))
+    assert transport.is_reading_allowed
+    assert connection._waiting_bytes == 0
+
+
+def test_questions_whose_answers_take_time_and_may_be_large_are_few_at_a_time() -> None:
+    host, connection, transport = make()
+    data = frame(0, kind=PARK) + b"".join(frame(n, kind=ASK) for n in range(1, 100))
+    assert transport.feed(data) == len(data)
+    assert len(host.parked) == 1 + MOST_QUESTIONS
+    assert not transport.is_reading_allowed
+
+    # The place of each that is answered is another's, until half a megabyte waits.
+    for number in range(1, 5):
+        assert len(host.parked) == MOST_QUESTIONS + number
+        host.parked[number].complete(Reply([bytes(ENOUGH_BYTES_A_TURN // 4)]))
+        host.end_turn()
+    assert len(host.parked) == MOST_QUESTIONS + 4
+
+    host.parked[0].complete(Reply([b"at last"]))
+    for number in range(5, 100):
+        host.end_turn()
+        host.turns_pass()
+        assert len(host.parked) <= number + MOST_QUESTIONS
+        host.parked[number].complete(Reply([b""]))
+    host.end_turn()
+    assert [number for number, _ in answers(transport.written)] == list(range(100))
+    assert transport.is_reading_allowed
+    assert (connection._questions, connection._waiting_bytes) == (0, 0)
+
+
+def test_what_a_lost_connection_had_asked_counts_no_more() -> None:
+    host, connection, transport = make()
+    transport.feed(frame(0, kind=ASK) + frame(1, bytes(1_000)))
+    connection.connection_lost(None)
+    host.parked[0].complete(Reply([b"too late"]))
+    assert (connection._questions, connection._waiting_bytes) == (0, 0)
 
 
 def test_a_client_that_has_used_up_its_quota_is_answered_and_not_read_from_for_a_while() -> None:

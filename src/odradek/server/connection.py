@@ -9,8 +9,11 @@ So many frames of one connection are handled in a turn, and the others come firs
 
 Backpressure in four places. A peer that does not read its answers is not read from (`pause_writing`). A peer
 with too many requests in flight is not read from either, nor is one that is over its quota for as long as it was
-told (`mute`), nor one with half a megabyte of answers waiting. Bytes of segment files leave only when the transport can
-take them (outgoing.py).
+told (`mute`), nor one with half a megabyte of answers waiting, for its socket or for the answer before them. Bytes of
+segment files leave only when the transport can take them (outgoing.py).
+
+How large an answer will be is not known before it is made, so there are fewer requests in flight whose answers may be
+large (`MOST_QUESTIONS`). Apache handles one request of a connection at a time.
 """
 
 import asyncio
@@ -23,12 +26,16 @@ from odradek.broker.answers import Answer, CloseConnection, NoReply, Park, Reply
 from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
+from odradek.protocol.primitives import size_of
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, Outgoing
 
 LONGEST_MUTED_TIMER_S = 60.0
 # How long a connection that closes waits for its peer to read what was answered.
 MOST_LINGERING_S = 2.0
 MOST_FRAMES_A_TURN = 100  # about ten milliseconds of what takes longest
+# Of 500 requests in flight, those that may be parked with an answer that is larger than they are, and has to be held in
+# memory if the peer does not read it: some megabytes each, where there are thousands of topics.
+MOST_QUESTIONS = 10
 LARGEST_ANSWER_BYTES = 2**31 - 1 - 5  # its size is an int32, and counts the header
 
 _SIZE_AND_CORRELATION = Struct(">ii")
@@ -68,14 +75,24 @@ class ConnectionHost(Protocol):
 class _Slot:
     """The place of one request in the order of answers."""
 
-    __slots__ = ("answer", "connection", "correlation_id", "flexible_header", "park")
+    __slots__ = (
+        "answer",
+        "connection",
+        "correlation_id",
+        "flexible_header",
+        "is_question",
+        "park",
+        "size_bytes",
+    )
 
     def __init__(self, connection: "Connection", correlation_id: int, flexible_header: bool) -> None:
         self.connection: Connection | None = connection
         self.correlation_id = correlation_id
         self.flexible_header = flexible_header
+        self.is_question = False  # parked, and its answer may be large
         self.answer: Reply | NoReply | CloseConnection | None = None
         self.park: Park | None = None
+        self.size_bytes = 0  # of an answer that waits for the one before it
 
     def fill(self, answer: Reply | NoReply | CloseConnection) -> None:
         self.answer = answer
@@ -113,6 +130,8 @@ class Connection(FrameProtocol):
         self._host = host
         self._most_in_flight = most_in_flight
         self._slots: deque[_Slot] = deque()
+        self._questions = 0  # parked ones
+        self._waiting_bytes = 0  # of answers that wait for the one before them
         self._outgoing = Outgoing()
         self._goes_on_next_turn = False  # with writing, and then with reading: others come first
         self._frames_in_turn = 0
@@ -151,6 +170,7 @@ class Connection(FrameProtocol):
             if slot.park is not None:
                 slot.park.abandon()
         self._slots.clear()
+        self._questions = self._waiting_bytes = 0
 
     def eof_received(self) -> bool:
         return False  # close: whoever has stopped sending does not wait for our answers
@@ -178,8 +198,9 @@ class Connection(FrameProtocol):
     def may_handle(self) -> bool:
         if (
             self._outgoing.is_held_back
-            or self._outgoing.waiting_bytes >= ENOUGH_BYTES_A_TURN
+            or self._waiting_bytes + self._outgoing.waiting_bytes >= ENOUGH_BYTES_A_TURN
             or len(self._slots) >= self._most_in_flight
+            or self._questions >= MOST_QUESTIONS
             or self._muted_until is not None
         ):
             self._pause_reading()
@@ -235,7 +256,7 @@ class Connection(FrameProtocol):
 
     # --- answering
 
-    def answer(self, answer: Answer, correlation_id: int, flexible_header: bool) -> None:
+    def answer(self, answer: Answer, correlation_id: int, flexible_header: bool, may_be_large: bool) -> None:
         """What the broker said to one request; called during `handle_frame`."""
         if type(answer) is Reply and not self._slots:
             self._emit(answer, correlation_id, flexible_header)
@@ -248,20 +269,28 @@ class Connection(FrameProtocol):
         self._slots.append(slot)
         if type(answer) is Park:
             slot.park = answer
+            if may_be_large:
+                slot.is_question = True
+                self._questions += 1
             answer.on_complete(slot.fill)
         else:
             slot.fill(cast("Reply | NoReply | CloseConnection", answer))
 
     def slot_filled(self, slot: _Slot) -> None:
         slots = self._slots
-        if slots[0] is not slot:
-            return
+        if slot.is_question:
+            slot.is_question = False
+            self._questions -= 1
+        if slots[0] is not slot and type(slot.answer) is Reply:
+            slot.size_bytes = size_of(slot.answer.buffers)
+            self._waiting_bytes += slot.size_bytes
         while slots:
             answer = slots[0].answer
             if answer is None:
                 break
             done = slots.popleft()
             done.connection = None
+            self._waiting_bytes -= done.size_bytes
             if type(answer) is Reply:
                 self._emit(answer, done.correlation_id, done.flexible_header)
             elif type(answer) is NoReply:
@@ -276,9 +305,7 @@ class Connection(FrameProtocol):
 
     def _emit(self, reply: Reply, correlation_id: int, flexible_header: bool) -> None:
         buffers = reply.buffers
-        size = 0
-        for buffer in buffers:
-            size += len(buffer) if isinstance(buffer, (bytes, bytearray, memoryview)) else buffer.size_bytes
+        size = size_of(buffers)
         if size > LARGEST_ANSWER_BYTES:
             self._host.nonsense(self, f"an answer of {size} bytes, the wire allows {LARGEST_ANSWER_BYTES}")
             self.close()

@@ -17,7 +17,7 @@ from odradek.client.receive_buffers import BufferPool
 from odradek.model.printable import shown
 from odradek.model.settings import BrokerSettings
 from odradek.protocol import headers
-from odradek.protocol.api_keys import APIS
+from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, ApiKey
 from odradek.server.connection import MOST_LINGERING_S, Connection
 from odradek.server.connection_limits import ConnectionLimits, Full, Refused
 from odradek.server.environment import Environment
@@ -26,6 +26,8 @@ from odradek.server.metrics import Metrics
 
 # Between the check for idle connections and their end.
 _LAST_WORDS_S = 0.05
+# Answers that are no larger than what was asked, or whose bytes lie in files.
+_SMALL_ANSWERS = BETWEEN_BROKERS - {ApiKey.ENVELOPE} | {ApiKey.PRODUCE, ApiKey.FETCH}
 _flexible: dict[tuple[int, int], bool] = {}
 
 
@@ -244,7 +246,12 @@ class Gateway:
             self.refused(connection, _refusal(frame, error))
             connection.close()
             return
-        connection.answer(answer, correlation_id, _has_flexible_header(api_key, api_version))
+        connection.answer(
+            answer,
+            correlation_id,
+            _has_flexible_header(api_key, api_version),
+            api_key not in _SMALL_ANSWERS,
+        )
 
     def handle_again(self, request: HeldRequest, place: Park) -> None:
         """As `handle_frame`; its place in the order of answers is taken already."""
