@@ -375,6 +375,24 @@ def test_a_client_that_was_answered_just_now_is_not_idle() -> None:
     assert waiting.was_closed
 
 
+def test_a_client_that_reads_none_of_its_answers_is_idle_and_a_slow_reader_is_not() -> None:
+    timers = Timers()
+    door = Door(timers, connections_max_idle_ms="1000")  # type: ignore[arg-type]
+    door.decide = lambda request: Reply([bytes(10 << 20)])
+    deaf, slow = (door.gateway.make_connection("PLAINTEXT") for _ in range(2))
+    transports = [connect(connection, high_water_bytes=1_000) for connection in (deaf, slow)]
+    for transport in transports:
+        transport.feed(request(1))
+    door.gateway.start_closing_idle()
+    for _ in range(2):
+        timers.now += 0.9
+        transports[1].peer_reads()
+        timers.next()
+    timers.next()
+    assert deaf.is_closing and not slow.is_closing
+    assert door.metrics.connections_idle_closed == 1
+
+
 # --- requests that the broker holds
 
 

@@ -390,4 +390,6 @@ class Connection(FrameProtocol):
 
     @property
     def is_idle(self) -> bool:
-        return not self._slots and not self._outgoing.waiting_bytes
+        """Nobody but the peer keeps it. Answers may wait for their socket: each piece that leaves is a sign of life, and a
+        peer that reads none gives no other."""
+        return not self._slots
