@@ -337,6 +337,26 @@ class Timers:
         callback(*arguments)
 
 
+def test_who_goes_before_its_turn_gives_it_back() -> None:
+    """A client that waits for longer than it has patience comes again: with the debt of all its attempts nobody would be served
+    any more."""
+    timers = Timers()
+    door = Door(timers, max_connection_creation_rate="2")  # type: ignore[arg-type]
+    served = [door.connect()[0] for _ in range(2)]
+    for _ in range(100):
+        impatient, transport = door.connect()
+        assert not transport.is_reading_allowed
+        impatient.connection_lost(None)
+    for connection in served:
+        connection.connection_lost(None)
+    waiting = [door.connect()[0] for _ in range(2)]
+    assert [connection._muted_until for connection in waiting] == [timers.now + 0.5, timers.now + 1.0]
+
+    timers.now += 0.5
+    waiting[0].connection_lost(None)  # its turn had come
+    assert door.connect()[0]._muted_until == timers.now + 1.0
+
+
 def test_a_request_that_came_in_time_is_read_before_its_connection_is_closed_as_idle() -> None:
     """The loop comes late to its timer, and the bytes are in the kernel already: timers run before they are read."""
 

@@ -95,6 +95,12 @@ class ConnectionLimits:
             return Full(full)
         return 0.0 if self._bucket is None or is_protected else self._taken(self._bucket, self._rate)
 
+    def turn_given_back(self) -> None:
+        """Who had to wait has gone before. Else clients that do not wait for as long, and come again, would put off the turn
+        of everybody further and further, and none of them would ever be served."""
+        if self._bucket is not None:
+            self._bucket.tokens += 1
+
     def _taken(self, bucket: TokenBucket, rate: float) -> float:
         bucket.fill(rate, max(rate, 1.0), self._now_ms())
         bucket.tokens -= 1
