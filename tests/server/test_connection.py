@@ -11,7 +11,13 @@ import pytest
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
 from odradek.client.receive_buffers import SMALL_FRAME_BYTES, BufferPool
 from odradek.log.files import FileSlice, OsDirectory
-from odradek.server.connection import MOST_FRAMES_A_TURN, MOST_LINGERING_S, MOST_QUESTIONS, Connection
+from odradek.server.connection import (
+    MOST_FRAMES_A_TURN,
+    MOST_LINGERING_S,
+    MOST_QUESTIONS,
+    MOST_TURN_NS,
+    Connection,
+)
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, WRITE_CHUNK_BYTES
 from tests.server.memory_transport import MemoryTransport, connect
 
@@ -39,6 +45,8 @@ class Host:
 
     def __init__(self) -> None:
         self.pool = BufferPool()
+        self.turn = 0
+        self.frame_takes_ns = 0
         self.frames: list[bytes] = []
         self.parked: list[Park] = []
         self.files: list[FileBytes] = []
@@ -88,6 +96,7 @@ class Host:
             connection = self.ready.pop()
             connection.is_marked_ready = False
             connection.flush()
+        self.turn += 1
 
     def refused(self, connection: Connection, refusal: CloseConnection) -> None:
         self.nonsense(connection, refusal.reason)
@@ -97,6 +106,9 @@ class Host:
 
     def monotonic(self) -> float:
         return self.now
+
+    def stopwatch_ns(self) -> int:
+        return len(self.frames) * self.frame_takes_ns
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
         self.timers.append((self.now + delay_s, callback))
@@ -282,6 +294,23 @@ def test_so_many_frames_of_one_read_are_handled_in_a_turn_and_the_others_in_the_
     assert max(after - before for before, after in pairwise(handled)) == MOST_FRAMES_A_TURN
     assert [number for number, _ in answers(transport.written)] == list(range(count))
     assert transport.is_reading_allowed
+
+
+def test_frames_that_take_long_are_fewer_a_turn() -> None:
+    host, _, transport = make()
+    host.frame_takes_ns = MOST_TURN_NS // 4
+    transport.feed(b"".join(frame(n) for n in range(9)))
+    handled = [len(host.frames)]
+    while host.timers:
+        host.advance(0)
+        handled.append(len(host.frames))
+    assert handled == [4, 8, 9]
+    assert transport.is_reading_allowed
+
+    transport.feed(frame(9))
+    transport.feed(b"".join(frame(n) for n in range(10, 14)))
+    assert transport.is_reading_allowed, "each read is a turn of its own"
+    assert [number for number, _ in answers(transport.written)] == list(range(14))
 
 
 def test_a_connection_that_closes_with_frames_put_off_is_let_go() -> None:

@@ -489,7 +489,7 @@ def test_the_time_of_requests_is_told_only_while_somebody_has_a_quota_of_it(
         lambda request, nanoseconds, now_ms: told.append((request.client_id, nanoseconds)),
     )
     now_ns = 7_000_000
-    monkeypatch.setattr(door.gateway, "_stopwatch_ns", lambda: now_ns)
+    monkeypatch.setattr(door.gateway, "stopwatch_ns", lambda: now_ns)
 
     def work(request: Request) -> Answer:
         nonlocal now_ns

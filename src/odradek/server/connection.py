@@ -5,7 +5,8 @@ order of answers and fill it when their time comes, and everything that became r
 leaves in one write at its end (`ConnectionHost.end_turn`). An acks=all round trip therefore costs no extra
 loop turn.
 
-So many frames of one connection are handled in a turn, and the others come first then: one read may bring thousands.
+So many frames of one connection are handled in a turn, and for so long, and the others come first then: one read may bring
+thousands.
 
 Backpressure in four places. A peer that does not read its answers is not read from (`pause_writing`). A peer
 with too many requests in flight is not read from either, nor is one that is over its quota for as long as it was
@@ -32,7 +33,9 @@ from odradek.server.outgoing import ENOUGH_BYTES_A_TURN, Outgoing
 LONGEST_MUTED_TIMER_S = 60.0
 # How long a connection that closes waits for its peer to read what was answered.
 MOST_LINGERING_S = 2.0
-MOST_FRAMES_A_TURN = 100  # about ten milliseconds of what takes longest
+MOST_FRAMES_A_TURN = 100
+# What takes a millisecond a frame would keep everybody else waiting for a tenth of a second.
+MOST_TURN_NS = 10_000_000
 # Of 500 requests in flight, those that may be parked with an answer that is larger than they are, and has to be held in
 # memory if the peer does not read it: some megabytes each, where there are thousands of topics.
 MOST_QUESTIONS = 10
@@ -46,6 +49,7 @@ class ConnectionHost(Protocol):
     """What a connection asks of the process it stands in."""
 
     pool: BufferPool
+    turn: int  # its number, raised by `end_turn`
 
     def connection_opened(self, connection: "Connection") -> bool:
         """False refuses the connection."""
@@ -68,6 +72,8 @@ class ConnectionHost(Protocol):
         """One rate-limited log line that names the peer."""
 
     def monotonic(self) -> float: ...
+
+    def stopwatch_ns(self) -> int: ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> object: ...
 
@@ -134,6 +140,8 @@ class Connection(FrameProtocol):
         self._waiting_bytes = 0  # of answers that wait for the one before them
         self._outgoing = Outgoing()
         self._goes_on_next_turn = False  # with writing, and then with reading: others come first
+        self._turn = -1  # that in which a frame came last
+        self._turn_began_ns = 0
         self._frames_in_turn = 0
         self._is_reading_paused = False
         self._muted_until: float | None = None
@@ -187,13 +195,17 @@ class Connection(FrameProtocol):
     # --- receiving
 
     def frame_received(self, frame: memoryview) -> None:
-        self.last_active_at = self._host.monotonic()
+        host = self._host
+        self.last_active_at = host.monotonic()
+        if self._turn != host.turn:
+            self._turn = host.turn
+            self._turn_began_ns = host.stopwatch_ns()
+            self._frames_in_turn = 0
         self._frames_in_turn += 1
-        self._host.handle_frame(self, frame)
+        host.handle_frame(self, frame)
 
     def turn_ended(self) -> None:
         self._host.end_turn()
-        self._frames_in_turn = 0
 
     def may_handle(self) -> bool:
         if (
@@ -205,7 +217,10 @@ class Connection(FrameProtocol):
         ):
             self._pause_reading()
             return False
-        if self._frames_in_turn >= MOST_FRAMES_A_TURN:
+        if self._turn == self._host.turn and (
+            self._frames_in_turn >= MOST_FRAMES_A_TURN
+            or self._host.stopwatch_ns() - self._turn_began_ns >= MOST_TURN_NS
+        ):
             self._pause_reading()
             self._put_off()
             return False
@@ -349,7 +364,6 @@ class Connection(FrameProtocol):
 
     def _go_on(self) -> None:
         self._goes_on_next_turn = False
-        self._frames_in_turn = 0
         if not self.is_closing or self.is_lingering:
             self._host.answers_ready(self)
             self._host.end_turn()

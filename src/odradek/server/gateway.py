@@ -69,11 +69,12 @@ class Gateway:
         whom the time of requests is told, when somebody has a quota of it. `protected_listener`: see
         `connection_limits`."""
         self.pool = pool
+        self.turn = 0
         self.monotonic = environment.loop.time
         self.call_later = environment.loop.call_later
         self._settings = settings
         self._now_ms = environment.clock.now_ms
-        self._stopwatch_ns = environment.stopwatch_ns
+        self.stopwatch_ns = environment.stopwatch_ns
         self._loop = environment.loop
         self._handle = handle
         self._drain_effects: Callable[[], bool] = lambda: False
@@ -265,9 +266,9 @@ class Gateway:
         place.answer(lambda: handle(request, self._now_ms()))
 
     def _handle_timed(self, request: Request, now_ms: int) -> Answer:
-        began = self._stopwatch_ns()
+        began = self.stopwatch_ns()
         answer = self._handle(request, now_ms)
-        self._throttles.time_spent(request, self._stopwatch_ns() - began, now_ms)
+        self._throttles.time_spent(request, self.stopwatch_ns() - began, now_ms)
         return answer
 
     def refused(self, connection: Connection, refusal: CloseConnection) -> None:
@@ -312,6 +313,7 @@ class Gateway:
             self._turn_over()
         finally:
             self._is_ending_turn = False
+            self.turn += 1
 
     def describe(self) -> dict[str, Any]:
         return {
