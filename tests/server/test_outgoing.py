@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvloop
@@ -304,6 +304,37 @@ def test_a_file_that_somebody_else_made_shorter_ends_the_connection(server: Serv
 
     assert reader.answer() is None
     assert "are there" in server.host.complaints[0]
+
+
+class BreakingTransport(MemoryTransport):
+    """The socket says at the first write that the peer has gone."""
+
+    def write(self, data: Any) -> None:
+        super().write(data)
+        self.close()
+
+
+def test_a_transport_that_broke_is_given_no_more_pieces() -> None:
+    transport = BreakingTransport(cast(asyncio.BufferedProtocol, object()))
+    outgoing = Outgoing()
+    outgoing.opened(transport)
+    outgoing.add(b"head", [bytes(WRITE_CHUNK_BYTES), bytes(WRITE_CHUNK_BYTES)], 4 + 2 * WRITE_CHUNK_BYTES)
+    outgoing.write()
+    assert outgoing.waiting_bytes == 0
+    outgoing.add(b"", [bytes(WRITE_CHUNK_BYTES)], WRITE_CHUNK_BYTES)
+    outgoing.write()
+    assert transport.write_calls == 1
+
+
+def test_a_transport_that_was_closing_before_is_given_the_rest() -> None:
+    """Its peer has stopped sending and may still read."""
+    transport = MemoryTransport(cast(asyncio.BufferedProtocol, object()))
+    outgoing = Outgoing()
+    outgoing.opened(transport)
+    transport.close()
+    outgoing.add(b"head", [bytes(WRITE_CHUNK_BYTES)], 4 + WRITE_CHUNK_BYTES)
+    outgoing.write()
+    assert len(transport.written) == 4 + WRITE_CHUNK_BYTES
 
 
 def test_a_transport_without_a_socket_gets_pieces(tmp_path: Path, reads: list[int]) -> None:

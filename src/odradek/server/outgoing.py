@@ -76,14 +76,17 @@ class Outgoing:
         """Writes as far as the transport takes it; True when that was enough for this turn of the loop. StorageError: a
         slice cannot be read any more (`FileSlice`)."""
         written = 0
-        while (
-            self._buffers
-            and not self.is_held_back
-            and written < ENOUGH_BYTES_A_TURN
-            and self._transport is not None
-        ):
+        transport = self._transport
+        if transport is None:
+            return False
+        was_closing = transport.is_closing()
+        while self._buffers and not self.is_held_back and written < ENOUGH_BYTES_A_TURN:
             in_memory = type(self._buffers[0]) is bytes
             written += (not in_memory and self._send_file()) or self._write_piece()
+            if not was_closing and transport.is_closing():
+                # The peer has gone, as the transport has found. `connection_lost` comes in the next turn; until then asyncio
+                # would write a line to the log for each piece more.
+                self.clear()
         return written >= ENOUGH_BYTES_A_TURN
 
     # --- private
