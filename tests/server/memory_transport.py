@@ -34,6 +34,9 @@ class MemoryTransport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass  # the test's own limit counts
 
+    def is_reading(self) -> bool:
+        return self.is_reading_allowed
+
     def pause_reading(self) -> None:
         assert self.is_reading_allowed, "paused twice"
         self.is_reading_allowed = False

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 
 import pytest
+import uvloop
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.client_throttles import ClientThrottles
@@ -507,6 +508,52 @@ def test_the_time_of_requests_is_told_only_while_somebody_has_a_quota_of_it(
     door.gateway.handle_again(HeldRequest(LIST_OFFSETS, 6, 3, "me", memoryview(b""), connection.info), Park())
     assert told == [("me", 2_000_000)] * 2
     assert door.gateway.describe()["request_throttled"] == 0
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_client_may_send_much_while_it_waits_for_its_turn(
+    make_loop: Callable[[], asyncio.AbstractEventLoop], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is muted before its transport has begun to read. uvloop begins all the same."""
+    count = 40_000
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        door = Door(loop, max_connection_creation_rate="1")
+        made: list[Connection] = []
+
+        def make_connection() -> Connection:
+            made.append(door.gateway.make_connection("PLAINTEXT"))
+            return made[-1]
+
+        server = await loop.create_server(make_connection, "127.0.0.1", 0)
+        address = server.sockets[0].getsockname()
+        early_reader, early = await asyncio.open_connection(*address)
+        early.write(request())
+        size = len(await early_reader.readexactly(4 + 4 + 1 + 2))  # size, correlation id, no tags, "ok"
+        bucket = door.gateway._limits._bucket
+        assert bucket is not None
+        bucket.tokens = -3600.0
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"".join(request(number) for number in range(count)))
+        for _ in range(10):
+            early.write(request())
+            await early_reader.readexactly(size)
+        waiting = made[1]
+        assert waiting.transport is not None and not waiting.transport.is_reading()
+        assert len(door.requests) == 11
+
+        waiting._muted_until = loop.time()
+        waiting._unmute()
+        answers = await reader.readexactly(count * size)
+        assert [number for _, number in struct.iter_unpack(f">ii{size - 8}x", answers)] == list(range(count))
+        server.close()
+        writer.close()
+        early.close()
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(main())
+    assert not caplog.records
 
 
 def test_a_broker_that_stops_waits_for_its_answers_to_leave() -> None:

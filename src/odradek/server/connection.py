@@ -251,7 +251,10 @@ class Connection(FrameProtocol):
         self._host.end_turn()
 
     def _pause_reading(self) -> None:
-        if not self._is_reading_paused and self.transport is not None and not self.is_closing:
+        if self.transport is None or self.is_closing:
+            return
+        # What is said in `connection_made` comes too early for uvloop, which begins to read behind it.
+        if not self._is_reading_paused or self.transport.is_reading():
             self._is_reading_paused = True
             self.transport.pause_reading()
 
@@ -377,7 +380,7 @@ class Connection(FrameProtocol):
         self.is_closing = self.is_lingering = True
         self._leave()
         if self.is_lingering and self.transport is not None:
-            if not self._is_reading_paused:
+            if self.transport.is_reading():
                 self.transport.pause_reading()
             self._host.call_later(MOST_LINGERING_S, self._leave_at_once)
 
