@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.model.settings import BrokerSettings
-from odradek.server.connection_limits import ConnectionLimits, Full, Refused
+from odradek.server.connection_limits import LONGEST_TURN_S, ConnectionLimits, Full, Refused
 
 
 class Clock:
@@ -41,6 +41,17 @@ def test_more_than_the_rate_wait_as_long_as_they_are_too_many(step_ms: int) -> N
     assert waits[-1] == pytest.approx(expected, abs=0.01)
 
 
+def test_a_storm_puts_off_nobodys_turn_for_longer_than_a_client_has_patience() -> None:
+    limits = Limits(max_connection_creation_rate="10")
+    verdicts = [limits.open() for _ in range(60_000)]
+    waiting = [verdict for verdict in verdicts if isinstance(verdict, float)]
+    assert max(waiting) == pytest.approx(LONGEST_TURN_S)
+    assert len(waiting) == 10 + 10 * LONGEST_TURN_S
+    assert "max.connection.creation.rate=10: so many wait" in str(verdicts[-1])
+    limits.clock.now_ms += 1_000
+    assert limits.open() == pytest.approx(LONGEST_TURN_S - 1 + 0.1)
+
+
 def test_a_rate_that_is_set_and_taken_away_counts_at_once() -> None:
     limits = Limits()
     limits.limits.settings_changed(BrokerSettings({"max.connection.creation.rate": "1"}))
@@ -59,6 +70,13 @@ def test_an_address_above_its_own_rate_is_held_and_sent_away() -> None:
     assert limits.open("10.0.0.2") == 0.0, "others are not held"
     limits.clock.now_ms += 1_000
     assert limits.open("10.0.0.1") == 0.0, "who was sent away did not count"
+
+
+def test_who_is_not_let_in_at_all_is_held_for_a_window_of_quotas() -> None:
+    """Each holds a descriptor meanwhile."""
+    verdict = Limits({"10.0.0.1": 0.0}, quota_window_size_seconds="2").open()
+    assert isinstance(verdict, Refused)
+    assert verdict.after_s == 2
 
 
 def test_as_many_as_the_limit_says_may_be_open() -> None:

@@ -1,8 +1,9 @@
 """How many connections, from where, and how fast: max.connections*, max.connection.creation.rate, KIP-612.
 
 Too many at one time are refused. Too many a second wait: they are accepted and muted until their turn
-has come, so that a storm of clients is spread out instead of sent away to come back at once. An address above
-its own rate (`connection_creation_rate` of /config/ips) waits as long and is then closed, as Apache does.
+has come, so that a storm of clients is spread out instead of sent away to come back at once; but those whose turn is
+further away than a client has patience (`LONGEST_TURN_S`) are refused. An address above its own rate (`connection_creation_rate`
+of /config/ips) waits as long, a window of quotas at most, and is then closed, as Apache does.
 
 A protected listener (KIP-402: the one brokers talk over, where clients have another) is free of what counts for the whole
 broker, so that clients that take all there is keep no follower away: its connections are let in, and `Full` says that one
@@ -18,6 +19,11 @@ from odradek.server.descriptors import why_short
 
 # Addresses whose rate is remembered; those that came first are forgotten, their bucket is full again by then.
 MOST_ADDRESSES = 10_000
+
+
+# Who waits is not read from, so nobody sees that a client has given up and come again. If each attempt took its turn all the
+# same, the turns of all would be put off beyond anybody's patience, and after a storm as long as the storm's last.
+LONGEST_TURN_S = 5.0
 
 
 class Refused(NamedTuple):
@@ -48,6 +54,7 @@ class ConnectionLimits:
     def settings_changed(self, settings: BrokerSettings) -> None:
         self._most: int = settings.max_connections
         self._most_per_address: int = settings.max_connections_per_ip
+        self._longest_held_s: int = settings.quota_window_size_seconds
         self._of_addresses = settings.connections_per_ip_overrides
         rate: int = settings.max_connection_creation_rate
         if rate == settings.UNLIMITED_RATE:
@@ -89,17 +96,20 @@ class ConnectionLimits:
             if wait_s > 0:
                 bucket.tokens += 1  # it does not stay, so it does not count
                 return Refused(
-                    f"connection_creation_rate={rate:g} of {address} is used up", min(wait_s, 60.0)
+                    f"connection_creation_rate={rate:g} of {address} is used up",
+                    min(wait_s, self._longest_held_s),
                 )
         if full:
             return Full(full)
-        return 0.0 if self._bucket is None or is_protected else self._taken(self._bucket, self._rate)
-
-    def turn_given_back(self) -> None:
-        """Who had to wait has gone before. Else clients that do not wait for as long, and come again, would put off the turn
-        of everybody further and further, and none of them would ever be served."""
-        if self._bucket is not None:
+        if self._bucket is None or is_protected:
+            return 0.0
+        wait_s = self._taken(self._bucket, self._rate)
+        if wait_s > LONGEST_TURN_S:
             self._bucket.tokens += 1
+            return Refused(
+                f"max.connection.creation.rate={self._rate}: so many wait that its turn would not come in {LONGEST_TURN_S:g} s"
+            )
+        return wait_s
 
     def _taken(self, bucket: TokenBucket, rate: float) -> float:
         bucket.fill(rate, max(rate, 1.0), self._now_ms())

@@ -87,9 +87,6 @@ class Gateway:
         self._protected_listener = protected_listener
         self._connections: dict[int, Connection] = {}
         self._per_address: dict[str, int] = {}
-        self._turns: dict[
-            int, float
-        ] = {}  # when it comes, of connections that wait for theirs, or have waited
         self._next_connection_id = 0
         self._ready: list[Connection] = []
         self._is_ending_turn = False
@@ -146,7 +143,6 @@ class Gateway:
         elif isinstance(verdict, Full):
             self._make_room(verdict.reason)
         elif verdict:
-            self._turns[connection.connection_id] = self.monotonic() + verdict
             connection.mute(verdict)
         return True
 
@@ -180,8 +176,6 @@ class Gateway:
             self._per_address[address] = left
         else:
             self._per_address.pop(address, None)
-        if self._turns.pop(connection.connection_id, 0.0) > self.monotonic():
-            self._limits.turn_given_back()
         self._metrics.connections_now = len(self._connections)
         if self._is_closed and not self._connections:
             self._is_empty.set()
