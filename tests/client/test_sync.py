@@ -1,9 +1,11 @@
 """The blocking client: what it says when the world is wrong, and what it tries again."""
 
+import errno
 import socket
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -210,6 +212,51 @@ def test_a_silent_host_leaves_time_for_the_next_one(
         with SyncClient(f"127.0.0.1:{port},{broker.address}", bootstrap_timeout_s=30.0) as client:
             assert client.cluster().cluster_id == "c"
     assert waited[:2] == [(port, 15.0), (broker.port, 15.0)], "half of the time for each of the two"
+
+
+class Network(socket.socket):
+    """With a host that swallows what is sent to it, and without IPv6."""
+
+    clock: Clock
+    waited_s: list[float]
+
+    def __init__(self, family: int = -1, *more: Any, **named: Any) -> None:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        super().__init__(family, *more, **named)
+
+    def connect(self, endpoint: Any) -> None:
+        if endpoint[0] == "192.0.2.1":
+            left = self.gettimeout()
+            assert left is not None
+            self.waited_s.append(left)
+            self.clock.now += left
+            raise TimeoutError
+        super().connect(endpoint)
+
+
+def test_every_address_of_a_name_is_tried_in_its_share_of_the_time(
+    broker: ScriptedBroker, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = [
+        (socket.AF_INET6, socket.SOCK_STREAM, 0, "", ("::1", broker.port, 0, 0)),
+        (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("192.0.2.1", broker.port)),
+        (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", broker.port)),
+    ]
+    monkeypatch.setattr(Network, "clock", clock, raising=False)
+    monkeypatch.setattr(Network, "waited_s", [], raising=False)
+    monkeypatch.setattr(sync_connection, "_resolve", lambda address, deadline: there)
+    monkeypatch.setattr(sync_connection.socket, "socket", Network)
+    with SyncClient(f"kafka.example:{broker.port}", bootstrap_timeout_s=30.0) as client:
+        assert client.cluster().cluster_id == "c"
+    assert Network.waited_s == [15.0]
+
+    del there[2]
+    with pytest.raises(Unreachable, match=r"no broker answers at kafka\.example:\d+: no answer in time$"):
+        SyncClient(f"kafka.example:{broker.port}").cluster()
+    del there[1]
+    with pytest.raises(Unreachable, match=r"address family not supported by protocol$"):
+        SyncClient(f"kafka.example:{broker.port}").cluster()
 
 
 def test_a_web_server_is_not_taken_for_a_broker() -> None:

@@ -347,10 +347,16 @@ def _cause(error: OSError | ValueError) -> str:
 def _connect(address: Address, deadline: float) -> socket.socket:
     """A connected socket; of several IP addresses the first that answers."""
     last: OSError | None = None
-    for family, kind, protocol, _, endpoint in _resolve(address, deadline):
-        connected = socket.socket(family, kind, protocol)
+    found = _resolve(address, deadline)
+    for number, (family, kind, protocol, _, endpoint) in enumerate(found):
         try:
-            left = deadline - time.monotonic()
+            connected = socket.socket(family, kind, protocol)
+        except OSError as error:  # a machine without IPv6
+            last = error
+            continue
+        try:
+            # A silent one may not use up the time of those after it.
+            left = (deadline - time.monotonic()) / (len(found) - number)
             if left <= 0:
                 raise TimeoutError
             connected.settimeout(left)
