@@ -185,6 +185,42 @@ def test_a_driver_that_dies_at_any_step_shows_all_or_nothing_and_again_once(
     assert directory.seen() == 15 and directory.left() == []
 
 
+def test_a_batch_is_on_disk_before_it_is_seen_and_its_name_before_the_checkpoint_goes_on(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: dict[
+        int, tuple[int, int]
+    ] = {}  # inode: its size and its last change of names, as they were synced
+    seen: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def noted_fsync(fd: int) -> None:
+        fsync(fd)
+        status = os.fstat(fd)
+        synced[status.st_ino] = (status.st_size, status.st_mtime_ns)
+
+    def not_synced(path: Path) -> bool:
+        status = path.stat()
+        return synced.get(status.st_ino) != (status.st_size, status.st_mtime_ns)
+
+    def noted_rename(source: Path, target: Path) -> None:
+        if Path(target).name.startswith("batch="):
+            everything = [Path(source), *Path(source).rglob("*")]
+            assert len(everything) == 4, "a directory, two files of tasks and the note"
+            assert [str(path) for path in everything if not_synced(path)] == []
+            synced.clear()
+            seen.append(Path(target).name)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "rename", noted_rename)
+    directory.writer.commit(directory.tasks(0), 0)
+    assert len(seen) == 1
+    assert Path(directory.path).stat().st_ino in synced
+    (last,) = (Path(directory.path) / "_odradek").glob("last-*")
+    assert last.stat().st_ino in synced, "what the next batch reads first"
+
+
 def test_of_two_drivers_of_one_batch_one_wins(directory: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, other = directory.tasks(0), Directory(Path(directory.path))
     committed: Iterator[bool] = iter([True])

@@ -23,6 +23,7 @@ from odradek.spark import parts as parts_of_batch
 from odradek.spark.fingerprint import Fingerprint
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.parts import Part, merged
+from odradek.spark.storage import Directory, sync
 from odradek.spark.tables import QUERY_ID, WrongCheckpoint
 
 NOTE = "_note.json"  # readers pass over names that begin so
@@ -82,6 +83,8 @@ def commit(
                 f"{path} has batch {batch_id} of application {app_id!r} with other records, or from another query: this "
                 f"checkpoint is not the one the files were written from; give this query another appId"
             )
+    if target.exists():
+        sync(target.parent)  # of another driver's batch as well, which may have died right behind the rename
     if is_named:
         _remember(path, app_id, batch_id)
     _tidy(path, app_id, batch_id)
@@ -109,6 +112,11 @@ def _show(
             (ready / file.name).parent.mkdir(parents=True, exist_ok=True)
             os.rename(Path(staged(path)) / file.name, ready / file.name)
         (ready / NOTE).write_text(json.dumps(note), encoding="utf-8")
+        # The checkpoint goes on behind this batch: a power cut must not leave its directory with files that are empty.
+        for directory, _, names in os.walk(ready, topdown=False):
+            for name in names:
+                sync(Path(directory, name))
+            sync(Path(directory))
         os.rename(ready, target)
     except OSError:
         # Another driver of the same batch was faster, and takes away what is left of it at any of these steps.
@@ -149,10 +157,7 @@ def _query_of(path: str, app_id: str, batch_id: int) -> str | None:
 def _remember(path: str, app_id: str, batch_id: int) -> None:
     """That a checkpoint is behind shows without looking through all batches."""
     file = _last_file(path, app_id)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
-    new.write_text(str(batch_id), encoding="utf-8")
-    os.replace(new, file)
+    Directory(str(file.parent)).replace(file.name, str(batch_id).encode())
 
 
 def _last_file(path: str, app_id: str) -> Path:
