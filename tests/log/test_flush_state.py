@@ -113,3 +113,24 @@ def test_when_it_was_flushed_last_is_noted_where_the_time_is_told() -> None:
     assert state.last_flush_ms == 0
     flushing.commit(state, planned(state), -1)
     assert state.last_flush_ms == 0
+
+
+def test_two_flushes_of_one_state_count_what_they_synced_once() -> None:
+    """The second was planned before the first had ended. Counted twice, the next change would count as synced before it is, and
+    the name of a new segment would be lost to a power cut behind a recovery point that lies in it."""
+    state = FlushState(0)
+    state.rolled()
+    first, second = planned(state), planned(state)
+    for plan in (first, second):
+        flushing.commit(state, plan, NOW)
+    assert state.names_are_synced
+    state.name_changed("x")
+    assert not state.names_are_synced and not planned(state).is_empty
+
+    first = planned(state)
+    state.name_changed("x")
+    second = planned(state)
+    flushing.commit(state, second, NOW)
+    state.name_changed("y")
+    flushing.commit(state, first, NOW)
+    assert not planned(state).is_empty and planned(state)._names == ("y",)

@@ -221,8 +221,40 @@ def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, firs
             await environment.let_one_go()
         state = log.flushed
         assert log.recovery_point == 1
-        assert state._changed_names == [LEADER_EPOCHS] or state.names_are_synced
+        assert list(state._changed_names) == [LEADER_EPOCHS] or state.names_are_synced
         assert state.directory_synced <= state._directory_changes
+
+    asyncio.run(scenario())
+
+
+def test_a_flush_that_was_planned_in_the_turn_in_which_another_ended_counts_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    """It had no time to wait for the other one, and was planned before that was counted."""
+
+    async def scenario() -> None:
+        log = a_log(tmp_path)
+        log.append_as_follower(a_batch(b"a", epoch=1), now_ms=0)
+        logs, environment = Logs(), SlowEnvironment()
+        disk = LogMaintenance(
+            logs,  # type: ignore[arg-type]
+            environment,  # type: ignore[arg-type]
+            BrokerSettings({}),
+            on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan),
+            high_watermark_of=lambda log: None,
+            cleaning=NoCleaning(),  # type: ignore[arg-type]
+            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
+        )
+        disk._spawn(disk._flush_in_background(log))
+        await settled()
+        work, done = environment.held.pop(0)
+        done.set_result(work())
+        disk.flush(FlushLog(0, log.topic_partition, log, log.plan_flush()))
+        await settled()
+        await environment.let_one_go()
+        assert log.flushed.names_are_synced
+        log.assign_epoch(LeaderEpoch(2), log.log_end_offset)
+        assert not log.plan_flush().is_empty
 
     asyncio.run(scenario())
 

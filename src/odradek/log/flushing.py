@@ -35,9 +35,10 @@ class FlushState:
         self._floor = recovery_point  # holds from the last cut on
         # Generation and offset in one value, so that a thread sets both at once.
         self._flushed: tuple[int, int] = (-1, -1)
-        self._changed_names: list[str] = []  # files written whole and not synced
+        # Files written whole and not synced, each with the number of the change that was its last.
+        self._changed_names: dict[str, int] = {}
         self._directory_changes = 0
-        self.directory_synced = 0
+        self.directory_synced = 0  # so many of them
         self._parent_changed = False
         self._rolls = 0
         self.rolls_flushed = 0
@@ -67,8 +68,8 @@ class FlushState:
         self._floor = floor
 
     def name_changed(self, name: str) -> None:
-        self._changed_names.append(name)
         self._directory_changes += 1
+        self._changed_names[name] = self._directory_changes
 
     def names_dirty(self) -> None:
         self._directory_changes += 1
@@ -92,16 +93,19 @@ class FlushState:
 
 
 class FlushPlan:
-    """Values and open files only: nothing in it changes when the log does."""
+    """Values and open files only: nothing in it changes when the log does. What it has synced it says by numbers that only rise, so
+    two that ran at once, in whatever order they end, say nothing of what came behind both.
+    """
 
     __slots__ = (
         "_directory",
-        "_directory_changes",
         "_files",
         "_names",
         "_parent",
-        "_rolls",
+        "changes_names",
+        "directory_changes",
         "generation",
+        "rolls",
         "segments",
         "up_to_offset",
     )
@@ -111,10 +115,11 @@ class FlushPlan:
         directory: Directory,
         parent: Directory | None,
         segments: list[Segment],
-        names: list[str],
+        names: Sequence[str],
         up_to_offset: int,
         generation: int,
         directory_changes: int,
+        changes_names: bool,
         rolls: int,
     ) -> None:
         self._directory = directory
@@ -124,35 +129,27 @@ class FlushPlan:
         self._names = names
         self.up_to_offset = up_to_offset
         self.generation = generation
-        self._directory_changes = directory_changes
-        self._rolls = rolls
+        self.directory_changes = directory_changes  # those of the log up to here
+        self.changes_names = changes_names  # some of them are not synced yet
+        self.rolls = rolls
 
     @property
     def is_empty(self) -> bool:
-        return not self._files and not self._directory_changes
+        return not self._files and not self.changes_names
 
     def run(self) -> None:
         """Blocks. An error has taken the log directory offline: there is no second try (see `files`). Only a log that
         was deleted meanwhile is a MissingFile and no more."""
         for file in self._files:
             file.sync()
-        for name in dict.fromkeys(self._names):
+        for name in self._names:
             # Removed since, or in this moment, by whoever cuts the log: then there is nothing to sync.
             with suppress(MissingFile):
                 self._directory.sync_file(name)
-        if self._directory_changes:
+        if self.changes_names:
             self._directory.sync()
         if self._parent is not None:
             self._parent.sync()
-
-    def names_synced(self) -> int:
-        return len(self._names)
-
-    def directory_changes(self) -> int:
-        return self._directory_changes
-
-    def rolls(self) -> int:
-        return self._rolls
 
     def parent_synced(self) -> bool:
         return self._parent is not None
@@ -171,15 +168,15 @@ def plan(
     unflushed: list[Segment] = []
     if log_end_offset > recovery_point:
         unflushed = [s for s in segments if s.end_offset < 0 or s.end_offset > recovery_point]
-    changes = state._directory_changes - state.directory_synced
     return FlushPlan(
         directory,
         parent if state._parent_changed else None,
         unflushed,
-        state._changed_names[:],
+        tuple(state._changed_names),
         log_end_offset,
         generation,
-        changes,
+        state._directory_changes,
+        not state.names_are_synced,
         state._rolls,
     )
 
@@ -188,9 +185,12 @@ def commit(state: FlushState, plan: FlushPlan, now_ms: int) -> int:
     """The flush ran. Returns the recovery point, which is not the plan's if the log was cut meanwhile."""
     if plan.generation == state.generation and plan.up_to_offset > state.recovery_point:
         state.reached(plan.generation, plan.up_to_offset)
-    del state._changed_names[: plan.names_synced()]
-    state.directory_synced += plan.directory_changes()
-    state.rolls_flushed = plan.rolls()
+    if plan.directory_changes > state.directory_synced:
+        state.directory_synced = plan.directory_changes
+        for name, change in list(state._changed_names.items()):
+            if change <= plan.directory_changes:
+                del state._changed_names[name]
+    state.rolls_flushed = max(state.rolls_flushed, plan.rolls)
     if plan.parent_synced():
         state._parent_changed = False
     if now_ms >= 0:
