@@ -263,6 +263,25 @@ def test_an_index_that_is_right_is_not_built_again(disk: Disk) -> None:
     assert [(disk.file(name).stat().st_ino, disk.file(name).read_bytes()) for name in names] == before
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_5_a_missing_index_is_built_at_the_start_and_not_when_somebody_reads(
+    disk: Disk, suffix: str, clean: bool
+) -> None:
+    """Whoever reads is the loop, and others would wait for a scan of the segment."""
+    log = filled(disk)
+    log.close()
+    path = disk.file(file_name(10, suffix))
+    written = path.read_bytes()
+    path.unlink()
+
+    opened = disk.open(clean=clean, recovery_point=log.log_end_offset).log
+
+    assert path.read_bytes() == written
+    assert opened.segments[1].is_cold, "nobody reads it yet"
+    assert path.name in opened.plan_flush()._names, "and a power cut does not take it"
+
+
 def test_5_a_transaction_index_is_built_again(disk: Disk) -> None:
     log = disk.create()
     for n in range(6):

@@ -32,9 +32,11 @@ from odradek.log.producers import MalformedSnapshot, Producers
 from odradek.log.scan import scan_batches
 from odradek.log.segment import (
     DELETED_SUFFIX,
+    INDEX_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     SUFFIXES,
+    TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     Segment,
     file_name,
@@ -105,6 +107,7 @@ class _Opening:
         self.notes: list[str] = []
         self.snapshots: list[int] = []
         self.segments: list[Segment] = []
+        self.without_index: set[int] = set()  # base offsets
         self.epochs = LeaderEpochs()
         self.changed_names = False
         self.written_names: list[str] = []
@@ -131,6 +134,7 @@ class _Opening:
             log_end_offset = self._start_anew()
         first = self.segments[0].base_offset
         self.log_start_offset = max(self.log_start_offset, first)
+        self._build_missing_indexes()
         self._resolve_epochs(log_end_offset)
         self._remove_needless_snapshots()
         log = PartitionLog(
@@ -238,6 +242,12 @@ class _Opening:
             if base not in known:
                 self.directory.remove(name)  # an index whose segment is gone
                 self.changed_names = True
+        listed = set(names)
+        self.without_index = {
+            base
+            for base in bases
+            if not listed.issuperset((file_name(base, INDEX_SUFFIX), file_name(base, TIME_INDEX_SUFFIX)))
+        }
         for at, base in enumerate(bases):
             end_offset = bases[at + 1] if at + 1 < len(bases) else -1
             self.segments.append(Segment(self.directory, base, self.now_ms, end_offset))
@@ -246,6 +256,14 @@ class _Opening:
             self.segments.append(Segment.create(self.directory, self.log_start_offset, self.now_ms))
             self.was_clean = False
             self.changed_names = True
+
+    def _build_missing_indexes(self) -> None:
+        """Now, as Apache's broker does: whoever asks later is the loop, and a segment of a gigabyte takes two seconds."""
+        for segment in self.segments[:-1]:
+            names = segment.name(INDEX_SUFFIX), segment.name(TIME_INDEX_SUFFIX)
+            if segment.base_offset in self.without_index and not all(map(self.directory.exists, names)):
+                self.written_names += segment.rebuild_indexes(self.config.index_interval_bytes)
+                segment.close_handles()
 
     def _topic_id(self) -> TopicId:
         data = self.directory.read(PARTITION_METADATA)

@@ -474,8 +474,10 @@ class Segment:
 
     # ------------------------------------------------------------------------------------ changing its end
 
-    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> None:
-        """Both indexes from the batches themselves: what they say must be what a scan says."""
+    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> list[str]:
+        """Both indexes from the batches themselves: what they say must be what a scan says. Returns the names of the files
+        written, not synced yet.
+        """
         headers = self.headers()  # opens the file: a segment that cannot be read keeps the indexes it has
         self.make_index_in_memory()
         for position, header in headers:
@@ -486,8 +488,7 @@ class Segment:
                 header.largest_timestamp,
                 index_interval_bytes,
             )
-        if self.end_offset >= 0:
-            self.become_inactive()
+        return self.become_inactive() if self.end_offset >= 0 else []
 
     def make_index_in_memory(self) -> None:
         """Empty indexes and counters, ready for `note_batch` from the first batch on."""
