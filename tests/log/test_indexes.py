@@ -15,11 +15,11 @@ from odradek.log.indexes import (
     AbortedTransaction,
     OffsetIndex,
     TimeIndex,
+    TransactionIndex,
     ceiling_in_file,
     floor_in_file,
     floor_offset_in_file,
     last_in_file,
-    read_transactions,
     transaction_to_bytes,
 )
 from odradek.log.memory_files import MemoryDisk
@@ -186,10 +186,54 @@ def test_aborted_transactions_are_read_as_they_were_written_and_a_torn_last_one_
     written = [AbortedTransaction(7, 10, 20, 15), AbortedTransaction(1 << 40, 30, 40, 35)]
     data = b"".join(map(transaction_to_bytes, written))
 
-    assert read_transactions(data) == written
+    assert list(TransactionIndex.from_bytes(data)) == written
     assert len(data) == 2 * TRANSACTION_ENTRY.size and data[:2] == b"\0\0"
     for cut in range(1, TRANSACTION_ENTRY.size):
-        assert read_transactions(data[:-cut]) == written[:1]
+        assert list(TransactionIndex.from_bytes(data[:-cut])) == written[:1]
+
+
+def aborts(producers: list[int]) -> list[AbortedTransaction]:
+    """A record or the end of each producer's transaction, one after the other, as a log would note them."""
+    begun: dict[int, int] = {}
+    entries = []
+    for offset, producer in enumerate(producers):
+        if producer not in begun:
+            begun[producer] = offset
+        else:
+            first = begun.pop(producer)
+            entries.append(
+                AbortedTransaction(producer, first, offset, next(iter(begun.values()), offset + 1))
+            )
+    return entries
+
+
+@given(st.lists(st.integers(0, 3), max_size=24))
+def test_aborted_transactions_are_found_as_by_a_walk_until_one_says_that_all_was_decided(
+    producers: list[int],
+) -> None:
+    entries = aborts(producers)
+    index = TransactionIndex(entries)
+    assert list(index) == entries and [index[at] for at in range(len(index))] == entries
+    for offset in range(len(producers) + 2):
+        assert list(index.below(offset)) == [entry for entry in entries if entry.last_offset < offset]
+        for upper_bound in range(offset, len(producers) + 2):
+            found, is_decided = [], False
+            for entry in entries:
+                if entry.last_offset >= offset and not is_decided:
+                    if entry.first_offset < upper_bound:
+                        found.append(entry)
+                    is_decided = entry.last_stable_offset >= upper_bound
+            assert index.between(offset, upper_bound) == (found, is_decided)
+
+
+def test_no_python_code_runs_for_each_aborted_transaction_that_is_read() -> None:
+    """A transactional index of a hundred thousand is read in the turn in which a reader asks for the first time."""
+    few, many = (aborts([0] * count) for count in (20, 2000))
+    lines = []
+    for entries in (few, many):
+        data = b"".join(map(transaction_to_bytes, entries))
+        lines.append(lines_of(lambda data=data: TransactionIndex.from_bytes(data).between(0, 1)))
+    assert lines[0] == lines[1]
 
 
 @given(

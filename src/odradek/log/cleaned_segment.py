@@ -58,7 +58,7 @@ class CleanedSegment:
         segment.max_timestamp = made.max_timestamp
         segment.offset_of_max_timestamp = made.offset_of_max_timestamp
         segment.first_timestamp = made.first_timestamp
-        segment.take_transactions(list(made.aborted))
+        segment.take_transactions(made.aborted)
         return cleaned
 
     def append(self, header: BatchHeader, batch: Buffer) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from odradek.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, read_epochs, read_partition_metadata
 from odradek.log.errors import MissingFile
 from odradek.log.files import Directory
-from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY, read_transactions
+from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY, TransactionIndex
 from odradek.log.producers import Producer, read_snapshot
 from odradek.log.scan import scan_batches
 from odradek.log.segment import (
@@ -59,7 +59,7 @@ def dump_file(directory: Directory, name: str, *, with_records: bool) -> Iterato
         for producer in read_snapshot(data):
             yield _producer(producer)
     elif name.endswith(TRANSACTION_INDEX_SUFFIX):
-        for transaction in read_transactions(data):
+        for transaction in TransactionIndex.from_bytes(data):
             yield {
                 "version": 0,
                 "producerId": transaction.producer_id,

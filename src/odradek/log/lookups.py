@@ -1,6 +1,5 @@
 """What is asked of a log by timestamp or by transaction, and how its producers are known again after a cut."""
 
-from bisect import bisect_left
 from collections.abc import Generator
 from typing import NamedTuple
 
@@ -215,19 +214,11 @@ def aborted_transactions(
     """
     found: list[AbortedTransaction] = []
     for segment in segments.since(offset):
-        # In the order of their markers: a reader in the midst of a segment passes over none of those before it.
-        entries = segment.transactions
-        for at in range(bisect_left(entries, offset, key=_of_marker), len(entries)):
-            entry = entries[at]
-            if entry.first_offset < upper_bound_offset:
-                found.append(entry)
-            if entry.last_stable_offset >= upper_bound_offset:
-                return found
+        entries, is_decided = segment.transactions.between(offset, upper_bound_offset)
+        found += entries
+        if is_decided:
+            break
     return found
-
-
-def _of_marker(entry: AbortedTransaction) -> int:
-    return entry.last_offset
 
 
 def stale_snapshots(directory: Directory, end_offset: int) -> list[str]:

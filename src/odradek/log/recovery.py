@@ -615,6 +615,7 @@ class _Opening:
         self, segment: Segment, start: int, end: int, replayed: Sequence[AbortedTransaction]
     ) -> None:
         """The transaction index says what the log says: entries from before the replay, then those it gave."""
-        kept = [entry for entry in segment.transactions if entry.last_offset < min(start, end)]
-        if kept + list(replayed) != segment.transactions:
-            segment.replace_transactions(kept + list(replayed))
+        known = list(segment.transactions)
+        right = [*segment.transactions.below(min(start, end)), *replayed]
+        if right != known:
+            segment.replace_transactions(right)

@@ -4,7 +4,7 @@ The newest segment of a log is active: appended to, its index entries in memory.
 to their files and looked up there. What is cold is opened when it is first asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -18,11 +18,11 @@ from odradek.log.indexes import (
     AbortedTransaction,
     OffsetIndex,
     TimeIndex,
+    TransactionIndex,
     ceiling_in_file,
     floor_in_file,
     floor_offset_in_file,
     last_in_file,
-    read_transactions,
     transaction_to_bytes,
 )
 from odradek.log.prepared_files import PreparedFiles
@@ -62,7 +62,7 @@ class Cut(NamedTuple):
     end_offset: int
     max_timestamp: int
     offset_of_max_timestamp: int
-    transactions: list[AbortedTransaction]
+    transactions: TransactionIndex
     transaction_file: File | None  # where entries of it go
 
 
@@ -105,7 +105,7 @@ class Segment:
         self._file: File | None = None
         self._index_file: File | None = None
         self._time_index_file: File | None = None
-        self._transactions: list[AbortedTransaction] | None = None
+        self._transactions: TransactionIndex | None = None
 
     @classmethod
     def create(
@@ -131,7 +131,7 @@ class Segment:
         segment = cls(directory, base_offset, now_ms)
         segment._file = file
         segment.make_index_in_memory()
-        segment._transactions = []
+        segment._transactions = TransactionIndex()
         return segment
 
     def remove_leftovers(self) -> None:
@@ -439,11 +439,11 @@ class Segment:
     # --------------------------------------------------------------------------------------- transactions
 
     @property
-    def transactions(self) -> list[AbortedTransaction]:
+    def transactions(self) -> TransactionIndex:
         """The aborted transactions whose markers are in this segment."""
         if self._transactions is None:
             data = self.directory.read(self.name(TRANSACTION_INDEX_SUFFIX))
-            found = [] if data is None else read_transactions(data)
+            found = TransactionIndex.from_bytes(data or b"")
             # A cleaning asks in a thread: meanwhile the loop may have read, and added to or cut, what it read.
             if self._transactions is None:
                 self._transactions = found
@@ -460,9 +460,9 @@ class Segment:
         file.append(transaction_to_bytes(transaction))
         return self.name(TRANSACTION_INDEX_SUFFIX)
 
-    def take_transactions(self, transactions: list[AbortedTransaction]) -> None:
+    def take_transactions(self, transactions: Iterable[AbortedTransaction]) -> None:
         """Whoever calls has written them."""
-        self._transactions = transactions
+        self._transactions = TransactionIndex(transactions)
 
     def replace_transactions(self, transactions: list[AbortedTransaction]) -> None:
         if transactions:
@@ -470,7 +470,7 @@ class Segment:
             self.directory.replace(self.name(TRANSACTION_INDEX_SUFFIX), data, durable=False)
         else:
             self.directory.remove(self.name(TRANSACTION_INDEX_SUFFIX))
-        self._transactions = transactions
+        self.take_transactions(transactions)
 
     # ------------------------------------------------------------------------------------ changing its end
 
@@ -578,7 +578,7 @@ class Segment:
         files.write(self.name(INDEX_SUFFIX), offsets.to_bytes())
         files.write(self.name(TIME_INDEX_SUFFIX), times.to_bytes())
         # Entries stand in the order of their markers.
-        kept = [entry for entry in self.transactions if entry.last_offset < end_offset]
+        kept = self.transactions.below(end_offset)
         transaction_file = None
         if len(kept) != len(self.transactions) and kept:
             transaction_file = self.directory.open(self.name(TRANSACTION_INDEX_SUFFIX))

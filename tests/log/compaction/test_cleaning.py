@@ -518,10 +518,10 @@ def test_an_aborted_transaction_is_in_the_index_until_a_cleaning_meets_nothing_o
     disk.log.roll(NOW)
     (aborted,) = disk.log.segments[0].transactions
     disk.clean()
-    assert disk.log.segments[0].transactions == [aborted]
+    assert list(disk.log.segments[0].transactions) == [aborted]
     disk.manager.close({})
     disk.open()
-    assert disk.log.segments[0].transactions == [aborted], "and on the disk"
+    assert list(disk.log.segments[0].transactions) == [aborted], "and on the disk"
     for round_ in (
         1,
         2,

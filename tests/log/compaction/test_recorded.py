@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from odradek.log.compaction.rewriting import LastEntry
-from odradek.log.indexes import AbortedTransaction, read_transactions
+from odradek.log.indexes import AbortedTransaction, TransactionIndex
 from odradek.records.batch import BatchHeader, check_crc, iter_batches
 from odradek.records.reader import Record, decode_batch
 from tests.log.compaction.passes import Cleaned, clean
@@ -44,7 +44,7 @@ def cleanable(stage: str, end_offset: int) -> bytes:
 
 def aborted(stage: str) -> list[AbortedTransaction]:
     files = sorted((RECORDED / stage).glob("*.txnindex"))
-    return [one for file in files for one in read_transactions(file.read_bytes())]
+    return [one for file in files for one in TransactionIndex.from_bytes(file.read_bytes())]
 
 
 def horizon_of(stage: str) -> int:
