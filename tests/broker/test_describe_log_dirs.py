@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.handlers import describe_log_dirs
-from odradek.log.errors import StorageError
+from odradek.log import segments
+from odradek.log.errors import MissingFile, StorageError
+from odradek.log.files import OsDirectory
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import describe_log_dirs as dl
@@ -60,6 +62,49 @@ def test_a_directory_that_could_not_be_opened_at_the_start_is_named(world: World
     good, gone = world.call(1, dl.DescribeLogDirsRequest(topics=None), 4).results
     assert (good.error_code, gone.error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
     assert gone.log_dir == "/mnt/gone"
+
+
+def test_the_segments_of_one_log_are_looked_at_so_many_in_a_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their sizes are asked of the disk once."""
+    monkeypatch.setattr(segments, "SIZES_AT_ONCE", 3)
+    log = world[1].logs.logs[TopicPartition("t", 0)]
+    for _ in range(8):
+        world.produce(1, b"one")
+        log.roll(world.now_ms)
+    log.flush(world.now_ms)
+    size_bytes = log.size_bytes
+    log.segments.close_handles()
+    for segment in log.segments:
+        segment._size_bytes = -1
+    asked = []
+    size = OsDirectory.size
+    monkeypatch.setattr(OsDirectory, "size", lambda here, name: asked.append(name) or size(here, name))
+    world[1].broker.take_effects()
+    for turns_wanted in (3, 1):
+        pending = world.send(1, dl.DescribeLogDirsRequest(topics=None), 4)
+        turns = 1
+        while not pending.is_answered:
+            world[1].broker.go_on(world.now_ms)
+            turns += 1
+        ((partition,),) = [topic.partitions for topic in pending.message.results[0].topics]
+        assert partition.partition_size == size_bytes
+        assert len(asked) == 9
+        assert turns == turns_wanted
+
+
+def test_a_log_of_which_a_file_is_missing_is_left_out_and_the_others_are_listed(world: World) -> None:
+    world.lead(1, isr=(1,), replicas=(1,), index=1, is_new=True)
+    log = world[1].logs.logs[TopicPartition("t", 0)]
+    world.produce(1, b"one")
+    log.roll(world.now_ms)
+    log.flush(world.now_ms)
+    (world[1].path / "t-0" / log.segments[0].name()).unlink()
+    log.segments[0]._size_bytes = -1
+    (directory,) = world.call(1, dl.DescribeLogDirsRequest(topics=None), 4).results
+    assert [p.partition_index for topic in directory.topics for p in topic.partitions] == [1]
+    assert isinstance(log.failure, MissingFile)
 
 
 def test_segments_are_looked_at_so_many_in_a_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from odradek.log import files
+from odradek.log import files, segments
 from odradek.log.errors import DirectoryInUse, DirectoryOffline, StorageError, WrongDirectory
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager, parse_directory_name
@@ -721,6 +721,21 @@ def test_who_applies_retention_is_told_how_many_segments_were_looked_at(start: S
     for retention_bytes, told in (-1, 1), (1 << 40, len(log.segments)):
         log.config.retention_bytes = retention_bytes
         assert list(manager.retention(NOW, lambda log: 0)) == [([], told)]
+
+
+def test_sizes_that_nobody_asked_for_since_the_start_are_looked_up_so_many_in_a_step(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "SIZES_AT_ONCE", 10)
+    manager = start(segment_bytes=SIZE, retention_ms=-1, retention_bytes=SIZE)
+    log = aged(manager, 30)
+    log.flush(NOW)
+    log.segments.close_handles()
+    for segment in log.segments:
+        segment._size_bytes = -1
+    lines = [len(lines) for lines, _ in manager.retention(NOW, lambda log: log.log_end_offset)]
+    assert lines == [0, 0, 1, 0]
+    assert log.size_bytes == SIZE
 
 
 def test_segments_below_the_start_that_was_asked_for_go_a_hundred_at_a_time(start: Start) -> None:

@@ -29,6 +29,7 @@ from odradek.log.recovery import Recovered, open_log
 from odradek.log.retention import drop_expired_segments
 from odradek.log.retired_logs import DELETE_SUFFIX, STRAY_SUFFIX, RetiredLogs
 from odradek.log.scrubbing import Scrubber
+from odradek.log.segments import SIZES_AT_ONCE
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 
@@ -401,6 +402,9 @@ class LogManager:
                     break
                 log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
                 try:
+                    if log.config.retention_bytes >= 0:
+                        for _ in log.segments.sizing():
+                            yield [], SIZES_AT_ONCE
                     lines = drop_expired_segments(log, now_ms, high_watermark)
                     is_left = bool(lines)
                 except StorageError as error:

@@ -70,6 +70,7 @@ class Segment:
     __slots__ = (
         "_file",
         "_index_file",
+        "_size_bytes",
         "_time_index_file",
         "_transactions",
         "base_offset",
@@ -103,6 +104,7 @@ class Segment:
         self.bytes_since_index_entry = 0
         self.positions: dict[int, int] = {}  # offset of a batch -> where it begins
         self._file: File | None = None
+        self._size_bytes = -1  # of the file while it is not open; -1: not looked up yet
         self._index_file: File | None = None
         self._time_index_file: File | None = None
         self._transactions: TransactionIndex | None = None
@@ -154,12 +156,21 @@ class Segment:
 
     @property
     def size_bytes(self) -> int:
-        """Of the log file alone; not worth a descriptor while the segment is cold."""
+        """Of the log file alone; not worth a descriptor while the segment is cold, and the disk is asked once."""
         file = self._file
         if file is not None:
             return file.size_bytes
-        size = self.directory.size(file_name(self.base_offset, LOG_SUFFIX))
-        return self.file.size_bytes if size is None else size
+        if self._size_bytes < 0:
+            size = self.directory.size(file_name(self.base_offset, LOG_SUFFIX))
+            if size is None:
+                return self.file.size_bytes
+            self._size_bytes = size
+        return self._size_bytes
+
+    @property
+    def knows_its_size(self) -> bool:
+        """Without a look at the disk."""
+        return self._file is not None or self._size_bytes >= 0
 
     @property
     def is_cold(self) -> bool:
@@ -610,6 +621,8 @@ class Segment:
 
     def close_handles(self) -> None:
         """Gives the descriptors back; slices on their way keep theirs."""
+        if self._file is not None:
+            self._size_bytes = self._file.size_bytes
         self._file = self._index_file = self._time_index_file = None
 
     def mark_deleted(self) -> list[str]:

@@ -12,10 +12,13 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from odradek.log.cleaned_segment import SWAP_SUFFIX, CleanedSegment
+from odradek.log.errors import MissingFile
 from odradek.log.files import Directory
 from odradek.log.flushing import FlushState
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.segment import Cut, Segment
+
+SIZES_AT_ONCE = 1_000
 
 
 class Segments(Sequence[Segment]):
@@ -66,6 +69,24 @@ class Segments(Sequence[Segment]):
     @property
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self._all)
+
+    def sizing(self) -> Iterator[None]:
+        """Looks up the sizes that are not known yet, in steps of some five milliseconds. Behind it `size_bytes` asks nothing of the
+        disk. What was let go in between is passed over.
+        """
+        left = SIZES_AT_ONCE
+        for segment in self._all:
+            if segment.knows_its_size:
+                continue
+            if not left:
+                yield
+                left = SIZES_AT_ONCE
+            left -= 1
+            try:
+                segment.size_bytes  # noqa: B018  (it is known from here on)
+            except MissingFile:
+                if segment in self._all:
+                    raise
 
     # ---------------------------------------------------------------------------------------------- changing it
 

@@ -11,7 +11,7 @@ v3 top-level error code.
 v4 total and usable bytes of the disk (KIP-827).
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Reply
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
 
 LAG_UNKNOWN = -1
-# Segments whose sizes are looked up in one turn, some five milliseconds.
+# Segments whose sizes are added up in one turn, some five milliseconds where the disk is asked for them.
 SEGMENTS_AT_ONCE = 1_000
 
 
@@ -79,7 +79,9 @@ def _described(
         topics: dict[str, DescribeLogDirsTopic] = {}
         for topic_partition in found.get(directory.path, ()):
             log = logs.logs.get(topic_partition)
-            if log is None or logs.home_of(log) is not directory:
+            if log is None or logs.home_of(log) is not directory or not (yield from _is_sized(log)):
+                continue
+            if logs.logs.get(topic_partition) is not log:
                 continue
             hosted = partitions.get(topic_partition)
             lag = LAG_UNKNOWN if hosted is None else max(hosted.high_watermark - log.log_end_offset, 0)
@@ -89,7 +91,12 @@ def _described(
                 yield
                 seen = 0
         for topic_partition, future in sorted(logs.futures.logs.items()):
-            if future.directory is directory and (wanted is None or topic_partition in wanted):
+            is_wanted = future.directory is directory and (wanted is None or topic_partition in wanted)
+            if (
+                is_wanted
+                and (yield from _is_sized(future.log))
+                and logs.futures.get(topic_partition) is future
+            ):
                 _add(
                     topics,
                     topic_partition,
@@ -105,6 +112,16 @@ def _described(
                 usable_bytes=usable_bytes,
             )
         )
+
+
+def _is_sized(log: "PartitionLog") -> Generator[None, None, bool]:
+    """False: a file of it is missing, and it is as a log that was found damaged at the start: not here."""
+    try:
+        yield from log.segments.sizing()
+    except StorageError as error:
+        log.broken(error)
+        return False
+    return True
 
 
 def _add(
