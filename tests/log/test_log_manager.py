@@ -738,6 +738,20 @@ def test_sizes_that_nobody_asked_for_since_the_start_are_looked_up_so_many_in_a_
     assert log.size_bytes == SIZE
 
 
+def test_an_empty_segment_of_apaches_cleaner_holds_up_nothing_behind_it(start: Start, tmp_path: Path) -> None:
+    """Where all of a segment went, and nothing was kept of its last batch."""
+    manager = start(segment_bytes=SIZE * 2, retention_ms=5 * HOUR, cleanup_policy="compact,delete")
+    aged(manager)
+    manager.close({})
+    for suffix in (".log", ".index", ".timeindex"):
+        (tmp_path / "1" / "a-0" / f"{0:020d}{suffix}").write_bytes(b"")
+    manager = start(segment_bytes=SIZE * 2, retention_ms=5 * HOUR, cleanup_policy="compact,delete")
+    manager.apply_retention(NOW + 7 * HOUR, {A: 0})
+    assert manager.logs[A].log_start_offset == 0
+    manager.apply_retention(NOW + 9 * HOUR, {A: 10})
+    assert manager.logs[A].log_start_offset == 4
+
+
 def test_segments_below_the_start_that_was_asked_for_go_a_hundred_at_a_time(start: Start) -> None:
     manager = start(segment_bytes=SIZE, retention_ms=-1, cleanup_policy="compact,delete")
     log = aged(manager, 3 * MOST_SEGMENTS)

@@ -36,8 +36,12 @@ def _leading_expired(log: PartitionLog, now_ms: int, high_watermark: int) -> int
     count = 0
     for segment in log.segments[:MOST_SEGMENTS]:  # of those behind them the files are not opened yet
         end_offset = segment.end(log.log_end_offset)
-        if end_offset > high_watermark or segment.size_bytes == 0:
+        is_empty = segment.size_bytes == 0
+        if end_offset > high_watermark or (is_empty and segment is log.segments.active):
             break
+        if is_empty:  # what Apache's cleaner may leave: there is nothing in it that could be too young
+            count += 1
+            continue
         largest = segment.largest_timestamp()
         # Records without timestamps: by when the segment was made, which is the most we know.
         if now_ms - (largest if largest >= 0 else segment.created_ms) <= retention_ms:
