@@ -604,9 +604,13 @@ def test_what_is_no_log_is_left_alone(start: Start, tmp_path: Path) -> None:
     for name in ("lost+found", "notes", "a-b", "a-01", "-5"):
         (tmp_path / "1" / name).mkdir()
     (tmp_path / "1" / "file-0").write_text("a file")
+    mine = "before-the-delete", f"a-0.{7:032d}.old-delete", f"a-0.{7:031d}-delete", f"a-0-{7:032d}-future"
+    for name in mine:
+        (tmp_path / "1" / name).mkdir()
     manager = start()
+    manager.purge(NOW + HOUR)
     assert manager.logs == {} and report(manager).notes == []
-    assert (tmp_path / "1" / "lost+found").is_dir()
+    assert not {"lost+found", *mine} - {path.name for path in (tmp_path / "1").iterdir()}
 
 
 @pytest.mark.parametrize(

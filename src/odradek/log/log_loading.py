@@ -10,7 +10,7 @@ from odradek.log.hosted_logs import HostedLogs
 from odradek.log.log_directory import FUTURE_SUFFIX, LogDirectory, moves_of, parse_directory_name
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered
-from odradek.log.retired_logs import DELETE_SUFFIX, STRAY_SUFFIX, RetiredLogs
+from odradek.log.retired_logs import DELETE_SUFFIX, STRAY_SUFFIX, RetiredLogs, is_unique_name
 from odradek.model.ids import TopicPartition
 
 LEFTOVER_SUFFIXES = (DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX)
@@ -58,9 +58,9 @@ class LogLoading:
         directory.read_checkpoints(notes)
         for name in names:
             if name.endswith(LEFTOVER_SUFFIXES):
-                if name.endswith(DELETE_SUFFIX):
+                if is_unique_name(name, DELETE_SUFFIX):
                     self._retired.found(directory, name, now_ms)
-                elif name.endswith(FUTURE_SUFFIX):
+                elif is_unique_name(name, FUTURE_SUFFIX):
                     self._on_future(directory, name, was_clean)
                 continue
             topic_partition = parse_directory_name(name)

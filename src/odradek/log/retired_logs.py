@@ -6,6 +6,7 @@
 | `<topic>-<partition>.<32 hex digits>-stray` | stays until a person removes it: nobody knows that it is not needed |
 """
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from odradek.model.ids import TopicPartition
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 LONGEST_NAME = 255
+_UNIQUE = re.compile(r".+\.[0-9a-f]{32}")
 
 
 def unique_name(directory: Directory, topic_partition: TopicPartition, suffix: str, now_ms: int) -> str:
@@ -29,6 +31,11 @@ def unique_name(directory: Directory, topic_partition: TopicPartition, suffix: s
         if not directory.exists(name):
             return name
         number += 1
+
+
+def is_unique_name(name: str, suffix: str) -> bool:
+    """One that `unique_name` or Apache's broker has made. A person's directory, `before-the-delete`, may end like that as well."""
+    return name.endswith(suffix) and _UNIQUE.fullmatch(name[: -len(suffix)]) is not None
 
 
 class _Removal(NamedTuple):
