@@ -546,6 +546,19 @@ def test_a_follower_that_starts_inside_a_batch_takes_the_whole_batch(tmp_path: P
     assert offsets(log) == [100, 110]
 
 
+@pytest.mark.parametrize("wrong", ["damaged", "of a later epoch"])
+def test_a_follower_that_starts_inside_a_batch_is_not_begun_anew_for_one_that_it_refuses(
+    tmp_path: Path, wrong: str
+) -> None:
+    """It would end at 100, below its start."""
+    log = Disk(tmp_path).create(log_start_offset=105)
+    whole = batch(10, base_offset=100, leader_epoch=3)
+    data, leader_epoch = (whole[:-1] + b"?", 3) if wrong == "damaged" else (whole, 2)
+    with pytest.raises(ProtocolError, match="damaged|above the leader's own"):
+        log.append_as_follower(memoryview(data), now_ms=NOW, leader_epoch=leader_epoch)
+    assert (log.log_start_offset, log.log_end_offset) == (105, 105)
+
+
 def test_what_a_leader_wrote_a_follower_has_byte_for_byte(tmp_path: Path) -> None:
     leader = Disk(tmp_path / "a", config(segment_bytes=2000))
     leader.path.mkdir()

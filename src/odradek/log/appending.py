@@ -145,6 +145,18 @@ class AppendableLog(LogState):
         begin = end = 0  # of the pending batches in `records`
         for position, header in iter_whole_batches(records):
             expected = self.log_end_offset if not pending else pending[-1].next_offset
+            # Before the log is begun anew for it, or rolled.
+            if header.last_offset_delta < 0 or not check_crc(records, position, header):
+                self._write_pending(records[begin:end], pending, now_ms)
+                raise CorruptBatch(
+                    f"{self.topic_partition}: batch at offset {header.base_offset} from the leader is damaged"
+                )
+            if header.leader_epoch > leader_epoch:
+                self._write_pending(records[begin:end], pending, now_ms)
+                raise CorruptBatch(
+                    f"{self.topic_partition}: batch at offset {header.base_offset} from the leader has epoch "
+                    f"{header.leader_epoch}, above the leader's own, {leader_epoch}"
+                )
             if header.base_offset < expected:
                 if not (self._is_empty() and header.last_offset >= expected and not pending):
                     self._write_pending(records[begin:end], pending, now_ms)
@@ -169,11 +181,6 @@ class AppendableLog(LogState):
                     pending = []
                     begin = end
                     self.note_gaps()
-            if header.last_offset_delta < 0 or not check_crc(records, position, header):
-                self._write_pending(records[begin:end], pending, now_ms)
-                raise CorruptBatch(
-                    f"{self.topic_partition}: batch at offset {header.base_offset} from the leader is damaged"
-                )
             size_bytes = header.size_bytes
             # A fetch answer may span segments of the leader; ours are cut where ours are full.
             if self.must_roll(
@@ -186,12 +193,6 @@ class AppendableLog(LogState):
                 is_too_wide = header.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
                 self.roll(now_ms, header.base_offset if is_too_wide else None)
             if header.leader_epoch > self.epochs.latest:
-                if header.leader_epoch > leader_epoch:
-                    self._write_pending(records[begin:end], pending, now_ms)
-                    raise CorruptBatch(
-                        f"{self.topic_partition}: batch at offset {header.base_offset} from the leader has epoch "
-                        f"{header.leader_epoch}, above the leader's own, {leader_epoch}"
-                    )
                 self.assign_epoch(header.leader_epoch, header.base_offset)
             pending.append(header)
             end += size_bytes
