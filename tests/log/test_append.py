@@ -554,7 +554,7 @@ def test_a_follower_that_starts_inside_a_batch_is_not_begun_anew_for_one_that_it
     log = Disk(tmp_path).create(log_start_offset=105)
     whole = batch(10, base_offset=100, leader_epoch=3)
     data, leader_epoch = (whole[:-1] + b"?", 3) if wrong == "damaged" else (whole, 2)
-    with pytest.raises(ProtocolError, match="damaged|above the leader's own"):
+    with pytest.raises(ProtocolError, match=r"damaged|above the leader's own"):
         log.append_as_follower(memoryview(data), now_ms=NOW, leader_epoch=leader_epoch)
     assert (log.log_start_offset, log.log_end_offset) == (105, 105)
 
