@@ -7,8 +7,10 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker.handlers.alter_replica_log_dirs import AT_ONCE
 from odradek.broker.log_moves import LAST_BYTES, RETRY_MS, LogMoves, data_of
+from odradek.log import flushing
 from odradek.log.errors import DiskFault
 from odradek.log.files import OsDirectory
+from odradek.log.partition_log import PartitionLog
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import alter_replica_log_dirs as arl
@@ -333,6 +335,30 @@ def test_large_logs_are_copied_in_parts_and_the_last_one_within_the_turn(tmp_pat
     do(world, effect)
     assert where(world) == second(world) and steps(world) == []
     assert world[1].values()[-1] == b"last"
+
+
+def test_a_copy_of_many_segments_is_flushed_by_a_thread_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many in a flush; what is left before the swap is synced within the turn, and is to be little."""
+    monkeypatch.setattr(flushing, "MOST_SEGMENTS", 2)
+    world = a_world(tmp_path, log_segment_bytes="100")
+    for n in range(5):
+        world.produce(1, b"%d" % n)
+    log = world[1].logs.logs[T0]
+    assert len(log.segments) == 5 and log.flush(world.now_ms) == 5
+    within_turn = []
+    flush = PartitionLog.flush
+
+    def counted(log: PartitionLog, now_ms: int = -1) -> int:
+        within_turn.append(log.recovery_point)
+        return flush(log, now_ms)
+
+    monkeypatch.setattr(PartitionLog, "flush", counted)
+    assert ask(world, second(world)) == ErrorCode.NONE
+    world.settle()
+    assert where(world) == second(world) and world[1].logs.logs[T0].recovery_point == 5
+    assert within_turn == []
 
 
 def test_a_flush_is_not_repeated_for_the_little_that_comes_while_it_runs(

@@ -70,6 +70,30 @@ def test_a_flush_that_ends_late_takes_nothing_back() -> None:
     assert flushing.commit(state, before, NOW) == 8, "and of records that were cut off"
 
 
+def test_so_many_segments_are_flushed_at_once_and_the_others_are_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each takes a descriptor."""
+    monkeypatch.setattr(flushing, "MOST_SEGMENTS", 2)
+    log = rolled_log()
+    plan = log.plan_flush()
+    assert (plan.is_partial, plan.up_to_offset, len(plan.segments)) == (True, 4, 2)
+    plan.run()
+    assert log.commit_flush(plan, NOW) == 4
+    assert log.flush_is_due(NOW)
+    log.config = config(flush_ms=1000)
+    log.flushed.rolls_flushed = 2
+    assert log.flush_is_due(NOW), "by time as well"
+
+    assert log.flush(NOW) == 5 and not log.flush_is_due(NOW)
+
+
+def test_a_flush_that_waits_for_nobody_takes_as_many_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flushing, "MOST_SEGMENTS", 1)
+    log = rolled_log()
+    assert log.flush(NOW) == 5
+
+
 def rolled_log() -> PartitionLog:
     """Segments of two records at 0, 2 and 4."""
     limit = config(segment_bytes=2 * len(batch()))

@@ -8,12 +8,13 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from odradek.log import indexes
 from odradek.log.errors import CorruptLog, StorageError
-from odradek.log.files import OsFile
+from odradek.log.files import OsDirectory, OsFile
 from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import Recovered
@@ -37,6 +38,7 @@ from tests.log.logs import (
     state,
 )
 from tests.log.test_append import edited
+from tests.support import open_under
 
 SIZE = len(batch())
 
@@ -261,6 +263,30 @@ def test_an_index_that_is_right_is_not_built_again(disk: Disk) -> None:
     assert log.segments[0].largest_timestamp() == NOW + 9
 
     assert [(disk.file(name).stat().st_ino, disk.file(name).read_bytes()) for name in names] == before
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_start_holds_no_descriptor_of_segments_that_nobody_reads(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch, clean: bool
+) -> None:
+    """A log may have more of them than there are descriptors, and all are walked over where no other file says what they do."""
+    filled(disk).close()
+    for name in disk.names():
+        if name.endswith((".snapshot", "epoch-checkpoint")):
+            disk.file(name).unlink()
+    most = 0
+    open_file = OsDirectory.open
+
+    def counted(directory: OsDirectory, name: str, **options: Any) -> OsFile:
+        nonlocal most
+        file = open_file(directory, name, **options)
+        most = max(most, sum(name.endswith(".log") for name in open_under(disk.path)))
+        return file
+
+    monkeypatch.setattr(OsDirectory, "open", counted)
+    log = disk.open(clean=clean).log
+    assert (len(log.segments), log.log_end_offset, log.producers.ids()) == (4, 35, [7])
+    assert len(log.epochs.entries) == 4 and most <= 2
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])

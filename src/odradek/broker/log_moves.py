@@ -209,7 +209,7 @@ class LogMoves(Organ):
         move.awaits = None
         if done.error is None:
             flush.log.commit_flush(done.plan, now_ms)
-            move.is_flushed = True
+            move.is_flushed = not done.plan.is_partial
         else:
             self._failed(move, flush.log.fail(StorageError(done.error)), now_ms)
         self.go_on(now_ms)

@@ -15,6 +15,9 @@ from odradek.log.errors import MissingFile
 from odradek.log.files import Directory, File
 from odradek.log.segment import Segment
 
+# Of one flush: of a log that is recovered, thousands may not be known to be on disk, and each takes a descriptor.
+MOST_SEGMENTS = 100
+
 
 class FlushState:
     __slots__ = (
@@ -105,6 +108,7 @@ class FlushPlan:
         "changes_names",
         "directory_changes",
         "generation",
+        "is_partial",
         "rolls",
         "segments",
         "up_to_offset",
@@ -121,6 +125,7 @@ class FlushPlan:
         directory_changes: int,
         changes_names: bool,
         rolls: int,
+        is_partial: bool,
     ) -> None:
         self._directory = directory
         self._parent = parent
@@ -132,6 +137,7 @@ class FlushPlan:
         self.directory_changes = directory_changes  # those of the log up to here
         self.changes_names = changes_names  # some of them are not synced yet
         self.rolls = rolls
+        self.is_partial = is_partial  # another one has to follow
 
     @property
     def is_empty(self) -> bool:
@@ -168,16 +174,20 @@ def plan(
     unflushed: list[Segment] = []
     if log_end_offset > recovery_point:
         unflushed = [s for s in segments if s.end_offset < 0 or s.end_offset > recovery_point]
+    is_partial = len(unflushed) > MOST_SEGMENTS
+    if is_partial:
+        unflushed = unflushed[:MOST_SEGMENTS]
     return FlushPlan(
         directory,
         parent if state._parent_changed else None,
         unflushed,
         tuple(state._changed_names),
-        log_end_offset,
+        unflushed[-1].end_offset if is_partial else log_end_offset,
         generation,
         state._directory_changes,
         not state.names_are_synced,
-        state._rolls,
+        state.rolls_flushed if is_partial else state._rolls,
+        is_partial,
     )
 
 
@@ -193,7 +203,7 @@ def commit(state: FlushState, plan: FlushPlan, now_ms: int) -> int:
     state.rolls_flushed = max(state.rolls_flushed, plan.rolls)
     if plan.parent_synced():
         state._parent_changed = False
-    if now_ms >= 0:
+    if now_ms >= 0 and not plan.is_partial:
         state.last_flush_ms = now_ms
     for segment in plan.segments:
         if 0 <= segment.end_offset <= state.recovery_point:

@@ -215,12 +215,15 @@ class PartitionLog(AppendableLog):
 
     def flush(self, now_ms: int = -1) -> int:
         """All three in one; returns the recovery point. Blocks; safe from a thread while the log is appended to."""
-        plan = self.plan_flush()
-        try:
-            plan.run()
-        except MissingFile as error:
-            raise self.broken(error) from None
-        return self.commit_flush(plan, now_ms)
+        while True:
+            plan = self.plan_flush()
+            try:
+                plan.run()
+            except MissingFile as error:
+                raise self.broken(error) from None
+            self.commit_flush(plan, now_ms)
+            if not plan.is_partial:
+                return self.recovery_point
 
     def close(self) -> None:
         """A clean stop: everything on disk, index files cut to their entries, producers as of the end, no descriptor kept."""

@@ -351,6 +351,7 @@ class _Opening:
                     # Later segments first: were the file cut first, a crash in between could leave a hole.
                     self._drop_segments_from(at + 1)
                 segment.file.truncate(position)
+            segment.close_handles()  # a log may have more segments than there are descriptors
             at += 1
         self._refuse_if_flushed(expected, f"the log ends at {expected}")
         for segment in self.segments[:-1]:
@@ -577,6 +578,7 @@ class _Opening:
                     entries.append(
                         EpochEntry(header.leader_epoch, max(header.base_offset, self.log_start_offset))
                     )
+            segment.close_handles()
         return entries
 
     def _replay(self, segments: Sequence[Segment]) -> None:
@@ -588,6 +590,7 @@ class _Opening:
             for position, header in segment.headers(segment.position_of(start)):
                 if header.producer_id >= 0 and header.base_offset >= start:
                     replay(self.producers, segment, position, header, self.now_ms)
+            segment.close_handles()
 
     def _best_snapshot(self, at_most: int) -> tuple[Producers, int]:
         """The newest that can be read and is not ahead of `at_most`, and its offset."""
