@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import pytest
 
-from odradek.log.indexes import OffsetIndex, TimeIndex
+from odradek.log.indexes import OffsetIndex, TimeIndex, TransactionIndex
 from odradek.log.memory_files import MemoryDirectory, MemoryDisk, MemoryFile
 from odradek.log.partition_log import PartitionLog
 from odradek.log.segment import Segment
@@ -123,6 +123,8 @@ def in_words(value: object) -> object:
         return value.name, value.size_bytes, value.cuts
     if isinstance(value, OffsetIndex | TimeIndex):
         return value.to_bytes()
+    if isinstance(value, TransactionIndex):
+        return list(value)
     if isinstance(value, MemoryDirectory):
         return value.path
     assert value is None or isinstance(value, int | list | dict), value
