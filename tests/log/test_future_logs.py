@@ -129,11 +129,11 @@ def test_a_cut_of_a_log_that_has_moved_lowers_what_its_new_directory_says_is_flu
     world.log.flush()
     world.manager.checkpoint_recovery_points()
     directory = world.manager.directory_at("/b")
-    assert directory is not None and directory.recovery_points[TP] == 10
+    assert directory is not None and directory.recovery_points.offsets[TP] == 10
 
     world.log.truncate_to(4, NOW)
 
-    assert directory.recovery_points[TP] == 4
+    assert directory.recovery_points.offsets[TP] == 4
     world.start()
     assert (world.path, world.log.log_end_offset) == ("/b", 4)
 

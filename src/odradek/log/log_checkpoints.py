@@ -4,7 +4,6 @@ and up to where compaction got.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from odradek.log import checkpoints
 from odradek.log.hosted_logs import HostedLogs
 from odradek.log.log_directory import LogDirectory
 from odradek.log.log_state import LogState
@@ -15,7 +14,7 @@ LogsIn = Callable[[LogDirectory], Iterable[tuple[TopicPartition, PartitionLog]]]
 
 
 class LogCheckpoints:
-    """Written by a thread while the loop goes on: every file under its directory's lock (`checkpointing`)."""
+    """Written by a thread while the loop goes on, which waits for its directory's lock (`checkpointing`), and not for its disk."""
 
     def __init__(
         self,
@@ -40,7 +39,7 @@ class LogCheckpoints:
     def high_watermark_of(self, topic_partition: TopicPartition) -> int:
         """As last written, never above the log's end nor below its start (behaviour 136)."""
         log = self._hosted.logs[topic_partition]
-        written = self._hosted.homes[topic_partition].high_watermarks.get(topic_partition, 0)
+        written = self._hosted.homes[topic_partition].high_watermarks.offsets.get(topic_partition, 0)
         return max(log.log_start_offset, min(written, log.log_end_offset))
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int], said_at: int) -> None:
@@ -49,21 +48,20 @@ class LogCheckpoints:
         """
         for directory in self._online():
             with directory.checkpointing:  # whoever cuts says so first (`cut`), and then waits for this
-                values = dict(directory.high_watermarks)
+                values = directory.high_watermarks.offsets
                 for topic_partition, high_watermark in high_watermarks.items():
                     places = self._hosted.homes.get(topic_partition), self._on_its_way_to(topic_partition)
                     log = self._hosted.logs.get(topic_partition)
                     if directory in places and (log is None or log.cut_at <= said_at):
                         values[topic_partition] = high_watermark
-                directory.high_watermarks = values
-                directory.write_offsets(checkpoints.HIGH_WATERMARK, values)
+            directory.high_watermarks.write_beside(directory.checkpointing)
 
     def cleaned_to(self, log: PartitionLog) -> int | None:
         """Where its dirty part begins, by the checkpoint; None: it was never cleaned, or is not in use here any more."""
         directory = self._hosted.homes.get(log.topic_partition)
         if directory is None or self._hosted.logs.get(log.topic_partition) is not log:
             return None
-        return directory.cleaned_to.get(log.topic_partition)
+        return directory.cleaned_to.offsets.get(log.topic_partition)
 
     def is_cleaned_to(self, log: PartitionLog, offset: int, generation: int) -> None:
         """Blocks. After a crash before, the same is cleaned again, to the same end. Said of `log` as it was in that generation:
@@ -74,29 +72,31 @@ class LogCheckpoints:
             return
         with directory.checkpointing:  # whoever cuts it changes its generation, and then waits for this
             is_in_use = self._hosted.logs.get(log.topic_partition) is log
-            if is_in_use and log.flushed.generation == generation:
-                directory.is_cleaned_to(log.topic_partition, offset)
+            if not is_in_use or log.flushed.generation != generation:
+                return
+            directory.cleaned_to.offsets[log.topic_partition] = offset
+        directory.cleaned_to.write_beside(directory.checkpointing)
 
     def write_recovery_points(self) -> None:
         for directory in self._online():
             with directory.checkpointing:
-                directory.recovery_points = {
+                directory.recovery_points.offsets = {
                     topic_partition: log.recovery_point
                     for topic_partition, log in self._logs_in(directory)
                     if topic_partition not in self._hosted.refused
-                } | self._kept(directory, directory.recovery_points)
-                directory.write_offsets(checkpoints.RECOVERY_POINT, directory.recovery_points)
+                } | self._kept(directory, directory.recovery_points.offsets)
+            directory.recovery_points.write_beside(directory.checkpointing)
 
     def write_log_starts(self) -> None:
         """Of logs that begin inside their first segment. For the others its name says it, once that is synced."""
         for directory in self._online():
             with directory.checkpointing:
-                directory.log_starts = {
+                directory.log_starts.offsets = {
                     topic_partition: log.log_start_offset
                     for topic_partition, log in self._logs_in(directory)
                     if log.log_start_offset > (log.first_base_offset if log.flushed.names_are_synced else 0)
-                } | self._kept(directory, directory.log_starts)
-                directory.write_offsets(checkpoints.LOG_START, directory.log_starts)
+                } | self._kept(directory, directory.log_starts.offsets)
+            directory.log_starts.write_beside(directory.checkpointing)
 
     def _kept(
         self, directory: LogDirectory, offsets: Mapping[TopicPartition, int]

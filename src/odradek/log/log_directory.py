@@ -1,6 +1,6 @@
 """One of `log.dirs`: what is kept of it beside its logs, and whose it is (`meta.properties`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from threading import Lock
 
 from odradek.log import checkpoints
@@ -8,6 +8,7 @@ from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, read_m
 from odradek.log.errors import StorageError, WrongDirectory
 from odradek.log.files import Directory
 from odradek.log.files import Lock as DirectoryLock
+from odradek.log.offset_checkpoint import OffsetCheckpoint
 from odradek.model.ids import TopicPartition, number_in
 
 FUTURE_SUFFIX = "-future"  # of the directory of a log on its way into this one: see `future_logs`
@@ -21,15 +22,15 @@ class LogDirectory:
         self.lock: DirectoryLock | None = None
         # Broker epoch of the life that stopped in order and flushed all; -1: it did not
         self.clean_epoch = -1
-        # Checkpoints are written by a thread, and by whoever cuts a log: one at a time, or the older value might
-        # be the one that stays.
+        # Checkpoints are written by a thread, and by whoever cuts a log: who reads and changes them holds this.
         self.checkpointing = Lock()
-        self.recovery_points: dict[TopicPartition, int] = {}  # as the checkpoint file has them
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        self.log_starts: dict[TopicPartition, int] = {}
-        self.cleaned_to: dict[TopicPartition, int] = {}  # where the dirty part of a compacted log begins
+        self.recovery_points = OffsetCheckpoint(root, checkpoints.RECOVERY_POINT)
+        self.high_watermarks = OffsetCheckpoint(root, checkpoints.HIGH_WATERMARK)
+        self.log_starts = OffsetCheckpoint(root, checkpoints.LOG_START)
+        # Where the dirty part of a compacted log begins.
+        self.cleaned_to = OffsetCheckpoint(root, checkpoints.CLEANER)
+        self._checkpoints = (self.recovery_points, self.log_starts, self.high_watermarks, self.cleaned_to)
         self.log_count = 0  # see `Homes`
-        self.retired: set[TopicPartition] = set()  # gone, and perhaps still named in the files
         self.unsynced_deletions: list[TopicPartition] = []  # renamed, and a power cut may take that back
 
     @property
@@ -43,56 +44,30 @@ class LogDirectory:
     # ----------------------------------------------------------------------------------------------- checkpoints
 
     def read_checkpoints(self, notes: list[str]) -> None:
-        self.recovery_points = self._read_offsets(checkpoints.RECOVERY_POINT, notes)
-        self.high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARK, notes)
-        self.log_starts = self._read_offsets(checkpoints.LOG_START, notes)
-        self.cleaned_to = self._read_offsets(checkpoints.CLEANER, notes)
-
-    def _read_offsets(self, name: str, notes: list[str]) -> dict[TopicPartition, int]:
-        data = self.root.read(name)
-        try:
-            return {} if data is None else checkpoints.read_offsets(data, name)
-        except MalformedCheckpoint as error:
-            # Nothing is lost by starting from 0: more is scanned, and high watermarks are learnt from the leader.
-            notes.append(f"{self.path}: {error}; taken as empty")
-            return {}
-
-    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """With `checkpointing` held."""
-        self.root.replace(name, checkpoints.offsets_to_bytes(offsets))
+        for checkpoint in self._checkpoints:
+            checkpoint.read(notes)
 
     def end_is_known(self, topic_partition: TopicPartition, log_end_offset: int) -> None:
         """Of a log that was found damaged. Should the process die now, the next one must not take the damage for the torn
         tail of a crash and cut it off: all of the log was here, and the checkpoint says so."""
         with self.checkpointing:
-            self.recovery_points = {**self.recovery_points, topic_partition: log_end_offset}
-            self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)
+            self.recovery_points.offsets[topic_partition] = (
+                log_end_offset  # with the next checkpoint, should this one fail
+            )
+            self.recovery_points.set(topic_partition, log_end_offset)
 
     def before_cut_below(self, topic_partition: TopicPartition, offset: int, log_start_offset: int) -> None:
         """Lowers the recovery point on disk before records below it are cut: after a crash in between, the log
         would else look as if flushed records were missing. And the log start, where a log begins anew below the
         old one: what is appended there would else look as if it had been deleted. And the high watermark: what is
-        appended there would else look as if it were committed.
+        appended there would else look as if it were committed. And up to where it was cleaned: what will stand above the cut
+        never was.
         """
         with self.checkpointing:
-            if self.recovery_points.get(topic_partition, 0) > offset:
-                self.recovery_points[topic_partition] = offset
-                self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)
-            if self.log_starts.get(topic_partition, 0) > log_start_offset:
-                self.log_starts[topic_partition] = log_start_offset
-                self.write_offsets(checkpoints.LOG_START, self.log_starts)
-            if self.high_watermarks.get(topic_partition, 0) > offset:
-                self.high_watermarks = {**self.high_watermarks, topic_partition: offset}
-                self.write_offsets(checkpoints.HIGH_WATERMARK, self.high_watermarks)
-            if self.cleaned_to.get(topic_partition, 0) > offset:
-                # What will stand above the cut was never cleaned.
-                self.cleaned_to[topic_partition] = offset
-                self.write_offsets(checkpoints.CLEANER, self.cleaned_to)
-
-    def is_cleaned_to(self, topic_partition: TopicPartition, offset: int) -> None:
-        """A cleaning of this log is in place up to `offset`. With `checkpointing` held; blocks."""
-        self.cleaned_to = {**self.cleaned_to, topic_partition: offset}
-        self.write_offsets(checkpoints.CLEANER, self.cleaned_to)
+            for checkpoint in self._checkpoints:
+                checkpoint.lower(
+                    topic_partition, log_start_offset if checkpoint is self.log_starts else offset
+                )
 
     def expect(
         self,
@@ -105,23 +80,20 @@ class LogDirectory:
         """A log of this name is about to be in use here. What its files do not say stands in the checkpoints, unless what
         is there does as well: the mark as it was a moment ago, but not as it was before the log in use was cut."""
         with self.checkpointing:
-            written = self.high_watermarks.get(topic_partition)
+            written = self.high_watermarks.offsets.get(topic_partition)
             if written is None or written > high_watermark:
-                self.high_watermarks = {**self.high_watermarks, topic_partition: high_watermark}
-                self.write_offsets(checkpoints.HIGH_WATERMARK, self.high_watermarks)
+                self.high_watermarks.set(topic_partition, high_watermark)
             if (
                 log_start_offset > first_base_offset
-                and self.log_starts.get(topic_partition) != log_start_offset
+                and self.log_starts.offsets.get(topic_partition) != log_start_offset
             ):
-                self.log_starts = {**self.log_starts, topic_partition: log_start_offset}
-                self.write_offsets(checkpoints.LOG_START, self.log_starts)
+                self.log_starts.set(topic_partition, log_start_offset)
 
     def leave_out(self, topic_partition: TopicPartition) -> None:
         """The log is retired: nothing is said of it any more, from the next time on that the files are written."""
         with self.checkpointing:
-            for offsets in (self.recovery_points, self.high_watermarks, self.log_starts, self.cleaned_to):
-                if offsets.pop(topic_partition, None) is not None:
-                    self.retired.add(topic_partition)
+            for checkpoint in self._checkpoints:
+                checkpoint.offsets.pop(topic_partition, None)
 
     def forget_former(self, topic_partition: TopicPartition) -> None:
         """What was flushed or deleted of an earlier log of that name says nothing about a new one.
@@ -130,17 +102,8 @@ class LogDirectory:
         missing, or as if it began where the old one did.
         """
         with self.checkpointing:
-            is_stale = topic_partition in self.retired
-            for name, offsets in (
-                (checkpoints.RECOVERY_POINT, self.recovery_points),
-                (checkpoints.LOG_START, self.log_starts),
-                (checkpoints.HIGH_WATERMARK, self.high_watermarks),
-                (checkpoints.CLEANER, self.cleaned_to),
-            ):
-                if offsets.pop(topic_partition, None) is not None or is_stale:
-                    self.write_offsets(name, offsets)
-            if is_stale:
-                self.retired.clear()  # all that were retired were left out just now
+            for checkpoint in self._checkpoints:
+                checkpoint.forget(topic_partition)
 
 
 class Homes(dict[TopicPartition, LogDirectory]):

@@ -132,8 +132,8 @@ class LogManager:
             self.config_of(topic_partition.topic),
             now_ms=now_ms,
             was_clean=was_clean,
-            recovery_point=directory.recovery_points.get(topic_partition, 0),
-            log_start_offset=directory.log_starts.get(topic_partition, 0),
+            recovery_point=directory.recovery_points.offsets.get(topic_partition, 0),
+            log_start_offset=directory.log_starts.offsets.get(topic_partition, 0),
             name=name,
         )
 

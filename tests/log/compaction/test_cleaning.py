@@ -281,7 +281,7 @@ def test_a_cleaning_of_a_log_that_was_deleted_says_nothing_of_the_next_one(
 
     monkeypatch.setattr(directory, "checkpointing", Contended())
     disk.checkpoint(cleaning)
-    assert directory.cleaned_to == {}
+    assert directory.cleaned_to.offsets == {}
 
 
 def test_how_far_the_next_log_of_its_name_was_cleaned_says_nothing_of_a_deleted_one(disk: Compacted) -> None:

@@ -304,7 +304,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "log.log_directory:LogDirectory.end_is_known",
-                "self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)",
+                "self.recovery_points.set(topic_partition, log_end_offset)",
                 "pass",
             ),
         ),
