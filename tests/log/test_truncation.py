@@ -9,6 +9,7 @@ import pytest
 from odradek.log.checkpoints import LEADER_EPOCHS, read_epochs
 from odradek.log.errors import CorruptLog
 from odradek.log.partition_log import PartitionLog
+from odradek.log.segments import Segments
 from odradek.log.steps import all_at_once
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -391,3 +392,22 @@ def test_a_deleted_log_answers_nothing(disk: Disk) -> None:
         with pytest.raises(ProtocolError) as caught:
             use()
         assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_thread_may_ask_where_a_log_begins_in_the_moment_in_which_it_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no segment for a moment, and the thread writes checkpoints."""
+    log = Disk(tmp_path).create(log_start_offset=7)
+    count = Segments.__len__
+
+    def and_then_none(segments: Segments) -> int:
+        found = count(segments)
+        segments.drop_all()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Segments, "__len__", and_then_none)
+        assert log.first_base_offset == 7
+    log.segments.drop_all()
+    assert log.first_base_offset == 7

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from odradek.log.errors import StorageError
 from odradek.log.files import Directory
-from odradek.log.indexes import AbortedTransaction, transaction_to_bytes
+from odradek.log.indexes import AbortedTransaction, TransactionIndex, transaction_to_bytes
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.segment import SUFFIXES, TRANSACTION_INDEX_SUFFIX, Segment, file_name
 from odradek.records.batch import BatchHeader, Buffer
@@ -34,7 +34,7 @@ class MadeSegment(NamedTuple):
     max_timestamp: int
     offset_of_max_timestamp: int
     first_timestamp: int | None
-    aborted: tuple[AbortedTransaction, ...]
+    aborted: TransactionIndex
     names: tuple[str, ...]
 
 
@@ -95,7 +95,7 @@ class CleanedSegment:
             segment.max_timestamp,
             segment.offset_of_max_timestamp,
             segment.first_timestamp,
-            tuple(self._aborted),
+            TransactionIndex(self._aborted),
             self.files.names,
         )
 

@@ -133,9 +133,9 @@ class PartitionLog(AppendableLog):
 
     @property
     def first_base_offset(self) -> int:
-        """What the name of the first segment says; in the moment of beginning anew, the log's start."""
-        segments = self.segments
-        return segments[0].base_offset if segments else self.log_start_offset
+        """What the name of the first segment says; in the moment of beginning anew, the log's start. A thread may ask."""
+        first = next(iter(self.segments), None)
+        return self.log_start_offset if first is None else first.base_offset
 
     @property
     def recovery_point(self) -> int:

@@ -1,5 +1,6 @@
 """A cleaning of a log on a disk: what is read before and after, what happens beside it, and what a crash leaves."""
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,10 +9,13 @@ import pytest
 from odradek.log.compaction.cleaner import NO_LIMIT, Cleaner, Found, facts_of, limits_of
 from odradek.log.compaction.cleaning import Cleaning
 from odradek.log.compaction.passes import Uncleanable
+from odradek.log.compaction.rewriting import LastEntry
 from odradek.log.errors import CorruptLog, DiskFault, MissingFile
 from odradek.log.files import OsDirectory
+from odradek.log.indexes import AbortedTransaction, TransactionIndex
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
+from odradek.log.producers import read_snapshot
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 from odradek.records.batch import iter_batches
@@ -574,3 +578,19 @@ def test_what_retention_took_is_not_looked_for(tmp_path: Path) -> None:
     assert (found.part.first_dirty, found.log.log_start_offset) == (second, second)
     disk.clean()
     assert disk.log.log_start_offset == second
+
+
+def test_a_cleaning_is_told_of_producers_and_aborts_in_bytes(disk: Compacted) -> None:
+    """Sent to another process, an object for each would be packed in one piece, during which no other thread runs: of fifty thousand
+    producers it took 55 ms, and 45 ms of the loop to make them."""
+    for producer_id in range(20):
+        produce(disk.log, idempotent(0, producer_id=producer_id, is_transactional=True))
+        produce(disk.log, marker(commit=False, producer_id=producer_id), from_coordinator=True)
+    disk.log.roll(NOW)
+    aborted = disk.log.aborted_transactions(0, disk.log.log_end_offset)
+    job = disk.begin()._job._replace(aborted=TransactionIndex(aborted))
+    sent = pickle.dumps(job)
+    assert AbortedTransaction.__name__.encode() not in sent and LastEntry.__name__.encode() not in sent
+    again = pickle.loads(sent)
+    assert list(again.aborted) == aborted and len(aborted) == 20
+    assert [one.producer_id for one in read_snapshot(again.producers)] == disk.log.producers.ids()

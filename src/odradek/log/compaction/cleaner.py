@@ -7,8 +7,7 @@ from odradek.log.compaction.cleaning import Cleaning, PassesOf
 from odradek.log.compaction.offset_map import SLOT_BYTES
 from odradek.log.compaction.passes import CleaningJob, PassesHere, SourceSegment
 from odradek.log.compaction.planning import DirtyPart, Limits, SegmentFacts, dirty_part, grouped
-from odradek.log.compaction.rewriting import LastEntry
-from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY
+from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY, TransactionIndex
 from odradek.log.partition_log import PartitionLog
 from odradek.log.scan import scan_headers
 from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
@@ -110,17 +109,14 @@ class Cleaner:
             ),
             part.first_dirty,
             part.end,
-            aborted=(),
+            aborted=TransactionIndex(),
             map_bytes=min(needed, map_bytes),
             load_factor=load_factor,
             secret=self._secret,
             now_ms=now_ms,
             delete_retention_ms=config.delete_retention_ms,
             index_interval_bytes=config.index_interval_bytes,
-            last_entries={
-                producer.producer_id: LastEntry(producer.last_offset, producer.producer_epoch)
-                for producer in log.active_producers
-            },
+            producers=log.producers.to_bytes(),
             droppable_below=droppable_below,
             overdue_before_ms=overdue_before_ms,
         )

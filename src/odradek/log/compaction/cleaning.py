@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from odradek.log.cleaned_segment import CleanedSegment, remove_unfinished
 from odradek.log.compaction.passes import CleaningJob, Passes
 from odradek.log.files import Directory
+from odradek.log.indexes import TransactionIndex
 
 if TYPE_CHECKING:
     from odradek.log.partition_log import PartitionLog
@@ -55,7 +56,7 @@ class Cleaning:
         log, job = self.log, self._job
         self._sync(self._segments)
         aborted = log.aborted_transactions(job.groups[0][0].base_offset, job.end)
-        passes = self._passes_of(job._replace(aborted=tuple(aborted)), log.directory)
+        passes = self._passes_of(job._replace(aborted=TransactionIndex(aborted)), log.directory)
         built = yield from passes.build_map()
         if built.is_amid_transaction:
             # The later value counts by a marker further on, perhaps in the active segment.

@@ -4,7 +4,7 @@ What the passes need is a value, `CleaningJob`, and what they make are files und
 whoever runs them may be a thread, or a process of its own (`server.cleaning_process`).
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from odradek.log.cleaned_segment import CleanedSegment, MadeSegment
@@ -15,7 +15,8 @@ from odradek.log.compaction.rewriting import NO_END, LastEntry, Rewriting
 from odradek.log.compaction.transactions import MetTransactions
 from odradek.log.errors import CorruptLog
 from odradek.log.files import Directory
-from odradek.log.indexes import AbortedTransaction
+from odradek.log.indexes import TransactionIndex
+from odradek.log.producers import read_snapshot
 from odradek.log.scan import scan_batches
 from odradek.log.segment import Segment
 from odradek.model.errors import OdradekError, ProtocolError
@@ -40,14 +41,14 @@ class CleaningJob(NamedTuple):
     groups: tuple[tuple[SourceSegment, ...], ...]  # each becomes one; from the log's first to `end`
     first_dirty: int
     end: int
-    aborted: tuple[AbortedTransaction, ...]  # with records in those segments
+    aborted: TransactionIndex  # with records in those segments
     map_bytes: int
     load_factor: float
     secret: bytes
     now_ms: int
     delete_retention_ms: int
     index_interval_bytes: int
-    last_entries: Mapping[int, LastEntry]
+    producers: bytes  # as a snapshot: fifty thousand objects would keep the loop while they are made and sent
     droppable_below: int
     overdue_before_ms: int
 
@@ -116,7 +117,10 @@ class PassesHere:
             end_offset=end_offset,
             now_ms=job.now_ms,
             delete_retention_ms=job.delete_retention_ms,
-            last_entries=job.last_entries,
+            last_entries={
+                producer.producer_id: LastEntry(producer.last_offset, producer.producer_epoch)
+                for producer in read_snapshot(job.producers)
+            },
             droppable_below=job.droppable_below,
             overdue_before_ms=job.overdue_before_ms,
             pause=self._pause,
