@@ -10,8 +10,8 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "log.retention:_leading_expired",
-                "end_offset > high_watermark or segment.size_bytes == 0",
-                "segment.size_bytes == 0",
+                "end_offset > high_watermark or (is_empty and segment is log.segments.active)",
+                "is_empty and segment is log.segments.active",
             ),
             Edit(
                 "log.retention:_leading_surplus",
