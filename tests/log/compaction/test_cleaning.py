@@ -11,7 +11,7 @@ from odradek.log.compaction.cleaning import Cleaning
 from odradek.log.compaction.passes import Uncleanable
 from odradek.log.compaction.rewriting import LastEntry
 from odradek.log.errors import CorruptLog, DiskFault, MissingFile
-from odradek.log.files import OsDirectory
+from odradek.log.files import OsDirectory, OsFile
 from odradek.log.indexes import AbortedTransaction, TransactionIndex
 from odradek.log.log_manager import LogManager
 from odradek.log.partition_log import PartitionLog
@@ -130,6 +130,29 @@ def test_an_index_without_entries_counts_as_one_of_one_entry(tmp_path: Path) -> 
     facts = facts_of(segment, limits_of(disk.log))
 
     assert (facts.index_bytes, facts.time_index_bytes) == (8, 12)
+
+
+def test_a_segment_that_waits_for_its_age_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every 15 seconds all headers of a log were read again, for as long as `min.compaction.lag.ms` lets a segment wait."""
+    disk = filled(Compacted(tmp_path, min_compaction_lag_ms="60000"))
+    reads: list[str] = []
+    read_at = OsFile.read_at
+
+    def counted(file: OsFile, position: int, size: int) -> bytes:
+        reads.append(file.name)
+        return read_at(file, position, size)
+
+    monkeypatch.setattr(OsFile, "read_at", counted)
+    assert disk.found() is None and len(reads) > 3
+    reads.clear()
+    assert disk.found() is None and reads == []
+    disk.log.truncate_to(disk.log.segments[1].base_offset + 1, NOW)
+    disk.write("e")
+    reads.clear()
+    assert disk.found() is None and len(set(reads)) == 1, "that one is another now"
+    assert disk.found(NOW + 60_001) is not None
 
 
 def filled(disk: Compacted, rounds: int = 12) -> Compacted:

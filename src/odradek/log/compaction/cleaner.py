@@ -1,6 +1,6 @@
 """Which log is cleaned next: the one with the largest dirty share, if it is worth it, and one at a time."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from odradek.log.compaction.cleaning import Cleaning, PassesOf
@@ -42,6 +42,8 @@ class Cleaner:
         self._passes_of = passes_of
         # Until the next start: tried again and again they would only cost (as with Apache Kafka).
         self.uncleanable: dict[PartitionLog, str] = {}
+        # Of closed segments that were looked at in the last round, with where they ended: the next one need not read them again.
+        self._largest_timestamps: dict[tuple[Segment, int], int] = {}
 
     def candidates(self) -> list[PartitionLog]:
         """Compacted, and with a closed segment that was not cleaned."""
@@ -59,14 +61,25 @@ class Cleaner:
 
     def most_dirty(self, stable: Iterable[tuple[PartitionLog, int]], now_ms: int) -> Found | None:
         """Of logs with their last stable offsets."""
-        found = [self._inspect(log, offset, now_ms) for log, offset in stable]
+        known, self._largest_timestamps = self._largest_timestamps, {}
+        found = [self._inspect(log, offset, now_ms, known) for log, offset in stable]
         return max((one for one in found if one.part.is_due), key=lambda one: one.part.ratio, default=None)
 
-    def _inspect(self, log: PartitionLog, last_stable_offset: int, now_ms: int) -> Found:
+    def _inspect(
+        self,
+        log: PartitionLog,
+        last_stable_offset: int,
+        now_ms: int,
+        known: Mapping[tuple[Segment, int], int],
+    ) -> Found:
         segments = log.segments[:]
         closed, active = segments[:-1], segments[-1]
         limits = limits_of(log)
-        facts = [facts_of(segment, limits) for segment in closed]
+        facts = []
+        for segment in closed:
+            key = segment, segment.end_offset
+            facts.append(facts_of(segment, limits, known.get(key)))
+            self._largest_timestamps[key] = facts[-1].largest_timestamp
         part = dirty_part(
             facts,
             limits,
@@ -134,12 +147,15 @@ def limits_of(log: PartitionLog) -> Limits:
     )
 
 
-def facts_of(segment: Segment, limits: Limits) -> SegmentFacts:
-    """Of a closed one. Timestamps are looked up only where a limit asks for them."""
+def facts_of(segment: Segment, limits: Limits, known_largest: int | None = None) -> SegmentFacts:
+    """Of a closed one. Timestamps are looked up only where a limit asks for them; for the largest all headers are read, where it is
+    not known, or was not asked for."""
     first = largest = -1
     if limits.max_lag_ms < NO_LIMIT:
         first = next((header.max_timestamp for _, header in _headers(segment)), -1)
-    if limits.min_lag_ms > 0:
+    if known_largest is not None and known_largest >= 0:
+        largest = known_largest
+    elif limits.min_lag_ms > 0:
         largest = max((header.max_timestamp for _, header in _headers(segment)), default=-1)
     directory = segment.directory
     return SegmentFacts(
