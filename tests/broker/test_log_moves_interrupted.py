@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from odradek.broker.log_moves import data_of
-from odradek.log import files
-from odradek.log.errors import CorruptLog, DiskFault, StorageError
+from odradek.log import files, future_logs
+from odradek.log.errors import CorruptLog, DiskFault, NoDescriptor, StorageError
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import EPOCH_DURING_DELETE, TopicPartition
 from tests.broker.log_directories import (
@@ -164,6 +164,25 @@ def test_a_copy_that_is_damaged_or_taken_away_is_begun_again(world: World) -> No
     world.copies = True
     world.watch(lambda: where(world) == second(world), within_ms=5_000)
     assert world[1].values() == [b"%d" % n for n in range(5)]
+
+
+def test_a_copy_that_cannot_be_begun_again_for_want_of_a_descriptor_is_said_to_be_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asked for it would wait for ever, and nothing said why."""
+    read = under_way(world)
+    do(world, read)
+    (flush,) = steps(world)
+    lines(world)
+    world[1].logs.futures.logs[T0].log.broken(CorruptLog("not what was written"))
+
+    def refused(*arguments: object, **options: object) -> None:
+        raise NoDescriptor("no descriptor is left")
+
+    monkeypatch.setattr(future_logs, "create_log", refused)
+    do(world, flush)
+    assert world[1].logs.futures.logs == {}
+    assert f"its move to {second(world)} is given up: no descriptor is left" in lines(world)
 
 
 def test_a_log_that_is_damaged_does_not_arrive(world: World) -> None:

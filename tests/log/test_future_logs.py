@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from odradek.log.checkpoints import DIRECTORY_MOVES
-from odradek.log.errors import StorageError
+from odradek.log.errors import CorruptLog, StorageError
 from odradek.log.future_logs import FutureLog, is_too_long
 from odradek.log.log_directory import moves_of
 from odradek.log.log_manager import LogManager
@@ -180,6 +180,27 @@ def test_what_was_committed_before_the_log_in_use_was_cut_is_not_committed_in_th
     world.manager.futures.swap(TP, 3, NOW)
     world.start()
     assert world.path == "/b" and world.manager.high_watermark_of(TP) == 3
+
+
+def test_a_copy_that_is_cut_is_not_said_to_be_flushed_beyond_the_cut(world: Directories) -> None:
+    """Behind a kill it would look as if it had lost what was flushed, and all of it would be copied again; where the disk of the log
+    in use is gone meanwhile, it would be the last copy, and refused."""
+    world.move_to("/b")
+    world.copy()
+    world.future.flush()
+    world.manager.checkpoint_recovery_points()
+    world.future.truncate_to(4, NOW)
+    world.start()
+    assert world.future.log_end_offset == 4 and world.report.notes == []
+
+
+def test_a_stop_is_not_in_order_where_a_copy_turned_out_to_be_damaged(world: Directories) -> None:
+    """It would be believed at the next start, and take the place of the log in use."""
+    world.move_to("/b")
+    world.copy()
+    world.future.fail(CorruptLog("not what was written"))
+    world.manager.close({TP: 10})
+    assert [".kafka_cleanshutdown" in disk.root.names() for disk in world.disks] == [True, False]
 
 
 def test_a_producer_whose_records_are_deleted_is_known_in_the_new_directory(world: Directories) -> None:

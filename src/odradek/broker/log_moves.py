@@ -257,8 +257,13 @@ class LogMoves(Organ):
         self._futures.drop(topic_partition, now_ms)
         try:
             self._futures.create(topic_partition, future.directory, now_ms)
-        except StorageError:
-            del self._moves[topic_partition]  # its directory has failed, and tells so itself
+        except StorageError as another:
+            del self._moves[topic_partition]
+            if future.directory.is_online:  # else it has failed, and tells so itself
+                text = (
+                    f"{topic_partition}: its move to {future.directory.path} is given up: {another.message}"
+                )
+                self._effects.append(LogLine("warning", text))
             return
         again = self._moves[topic_partition] = Move(move.partition)
         again.at_ms, again.told = move.at_ms, move.told

@@ -441,6 +441,7 @@ class LogManager:
         """
         failed: list[tuple[str, StorageError]] = []
         ambiguous = [duplicate for duplicates in self.ambiguous.values() for duplicate in duplicates]
+        damaged_copies = [one.directory for one in self.futures.logs.values() if one.log.failure is not None]
         for log in self._every_log():
             if log.failure is None:
                 try:
@@ -453,7 +454,7 @@ class LogManager:
         self.checkpoint_high_watermarks(high_watermarks)
         unclean = {path for path, _ in failed}
         for directory in self._online():
-            broken = [self._homes[key] for key in self.refused]
+            broken = [*damaged_copies, *(self._homes[key] for key in self.refused)]
             broken += [
                 duplicate.directory for duplicate in ambiguous if isinstance(duplicate.log, StorageError)
             ]
