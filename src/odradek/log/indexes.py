@@ -27,6 +27,7 @@ OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 TRANSACTION_ENTRY = Struct(">hqqqq")
 MAX_RELATIVE_OFFSET = 2**31 - 1
+MAX_POSITION = 2**31 - 1
 BLOCK_ENTRIES = 512  # a page of the offset index
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.log.compaction import passes
 from odradek.log.compaction.cleaner import NO_LIMIT, Cleaner, Found, facts_of, limits_of
 from odradek.log.compaction.cleaning import Cleaning
 from odradek.log.compaction.passes import Uncleanable
@@ -130,6 +131,18 @@ def test_an_index_without_entries_counts_as_one_of_one_entry(tmp_path: Path) -> 
     facts = facts_of(segment, limits_of(disk.log))
 
     assert (facts.index_bytes, facts.time_index_bytes) == (8, 12)
+
+
+def test_a_log_of_which_more_stays_than_a_segment_holds_is_not_tried_again(
+    disk: Compacted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer may have packed its batches much closer than they are packed again. Positions in an index have 31 bits."""
+    filled(disk)
+    before = disk.values()
+    monkeypatch.setattr(passes, "MAX_POSITION", 200)
+    with pytest.raises(Uncleanable, match="what stays up to it is more than 200 bytes"):
+        disk.clean()
+    assert disk.values() == before and not list(disk.path.glob("*/*.cleaned"))
 
 
 def test_a_segment_that_waits_for_its_age_is_read_once(

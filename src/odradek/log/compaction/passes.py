@@ -15,7 +15,7 @@ from odradek.log.compaction.rewriting import NO_END, LastEntry, Rewriting
 from odradek.log.compaction.transactions import MetTransactions
 from odradek.log.errors import CorruptLog
 from odradek.log.files import Directory
-from odradek.log.indexes import TransactionIndex
+from odradek.log.indexes import MAX_POSITION, TransactionIndex
 from odradek.log.producers import read_snapshot
 from odradek.log.scan import scan_batches
 from odradek.log.segment import Segment
@@ -152,6 +152,9 @@ class PassesHere:
                 left = rewriting.rewritten(header, batch)
             except ProtocolError as error:
                 raise self._uncleanable(header, error.message) from None
+            if cleaned.segment.file.size_bytes + len(left) > MAX_POSITION:
+                # What stays may be larger than it was: a producer's codec packs closer than ours at its level.
+                raise self._uncleanable(header, f"what stays up to it is more than {MAX_POSITION} bytes")
             if left is batch:
                 cleaned.append(header, batch)
             elif left:
