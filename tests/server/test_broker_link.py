@@ -160,7 +160,7 @@ def test_after_its_largest_number_comes_the_smallest() -> None:
         writer.close()
 
     async def scenario(link: BrokerLink, ear: Ear) -> None:
-        link._next_correlation_id = 0x7FFFFFFF - 1
+        link.next_correlation_id = 0x7FFFFFFF - 1
         for _ in range(3):
             link.send(METADATA, 1, b"x", ear.on("x"))
         await ear.until(3)

@@ -24,6 +24,7 @@ class FakeController:
     def __init__(self, versions: dict[int, int]) -> None:
         self.versions = versions
         self.asked: list[tuple[int, int, Any]] = []
+        self.numbers: list[int] = []
         self.server: asyncio.Server | None = None
         self.writers: list[asyncio.StreamWriter] = []
         self.is_silent = False
@@ -39,6 +40,7 @@ class FakeController:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
                 frame = await reader.readexactly(size)
                 key, version, correlation_id, _, offset = decode_request_header(frame)
+                self.numbers.append(correlation_id)
                 self.asked.append((key, version, request_class(key).decode(version, frame, offset)))
                 answer: Any = response_class(key)()
                 if key == API_VERSIONS:
@@ -151,6 +153,20 @@ def test_another_controller_means_that_the_old_one_will_not_answer() -> None:
                 await asyncio.sleep(0.001)
         scene.channel.controller_is(BrokerId(2), None)
         assert scene.answers == [None]
+
+    run(body)
+
+
+def test_numbers_rise_from_one_controller_to_the_next() -> None:
+    """One that is elected again remembers which it has read (`broker/proposal_order`)."""
+
+    async def body(scene: Scene, controller: FakeController, endpoint: Endpoint) -> None:
+        for count, endpoint_or_none in enumerate((endpoint, None, endpoint)):
+            scene.channel.controller_is(BrokerId(1), endpoint_or_none)
+            if endpoint_or_none is not None:
+                scene.ask()
+                await scene.until(count // 2 + 1)
+        assert controller.numbers == sorted(set(controller.numbers)) and len(controller.numbers) == 4
 
     run(body)
 

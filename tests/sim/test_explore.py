@@ -7,6 +7,7 @@ from itertools import islice, permutations
 
 import pytest
 
+from odradek.broker.proposal_order import ProposalOrder
 from odradek.sim import scenario
 from odradek.sim.explore.as_scenario import played_as_broken
 from odradek.sim.explore.controller_steps import Controllers
@@ -61,6 +62,17 @@ def test_no_invariant_is_broken_in_the_other_scopes(name: str) -> None:
     result = explore(Model(SCOPES[name]), most_states=STATES // 3)
     assert result.counter_example is None, result.counter_example.text
     assert result.states >= STATES // 3
+
+
+@pytest.mark.slow
+def test_a_proposal_that_is_heard_after_its_repeat_was_refused_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whole brokers: tests/scenarios/a_refused_proposal_arrives_late.txt."""
+    monkeypatch.setattr(ProposalOrder, "is_late", lambda self, *told: False)
+    result = explore(Model(SCOPES["two-brokers"]), most_states=STATES)
+    assert result.counter_example is not None and "StrongIsr" in result.counter_example.text
+    assert result.depth == 11
 
 
 def test_what_is_searched_by_default_has_every_scope_and_most_states_of_the_first() -> None:

@@ -62,13 +62,13 @@ class ControlOrder:
         if (
             incarnation == self._incarnation
             and controller_id == self._controller_id
-            and not _is_after(correlation_id, self._last)
+            and not is_after(correlation_id, self._last)
         ):
             return f"its correlation id {correlation_id} is not above {self._last}, which was obeyed already"
         self._controller_id, self._incarnation, self._last = controller_id, incarnation, correlation_id
         return None
 
 
-def _is_after(correlation_id: int, other: int) -> bool:
+def is_after(correlation_id: int, other: int) -> bool:
     """Numbers of 32 bits that go on at their smallest after their largest (RFC 1982)."""
     return 0 < (correlation_id - other) & 0xFFFFFFFF < 1 << 31

@@ -48,6 +48,7 @@ from odradek.broker.organs import Organ, Organs, Periodic
 from odradek.broker.peers import Peers
 from odradek.broker.pending_calls import Answered, PendingCalls
 from odradek.broker.producer_ids import ProducerIds
+from odradek.broker.proposal_order import ProposalOrder
 from odradek.broker.quotas import LONGEST_NAME, ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.request import ConnectionInfo, Request
@@ -118,6 +119,7 @@ class Broker:
         self.inter_broker_listener = inter_broker_listener
         self.broker_epoch: BrokerEpoch | None = None
         self.control_order = ControlOrder()
+        self.proposal_order = ProposalOrder()
         self.control_gate = ControlGate(self)
         self.is_controller = False
         self.ids = IdGenerator(seed)

@@ -86,6 +86,7 @@ class BrokerLink:
         request_timeout_ms: int = 30_000,
         connect_timeout_ms: int = 10_000,
         backoff_ms: int = 100,
+        first_correlation_id: int = 0,
     ) -> None:
         self.host = host
         self.port = port
@@ -101,7 +102,7 @@ class BrokerLink:
         self._channel: _Channel | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._not_before = 0.0  # no attempt to connect earlier than this
-        self._next_correlation_id = 0
+        self.next_correlation_id = first_correlation_id
         self._unsent: deque[tuple[int, int, bytes, OnAnswer]] = deque()
         self._in_flight: deque[_InFlight] = deque()
         self._deadline: asyncio.TimerHandle | None = None
@@ -187,9 +188,9 @@ class BrokerLink:
     def _write(self, api_key: int, api_version: int, body: bytes, on_answer: OnAnswer) -> None:
         channel = self._channel
         assert channel is not None and channel.transport is not None
-        correlation_id = self._next_correlation_id
+        correlation_id = self.next_correlation_id
         is_last = correlation_id == LARGEST_CORRELATION_ID
-        self._next_correlation_id = SMALLEST_CORRELATION_ID if is_last else correlation_id + 1
+        self.next_correlation_id = SMALLEST_CORRELATION_ID if is_last else correlation_id + 1
         self._in_flight.append(_InFlight(api_key, api_version, correlation_id, on_answer, self._loop.time()))
         if self._deadline is None:
             self._deadline = self._loop.call_later(self._request_timeout_s, self._check_deadline)

@@ -104,7 +104,8 @@ TRANSITIONS: dict[type, tuple[type, ...]] = {
 # What a leader does on each answer to its AlterPartition.
 #
 # ROLL_BACK: the controller checks these after the partition epoch, so it had our epoch and refused this very
-# change: it is certainly not committed, and the committed ISR is still the truth.
+# change: it is certainly not committed, and the committed ISR is still the truth. Nor will it be: a copy of the request that
+# was sent before and is read later is told by its number (`broker/proposal_order`), for its epochs are still in force.
 ROLL_BACK = frozenset(
     {ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INVALID_REQUEST}
 )

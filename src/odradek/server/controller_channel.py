@@ -34,6 +34,8 @@ class ControllerChannel:
         self._links = links
         self._log = log
         self._link: BrokerLink | None = None
+        # Over all links: a controller that is elected again remembers what it has read of us (decisions/0008).
+        self._next_correlation_id = 0
         self._versions: dict[int, int] | None = None  # api key -> highest the controller serves
         self._is_negotiating = False
         self._waiting: list[_Pending] = []
@@ -43,12 +45,15 @@ class ControllerChannel:
     def controller_is(self, broker: BrokerId | None, endpoint: Endpoint | None) -> None:
         """Somebody else (or a new incarnation) is controller: what the old one has not answered is lost."""
         old = self._link
+        if old is not None:
+            self._next_correlation_id = old.next_correlation_id
         self._link = None
         self._versions = None
         self._is_negotiating = False
         self.controller = broker
         if endpoint is not None and not self._is_closed:
-            self._link = self._links.to(endpoint.host, endpoint.port)
+            first = self._next_correlation_id
+            self._link = self._links.to(endpoint.host, endpoint.port, first_correlation_id=first)
         if old is not None:
             old.close("another broker is controller")
         self._pump()

@@ -25,7 +25,7 @@ class Links(NamedTuple):
     connect_timeout_ms: int = 10_000
     backoff_ms: int = 50
 
-    def to(self, host: str, port: int) -> BrokerLink:
+    def to(self, host: str, port: int, *, first_correlation_id: int = 0) -> BrokerLink:
         """Connects when something is to be sent."""
         return BrokerLink(
             self.loop,
@@ -37,6 +37,7 @@ class Links(NamedTuple):
             request_timeout_ms=self.request_timeout_ms,
             connect_timeout_ms=self.connect_timeout_ms,
             backoff_ms=self.backoff_ms,
+            first_correlation_id=first_correlation_id,
         )
 
 

@@ -2,7 +2,7 @@
 
 Cuts and delays hold up whole links; a scenario that wants one fetch to be answered now and its answer to arrive later
 asks for that here. What is kept back keeps up what was written behind it on the same connection: TCP is FIFO. What
-was kept back on a connection that is given up is lost, but for fetches: those may still arrive (`late_fetch`).
+was kept back on a connection that is given up is lost, but for what a broker asks: that may still arrive (`late`).
 """
 
 import asyncio
@@ -29,6 +29,7 @@ KINDS = {
     (UPDATE_METADATA, False): "update-metadata",
 }
 TOLD = (LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA)
+ASKED = ("fetch", "alter-partition")
 
 
 class Kept(NamedTuple):
@@ -47,7 +48,7 @@ class Withheld:
         self._queues: dict[SimTransport, deque[Kept]] = {}
         # The end that will answer -> correlation id -> api key of what has been sent to it.
         self._unanswered: dict[SimTransport, dict[bytes, int]] = {}
-        self._late: list[tuple[str, str, bytes]] = []  # (whose, to whom, fetch)
+        self._late: list[tuple[Kept, str]] = []  # and to whom
         world.network.keeps = self._keeps
 
     # --- what a scenario asks for
@@ -98,14 +99,15 @@ class Withheld:
             for key in asked.values()
         )
 
-    def late_fetch(self, whose: str) -> bool:
-        """A fetch that was under way when its connection was given up arrives all the same."""
+    def late(self, kind: str, whose: str) -> bool:
+        """What was under way when its connection was given up arrives all the same, the oldest first."""
         self._forget_the_dead()
-        found = next((late for late in self._late if late[0] == whose), None)
+        found = next((late for late in self._late if (late[0].kind, late[0].whose) == (kind, whose)), None)
         if found is None:
             return False
         self._late.remove(found)
-        self._world.spawn(Host("late", 103), self._send_late(found[1], found[2]))
+        kept, target = found
+        self._world.spawn(Host("late", 103), self._send_late(target, kept.frame))
         return True
 
     async def _send_late(self, target: str, frame: bytes) -> None:
@@ -161,7 +163,7 @@ class Withheld:
 
     def _give_up(self, transport: SimTransport) -> None:
         queue = self._queues.pop(transport)
-        self._late += [(k.whose, transport.remote_name, k.frame) for k in queue if k.kind == "fetch"]
+        self._late += [(kept, transport.remote_name) for kept in queue if kept.kind in ASKED]
 
 
 def _is(kept: Kept, kind: str, whose: str, wanted: Callable[[bytes], bool] | None) -> bool:

@@ -230,7 +230,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "broker.control_order:ControlOrder.why_late",
-                "not _is_after(correlation_id, self._last)",
+                "not is_after(correlation_id, self._last)",
                 "False",
             ),
         ),
@@ -398,5 +398,17 @@ EXHIBITS: tuple[Mutant, ...] = (
         ),
         commit="da138e9",
         scenario="a_follower_flushes_before_it_has_read_the_configuration",
+    ),
+    Mutant(
+        "refused and late",
+        "the first copy of a proposal is read after its repeat was refused, and takes in a follower that its leader does not count on",
+        (
+            Edit(
+                "broker.proposal_order:ProposalOrder.is_late",
+                "last is not None and not is_after(correlation_id, last)",
+                "False",
+            ),
+        ),
+        scenario="a_refused_proposal_arrives_late",
     ),
 )

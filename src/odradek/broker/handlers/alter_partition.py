@@ -11,7 +11,7 @@ v3 broker epochs of the members (KIP-903), -1 where the leader does not know the
 
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.answers import Answer, CloseConnection, Park, Reply
 from odradek.model.controller_requests import (
     AlterPartitionAnswer,
     AlterPartitionAsked,
@@ -49,6 +49,10 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = AlterPartitionRequest.decode(version, request.body, budget=request.budget)
     if not broker.is_controller:
         return Reply([AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER).encode(version)])
+    leader, leaders_epoch = BrokerId(asked.broker_id), BrokerEpoch(asked.broker_epoch)
+    if broker.proposal_order.is_late(leader, leaders_epoch, request.correlation_id):
+        # Nobody waits for it: its connection was given up. Who waits after all asks with a new number.
+        return CloseConnection(f"AlterPartition of broker {leader} comes late: a later one was read already")
     by_id = version >= FIRST_BY_ID
     items = tuple(
         AlterPartitionItem(
@@ -68,10 +72,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     def answered(answer: AlterPartitionAnswer, later_ms: int) -> None:
         park.answer(lambda: Reply([_response(answer).encode(version)]))
 
-    broker.ask_controller(
-        AlterPartitionAsked(version, BrokerId(asked.broker_id), BrokerEpoch(asked.broker_epoch), items),
-        answered,
-    )
+    broker.ask_controller(AlterPartitionAsked(version, leader, leaders_epoch, items), answered)
     return park
 
 

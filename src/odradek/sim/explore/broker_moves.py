@@ -118,7 +118,9 @@ class BrokerMoves(Symmetry):
         after = self.replicas.isr_answered(broker, value, about)
         number = self.replica_values.number(after)
         label = f"LeaderIsrAnswered({broker}, isr={after.isr}, error={about.error})"
-        return [Step(label, number, (message,), self._proposal(broker, number))]
+        # What is answered is the last copy: the controller obeys none of the others.
+        answered = () if self.reads_former_proposals else (self.messages.number(about.asked),)
+        return [Step(label, number, (message, *answered), self._proposal(broker, number))]
 
     def _late_fetch(self, broker: int, replica: int, present: tuple[int, ...]) -> tuple[int, ...]:
         """What the follower has asked, if its connection is lost now and the request is still on its way. One it

@@ -78,7 +78,7 @@ class ControllerMoves(InFlight):
                 changes = self._outcomes[id(decision)].after != state.controller
                 label = self._answer_name(message, decision)
                 if changes:
-                    yield self._decided(f"{label}, unanswered", state, decision)
+                    yield self._decided(f"{label}, unanswered", state, decision, is_repeat=True)
                 if decision.answer is not None:
                     yield self._decided(label, state, decision, answers=True)
 
@@ -196,16 +196,20 @@ class ControllerMoves(InFlight):
         counted: int = NOTHING_COUNTED,
         *,
         answers: bool = False,
+        is_repeat: bool = False,
     ) -> Move:
+        """`is_repeat`: what is obeyed is later than all that was read of its leader (`broker/proposal_order`), which does not wait
+        for an answer to those any more."""
         outcome = self._outcomes.get(id(decision))
         if outcome is None:  # none of those that are remembered
             outcome = self._outcome(decision)
         adds, removes = outcome.tells, NOTHING
-        if answers and outcome.answer >= 0:
+        if (answers or (is_repeat and not self.reads_former_proposals)) and outcome.answer >= 0:
             told = outcome.answered
             about = self.parts(state.messages)[told]
             removes = frozenset([m for m in about if self._answers_proposal_of(m, told)])
-            adds = (*adds, outcome.answer)
+            if answers:
+                adds = (*adds, outcome.answer)
         return self._controlled(label, state, outcome.after, adds, removes, counted)
 
     def _controlled(

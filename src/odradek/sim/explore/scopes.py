@@ -13,6 +13,10 @@ SCOPES: dict[str, Scope] = {
     # What was not synced is lost. Two members are needed to commit, so the other has what one of them loses.
     "power-cut": Scope(power_cuts=1, records=1, partition_epochs=5, min_insync_replicas=2),
     "second-fetch": Scope(second_fetches=True),
+    # Small enough to be searched to the end.
+    "two-brokers": Scope(
+        brokers=2, records=1, partition_epochs=5, broker_crashes=0, lost_connections=0, controller_crashes=0
+    ),
 }
 
 

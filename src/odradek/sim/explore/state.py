@@ -3,6 +3,8 @@
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from odradek.broker.proposal_order import ProposalOrder
+from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.sim.explore.controller_steps import Controllers
 from odradek.sim.explore.replica_steps import Replicas
 from odradek.sim.explore.values import (
@@ -159,6 +161,8 @@ class Ground:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.fences_fetches = True
+        # Of two controllers each knows what it has read itself.
+        self.reads_former_proposals = scope.deposals > 0 or _reads_former_proposals()
         self._renames = True
         self.brokers = tuple(range(scope.brokers))
         self.node_count = scope.brokers + 1
@@ -228,3 +232,9 @@ class Ground:
         if found is None:
             found = self._memory[key] = make()
         return found
+
+
+def _reads_former_proposals() -> bool:
+    """Whether a controller obeys the copy of a proposal that was sent before one that it has read."""
+    order = ProposalOrder()
+    return not [order.is_late(BrokerId(0), BrokerEpoch(1), number) for number in (1, 0)][-1]

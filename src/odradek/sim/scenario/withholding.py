@@ -7,7 +7,7 @@
 | `let fetched B` | the answer arrives |
 | `let alter-partition B` | one reaches the controller; an answer B has not got yet is lost, and B asks again |
 | `let altered B`, `let leader-and-isr B [epoch=E]` | the oldest goes on; `epoch`: all up to the first of that leader epoch |
-| `late-fetch B` | a fetch that was under way when B gave its connection up arrives at the leader of then |
+| `late-fetch B`, `late-alter-partition B` | one that was under way when B gave its connection up arrives at the leader, or the controller, of then |
 | `drop KIND B` | it is lost, and its connection with it |
 | `release [KIND B ...]` | nothing is withheld any more |
 | `lag L P B` | B has not caught up with leader L for as long as one may (`replica.lag.time.max.ms`), whatever the clock says |
@@ -99,8 +99,14 @@ class Withholding:
         self.world.run_for(4 * SOON_S)
 
     def do_late_fetch(self, words: Words) -> Iterator[str]:
-        if not self.withheld.late_fetch(self._broker(words.plain[0]).name):
-            yield f"no late fetch of {words.plain[0]}"
+        yield from self._late("fetch", words)
+
+    def do_late_alter_partition(self, words: Words) -> Iterator[str]:
+        yield from self._late("alter-partition", words)
+
+    def _late(self, kind: str, words: Words) -> Iterator[str]:
+        if not self.withheld.late(kind, self._broker(words.plain[0]).name):
+            yield f"no late {kind} of {words.plain[0]}"
         self.world.run_for(SOON_S)
 
     def do_lag(self, words: Words) -> Iterator[str]:
