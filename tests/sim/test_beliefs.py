@@ -1,13 +1,15 @@
 """What brokers believe of each other: wrong beliefs made by hand, each named; and a world in which one is planted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.replication.isr import Committed
+from odradek.replication.waiting import AckWaiter
+from odradek.sim.beliefs import unknown_positions
 from odradek.sim.checkers import beliefs as b
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.replicas import BatchView, ClusterView, PartitionView, ReplicaView
@@ -96,6 +98,35 @@ BAD: dict[str, tuple[str, Callable[..., Any], Any]] = {
         [b.Acquaintance(ONE, {1, 2, 3}, {1, 2})],
     ),
     "a live one does not": ("LiveIsKnown", b.who_is_live_is_known, [b.Acquaintance(ONE, {1}, {1, 2})]),
+    "a leader has another ISR than the store": (
+        "StoredIsKnown",
+        b.what_is_stored_is_known,
+        [b.Told(T, ONE, (ONE,), (ONE, TWO), False, ())],
+    ),
+    "it does not know who is eligible": (
+        "StoredIsKnown",
+        b.what_is_stored_is_known,
+        [b.Told(T, ONE, (ONE,), (ONE,), False, (TWO,))],
+    ),
+    "it takes for eligible who is not any more": (
+        "StoredIsKnown",
+        b.what_is_stored_is_known,
+        [b.Told(T, ONE, (ONE, TWO), (ONE, TWO), True, ())],
+    ),
+    "a producer waits for what is committed": (
+        "NobodyWaits",
+        b.nobody_waits_in_vain,
+        [b.Waiting(T, ONE, 3, 3)],
+    ),
+    "for less": ("NobodyWaits", b.nobody_waits_in_vain, [b.Waiting(T, ONE, 2, 3)]),
+    "with too few in sync": ("NobodyWaits", b.nobody_waits_in_vain, [b.Waiting(T, ONE, 4, 3)]),
+    "a follower was not told of a record": (
+        "ReaderIsTold",
+        b.readers_are_told,
+        [b.Reading(T, ONE, 2, 3, True)],
+    ),
+    "a consumer was told of none": ("ReaderIsTold", b.readers_are_told, [b.Reading(T, ONE, 0, 3, True)]),
+    "a reader has left": ("ReaderIsTold", b.readers_are_told, [b.Reading(T, ONE, 3, 3, False)]),
     "another one does": ("LiveIsKnown", b.who_is_live_is_known, [b.Acquaintance(ONE, {1, 3}, {1, 2})]),
 }
 
@@ -150,10 +181,15 @@ def test_a_true_one_passes(why: str) -> None:
     assert list(check(seen)) == [], why
 
 
-def found_with(plant: Callable[[Any], None]) -> set[str]:
-    """By a look at a healthy cluster, in the memory of whose leader something was planted."""
+class Waits(AckWaiter):
+    def is_over(self, now_ms: int) -> bool:
+        return False
+
+
+@contextmanager
+def healthy_world() -> Iterator[tuple[World, Any]]:
+    """In which one record was produced; and the broker that leads."""
     world = World(0)
-    watch = Watch(world)
     client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
 
     async def produce() -> None:
@@ -163,19 +199,23 @@ def found_with(plant: Callable[[Any], None]) -> set[str]:
         await producer.open()
         assert (await producer.send(T, [b"1"])).outcome == "ok"
 
-    def brokers() -> list[Any]:
-        return [broker.runtime.broker for broker in world.brokers.values() if broker.runtime is not None]
-
     try:
         world.start()
         world.call(HOST, produce())
         world.run_for(1.0)
-        assert [*watch.found, *watch.check()] == []
-        plant(next(one for one in brokers() if one.replicas.partitions[T].is_leader))
-        found: list[Anomaly] = watch.check()
+        brokers = [b.runtime.broker for b in world.brokers.values() if b.runtime is not None]
+        yield world, next(one for one in brokers if one.replicas.partitions[T].is_leader)
     finally:
         let_go(world)
-    return {anomaly.name for anomaly in found}
+
+
+def found_with(plant: Callable[[Any], None]) -> set[str]:
+    """By a look at a healthy cluster, in the memory of whose leader something was planted."""
+    with healthy_world() as (world, leader):
+        watch = Watch(world)
+        assert watch.check() == []
+        plant(leader)
+        return {anomaly.name for anomaly in watch.check()}
 
 
 def position(broker: Any) -> None:
@@ -187,6 +227,79 @@ def acquaintance(broker: Any) -> None:
     broker.metadata.live_brokers.add(9)
 
 
-@pytest.mark.parametrize(("plant", "name"), [(position, "ValidPosition"), (acquaintance, "LiveIsKnown")])
-def test_a_belief_that_is_planted_is_found(plant: Callable[[Any], None], name: str) -> None:
-    assert found_with(plant) == {name}
+def eligible(broker: Any) -> None:
+    broker.replicas.partitions[T].has_eligible = True
+
+
+def isr(broker: Any) -> None:
+    partition = broker.replicas.partitions[T]
+    partition.state = Committed(partition.isr[::-1])
+
+
+def an_older_isr(broker: Any) -> None:
+    """Of an epoch before the stored one: the leader has not heard of that yet."""
+    isr(broker)
+    broker.replicas.partitions[T].partition_epoch -= 1
+
+
+def waiter(broker: Any) -> None:
+    partition = broker.replicas.partitions[T]
+    partition.commit_waiters.add(partition.high_watermark, Waits(), 0)
+
+
+def answered_waiter(broker: Any) -> None:
+    partition = broker.replicas.partitions[T]
+    answered = Waits()
+    answered.is_done = True
+    partition.commit_waiters.add(partition.high_watermark, answered, 0)
+
+
+def reader(broker: Any) -> None:
+    found = next(iter(broker.replicas.partitions[T].follower_readers))
+    found.fetch_offset -= 1
+    found.session.pending.pop(found, None)
+
+
+def one_that_will_be_read(broker: Any) -> None:
+    found = next(iter(broker.replicas.partitions[T].follower_readers))
+    found.fetch_offset -= 1
+    found.session.pending[found] = None
+
+
+def former_reader(broker: Any) -> None:
+    found = next(iter(broker.replicas.partitions[T].follower_readers))
+    del found.session.wanted[found.key, found.index]
+
+
+PLANTED: dict[str, tuple[Callable[[Any], None], set[str]]] = {
+    "a position": (position, {"ValidPosition"}),
+    "who is live": (acquaintance, {"LiveIsKnown"}),
+    "that somebody is eligible": (eligible, {"StoredIsKnown"}),
+    "an ISR": (isr, {"StoredIsKnown"}),
+    "an ISR of before": (an_older_isr, set()),
+    "a producer that waits for what is committed": (waiter, {"NobodyWaits"}),
+    "one that was answered": (answered_waiter, set()),
+    "a reader that was not told": (reader, {"ReaderIsTold"}),
+    "one whose turn comes": (one_that_will_be_read, set()),
+    "one of which the session knows nothing": (former_reader, {"ReaderIsTold"}),
+}
+
+
+@each(PLANTED)
+def test_a_belief_that_is_planted_is_found(why: str) -> None:
+    plant, names = PLANTED[why]
+    assert found_with(plant) == names
+
+
+def test_what_a_leader_does_not_know_of_a_follower_at_rest_is_named() -> None:
+    """Too little of its end, or too much of its start. Where it begins later than was told, retention was at work."""
+    for attribute, by, says in (("log_end_offset", -1, "end at 0"), ("log_start_offset", 1, "begin at 1")):
+        with healthy_world() as (world, leader):
+            assert list(unknown_positions(world)) == []
+            state = next(iter(leader.replicas.partitions[T].followers.values()))
+            setattr(state, attribute, getattr(state, attribute) + by)
+            (found,) = unknown_positions(world)
+            assert says in found
+            setattr(state, attribute, getattr(state, attribute) - by)
+            state.log_start_offset -= 1
+            assert list(unknown_positions(world)) == []

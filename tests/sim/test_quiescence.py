@@ -53,6 +53,8 @@ BAD: list[tuple[str, Quiescence, str]] = [
     ("a send hangs", GOOD._replace(unfinished=["1 sends are"]), "1 sends are not finished"),
     ("records are in doubt", GOOD._replace(in_doubt=[(B, T)]), "counts on broker 2"),
     ("a topic is not gone", Quiescence(view(topics_to_delete=("x",))), "topic x is still to be deleted"),
+    ("a follower has kept what was deleted", Quiescence(view(replace(replica(A), log_start_offset=2), replica(B))), "begin before that of leader 1"),
+    ("a leader does not know its follower", GOOD._replace(unknown=["b1 believes t-0 of broker 2 to end at 2: that"]), "believes t-0"),
     ("a broker has not stopped yet", GOOD._replace(stopping=["b1"]), "shutdown of b1 is not finished"),
     ("a broker tells of an old leader", Quiescence(view(metadata={(A, T): (1, 0), (B, T): (2, 0)})), "broker 2 tells"),
 ]  # fmt: skip
@@ -68,6 +70,11 @@ def test_what_keeps_it_from_quiescence_is_named(why: str, state: Quiescence, say
 
 def test_a_cluster_at_rest_waits_for_nothing() -> None:
     assert list(pending(GOOD)) == []
+
+
+def test_a_follower_may_begin_later_than_its_leader() -> None:
+    """The leader was elected before it heard of the deletion."""
+    assert list(pending(Quiescence(view(replica(A), replace(replica(B), log_start_offset=2))))) == []
 
 
 def test_a_run_that_never_comes_to_rest_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,10 @@ import pytest
 from odradek.log.segment import Segment
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.batches import BatchView
-from odradek.sim.checkers.restart import KnownProducer, LogAnswers, restartable
+from odradek.sim.checkers.restart import KnownProducer, LogAnswers, known_alike, restartable
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, OK, run
+from tests.support import each
 
 T = TopicPartition("t", 0)
 BATCHES = tuple(BatchView(n, n, 0, 100 + n) for n in range(3))
@@ -142,3 +143,34 @@ def test_asking_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     unasked = run(draw(4))
 
     assert (asked.code, asked.trace_hash) == (OK, unasked.trace_hash)
+
+
+def alike(*known: tuple[KnownProducer, ...], starts: tuple[int, ...] = (0, 0, 0)) -> list[str]:
+    logs = {
+        BrokerId(n): (start, of_one) for n, (start, of_one) in enumerate(zip(starts, known, strict=False), 1)
+    }
+    return [anomaly.detail for anomaly in known_alike(T, logs)]
+
+
+PRODUCER = KnownProducer(7, 0, 4, 2, -1)
+UNLIKE = {
+    "another sequence": PRODUCER._replace(last_sequence=5),
+    "another epoch": PRODUCER._replace(producer_epoch=1),
+    "a transaction that is open": PRODUCER._replace(transaction_first_offset=2),
+    "a batch behind it": PRODUCER._replace(last_sequence=5, last_offset=3),
+}
+
+
+@each(UNLIKE)
+def test_replicas_that_know_a_producer_differently_are_named(why: str) -> None:
+    (found,) = alike((PRODUCER,), (PRODUCER,), (UNLIKE[why],))
+    assert "broker 1 knows of producer 7" in found and "broker 3" in found
+
+
+def test_a_producer_that_one_of_them_has_forgotten_is_named() -> None:
+    assert len(alike((PRODUCER,), ())) == len(alike((), (PRODUCER,))) == 1
+
+
+def test_of_a_producer_whose_last_record_is_deleted_nothing_is_asked() -> None:
+    assert alike((PRODUCER,), (), starts=(0, 3)) == alike((PRODUCER,), (), starts=(3, 0)) == []
+    assert len(alike((PRODUCER,), (), starts=(2, 2))) == 1

@@ -27,7 +27,7 @@ from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.loop import Host
 from odradek.sim.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
 from odradek.sim.plan import COMPACTED, Fault, Plan
-from odradek.sim.world import PORT, World
+from odradek.sim.world import PORT, NotInTime, World
 
 SET = 0
 PREFERRED, UNCLEAN = 0, 1
@@ -260,7 +260,8 @@ class Administration(Operations):
         world.let_in += deleted_everywhere(partition, state, low_watermark)
 
     async def _delete_records(self, fault: Fault) -> str:
-        """Up to somewhere below the high watermark, which ListOffsets tells; now and then up to it (-1)."""
+        """Up to somewhere below the high watermark, which ListOffsets tells; now and then up to it (-1), or up to records that are
+        not committed perhaps, which is to be refused."""
         partition = self._partition(fault)
         address = None if partition is None else await self._leader(partition)
         if partition is None or address is None:
@@ -268,26 +269,38 @@ class Administration(Operations):
         try:
             end = await self._latest(address, partition)
             offset = -1 if fault.amount > 0.9 else int(end * fault.amount)
-            request = delete_records.DeleteRecordsRequest(
-                topics=[
-                    delete_records.DeleteRecordsTopic(
-                        name=partition.topic,
-                        partitions=[
-                            delete_records.DeleteRecordsPartition(
-                                partition_index=partition.partition, offset=offset
-                            )
-                        ],
-                    )
-                ],
-                timeout_ms=2_000,
-            )
-            answer = await self._client.ask(address, request)
+            if 0.75 < fault.amount <= 0.9:
+                offset = end + 1
+            row = await self._delete_up_to(address, partition, offset)
         except RequestFailed:
             return "no answer"
+        return f"up to {offset}: {ErrorCode(row.error_code).name}, low watermark {row.low_watermark}"
+
+    async def delete_at_rest(self) -> None:
+        """In a cluster that is at rest: half of what each partition of the topic has. NotInTime, if that is not done at once."""
+        found = self.world.topics.assignment(self.topic)
+        for number in sorted(found.partitions if found is not None else ()):
+            partition = TopicPartition(self.topic, number)
+            address = await self._leader(partition)
+            assert address is not None, f"{partition} has no leader, and the cluster is at rest"
+            half = await self._latest(address, partition) // 2
+            row = await self._delete_up_to(address, partition, half)
+            if row.error_code != ErrorCode.NONE or row.low_watermark < half:
+                said = f"{ErrorCode(row.error_code).name}, low watermark {row.low_watermark}"
+                raise NotInTime(f"records of {partition} below {half} are not deleted at rest: {said}")
+
+    async def _delete_up_to(self, address: Address, partition: TopicPartition, offset: int) -> Any:
+        """The row of the answer, which was judged."""
+        rows = [delete_records.DeleteRecordsPartition(partition_index=partition.partition, offset=offset)]
+        request = delete_records.DeleteRecordsRequest(
+            topics=[delete_records.DeleteRecordsTopic(name=partition.topic, partitions=rows)],
+            timeout_ms=2_000,
+        )
+        answer = await self._client.ask(address, request)
         row = answer.topics[0].partitions[0]
         if row.error_code == ErrorCode.NONE:
             self._judge_deleted(partition, row.low_watermark)
-        return f"up to {offset}: {ErrorCode(row.error_code).name}, low watermark {row.low_watermark}"
+        return row
 
     async def _list_offsets(self, fault: Fault) -> str:
         partition = self._partition(fault)

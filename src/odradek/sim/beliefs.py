@@ -1,10 +1,12 @@
 """What the brokers of a world believe of each other, for `checkers.beliefs`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from odradek.broker.handlers.produce import ProduceWait
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.sim.checkers.beliefs import Acquaintance, LowMark, Position
+from odradek.sim.checkers.beliefs import Acquaintance, LowMark, Position, Reading, Told, Waiting
+from odradek.sim.checkers.replicas import PartitionView
 from odradek.sim.world import SimBroker, World
 
 
@@ -82,3 +84,68 @@ def acquaintances(seen: AtWork) -> Iterator[Acquaintance]:
     for broker, core in seen.brokers.values():
         metadata = core.metadata
         yield Acquaintance(broker.broker_id, metadata.live_brokers, metadata.brokers.keys())
+
+
+def told(world: World, seen: AtWork, partitions: Mapping[TopicPartition, PartitionView]) -> Iterator[Told]:
+    """Of leaders that have heard of the state node as it is: its leader epoch and its partition epoch, of the topic of now."""
+    for broker, _, partition, replica in seen.leaders:
+        state = partitions.get(partition)
+        stored = None if state is None else state.stored
+        if (
+            stored is None
+            or replica.leader_epoch != stored.leader_epoch
+            or replica.partition_epoch != stored.partition_epoch
+            or (replica.isr == stored.isr and replica.has_eligible == bool(stored.elr))
+        ):
+            continue
+        topic = world.topics.assignment(partition.topic)
+        if topic is not None and topic.topic_id == replica.topic_id:
+            yield Told(partition, broker.broker_id, replica.isr, stored.isr, replica.has_eligible, stored.elr)
+
+
+def waiting(seen: AtWork) -> Iterator[Waiting]:
+    """Producers that wait for a leader although they should have their answer."""
+    for broker, _, partition, replica in seen.leaders:
+        for offset, waiter, _ in replica.commit_waiters._line:
+            if waiter.is_done:
+                continue
+            is_hopeless = replica.is_under_min_isr and isinstance(waiter, ProduceWait)
+            if offset <= replica.high_watermark or is_hopeless:
+                yield Waiting(partition, broker.broker_id, offset, replica.high_watermark)
+            if not replica.is_under_min_isr:
+                break  # the others wait for more
+
+
+def reading(seen: AtWork) -> Iterator[Reading]:
+    """Readers in fetch sessions that were not told of records, and those that nobody asks for any more."""
+    for number, (_, core) in seen.brokers.items():
+        for partition, replica in core.replicas.partitions.items():
+            for readers in (replica.follower_readers, replica.consumer_readers):
+                for reader in readers:
+                    is_asked_for = reader.session.wanted.get((reader.key, reader.index)) is reader
+                    if is_asked_for and (reader in reader.session.pending or reader.session.id == 0):
+                        continue
+                    end = replica.log.log_end_offset
+                    if readers is replica.consumer_readers:
+                        end = min(replica.high_watermark, replica.last_stable_offset)
+                    if not is_asked_for or reader.fetch_offset < end:
+                        yield Reading(partition, number, reader.fetch_offset, end, is_asked_for)
+
+
+def unknown_positions(world: World) -> Iterator[str]:
+    """What a leader does not know of a follower, where nothing happens any more."""
+    seen = at_work(world)
+    for broker, _, partition, replica in seen.leaders:
+        for number, state in replica.followers.items():
+            _, core = seen.brokers.get(number, (None, None))
+            copy = None if core is None else core.replicas.partitions.get(partition)
+            if copy is None:
+                continue
+            if state.log_end_offset != copy.log.log_end_offset:
+                where = f"end at {state.log_end_offset}, and it ends at {copy.log.log_end_offset}"
+            elif state.log_start_offset > copy.log.log_start_offset:
+                # Where it begins later than that, retention was at work there: it tells when it is told of a start.
+                where = f"begin at {state.log_start_offset}, and it begins at {copy.log.log_start_offset}"
+            else:
+                continue
+            yield f"{broker.name} believes {partition} of broker {number} to {where}: that"

@@ -546,7 +546,8 @@ def at_pace(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 def _impatience(seed: int) -> dict[str, str]:
     """In half of the seeds a follower that lags leaves the ISR after a second or three, in the others after five; with the usual
     thirty that needs a fault that outlasts every run. One seed of ten has a leader remember one fetch session, so that followers
-    take it from each other. What a follower waits for news at most is drawn too, up to half of the time after which it lags."""
+    take it from each other. What a follower waits for news at most is drawn too, up to half of the time after which it lags. In one
+    of three seeds a fetch brings it some batches at most, so that it is behind in the midst of what it lacks."""
     rng = random.Random(f"impatience-{seed}")
     lag_ms = rng.choice((1_000, 1_500, 3_000)) if rng.random() < 0.5 else LAG_MS
     wait_ms = random.Random(f"fetch-wait-{seed}").choice((500, 1_000, 2_000))
@@ -556,6 +557,9 @@ def _impatience(seed: int) -> dict[str, str]:
     }
     if rng.random() < 0.1:
         settings["max.incremental.fetch.session.cache.slots"] = "1"
+    bytes_rng = random.Random(f"fetch-bytes-{seed}")
+    if bytes_rng.random() < 1 / 3:
+        settings["replica.fetch.max.bytes"] = str(bytes_rng.choice((200, 500, 2_000)))
     return settings
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from odradek.log.log_manager import LogManager
 from odradek.log.memory_files import MemoryDisk
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.beliefs import at_work
 from odradek.sim.checkers.batches import BatchView
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.restart import KnownProducer, LogAnswers, restartable
+from odradek.sim.checkers.restart import KnownProducer, LogAnswers, known_alike, restartable
 from odradek.sim.crash_states import disk_with
 from odradek.sim.world import SimBroker, World
 
@@ -41,6 +42,17 @@ def of_broker(broker: SimBroker) -> Iterator[Anomaly]:
                 once=once.get(partition),
                 twice=twice.get(partition),
             )
+
+
+def known_differently(world: World) -> Iterator[Anomaly]:
+    """Of the producers of each partition, by the replicas that run."""
+    logs: dict[TopicPartition, dict[BrokerId, tuple[int, tuple[KnownProducer, ...]]]] = {}
+    for broker, core in at_work(world).brokers.values():
+        for partition, replica in core.replicas.partitions.items():
+            log = replica.log
+            logs.setdefault(partition, {})[broker.broker_id] = (log.log_start_offset, producers_of(log))
+    for partition, of_brokers in sorted(logs.items()):
+        yield from known_alike(partition, of_brokers)
 
 
 def is_on(running: LogManager, partition: TopicPartition) -> bool:

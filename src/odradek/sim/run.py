@@ -57,7 +57,7 @@ from odradek.sim.plan import (
     draw,
 )
 from odradek.sim.quiescence import IDLE_S, not_quiescent, pending
-from odradek.sim.restart import would_not_restart
+from odradek.sim.restart import known_differently, would_not_restart
 from odradek.sim.sharer import GROUP as SHARERS
 from odradek.sim.watch import Watch
 from odradek.sim.workload import MACHINE, NUMBER, Workload
@@ -363,6 +363,8 @@ class _Run:
         self._be_idle(liveness.quiet_s(world))
         self._come_to_rest(within_s=STAYS_S)
         liveness.goes_on(world, self.workload, self.client_host)
+        if world.administration is not None and self.plan.has(MOVE_THE_LOG_START):
+            world.call(self.client_host, world.administration.delete_at_rest(), within_s=liveness.PROMPT_S)
         found = list(liveness.groups_go_on(world, self.workload))
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
@@ -371,6 +373,7 @@ class _Run:
         self._come_to_rest(within_s=STAYS_S)
         view = world.view()
         found = [a for check in replicas.QUIESCENCE_CHECKS for a in check(view)]
+        found += known_differently(world)
         found += would_not_restart(world)
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)

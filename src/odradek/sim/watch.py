@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.sim.beliefs import acquaintances, at_work, low_marks, positions
+from odradek.sim.beliefs import acquaintances, at_work, low_marks, positions, reading, told, waiting
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.beliefs import (
     BELIEF_CHECKS,
     StandingMarks,
+    nobody_waits_in_vain,
     positions_are_held,
+    readers_are_told,
+    what_is_stored_is_known,
     who_is_live_is_known,
 )
 from odradek.sim.checkers.history import Anomaly
@@ -90,6 +93,9 @@ class Watch:
         working = at_work(self.world)
         found += positions_are_held(positions(self.world, working))
         found += who_is_live_is_known(acquaintances(working))
+        found += what_is_stored_is_known(told(self.world, working, whole.partitions))
+        found += nobody_waits_in_vain(waiting(working))
+        found += readers_are_told(reading(working))
         found += self._marks.observe(low_marks(self.world, working), self.world.loop.time())
         self._seen = whole
         if found:

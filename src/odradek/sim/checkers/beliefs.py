@@ -143,6 +143,78 @@ def who_is_live_is_known(acquaintances: Iterable[Acquaintance]) -> Iterator[Anom
             )
 
 
+class Told(NamedTuple):
+    """What a leader believes of the state node whose epochs it has, and what that says."""
+
+    topic_partition: TopicPartition
+    leader: BrokerId
+    isr: tuple[BrokerId, ...]
+    stored_isr: tuple[BrokerId, ...]
+    has_eligible: bool
+    stored_elr: tuple[BrokerId, ...]
+
+
+def what_is_stored_is_known(all_told: Iterable[Told]) -> Iterator[Anomaly]:
+    """StoredIsKnown: a leader that has the epochs of the state node has the ISR that it holds, and knows whether somebody outside
+    it is eligible: then it commits nothing (KIP-966)."""
+    for told in all_told:
+        if told.isr != told.stored_isr:
+            yield Anomaly(
+                "StoredIsKnown",
+                told.topic_partition,
+                f"leader {told.leader} has the ISR {list(told.isr)}, and the store {list(told.stored_isr)} in the same epochs",
+            )
+        if told.has_eligible != bool(told.stored_elr):
+            yield Anomaly(
+                "StoredIsKnown",
+                told.topic_partition,
+                f"leader {told.leader} takes {'somebody' if told.has_eligible else 'nobody'} for eligible, and the store names "
+                f"{list(told.stored_elr)}",
+            )
+
+
+class Waiting(NamedTuple):
+    """A producer that waits for `offset`, which is committed; or that nothing will be, for too few are in sync."""
+
+    topic_partition: TopicPartition
+    leader: BrokerId
+    offset: int
+    high_watermark: int
+
+
+def nobody_waits_in_vain(all_waiting: Iterable[Waiting]) -> Iterator[Anomaly]:
+    """NobodyWaits: who waits for what is committed is answered in the turn that committed it, and with too few in sync nobody
+    waits: those that did were told NOT_ENOUGH_REPLICAS_AFTER_APPEND (row 158)."""
+    for one in all_waiting:
+        why = "is committed" if one.offset <= one.high_watermark else "is not, with too few in sync"
+        yield Anomaly(
+            "NobodyWaits",
+            one.topic_partition,
+            f"somebody waits at leader {one.leader} for offset {one.offset}, which {why}: its high watermark is {one.high_watermark}",
+        )
+
+
+class Reading(NamedTuple):
+    """A reader of a fetch session that has not been told: there are records from `offset` on up to `end`. Or it is none any more."""
+
+    topic_partition: TopicPartition
+    broker: BrokerId
+    offset: int
+    end: int
+    is_asked_for: bool
+
+
+def readers_are_told(all_reading: Iterable[Reading]) -> Iterator[Anomaly]:
+    """ReaderIsTold: what a fetch session does not hold for pending has nothing new for it; who has left it is no reader."""
+    for one in all_reading:
+        what = f"was not told of records up to {one.end - 1}" if one.is_asked_for else "has left its session"
+        yield Anomaly(
+            "ReaderIsTold",
+            one.topic_partition,
+            f"a reader of broker {one.broker} at offset {one.offset} {what}",
+        )
+
+
 def deleted_everywhere(
     partition: TopicPartition, state: PartitionView, low_watermark: int
 ) -> Iterator[Anomaly]:

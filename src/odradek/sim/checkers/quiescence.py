@@ -23,6 +23,7 @@ class Quiescence(NamedTuple):
     in_doubt: Sequence[tuple[BrokerId, TopicPartition]] = ()  # an ISR counts on records that broker has lost
     unfinished: Sequence[str] = ()  # what clients and administrators still wait for
     stopping: Sequence[str] = ()  # brokers that were asked to stop in order and have not yet
+    unknown: Sequence[str] = ()  # what leaders believe of their followers, and is not so
 
 
 def pending(seen: Quiescence) -> Iterator[Anomaly]:
@@ -52,8 +53,14 @@ def pending(seen: Quiescence) -> Iterator[Anomaly]:
         ends = {r.broker: (r.log_end_offset, r.high_watermark) for r in assigned}
         if len(set(ends.values())) > 1 or any(end != mark for end, mark in ends.values()):
             yield _anomaly(f"log ends and high watermarks differ: {ends}", partition)
+        starts = {r.broker: r.log_start_offset for r in assigned}
+        begun = starts.get(state.stored.leader, 0)
+        if any(start < begun for start in starts.values()):
+            yield _anomaly(f"logs begin before that of leader {state.stored.leader}: {starts}", partition)
     for anomaly in converged(seen.view):
         yield _anomaly(anomaly.detail, anomaly.topic_partition)
+    for what in seen.unknown:
+        yield _anomaly(what)
     for what in seen.stopping:
         yield _anomaly(f"the controlled shutdown of {what} is not finished")
 

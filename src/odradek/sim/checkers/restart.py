@@ -5,7 +5,7 @@ nothing.
 production code; here they are only compared.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from odradek.model.ids import BrokerId, TopicPartition
@@ -109,3 +109,26 @@ def _first(one: tuple[object, ...], other: tuple[object, ...]) -> object:
 def _changed(once: LogAnswers, twice: LogAnswers) -> str:
     names = [n for n, a, b in zip(LogAnswers._fields, once, twice, strict=True) if a != b]
     return ", ".join(names)
+
+
+def known_alike(
+    partition: TopicPartition, logs: Mapping[BrokerId, tuple[int, tuple[KnownProducer, ...]]]
+) -> Iterator[Anomaly]:
+    """KnownAlike: replicas at rest know the same of a producer whose last batch they hold: whichever leads next takes what comes
+    behind that, and knows it for a repeat. `logs`: of each broker where its log starts, and whom it knows.
+
+    A producer whose last record was deleted may be forgotten, and may be known from a snapshot that stayed, as after a restart.
+    """
+    (first, (first_start, first_known)), *others = sorted(logs.items())
+    mine = {producer.producer_id: producer for producer in first_known}
+    for broker, (start, known) in others:
+        theirs = {producer.producer_id: producer for producer in known}
+        for number in sorted(mine.keys() | theirs.keys()):
+            one, other = mine.get(number), theirs.get(number)
+            last = max(producer.last_offset for producer in (one, other) if producer is not None)
+            if one != other and last >= max(start, first_start):
+                yield Anomaly(
+                    "KnownAlike",
+                    partition,
+                    f"broker {first} knows of producer {number} {one}, and broker {broker} {other}",
+                )
