@@ -153,6 +153,13 @@ def test_a_low_watermark_below_which_a_member_of_the_isr_begins_is_named(why: st
     assert list(b.deleted_everywhere(T, state, 0)) == []
 
 
+def test_a_log_that_begins_behind_what_was_to_be_deleted_is_named() -> None:
+    (state,) = view(begins(2, leader((ONE, TWO))), begins(1, replica(TWO, 3, 3))).partitions.values()
+    assert list(b.begins_as_asked(T, state, 2)) == []
+    assert [a.detail[:8] for a in b.begins_as_asked(T, state, 1)] == ["broker 1"]
+    assert [a.detail[:8] for a in b.begins_as_asked(T, state, 0)] == ["broker 1", "broker 2"]
+
+
 GOOD: dict[str, tuple[Callable[..., Any], Any]] = {
     "who was asked to join is counted before it is stored": (MAXIMAL, view(leader((ONE, TWO, THREE)))),
     "in another epoch the leader has heard of nothing": (MAXIMAL, view(leader((ONE,), epoch=1))),

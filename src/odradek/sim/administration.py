@@ -6,8 +6,9 @@ by the end of the faults has to come true once everything is healed: the run wai
 """
 
 import asyncio
+import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from odradek.model.error_codes import RETRIABLE, ErrorCode
@@ -22,7 +23,8 @@ from odradek.protocol.messages import (
     list_offsets,
     list_partition_reassignments,
 )
-from odradek.sim.checkers.beliefs import deleted_everywhere
+from odradek.sim.checkers.beliefs import begins_as_asked, deleted_everywhere
+from odradek.sim.checkers.history import Anomaly
 from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.loop import Host
 from odradek.sim.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
@@ -47,6 +49,8 @@ class Administration(Operations):
         self._configs = configs
         self._most_partitions = plan.partitions
         self._is_recreating = False
+        # Up to where records were to be deleted at most; no bound, where nobody knows.
+        self.asked_to_delete: dict[TopicPartition, float] = {}
         self._host = Host("a1", 102)
         self._client = SimClient(world.loop, self._host, [(b.name, PORT) for b in world.brokers.values()])
 
@@ -289,8 +293,19 @@ class Administration(Operations):
                 said = f"{ErrorCode(row.error_code).name}, low watermark {row.low_watermark}"
                 raise NotInTime(f"records of {partition} below {half} are not deleted at rest: {said}")
 
+    def deleted_unasked(self) -> Iterator[Anomaly]:
+        """Whoever has no other reason to delete begins where an administrator has asked for, or before. Nobody misses a record below
+        the start of a log, so what goes too far is missed by nobody else."""
+        if self.plan.has(frozenset({"set_retention"})):
+            return
+        for partition, state in sorted(self.world.view(with_batches=False).partitions.items()):
+            if partition.topic in self.plan.all_topics and partition.topic != COMPACTED:
+                yield from begins_as_asked(partition, state, self.asked_to_delete.get(partition, 0))
+
     async def _delete_up_to(self, address: Address, partition: TopicPartition, offset: int) -> Any:
         """The row of the answer, which was judged."""
+        before = self.asked_to_delete.get(partition, 0)
+        self.asked_to_delete[partition] = max(before, math.inf if offset < 0 else offset)
         rows = [delete_records.DeleteRecordsPartition(partition_index=partition.partition, offset=offset)]
         request = delete_records.DeleteRecordsRequest(
             topics=[delete_records.DeleteRecordsTopic(name=partition.topic, partitions=rows)],

@@ -374,6 +374,8 @@ class _Run:
         view = world.view()
         found = [a for check in replicas.QUIESCENCE_CHECKS for a in check(view)]
         found += known_differently(world)
+        if world.administration is not None:
+            found += world.administration.deleted_unasked()
         found += would_not_restart(world)
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)

@@ -228,3 +228,14 @@ def deleted_everywhere(
                 f"DeleteRecords was answered with the low watermark {low_watermark}, and broker {replica.broker}, of the ISR, "
                 f"begins at {replica.log_start_offset}",
             )
+
+
+def begins_as_asked(partition: TopicPartition, state: PartitionView, asked: float) -> Iterator[Anomaly]:
+    """StartIsAsked: no replica begins behind the offset up to which records were to be deleted."""
+    for replica in state.replicas:
+        if replica.log_start_offset > asked:
+            yield Anomaly(
+                "StartIsAsked",
+                partition,
+                f"broker {replica.broker} begins at {replica.log_start_offset}, and records were to be deleted up to {asked:g}",
+            )
