@@ -409,6 +409,7 @@ EXHIBITS: tuple[Mutant, ...] = (
                 "False",
             ),
         ),
+        commit="-",
         scenario="a_refused_proposal_arrives_late",
     ),
 )
