@@ -708,6 +708,20 @@ def test_segments_are_taken_out_a_hundred_at_a_time(start: Start) -> None:
     assert (log.log_start_offset, len(log.segments)) == (log.log_end_offset, 1)
 
 
+def test_of_each_log_that_begins_later_somebody_hears_once_it_does(start: Start) -> None:
+    manager = start(segment_bytes=SIZE, retention_ms=HOUR)
+    log = aged(manager, 10)
+    manager.get_or_create(B, now_ms=NOW)
+    moved: list[tuple[object, int]] = []
+    for _ in manager.retention(
+        NOW + 1000 * HOUR,
+        lambda log: log.log_end_offset,
+        lambda log: moved.append((log.topic_partition, log.log_start_offset)),
+    ):
+        pass
+    assert moved == [(A, log.log_end_offset)]
+
+
 def test_after_a_start_no_more_segments_are_opened_at_once_than_may_go(start: Start) -> None:
     manager = start(segment_bytes=SIZE, retention_ms=HOUR)
     log = aged(manager, 2 * MOST_SEGMENTS)

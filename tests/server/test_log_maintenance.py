@@ -74,6 +74,7 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
             settings,
             on_flushed=lambda effect, error: None,
             high_watermark_of=lambda log: None,
+            on_start_moved=lambda log: None,
             cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
@@ -99,9 +100,14 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
 )
 def test_retention_of_many_logs_lets_others_have_their_turns(steps: int, step: tuple[list[str], int]) -> None:
     class Many(Logs):
-        def retention(self, *arguments: object) -> Iterator[tuple[list[str], int]]:
+        def retention(
+            self, now_ms: int, high_watermark_of: object, start_moved: Callable[[object], None]
+        ) -> Iterator[tuple[list[str], int]]:
             for _ in range(steps):
+                start_moved(self)
                 yield step
+
+    moved: list[object] = []
 
     async def scenario() -> int:
         environment = Environment()
@@ -118,6 +124,7 @@ def test_retention_of_many_logs_lets_others_have_their_turns(steps: int, step: t
             BrokerSettings({}),
             on_flushed=lambda effect, error: None,
             high_watermark_of=lambda log: None,
+            on_start_moved=moved.append,
             cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
@@ -128,6 +135,7 @@ def test_retention_of_many_logs_lets_others_have_their_turns(steps: int, step: t
         return turns
 
     assert asyncio.run(scenario()) >= 10
+    assert len(moved) == steps
 
 
 def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
@@ -147,6 +155,7 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
             BrokerSettings({}),
             on_flushed=lambda effect, error: flushed.append((effect, error)),
             high_watermark_of=lambda log: None,
+            on_start_moved=lambda log: None,
             cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
@@ -201,6 +210,7 @@ def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, firs
             BrokerSettings({}),
             on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan),
             high_watermark_of=lambda log: None,
+            on_start_moved=lambda log: None,
             cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
@@ -242,6 +252,7 @@ def test_a_flush_that_was_planned_in_the_turn_in_which_another_ended_counts_noth
             BrokerSettings({}),
             on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan),
             high_watermark_of=lambda log: None,
+            on_start_moved=lambda log: None,
             cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )
@@ -275,6 +286,7 @@ def test_a_log_whose_flush_cannot_be_planned_behind_another_is_given_up_alone(
             BrokerSettings({}),
             on_flushed=lambda effect, error: told.append(error),
             high_watermark_of=lambda log: None,
+            on_start_moved=lambda log: None,
             cleaning=NoCleaning(),  # type: ignore[arg-type]
             log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
         )

@@ -385,11 +385,14 @@ class LogManager:
     # ---------------------------------------------------------------------------------------- retention, removal
 
     def retention(
-        self, now_ms: int, high_watermark_of: Callable[[PartitionLog], int | None]
+        self,
+        now_ms: int,
+        high_watermark_of: Callable[[PartitionLog], int | None],
+        start_moved: Callable[[PartitionLog], None] = lambda log: None,
     ) -> Iterator[tuple[list[str], int]]:
         """Takes out the segments that retention.ms and retention.bytes let go, and expires producers, log by log: what the loop
         does between two of them may be anything. Gives a line for each reason there was to change a log, and the number of
-        segments that were looked at.
+        segments that were looked at. `start_moved` hears of each log that begins later than before.
 
         Logs without a high watermark are left alone.
         """
@@ -405,8 +408,11 @@ class LogManager:
                     if log.config.retention_bytes >= 0:
                         for _ in log.segments.sizing():
                             yield [], SIZES_AT_ONCE
+                    before = log.log_start_offset
                     lines = drop_expired_segments(log, now_ms, high_watermark)
                     is_left = bool(lines)
+                    if log.log_start_offset > before:
+                        start_moved(log)
                 except StorageError as error:
                     log.broken(error)
                     lines, is_left = [error.message], False

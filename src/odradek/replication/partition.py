@@ -446,6 +446,13 @@ class Partition(Replica):
         for reader in self.consumer_readers:
             if not reader.is_dirty:
                 reader.wake()
+        self._news_for_followers(now_ms)
+
+    def log_start_moved(self, now_ms: int) -> None:
+        """By retention, which runs on each replica by itself. A follower that keeps more would begin earlier, should it lead."""
+        self._news_for_followers(now_ms)
+
+    def _news_for_followers(self, now_ms: int) -> None:
         for reader in self.follower_readers:
             if not reader.is_dirty:
                 reader.on_high_watermark(now_ms)

@@ -294,6 +294,7 @@ class BrokerRuntime:
             settings,
             on_flushed=self._log_flushed,
             high_watermark_of=self._high_watermark_of,
+            on_start_moved=self._log_start_moved,
             cleaning=LogCleaning(
                 logs,
                 environment,
@@ -383,6 +384,14 @@ class BrokerRuntime:
     def _high_watermark_of(self, log: PartitionLog) -> int | None:
         partition = self.broker.replicas.partitions.get(log.topic_partition)
         return None if partition is None else partition.high_watermark
+
+    def _log_start_moved(self, log: PartitionLog) -> None:
+        """By retention."""
+        parts = self._whole()
+        partition = parts.broker.replicas.partitions.get(log.topic_partition)
+        if partition is not None and partition.log is log:
+            partition.log_start_moved(self._now_ms())
+            parts.gateway.end_turn()
 
     def _other_replicas_of(self, log: PartitionLog) -> list[BrokerId] | None:
         partition = self.broker.replicas.partitions.get(log.topic_partition)

@@ -35,6 +35,7 @@ class LogMaintenance:
         *,
         on_flushed: Callable[[FlushLog, str | None], None],
         high_watermark_of: Callable[[PartitionLog], int | None],
+        on_start_moved: Callable[[PartitionLog], None],
         cleaning: LogCleaning,
         log: LimitedLog,
     ) -> None:
@@ -42,6 +43,7 @@ class LogMaintenance:
         self._environment = environment
         self._on_flushed = on_flushed
         self._high_watermark_of = high_watermark_of
+        self._on_start_moved = on_start_moved
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()
         # Their flush is somebody's acknowledgement, and under way
@@ -149,7 +151,7 @@ class LogMaintenance:
     async def _apply_retention(self, now_ms: int) -> None:
         """The segments of many partitions expire together, and each is renamed: others have their turns in between."""
         labour = 0
-        for lines, looked_at in self._logs.retention(now_ms, self._high_watermark_of):
+        for lines, looked_at in self._logs.retention(now_ms, self._high_watermark_of, self._on_start_moved):
             for line in lines:
                 logger.info("%s", line)
             labour += looked_at + CHANGED_LABOUR * len(lines)
