@@ -105,6 +105,20 @@ def test_a_shutdown_in_order_moves_the_lead_before_it_goes() -> None:
     assert any("shutdown" in change.reason or "shutting" in change.reason for change in answer.changes)
 
 
+def test_a_broker_that_was_shut_down_in_order_comes_back_with_all_it_held_and_one_that_was_killed_may_not() -> (
+    None
+):
+    """KIP-966: with 3 gone the ISR is too small for anything to be committed without it, so it may lead alone."""
+    world = three("t", [2, 3])
+    world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
+    orderly = [ShutDown(BrokerId(3)), Kill(ids(2)), Start(ids(3))]
+    assert verdicts(ask(world.context, orderly)[0][-1]) == {"t-0": "stays under min ISR"}
+    killed = [Kill(ids(3)), *orderly[1:]]
+    killed_since = [*orderly[:1], Start(ids(3)), Kill(ids(3)), *orderly[1:]]
+    for steps in (killed, killed_since):
+        assert verdicts(ask(world.context, steps)[0][-1]) == {"t-0": "stays offline"}
+
+
 @pytest.mark.parametrize(
     ("step", "words"),
     [

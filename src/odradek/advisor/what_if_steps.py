@@ -5,7 +5,7 @@ steps nothing happens by itself: a broker that was started has not caught up, un
 reassignment is carried to its end, if it can end: the live newcomers copy, then the live removing replicas delete.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from odradek.advisor.what_if import WhatIf, advance, compared, returned
 from odradek.controller.context import CLUSTER_DEFAULT, ControllerContext, ReassignmentPhase
@@ -20,6 +20,7 @@ from odradek.model.controller_requests import (
     ElectLeadersAsked,
     IsrMember,
 )
+from odradek.model.cluster import BrokerRegistration
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import BrokersChanged, ConfigChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
@@ -35,7 +36,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """These brokers come back, with what they had on disk."""
+    """These brokers come back, with what they had on disk: all of it after a `ShutDown`, else perhaps less (KIP-966)."""
 
     brokers: tuple[BrokerId, ...]
 
@@ -83,18 +84,26 @@ MOST_ROUNDS = 8
 def ask(context: ControllerContext, steps: Sequence[Step]) -> tuple[list[WhatIf], ControllerContext]:
     """One answer a step, and the cluster as it is after the last. Raises ValueError for a step that cannot be."""
     answers = []
+    stopped_in_order: set[BrokerId] = set()
     for step in steps:
-        answer, context = _ask(context, step)
+        answer, context = _ask(context, step, stopped_in_order)
         answers.append(answer)
+        if isinstance(step, ShutDown):
+            stopped_in_order.add(step.broker)
+        elif isinstance(step, Start):
+            stopped_in_order.difference_update(step.brokers)
     return answers, context
 
 
-def _ask(context: ControllerContext, step: Step) -> tuple[WhatIf, ControllerContext]:
+def _ask(
+    context: ControllerContext, step: Step, stopped_in_order: Collection[BrokerId]
+) -> tuple[WhatIf, ControllerContext]:
     match step:
         case Kill():
             return _brokers(context, "kill", step.brokers, away=step.brokers)
         case Start():
-            return _brokers(context, "start", step.brokers, back=step.brokers)
+            back = [returned(context, b, stopped_in_order=b in stopped_in_order) for b in step.brokers]
+            return _brokers(context, "start", step.brokers, back=back)
         case ShutDown():
             asked = Requested(0, ControlledShutdownAsked(step.broker, UNKNOWN_BROKER_EPOCH))
             return _brokers(context, "shut down", (step.broker,), away=(step.broker,), first=asked)
@@ -114,7 +123,7 @@ def _brokers(
     brokers: tuple[BrokerId, ...],
     *,
     away: tuple[BrokerId, ...] = (),
-    back: tuple[BrokerId, ...] = (),
+    back: Sequence[BrokerRegistration] = (),
     first: Event | None = None,
 ) -> tuple[WhatIf, ControllerContext]:
     question = f"{verb} {','.join(map(str, sorted(brokers)))}"
@@ -124,8 +133,7 @@ def _brokers(
             state = "is not alive" if broker in away else "is alive already"
             raise ValueError(f"{question}: broker {broker} {state} at that point; brokers alive: {live}")
     left = {b: r for b, r in context.brokers.items() if b not in away}
-    for broker in back:
-        left[broker] = returned(context, broker)
+    left |= {registration.broker_id: registration for registration in back}
     changed = BrokersChanged(tuple(left[b] for b in sorted(left)))
     touched = set(context.leaderless).union(*(context.partitions_on.get(b, set()) for b in brokers))
     events = (changed,) if first is None else (first, changed)
