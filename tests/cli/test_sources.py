@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from odradek.advisor.what_if import what_if
+from odradek.advisor.what_if_steps import CatchUp, Kill, ask
 from odradek.cli import main, sources, why
 from odradek.cli.journal import files as journals
 from odradek.cli.observations import lines_between
-from odradek.cli.sources import _offline, parse_time
+from odradek.cli.sources import Source, _offline, parse_time
 from odradek.client.sync import Broker, ClusterView, PartitionView, TopicView
 from odradek.client.sync_connection import Address, Unreachable
 from odradek.controller.context import ControllerContext
@@ -26,7 +28,7 @@ from odradek.protocol.messages.list_partition_reassignments import (
 from odradek.store.api import ConditionalOps, Create
 from odradek.store.embedded import EmbeddedStore
 from tests.advisor.test_replay import written_down
-from tests.controller.world import World, tp
+from tests.controller.world import World, three, tp
 
 REGISTRATION = {
     "version": 5,
@@ -391,6 +393,18 @@ def test_a_broker_that_lost_one_directory_lives() -> None:
     gone, failed = _offline(view([1, 2], t=[([1, 2], [2]), ([2, 1], [])]))
     assert (gone, failed) == (set(), {2: {tp("t-0")}})
     assert _offline(view([1], t=[([1, 3], [3])])) == (set(), {}), "3 is not even named"
+
+
+def test_what_would_happen_is_asked_of_the_brokers_as_they_are_with_the_directories_they_have_lost() -> None:
+    """No node names a failed directory, so a controller that takes over elects the replica in it, until its broker answers."""
+    world = three("t", [2], [1, 3])
+    lost = {2: frozenset({tp("t-0")}), 3: frozenset({tp("t-1")})}
+    world.alter("t-1", [1])
+    _, _, _, snapshot = world.election()
+    context = Source("a cluster", snapshot, 1, 0, offline_directories=lost).decided()
+    assert what_if(context, kill=[BrokerId(2)]).summary == {"stays offline": 1}
+    (caught_up, died), _ = ask(context, [CatchUp(), Kill((BrokerId(1),))])
+    assert caught_up.outcomes == () and died.summary == {"goes offline": 1, "stays offline": 1}
 
 
 def test_times_are_read_as_people_write_them() -> None:

@@ -4,15 +4,16 @@
 what falls under min.insync.replicas. It is the same code that would run, so the answer cannot drift from it.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import StateChange
-from odradek.controller.events import Elected, Event, Tick
+from odradek.controller.events import Elected, Event, LeaderAndIsrAnswered, Tick
 from odradek.controller.failover import newest_controller_epoch
 from odradek.controller.settle import settle
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr
+from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import BrokersChanged, MetadataLoaded
 from odradek.model.ids import (
     NO_LEADER,
@@ -168,13 +169,22 @@ def context_of(
     snapshot: MetadataLoaded,
     settings: ControllerSettings | None = None,
     controller: BrokerId | None = None,
+    offline_directories: Mapping[BrokerId, Collection[TopicPartition]] | None = None,
 ) -> ControllerContext:
-    """A context for questions about a cluster one is not the controller of: one's own or anybody's."""
+    """A context for questions about a cluster one is not the controller of: one's own or anybody's.
+
+    `offline_directories`: replicas that a live broker has lost with a log directory. No node names them; a controller
+    hears of them when it tells their brokers what they have.
+    """
     core = ControllerCore(settings)
     newest, _ = newest_controller_epoch(snapshot.states)
-    live = {r.broker_id for r in snapshot.brokers}
+    live = {r.broker_id: r.epoch for r in snapshot.brokers}
     me = controller if controller in live and controller is not None else min(live, default=BrokerId(-1))
     settle(core, Elected(me, ControllerEpoch(max(newest, 0)), 0, snapshot), now_ms=0)
+    failed = offline_directories or {}
+    for broker in sorted(failed.keys() & live.keys()):
+        lost = dict.fromkeys(sorted(failed[broker]), ErrorCode.KAFKA_STORAGE_ERROR)
+        settle(core, LeaderAndIsrAnswered(broker, live[broker], ErrorCode.NONE, lost, ()), now_ms=0)
     assert core.context is not None, "a snapshot without a later controller cannot make us resign"
     return core.context
 

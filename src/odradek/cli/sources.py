@@ -72,7 +72,8 @@ class Source:
         if self.replayed is not None:
             return self.replayed
         me = None if self.controller is None else BrokerId(self.controller)
-        return context_of(self.snapshot, self.settings, me)
+        failed = {BrokerId(broker): lost for broker, lost in self.offline_directories.items()}
+        return context_of(self.snapshot, self.settings, me, failed)
 
 
 def source_options(command: Any) -> Any:
