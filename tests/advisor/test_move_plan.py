@@ -202,6 +202,13 @@ def test_a_goal_that_cannot_be_reached_says_why(goal: MoveGoal, words: str) -> N
         move_plan(three("t", [1]).context, goal)
 
 
+def test_a_broker_that_is_shutting_down_cannot_be_filled() -> None:
+    world = three("t", [1])
+    world.shut_down(2)
+    with pytest.raises(ValueError, match="broker 2 is shutting down, so it cannot take replicas"):
+        move_plan(world.context, MoveGoal(fill=ids(2)))
+
+
 def test_bytes_are_summed_for_whoever_receives_and_unknown_sizes_are_counted() -> None:
     plan = MovePlan(
         (

@@ -92,6 +92,8 @@ def _check(context: ControllerContext, goal: MoveGoal) -> None:
             raise ValueError(
                 f"broker {broker} is not alive, so it cannot take replicas; brokers alive: {live}"
             )
+        if broker in context.shutting_down_brokers:
+            raise ValueError(f"broker {broker} is shutting down, so it cannot take replicas")
     known = set(context.brokers) | {b for b, held in context.partitions_on.items() if held}
     for broker in sorted(goal.drain):
         if broker not in known:
