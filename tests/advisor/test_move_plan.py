@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from odradek.advisor.move_plan import Move, MoveGoal, MovePlan, bytes_by_broker, move_plan
+from odradek.advisor.what_if_steps import Reassign, ask
 from odradek.controller.context import ControllerContext
 from odradek.model.ids import BrokerId
 from odradek.model.values import replace
@@ -176,6 +177,28 @@ def test_whoever_leaves_and_keeps_replicas_is_not_preferred_for_them() -> None:
     assert leads(context, plan) == {1: 2, 2: 2}
     context.commit_shutting_down(BrokerId(3))
     assert leads(context, move_plan(context, MoveGoal(rebalance=True))) == {1: 2, 2: 2}
+
+
+def test_a_move_that_keeps_a_replica_of_a_dead_broker_is_said_to_wait_for_it() -> None:
+    """Every replica of a target has to be in sync before a reassignment ends; another order of the same ones needs nobody."""
+    world = three("t", [2, 3], [3, 1], [2, 1, 3], [3, 2])
+    world.start(4, 5)
+    world.kill(3)
+    plan = move_plan(world.context, MoveGoal(drain=ids(2)))
+    assert set(targets(plan)) == {"t-0", "t-2", "t-3"}
+    assert plan.waits_for == {where: (3,) for where in plan.targets}
+    (answer,), _ = ask(world.context, [Reassign(plan.targets)])
+    assert len(answer.unfinished) == len(plan.waits_for)
+    both = move_plan(world.context, MoveGoal(drain=ids(2, 3)))
+    assert both.waits_for == {} and ask(world.context, [Reassign(both.targets)])[0][0].unfinished == ()
+
+
+def test_a_smaller_factor_waits_for_the_only_one_in_sync_where_nobody_leads() -> None:
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
+    world.kill(2)
+    plan = move_plan(world.context, MoveGoal(replication_factor=1))
+    assert targets(plan) == {"t-0": (3,)} and plan.waits_for == {tp("t-0"): (2,)}
 
 
 def test_dead_brokers_can_be_drained_and_never_receive() -> None:

@@ -406,6 +406,13 @@ def test_nothing_to_do_is_said(shell: Shell) -> None:
     )
 
 
+def test_a_plan_names_the_brokers_without_which_its_moves_do_not_end() -> None:
+    assert list(plan_verb.waiting({"t-0": [3, 4], "t-1": [3]})) == [
+        "2 moves, first that of t-0, do not end before broker 3 serves its replica again: start it, or drain it too",
+        "the move of t-0 does not end before broker 4 serves its replica again: start it, or drain it too",
+    ]
+
+
 def test_a_plan_takes_as_long_as_the_broker_that_receives_most() -> None:
     def move(partition: int, *after: int) -> Move:
         return Move(TopicPartition("t", partition), (BrokerId(1),), tuple(map(BrokerId, after)))

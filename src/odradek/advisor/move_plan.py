@@ -12,6 +12,7 @@ The plan is `AlterPartitionReassignments` targets; nothing here knows of time, b
 from collections.abc import Collection, Iterable, Mapping
 
 from odradek.controller.context import ControllerContext
+from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.values import dataclass, field
 
@@ -37,10 +38,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """`left_out`: partitions that cannot reach the goal, each with the reason."""
+    """`left_out`: partitions that cannot reach the goal, each with the reason. `waits_for`: of moves that can begin and
+    not end, the brokers that are not available and must be: every replica of a target has to be in sync."""
 
     moves: tuple[Move, ...]
     left_out: Mapping[TopicPartition, str] = field(default_factory=dict)
+    waits_for: Mapping[TopicPartition, Replicas] = field(default_factory=dict)
 
     @property
     def targets(self) -> dict[TopicPartition, Replicas]:
@@ -316,6 +319,7 @@ class _Work:
 
     def result(self) -> MovePlan:
         moves = []
+        waits_for: dict[TopicPartition, Replicas] = {}
         for topic_partition, replicas in sorted(self.now.items()):
             move = Move(topic_partition, self._before(topic_partition), tuple(replicas))
             if move.after == move.before:
@@ -326,7 +330,20 @@ class _Work:
                 self.left_out[topic_partition] = "it has no leader, so it cannot be copied; see odradek why"
             else:
                 moves.append(move)
-        return MovePlan(tuple(moves), dict(sorted(self.left_out.items())))
+                waited_for = self._waited_for(move, state)
+                if waited_for:
+                    waits_for[topic_partition] = waited_for
+        return MovePlan(tuple(moves), dict(sorted(self.left_out.items())), waits_for)
+
+    def _waited_for(self, move: Move, state: LeaderAndIsr | None) -> Replicas:
+        """Who must be there again before every replica of the target can be in the ISR."""
+        if state is None or not (move.adding or move.removing):
+            return ()
+        behind = [broker for broker in move.after if broker not in state.isr]
+        if not self.context.online_of((state.leader,), move.topic_partition):
+            behind += state.isr  # one of them has to lead before anybody catches up, and at the end
+        online = self.context.online_of(behind, move.topic_partition)
+        return tuple(broker for broker in behind if broker not in online)
 
 
 def bytes_by_broker(

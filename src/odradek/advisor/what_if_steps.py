@@ -12,6 +12,7 @@ from odradek.controller.context import CLUSTER_DEFAULT, ControllerContext, Reass
 from odradek.controller.effects import StateChange
 from odradek.controller.events import Event, Requested, StopReplicaAnswered
 from odradek.controller.reassignment_requests import refusal
+from odradek.model.cluster import BrokerRegistration
 from odradek.model.controller_requests import (
     AlterPartitionAsked,
     AlterPartitionItem,
@@ -20,7 +21,6 @@ from odradek.model.controller_requests import (
     ElectLeadersAsked,
     IsrMember,
 )
-from odradek.model.cluster import BrokerRegistration
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import BrokersChanged, ConfigChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition

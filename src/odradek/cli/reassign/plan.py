@@ -4,6 +4,7 @@ The file it writes is that of Apache's ReassignPartitionsCommand; `odradek reass
 """
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from odradek.model.counted import counted
 from odradek.pictures.figures import shown_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from odradek.advisor.move_plan import MovePlan
     from odradek.model.ids import TopicPartition
 
@@ -136,6 +139,7 @@ def as_dict(plan: "MovePlan", sizes: "dict[TopicPartition, int]", throttle: int 
         "bytes_by_receiver": {str(broker): size for broker, size in sorted(received.items())},
         "seconds": busiest / throttle if throttle and not unknown else None,
         "left_out": {str(where): why for where, why in plan.left_out.items()},
+        "waits_for": {str(where): list(brokers) for where, brokers in plan.waits_for.items()},
         "plan": proposal(plan.targets),
         "rollback": proposal(plan.rollback),
     }
@@ -168,8 +172,19 @@ def show(report: dict[str, Any], throttle: int | None, out: Path | None) -> None
         where = out if out is not None else "FILE"
         hint = "" if out is not None else " (--out FILE writes it)"
         print(f"start it with: odradek reassign apply {where}{hint}")
+    for sentence in waiting(report["waits_for"]):
+        print(sentence)
     for partition, why in report["left_out"].items():
         print(f"left out: {partition}: {why}")
+
+
+def waiting(waits_for: "Mapping[str, Sequence[int]]") -> "Iterator[str]":
+    """For each broker that is not available and holds up the end of moves."""
+    held_up = Counter(broker for brokers in waits_for.values() for broker in brokers)
+    for broker, moves in sorted(held_up.items()):
+        first = next(where for where, brokers in waits_for.items() if broker in brokers)
+        what = f"the move of {first} does" if moves == 1 else f"{moves} moves, first that of {first}, do"
+        yield f"{what} not end before broker {broker} serves its replica again: start it, or drain it too"
 
 
 def _count(report: dict[str, Any]) -> str:
