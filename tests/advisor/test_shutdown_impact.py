@@ -4,6 +4,7 @@ import pytest
 
 from odradek.advisor.roll_plan import Moment, RollPlan, check, fragile, roll_plan
 from odradek.advisor.shutdown_impact import shutdown_impact
+from odradek.advisor.what_if_steps import Reassign, ask
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, three, tp
 
@@ -61,6 +62,89 @@ def test_the_remedy_is_the_smallest_reassignment_that_makes_it_safe() -> None:
     assert safe.goes_offline == () and safe.falls_under_min_isr == ()
 
 
+def test_an_election_outside_the_isr_is_not_called_safe() -> None:
+    """With unclean elections allowed nothing goes offline, and records that were acknowledged are gone."""
+    world = three("t", [2, 3], [2, 1])
+    world.context.topic_configs["t"] = {"unclean.leader.election.enable": "true"}
+    world.alter("t-0", [2])
+    impact = shutdown_impact(world.context, ids(2))
+    assert names(impact.may_lose_records) == ["t-0"] and not impact.is_safe
+    assert impact.goes_offline == () and impact.falls_under_min_isr == ()
+    said = "1 partition may lose acknowledged records by an unclean election, first t-0"
+    assert (impact.refuses("none"), impact.refuses("offline"), impact.refuses("under-min")) == (
+        None,
+        said,
+        said,
+    )
+    assert "  t-0 may lose acknowledged records: a replica leads that is not in sync" in impact.sentences()
+    assert impact.as_json()["may_lose_records"][0]["partition"] == "t-0"  # type: ignore[index]
+    assert names(shutdown_impact(world.context, ids(2, 3)).may_lose_records) == ["t-0"], (
+        "3 led before it stopped too"
+    )
+
+
+def test_where_a_live_replica_is_behind_nothing_has_to_move() -> None:
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
+    impact = shutdown_impact(world.context, ids(2))
+    assert names(impact.goes_offline) == ["t-0"] and impact.remedy == {} and impact.without_remedy == ()
+    assert impact.safe_once_in_sync == {tp("t-0"): (3,)}
+    assert impact.sentences()[-1] == "  t-0 is safe once broker 3 is in sync"
+    assert impact.as_json()["safe_once_in_sync"] == {"t-0": [3]}
+    world.catch_up("t-0", 3)
+    assert shutdown_impact(world.context, ids(2)).is_safe
+
+
+def test_a_remedy_replaces_dead_replicas_first_for_with_them_it_would_not_end() -> None:
+    world = three("t", [2, 3])
+    world.start(4)
+    world.kill(3)
+    impact = shutdown_impact(world.context, ids(2))
+    assert impact.remedy == {tp("t-0"): (2, 1)}
+    (moved,), after = ask(world.context, [Reassign(impact.remedy)])
+    assert moved.unfinished == () and shutdown_impact(after, ids(2)).is_safe
+    world.kill(1, 4)
+    assert shutdown_impact(world.context, ids(2)).without_remedy == (tp("t-0"),)
+
+
+def test_the_remedy_of_a_partition_that_moves_is_about_its_target() -> None:
+    """The union of old and new replicas, which it has until then, would keep all of them for ever."""
+    world = three("t", [2])
+    world.start(4, 5)
+    world.reassign({"t-0": [3]})
+    assert shutdown_impact(world.context, ids(2)).remedy == {tp("t-0"): (3,)}, "to its end, that is enough"
+    impact = shutdown_impact(world.context, ids(2, 3))
+    assert impact.remedy == {tp("t-0"): (1,)}
+    (moved,), after = ask(world.context, [Reassign(impact.remedy)])
+    assert moved.unfinished == () and shutdown_impact(after, ids(2, 3)).is_safe
+    assert after.assignments[tp("t-0")].replicas == (1,)
+
+
+def test_whoever_alone_is_in_sync_is_kept_by_the_remedy_until_others_are() -> None:
+    """It was added, and is refused as one to drop while nobody else has the records."""
+    world = three("t", [2])
+    world.reassign({"t-0": [3]})
+    world.catch_up("t-0", 3)
+    assert world.leader("t-0")[:2] == (3, (3,)) and world.context.reassignments, (
+        "2 has not deleted its copy yet"
+    )
+    impact = shutdown_impact(world.context, ids(2, 3))
+    assert impact.remedy == {tp("t-0"): (1, 3)}
+    (moved,), after = ask(world.context, [Reassign(impact.remedy)])
+    assert moved.unfinished == () and shutdown_impact(after, ids(2, 3)).is_safe
+    world.start(4)
+    world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
+    assert shutdown_impact(world.context, ids(2, 3)).remedy == {tp("t-0"): (1, 4, 3)}, (
+        "of two replicas both count"
+    )
+
+
+def test_of_those_that_leave_the_one_that_is_behind_gives_its_place() -> None:
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
+    assert shutdown_impact(world.context, ids(2, 3)).remedy == {tp("t-0"): (2, 1)}
+
+
 def test_another_rack_is_preferred_for_the_newcomer() -> None:
     world = three("t", [2, 3])
     world.start(4, 5)
@@ -94,7 +178,7 @@ def test_without_another_broker_there_is_no_remedy_and_that_is_said() -> None:
         "taking down broker 1:",
         "  t-0 goes offline: broker 1 is the only one in sync",
         "  another leader for 0 partitions",
-        "  t-0 cannot be made safe: no other live broker can take a replica",
+        "  t-0 cannot be made safe: there are too few other live brokers to take its replicas",
     ]
 
 

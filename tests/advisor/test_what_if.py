@@ -109,8 +109,20 @@ def test_unclean_elections_show_in_the_answer() -> None:
     world.alter("t-0", [2])
     world.context.topic_configs["t"] = {"unclean.leader.election.enable": "true"}
     (outcome,) = what_if(world.context, kill=[BrokerId(2)]).outcomes
-    assert (outcome.verdict, outcome.leader_after) == ("new leader", 3)
+    assert (outcome.verdict, outcome.leader_after, outcome.is_unclean) == ("new leader", 3, True)
     assert "unclean election is allowed" in outcome.reason
+
+
+def test_a_leader_that_recovers_still_is_not_a_second_unclean_election() -> None:
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
+    world.context.topic_configs["t"] = {"unclean.leader.election.enable": "true"}
+    world.kill(2)
+    assert world.states[tp("t-0")].leader_and_isr.leader_recovery_state == 1
+    (restarted,) = what_if(world.context, kill=[BrokerId(3)], start=[BrokerId(3)]).outcomes
+    assert (restarted.leader_after, restarted.is_unclean) == (3, False)
+    (back,) = what_if(world.context, kill=[BrokerId(3)], start=[BrokerId(2)]).outcomes
+    assert (back.leader_after, back.is_unclean) == (2, True)
 
 
 def test_a_what_if_of_ten_thousand_partitions_touches_only_those_it_must() -> None:

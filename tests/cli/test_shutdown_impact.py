@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from odradek.advisor.shutdown_impact import shutdown_impact as impact_of
+from odradek.cli.shutdown_impact import show
+from odradek.model.ids import BrokerId
 from tests.cli.conftest import Shell
+from tests.controller.world import three
 from tests.support import eventually
 
 
@@ -47,6 +51,19 @@ def test_scripts_that_hold_the_former_name_of_the_verb_go_on(shell: Shell) -> No
 def test_a_broker_nobody_needs_is_safe_to_stop(shell: Shell) -> None:
     code, out, _ = shell("shutdown-impact", "--broker", 4)
     assert (code, out) == (0, "Stopping broker 4: safe: nothing goes offline; another leader for 0.\n")
+
+
+def test_who_may_lose_records_and_who_has_to_catch_up_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
+    world.context.topic_configs["t"] = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    show(impact_of(world.context, [BrokerId(2)]))
+    assert capsys.readouterr().out.splitlines() == [
+        "Stopping broker 2: 1 partition may lose acknowledged records, led by a replica not in sync; another leader for 1.",
+        "PARTITION  BECOMES           LEADER  ISR     MIN ISR  MOVE FIRST TO",
+        "t-0        may lose records  2 -> 3  2 -> 3        1  -",
+        "t-0 is safe once broker 3 is in sync: odradek why t-0",
+    ]
 
 
 @pytest.mark.usefixtures("topics")

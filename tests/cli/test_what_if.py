@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 from click import UsageError
 
-from odradek.advisor.what_if_steps import CatchUp, Configure, Elect, Kill, Reassign, ShutDown, Start
-from odradek.cli.what_if import InOrder, parse_step
-from odradek.model.ids import TopicPartition
+from odradek.advisor.what_if_steps import CatchUp, Configure, Elect, Kill, Reassign, ShutDown, Start, ask
+from odradek.cli.sources import Source
+from odradek.cli.what_if import InOrder, as_dict, parse_step, show
+from odradek.model.facts import MetadataLoaded
+from odradek.model.ids import BrokerId, TopicPartition
 from tests.cli.conftest import Shell
+from tests.controller.world import three
 from tests.support import eventually
 
 
@@ -17,6 +20,18 @@ from tests.support import eventually
 def topic(shell: Shell) -> str:
     shell.ok("topic", "create", "asked", "--assign", "1,2:2,3", "-c", "min.insync.replicas=2")
     return "asked"
+
+
+def test_an_unclean_election_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
+    world.context.topic_configs["t"] = {"unclean.leader.election.enable": "true"}
+    answers, _ = ask(world.context, [Kill((BrokerId(2),))])
+    show(answers, Source("a world", MetadataLoaded((), (), {}), 1, 0), False, {1, 3})
+    lost = "acknowledged records may be lost in t-0: led by a replica that was not in sync"
+    assert capsys.readouterr().out.splitlines()[-1] == lost
+    told = as_dict(answers, False, True)["partitions"]
+    assert [p["unclean"] for p in told] == [True]  # type: ignore[attr-defined]
 
 
 def test_steps_are_taken_in_the_order_they_are_written(shell: Shell, topic: str) -> None:

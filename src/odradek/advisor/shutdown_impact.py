@@ -1,22 +1,27 @@
 """What taking brokers down would cost, before it happens (S3's outage, asked beforehand).
 
 The same steps that would run are run on a copy: controlled shutdown of each broker, then the end of its session.
-For each partition it says where it lands: offline (nobody else has it), under min.insync.replicas (no
-acks=all), exactly on it (one more loss and it is), or safely; and the smallest reassignment that would make it
-safe, in the form AlterPartitionReassignments and `/admin/reassign_partitions` take.
+For each partition it says where it lands: offline (nobody else has it), led by somebody who was not in sync (records
+are lost), under min.insync.replicas (no acks=all), exactly on it (one more loss and it is), or safely; and the smallest
+reassignment that would make it safe, in the form AlterPartitionReassignments and `/admin/reassign_partitions` take, or
+who must catch up first.
 """
 
 from collections.abc import Collection
 
 from odradek.advisor.what_if import PartitionOutcome, what_if_events
-from odradek.controller.context import ControllerContext
+from odradek.controller.context import ControllerContext, ReassignmentPhase
 from odradek.controller.events import Event, Requested
+from odradek.controller.reassignment_requests import refusal
 from odradek.model.controller_requests import ControlledShutdownAsked
 from odradek.model.counted import counted
+from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import BrokersChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition
 from odradek.model.values import dataclass
 
+WITHOUT_REMEDY = "cannot be made safe: there are too few other live brokers to take its replicas"
+GROWING = ReassignmentPhase.GROWING
 REFUSALS = ("none", "offline", "under-min")  # odradek.controlled.shutdown.refuse
 
 
@@ -24,11 +29,17 @@ REFUSALS = ("none", "offline", "under-min")  # odradek.controlled.shutdown.refus
 class ShutdownImpact:
     brokers: tuple[BrokerId, ...]
     goes_offline: tuple[PartitionOutcome, ...]
+    may_lose_records: tuple[PartitionOutcome, ...]  # by an unclean election, on the way or at the end
     falls_under_min_isr: tuple[PartitionOutcome, ...]
     lands_on_min_isr: tuple[PartitionOutcome, ...]
     moves_its_leader: tuple[PartitionOutcome, ...]
     remedy: dict[TopicPartition, tuple[BrokerId, ...]]  # target replicas that make it safe
-    without_remedy: tuple[TopicPartition, ...]  # no live broker is left to take a replica
+    safe_once_in_sync: dict[TopicPartition, tuple[BrokerId, ...]]  # nothing has to move: these catch up first
+    without_remedy: tuple[TopicPartition, ...]  # too few live brokers are left to take a replica
+
+    @property
+    def is_safe(self) -> bool:
+        return not (self.goes_offline or self.may_lose_records or self.falls_under_min_isr)
 
     def refuses(self, setting: str) -> str | None:
         """Why `odradek.controlled.shutdown.refuse` keeps the process up; None: it may stop."""
@@ -37,6 +48,9 @@ class ShutdownImpact:
         )
         if setting != "none" and self.goes_offline:
             return f"{counted(len(self.goes_offline), 'partition')} would go offline, first {_first(self.goes_offline)}"
+        if setting != "none" and self.may_lose_records:
+            few = self.may_lose_records
+            return f"{counted(len(few), 'partition')} may lose acknowledged records by an unclean election, first {_first(few)}"
         if setting == "under-min" and self.falls_under_min_isr:
             few = self.falls_under_min_isr
             return (
@@ -50,6 +64,10 @@ class ShutdownImpact:
         lines = [f"taking down broker {who}:"]
         for outcome in self.goes_offline:
             lines.append(f"  {outcome.topic_partition} goes offline: {_why_offline(outcome)}")
+        for outcome in self.may_lose_records:
+            lines.append(
+                f"  {outcome.topic_partition} may lose acknowledged records: a replica leads that is not in sync"
+            )
         for outcome in self.falls_under_min_isr:
             size, least = len(outcome.isr_after), outcome.min_insync_replicas
             lines.append(
@@ -61,8 +79,10 @@ class ShutdownImpact:
         lines.append(f"  another leader for {counted(len(self.moves_its_leader), 'partition')}")
         for topic_partition, target in sorted(self.remedy.items()):
             lines.append(f"  first reassign {topic_partition} to {list(target)}")
+        for topic_partition, behind in sorted(self.safe_once_in_sync.items()):
+            lines.append(f"  {topic_partition} {once_in_sync(behind)}")
         for topic_partition in self.without_remedy:
-            lines.append(f"  {topic_partition} cannot be made safe: no other live broker can take a replica")
+            lines.append(f"  {topic_partition} {WITHOUT_REMEDY}")
         return lines
 
     def as_json(self) -> dict[str, object]:
@@ -82,6 +102,7 @@ class ShutdownImpact:
         return {
             "brokers": list(self.brokers),
             "goes_offline": named(self.goes_offline),
+            "may_lose_records": named(self.may_lose_records),
             "falls_under_min_isr": named(self.falls_under_min_isr),
             "lands_on_min_isr": named(self.lands_on_min_isr),
             "moves_its_leader": named(self.moves_its_leader),
@@ -89,6 +110,7 @@ class ShutdownImpact:
                 {"topic": tp.topic, "partition": tp.partition, "replicas": list(target)}
                 for tp, target in sorted(self.remedy.items())
             ],
+            "safe_once_in_sync": {str(tp): list(b) for tp, b in sorted(self.safe_once_in_sync.items())},
             "without_remedy": [str(tp) for tp in self.without_remedy],
         }
 
@@ -104,13 +126,13 @@ def shutdown_impact(context: ControllerContext, brokers: Collection[BrokerId]) -
     left = dict(context.brokers)
     for broker in leaving:
         touched |= context.partitions_on.get(broker, set())
-        events.append(Requested(0, ControlledShutdownAsked(broker, UNKNOWN_BROKER_EPOCH)))
-    for broker in leaving:
         del left[broker]
+        events.append(Requested(0, ControlledShutdownAsked(broker, UNKNOWN_BROKER_EPOCH)))
         events.append(BrokersChanged(tuple(left[b] for b in sorted(left))))
     question = f"shut down {','.join(map(str, leaving))}"
     outcomes = what_if_events(context, events, touched, question=question).outcomes
     offline = tuple(o for o in outcomes if o.verdict == "goes offline")
+    unclean = tuple(o for o in outcomes if o.is_unclean)
     under = tuple(o for o in outcomes if o.verdict == "falls under min ISR")
     edge = tuple(
         o
@@ -120,40 +142,97 @@ def shutdown_impact(context: ControllerContext, brokers: Collection[BrokerId]) -
         and len(o.isr_before) > o.min_insync_replicas
     )
     moved = tuple(o for o in outcomes if NO_LEADER != o.leader_after != o.leader_before)
-    remedy, hopeless = _remedy(context, leaving, (*offline, *under))
-    return ShutdownImpact(leaving, offline, under, edge, moved, remedy, hopeless)
-
-
-def _remedy(
-    context: ControllerContext, leaving: tuple[BrokerId, ...], outcomes: tuple[PartitionOutcome, ...]
-) -> tuple[dict[TopicPartition, tuple[BrokerId, ...]], tuple[TopicPartition, ...]]:
-    """The smallest change of assignment: for each partition, as many replicas that leave as are missing give
-    their place to live brokers that stay, the least loaded first, another rack before the same one."""
-    gone = {*leaving, *context.shutting_down_brokers}  # a broker that leaves may not join an ISR (KIP-841)
-    load = {b: len(context.partitions_on.get(b, ())) for b in context.brokers if b not in gone}
-    remedy: dict[TopicPartition, tuple[BrokerId, ...]] = {}
-    hopeless: list[TopicPartition] = []
+    remedies = _Remedies(context, leaving)
+    bad = {o.topic_partition for o in (*offline, *unclean, *under)}
     for outcome in outcomes:
-        topic_partition = outcome.topic_partition
-        replicas = context.assignments[topic_partition].replicas
-        stay_in_sync = [b for b in outcome.isr_before if b not in leaving]
-        missing = max(1, outcome.min_insync_replicas) - len(stay_in_sync)
-        racks = {context.brokers[b].rack for b in replicas if b in load}
+        if outcome.topic_partition in bad:
+            remedies.find(outcome.topic_partition)
+    return ShutdownImpact(
+        leaving,
+        offline,
+        unclean,
+        under,
+        edge,
+        moved,
+        remedies.moves,
+        remedies.waits,
+        tuple(remedies.hopeless),
+    )
+
+
+class _Remedies:
+    """The smallest change of assignment: for each partition, as many live brokers that stay as are missing take the places
+    of its dead replicas, or else of those that leave; the least loaded first, another rack before the same one.
+
+    Dead ones first, and what is behind: the reassignment does not end before all of its target are in sync. What
+    counts is the target: a reassignment that runs is one more step on the way.
+    """
+
+    def __init__(self, context: ControllerContext, leaving: tuple[BrokerId, ...]) -> None:
+        self.context = context
+        self.leaving = leaving
+        # A broker that leaves may not join an ISR (KIP-841).
+        gone = {*leaving, *context.shutting_down_brokers}
+        self.load = {b: len(context.partitions_on.get(b, ())) for b in context.brokers if b not in gone}
+        self.moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+        self.waits: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+        self.hopeless: list[TopicPartition] = []
+
+    def find(self, topic_partition: TopicPartition) -> None:
+        context = self.context
+        state = context.leadership(topic_partition)
+        isr = state.isr if state is not None else ()
+        stored = context.stored_assignment(topic_partition)
+        target = stored.target_replicas
+        stay = [b for b in context.online_of(target, topic_partition) if b not in self.leaving]
+        least = context.min_insync_replicas(topic_partition.topic)
+        enough = max(1, min(least, len(target)))
+        moving = context.reassignments.get(topic_partition)
+        is_copied = moving is not None and moving.phase is GROWING and stored.is_being_reassigned
+        if len(stay) >= enough and not is_copied:
+            self.waits[topic_partition] = tuple(b for b in stay if b not in isr)
+            return
+        after = self._after(topic_partition, enough, ())
+        if after is None:
+            # Whoever was added and alone is in sync is not to be dropped until others are; so there is one replica more.
+            after = self._after(topic_partition, max(1, least), isr)
+        if after is None:
+            self.hopeless.append(topic_partition)
+            return
+        self.moves[topic_partition] = after
+        for broker in after:
+            if broker not in target and broker in self.load:
+                self.load[broker] += 1
+
+    def _after(
+        self, topic_partition: TopicPartition, enough: int, kept: Collection[BrokerId]
+    ) -> tuple[BrokerId, ...] | None:
+        """Replicas of which `enough` stay, with those of `kept` at the end; None: there are none, or they are refused."""
+        context, brokers = self.context, self.context.brokers
+        state = context.leadership(topic_partition)
+        isr = state.isr if state is not None else ()
+        target = context.stored_assignment(topic_partition).target_replicas
+        online = context.online_of(target, topic_partition)
+        stay = [b for b in online if b not in self.leaving]
+        dead = [b for b in target if b not in online]
+        racks = {brokers[b].rack for b in stay}
         free = sorted(
-            (b for b in load if b not in replicas),
-            key=lambda b: (context.brokers[b].rack in racks, load[b], b),
+            (b for b in self.load if b not in target and context.is_online(b, topic_partition)),
+            key=lambda b: (brokers[b].rack in racks, self.load[b], b),
         )
-        if len(free) < missing:
-            hopeless.append(topic_partition)
-            continue
-        newcomers = free[:missing]
-        for broker in newcomers:
-            load[broker] += 1
-        goers = [b for b in replicas if b in leaving]
-        swap = dict(zip(goers, newcomers, strict=False))
-        extra = newcomers[len(swap) :]
-        remedy[topic_partition] = tuple([*(swap.get(b, b) for b in replicas), *extra])
-    return remedy, tuple(hopeless)
+        count = max(enough - len(stay), len(dead))
+        if len(free) < count:
+            return None
+        places = [*dead, *sorted((b for b in online if b in self.leaving), key=isr.__contains__)]
+        swap = dict(zip(places, free[:count], strict=False))
+        after = [*(swap.get(b, b) for b in target), *free[len(swap) : count]]
+        after += [b for b in kept if b in target and b not in after]
+        error, _ = refusal(context, topic_partition, tuple(after))
+        return tuple(after) if error is ErrorCode.NONE else None
+
+
+def once_in_sync(brokers: Collection[BrokerId]) -> str:
+    return f"is safe once broker {', '.join(map(str, brokers))} is in sync"
 
 
 def _first(outcomes: tuple[PartitionOutcome, ...]) -> str:

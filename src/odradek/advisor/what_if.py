@@ -6,6 +6,7 @@ what falls under min.insync.replicas. It is the same code that would run, so the
 
 from collections.abc import Collection, Iterable, Mapping
 
+from odradek.controller.alter_partition import RECOVERING
 from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import StateChange
@@ -32,6 +33,8 @@ class PartitionOutcome:
 
     goes offline | stays offline | falls under min ISR | stays under min ISR | comes online |
     new leader | ISR changes | unchanged
+
+    `is_unclean`: on the way there somebody led who was not in sync, so acknowledged records may be lost.
     """
 
     topic_partition: TopicPartition
@@ -42,6 +45,7 @@ class PartitionOutcome:
     isr_after: tuple[BrokerId, ...]
     min_insync_replicas: int
     reason: str = ""
+    is_unclean: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +212,23 @@ def _outcome(
     else:
         verdict = "unchanged" if set(isr_after) == set(isr_before) else "ISR changes"
     return PartitionOutcome(
-        topic_partition, verdict, leader_before, leader_after, isr_before, isr_after, minimum, reason
+        topic_partition,
+        verdict,
+        leader_before,
+        leader_after,
+        isr_before,
+        isr_after,
+        minimum,
+        reason,
+        _is_unclean(old, new),
     )
+
+
+def _is_unclean(old: LeaderAndIsr | None, new: LeaderAndIsr | None) -> bool:
+    """A leader elected outside the ISR is recovering until it has altered the ISR; one that was so before may be still."""
+    if new is None or new.leader_recovery_state != RECOVERING:
+        return False
+    return old is None or old.leader_recovery_state != RECOVERING or not set(new.isr) <= set(old.isr)
 
 
 def _leader(context: ControllerContext, state: LeaderAndIsr | None) -> BrokerId:

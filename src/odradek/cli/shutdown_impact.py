@@ -1,6 +1,7 @@
 """`odradek shutdown-impact --broker N`: what taking brokers down would cost, before anybody takes them down.
 
-Exit code 0 when nothing goes offline and nothing falls under min.insync.replicas, else 1.
+Exit code 0 when nothing goes offline, nothing is led by a replica that was not in sync, and nothing falls under
+min.insync.replicas, else 1.
 """
 
 import json
@@ -67,16 +68,26 @@ def shutdown_impact(
             print(f"not known: {note}")
         if out is not None and impact.remedy:
             print(f"the remedy is in {out}: odradek reassign apply {out}")
-    sys.exit(1 if impact.goes_offline or impact.falls_under_min_isr else 0)
+    sys.exit(0 if impact.is_safe else 1)
 
 
 def show(impact: "ShutdownImpact") -> None:
+    from odradek.advisor.shutdown_impact import WITHOUT_REMEDY, once_in_sync
+
     who = f"broker{'s' if len(impact.brokers) > 1 else ''} {','.join(map(str, impact.brokers))}"
     print(f"Stopping {who}: {headline(impact)}")
+    verdicts = (
+        ("exactly min ISR left", impact.lands_on_min_isr),
+        ("refuses acks=all", impact.falls_under_min_isr),
+        ("may lose records", impact.may_lose_records),
+        ("goes offline", impact.goes_offline),
+    )
+    worst = {o.topic_partition: becomes for becomes, outcomes in verdicts for o in outcomes}
     rows = [
-        *((str(o.topic_partition), "goes offline", o) for o in impact.goes_offline),
-        *((str(o.topic_partition), "refuses acks=all", o) for o in impact.falls_under_min_isr),
-        *((str(o.topic_partition), "exactly min ISR left", o) for o in impact.lands_on_min_isr),
+        (str(o.topic_partition), becomes, o)
+        for becomes, outcomes in reversed(verdicts)
+        for o in outcomes
+        if worst[o.topic_partition] == becomes
     ]
     if rows:
         print_table(
@@ -95,8 +106,12 @@ def show(impact: "ShutdownImpact") -> None:
         )
     if len(rows) > SHOWN_PARTITIONS:
         print(f"and {len(rows) - SHOWN_PARTITIONS} more; --json lists all")
-    for where in impact.without_remedy:
-        print(f"{where} cannot be made safe: no other live broker can take a replica")
+    waits = [f"{w} {once_in_sync(who)}: odradek why {w}" for w, who in impact.safe_once_in_sync.items()]
+    for sentences in (waits, [f"{where} {WITHOUT_REMEDY}" for where in impact.without_remedy]):
+        for sentence in sentences[:SHOWN_PARTITIONS]:
+            print(sentence)
+        if len(sentences) > SHOWN_PARTITIONS:
+            print(f"and {len(sentences) - SHOWN_PARTITIONS} more of them; --json lists all")
 
 
 def headline(impact: "ShutdownImpact") -> str:
@@ -104,6 +119,11 @@ def headline(impact: "ShutdownImpact") -> str:
     bad = []
     if offline:
         bad.append(f"{_count(offline)} offline, no other live copy is in sync")
+    if impact.may_lose_records:
+        losing = len(impact.may_lose_records)
+        bad.append(
+            f"{counted(losing, 'partition')} may lose acknowledged records, led by a replica not in sync"
+        )
     if under:
         bad.append(f"{_count(under)} under min.insync.replicas, acks=all is refused")
     moves = f"another leader for {len(impact.moves_its_leader)}"

@@ -194,6 +194,7 @@ def as_dict(answers: "Sequence[WhatIf]", kills_controller: bool, safe: bool) -> 
                     "isr_after": list(outcome.isr_after),
                     "min_insync_replicas": outcome.min_insync_replicas,
                     "reason": outcome.reason,
+                    "unclean": outcome.is_unclean,
                 }
                 for outcome in answer.outcomes
             ],
@@ -231,6 +232,10 @@ def show(
         for topic in sorted({topic for topic, _ in folded}):
             verdicts = [f"{count} {verdict}" for (of, verdict), count in folded.items() if of == topic]
             print(f"{topic}: {', '.join(verdicts)}")
+        unclean = [str(outcome.topic_partition) for outcome in answer.outcomes if outcome.is_unclean]
+        if unclean:
+            where = unclean[0] if len(unclean) == 1 else f"{len(unclean)} partitions, first {unclean[0]}"
+            print(f"acknowledged records may be lost in {where}: led by a replica that was not in sync")
         for sentence in answer.unfinished:
             print(sentence)
 

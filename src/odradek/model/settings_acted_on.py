@@ -290,7 +290,8 @@ odradek.cluster.size INT 0 LOW static [0,...]
 odradek.compaction.coordination.timeout.ms LONG 86400000 LOW dynamic [-1,...]
     How long past its horizon a tombstone or marker waits for replicas that lag or are away; -1 = for ever.
 odradek.controlled.shutdown.refuse STRING none LOW dynamic [none, offline, under-min]
-    Stay up instead of stopping when that would take partitions offline, or below min.insync.replicas.
+    Stay up instead of stopping when that would take partitions offline, have an unclean election lose records, or leave
+    partitions below min.insync.replicas.
 odradek.delete.topic.with.offline.replicas BOOLEAN false LOW dynamic
     Finish deleting a topic while a replica's broker is down; it cleans up by topic id when it returns.
 odradek.group.consumer.migration.policy STRING bidirectional LOW static [bidirectional, upgrade, downgrade, disabled]
