@@ -177,6 +177,14 @@ def test_a_throttle_is_not_taken_from_under_a_move_that_runs(
     assert throttle()[1] == "3000000"
     shell.ok("reassign", "apply", move("stuck", 0, controller), "--throttle", "3MB")
     assert f"0:{controller}" in throttle()[0][followers].split(","), "who copies it is another one now"
+    back = tmp_path / "back.json"
+    further = move("stuck", 0, controller, target)
+    shell.ok("reassign", "apply", further, "--throttle", "3MB", "--rollback", back)
+    assert throttle()[0] == {leaders: f"0:{only}", followers: f"0:{controller},0:{target}"}, (
+        "one of them copies already"
+    )
+    (origin,) = json.loads(back.read_text())["partitions"]
+    assert origin["replicas"] == [only], "not those that are being added as well"
 
     def refuses(_client: object, wanted: dict[TopicPartition, None]) -> dict[TopicPartition, str]:
         return dict.fromkeys(wanted, "INVALID_REPLICA_ASSIGNMENT: nobody in sync would be left")
@@ -388,7 +396,13 @@ def test_what_is_refused_has_started_nothing(
         "odradek: whether reassignments run: no controller answers; what runs must be known before a throttle is set; "
         "nothing was started\n",
     )
-    assert not {"AlterReplicaLogDirsRequest", "IncrementalAlterConfigsRequest"} & set(asked)
+    back = tmp_path / "unknown.json"
+    code, _, err = shell("reassign", "apply", plan, "--rollback", back)
+    assert code == 1 and "what runs must be known before the way back is written; nothing was started" in err
+    assert (
+        not {"AlterReplicaLogDirsRequest", "IncrementalAlterConfigsRequest"} & set(asked)
+        and not back.exists()
+    )
 
 
 def test_nothing_to_do_is_said(shell: Shell) -> None:

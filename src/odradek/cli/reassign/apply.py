@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from odradek.client.sync import ClusterView, SyncClient
+    from odradek.model.cluster import ReplicaAssignment
     from odradek.model.ids import BrokerId, TopicPartition
 
 WAIT_PAUSE_S = 0.2
@@ -44,6 +45,7 @@ def apply(
 ) -> None:
     """Start the moves of FILE, as `reassign plan` or Apache's tool wrote it; - is standard input."""
     from odradek.cli.reassign.throttle import put_back, remove_or_say, set_throttle, still_running
+    from odradek.cli.sources import running_reassignments
     from odradek.cli.waiting import wait_for_cluster
     from odradek.client.sync import SyncClient
 
@@ -53,10 +55,15 @@ def apply(
         wait_for_cluster(bootstrap, quiet=as_json)
     with SyncClient(bootstrap) as client:
         view = client.cluster({where.topic for where in targets})
-        before = current(view, targets)
+        unknown: list[str] = []
+        running = running_reassignments(client, unknown)
+        before = current(view, targets, running)
+        for asked, what in ((rollback, "the way back is written"), (throttle, "a throttle is set")):
+            if unknown and asked is not None:
+                fail(f"{unknown[0]}; what runs must be known before {what}; nothing was started")
         if rollback is not None:
             write_way_back(rollback, before, plan=file)
-        undo = set_throttle(client, before, targets, throttle) if throttle is not None else {}
+        undo = set_throttle(client, before, targets, running, throttle) if throttle is not None else {}
         try:
             send_to(client, directories)
         except BaseException:
@@ -97,16 +104,19 @@ def apply(
                     "refused": {str(where): why for where, why in refused.items()},
                     "throttle": throttle,
                     "done": done,
-                    "rollback": proposal(before),
+                    "rollback": proposal(before) if not unknown else None,
                 }
             )
     sys.exit(1 if refused else 0)
 
 
 def current(
-    view: "ClusterView", targets: "Mapping[TopicPartition, Any]"
+    view: "ClusterView",
+    targets: "Mapping[TopicPartition, Any]",
+    running: "Mapping[TopicPartition, ReplicaAssignment]",
 ) -> "dict[TopicPartition, tuple[int, ...]]":
-    """Replicas as they are now; a partition that is not there is said before anything starts."""
+    """Replicas as they are now, and of what moves already as they were before; Metadata has those that are being added among
+    them. A partition that is not there is said before anything starts."""
     before = {}
     for where in sorted(targets):
         topic = view.topics.get(where.topic)
@@ -117,7 +127,9 @@ def current(
             fail(
                 f"{where.topic} has {numbered(count, 'partition')}; there is no {where.partition}; nothing was started"
             )
-        before[where] = topic.partitions[where.partition].replicas
+        moving = running.get(where)
+        replicas = topic.partitions[where.partition].replicas
+        before[where] = replicas if moving is None else moving.origin_replicas
     return before
 
 

@@ -15,6 +15,7 @@ from odradek.cli.output import fail
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
+    from odradek.model.cluster import ReplicaAssignment
     from odradek.model.ids import BrokerId, TopicPartition
 
 # Of a topic or a broker: settings with the values they shall have, None: deleted.
@@ -29,6 +30,7 @@ def set_throttle(
     client: "SyncClient",
     before: "Mapping[TopicPartition, tuple[int, ...]]",
     targets: "Mapping[TopicPartition, tuple[BrokerId, ...]]",
+    running: "Mapping[TopicPartition, ReplicaAssignment]",
     rate: int,
 ) -> Changes:
     """Before anything moves; a refusal stops it all, because an unthrottled copy is not what was asked for.
@@ -42,9 +44,9 @@ def set_throttle(
     fetching: dict[TopicPartition, Sequence[int]] = {
         w: [b for b in targets[w] if b not in before[w]] for w in targets
     }
-    for where, (held, added) in _moving(client).items():
-        serving.setdefault(where, held)
-        fetching.setdefault(where, added)
+    for where, node in running.items():
+        serving.setdefault(where, node.origin_replicas)
+        fetching.setdefault(where, node.adding_replicas)
     changes: Changes = {}
     for topic in sorted({where.topic for where in targets}):
         changes[TOPIC, topic] = {LEADERS: _listed(topic, serving), FOLLOWERS: _listed(topic, fetching)}
@@ -72,20 +74,6 @@ def set_throttle(
 def _listed(topic: str, replicas: "Mapping[TopicPartition, Sequence[int]]") -> str:
     ours = sorted(where for where in replicas if where.topic == topic)
     return ",".join(f"{where.partition}:{broker}" for where in ours for broker in replicas[where])
-
-
-def _moving(client: "SyncClient") -> "dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]":
-    """What runs: the replicas that were there, and those that are being added."""
-    from odradek.cli.sources import running_reassignments
-
-    unknown: list[str] = []
-    running = running_reassignments(client, unknown)
-    if unknown:
-        fail(f"{unknown[0]}; what runs must be known before a throttle is set; nothing was started")
-    return {
-        where: (tuple(b for b in node.replicas if b not in node.adding_replicas), tuple(node.adding_replicas))
-        for where, node in running.items()
-    }
 
 
 def put_back(client: "SyncClient", undo: Changes) -> None:
