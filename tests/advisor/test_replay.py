@@ -9,7 +9,7 @@ from odradek.advisor.replay import first_difference, is_the_same, replay
 from odradek.controller.broker_requests import StopReplicaRequest
 from odradek.controller.context import ControllerSettings
 from odradek.controller.election import ELIGIBLE, UNCLEAN
-from odradek.controller.events import Event, WritesAnswered
+from odradek.controller.events import Event, Tick, WritesAnswered
 from odradek.controller.journal import UnreadableJournal, as_json, effects_as_json, event_from_json
 from odradek.controller.replica_removal import RetryRemovals
 from odradek.model.facts import ConfigChanged
@@ -98,6 +98,28 @@ def test_after_a_difference_the_store_holds_what_a_hand_had_written_before_it() 
     assert different is not None and different.line == at
     assert core.context is not None
     assert core.context.leaderships == world.context.leaderships
+
+
+def test_what_waits_since_a_write_was_answered_waits_as_long_when_played_again() -> None:
+    """The store took five seconds, and the survivors are asked behind that: nobody is elected sooner."""
+    world = World(settings=ControllerSettings(unclean_leader_election_enable=True)).brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 3, 1])
+    world.alter("t-0", [2])
+
+    def slow(_writes: object) -> None:
+        world.now_ms += 5_000
+
+    world.before_write = slow
+    world.kill(2)
+    (poll,) = world.context.polls.values()
+    for now_ms in (poll.deadline_ms - 1, poll.deadline_ms):
+        world.now_ms = now_ms
+        world.step(Tick())
+    assert world.leader("t-0")[0] == 3
+    steps, _ = replay(lines, settings=world.settings, as_recorded=True)
+    assert first_difference(steps) is None
 
 
 def test_it_can_stop_at_a_point_in_time() -> None:

@@ -691,6 +691,31 @@ def test_a_controller_goes_on_where_its_node_was_only_missed_before_it_was_made(
     scenario(body)
 
 
+def test_the_journal_has_the_times_that_the_core_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of many partitions takes a second. Played again with the time of its end, a term's first look at the balance of
+    leaders would be a second later, and the tick that brought it would bring nothing."""
+    told: list[int] = []
+    original = ControllerCore.step
+
+    async def body(cluster: Cluster) -> None:
+        began = cluster.environment.clock.now_ms()
+        monkeypatch.setattr(cluster.environment.clock, "now_ms", lambda: began + 1000 * len(told))
+
+        def step(core: ControllerCore, event: Any, now_ms: int) -> Any:
+            told.append(now_ms)
+            return original(core, event, now_ms)
+
+        monkeypatch.setattr(ControllerCore, "step", step)
+        await cluster.start(1)
+        await cluster.brokers[1].until(lambda: UPDATE_METADATA in cluster.brokers[1].api_keys())
+        data = cluster.members[1].journal.read("controller-1.jsonl")
+        assert data is not None
+        kept = [json.loads(line)["at_ms"] for line in data.splitlines()]
+        assert kept == told[: len(kept)] and kept
+
+    scenario(body)
+
+
 def test_the_journal_has_a_line_for_every_step() -> None:
     async def body(cluster: Cluster) -> None:
         await cluster.start(1)

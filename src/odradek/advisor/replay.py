@@ -5,6 +5,7 @@ consequence of what was changed. As long as nothing differs, the store answers a
 difference on, a store in memory answers, that began with what the controller had read and took every write since.
 """
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -20,7 +21,8 @@ from odradek.controller.effects import (
     WriteTopicAssignment,
 )
 from odradek.controller.events import Conflict, Elected, Event, Stored, WriteAnswer, WritesAnswered
-from odradek.controller.journal import effects_as_json, event_from_json
+from odradek.controller.journal import event_from_json
+from odradek.controller.journal_text import text_of
 from odradek.model.facts import (
     IsrChangeNotified,
     PartitionStatesLoaded,
@@ -166,6 +168,7 @@ def replay(
                     break
                 if not diverged and used < len(answers):
                     told = answers[used]
+                    now_ms = int(recorded[number + used + 1]["at_ms"])
                     store.take(effects.writes, told.answers)
                 else:
                     told = WritesAnswered(store.answer(effects.writes))
@@ -212,6 +215,9 @@ def _answers_after(recorded: list[Mapping[str, Any]], number: int) -> list[Write
 
 
 def _is_recorded(effects: Effects, line: Mapping[str, Any]) -> bool:
-    now = effects_as_json(effects)
-    recorded = {name: line.get(name) for name in now}
-    return now == recorded or is_the_same(now, recorded)
+    for name in ("writes", "requests", "changes", "answers"):
+        # As `effects_as_json` has it, in a tenth of the time.
+        now, recorded = json.loads(text_of(getattr(effects, name))), line.get(name)
+        if now != recorded and not is_the_same(now, recorded):
+            return False
+    return True

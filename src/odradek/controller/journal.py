@@ -7,6 +7,7 @@ the way back is read, so a new event needs nothing here.
 
 from collections.abc import Mapping
 from enum import Enum, IntEnum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
@@ -117,13 +118,19 @@ def event_from_json(value: Any) -> Event:
 
 
 def _record(kind: type, value: Mapping[str, Any]) -> Any:
-    hints = get_type_hints(kind)
+    hints = _hints_of(kind)
     names = cast("tuple[str, ...]", getattr(kind, "__match_args__", ()))
     known = {name: _read(hints[name], value[word_of(name)]) for name in names if word_of(name) in value}
     try:
         return kind(**known)
     except TypeError as error:
         raise UnreadableJournal(f"{kind.__name__}: {error}") from error
+
+
+@cache
+def _hints_of(kind: type) -> dict[str, Any]:
+    """Evaluated once: a line has as many records as there are partitions."""
+    return get_type_hints(kind)
 
 
 def _read(hint: Any, value: Any) -> Any:

@@ -58,7 +58,8 @@ SPEAK_FOR_THEMSELVES = (
     AllocateProducerIdsAsked,
 )
 T = TypeVar("T")
-_Stepped = tuple[controller_effects.Effects, dict[int, EncodedRequest]]
+# What came of a step, the requests among it as bytes by id, and the time that the core was told.
+_Stepped = tuple[controller_effects.Effects, dict[int, EncodedRequest], int]
 
 
 class Resigning(Exception):
@@ -146,9 +147,9 @@ class ControllerTerm:
         """Row 145: watches off, senders stopped, everything forgotten. Returns what nobody answered."""
         self._is_closed = True
         if self.core.is_active and not self.core.is_writing:  # else the last step of the journal says it
-            resigned = events.Resigned(reason)
-            effects = self.core.step(resigned, self._environment.clock.now_ms())
-            self._journal.record(self._environment.clock.now_ms(), self.epoch, resigned, effects)
+            resigned, now_ms = events.Resigned(reason), self._environment.clock.now_ms()
+            effects = self.core.step(resigned, now_ms)
+            self._journal.record(now_ms, self.epoch, resigned, effects)
         self._facts.stop()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
@@ -262,27 +263,27 @@ class ControllerTerm:
         due = deque([event])
         while due:
             event = due.popleft()
-            effects, encoded = await self._step(event)
-            self._tell(event, effects, encoded)
+            effects, encoded, now_ms = await self._step(event)
+            self._tell(event, effects, encoded, now_ms)
             while effects.writes:
                 size = len(effects.writes)
                 writes = await self._large_aside(size, partial(encode_writes, effects.writes))
                 answers = await self._store.write(writes, self._fence)
                 answered = await self._large_aside(size, partial(decode_answers, effects.writes, answers))
-                effects, encoded = await self._step(answered)
-                self._tell(answered, effects, encoded)
+                effects, encoded, now_ms = await self._step(answered)
+                self._tell(answered, effects, encoded, now_ms)
             due.extendleft(reversed(effects.follow_up))
 
     async def _step(self, event: events.Event) -> _Stepped:
-        """Effects, and the requests among them as bytes, by id: those of a large step."""
+        """The requests as bytes are those of a large step."""
         now_ms = self._environment.clock.now_ms()
         if self._weight(event) < self._environment.large_step:
-            return self.core.step(event, now_ms), {}
+            return self.core.step(event, now_ms), {}, now_ms
         return await self._aside(partial(self._large_step, event, now_ms))
 
     def _large_step(self, event: events.Event, now_ms: int) -> _Stepped:
         effects = self.core.step(event, now_ms)
-        return effects, RequestEncoder(self._listener).encode_all(effects.requests)
+        return effects, RequestEncoder(self._listener).encode_all(effects.requests), now_ms
 
     def _weight(self, event: events.Event) -> int:
         """About how many partitions a step on it looks at."""
@@ -318,10 +319,15 @@ class ControllerTerm:
         return done.result()
 
     def _tell(
-        self, event: events.Event, effects: controller_effects.Effects, encoded: dict[int, EncodedRequest]
+        self,
+        event: events.Event,
+        effects: controller_effects.Effects,
+        encoded: dict[int, EncodedRequest],
+        now_ms: int,
     ) -> None:
-        """Everything but the writes: it depended on none, or on writes that are done."""
-        self._journal.record(self._environment.clock.now_ms(), self.epoch, event, effects)
+        """Everything but the writes: it depended on none, or on writes that are done. The journal has the time that the core was
+        told: played again with a later one its deadlines would be later, and what they brought would not come."""
+        self._journal.record(now_ms, self.epoch, event, effects)
         if effects.requests:
             self._outboxes.send(effects.requests, encoded)
         for answer in effects.answers:
