@@ -196,9 +196,15 @@ def test_a_cut_last_line_is_left_out_and_a_broken_one_named(
     code, out, err = shell("journal", "replay", cut, offline=True)
     assert (code, err) == (0, "")
     assert "note: controller-1.jsonl, line 4: cut short where its controller ended, and left out" in out
-    cut.write_bytes(b"".join([*lines[:3], b"{}\n", *lines[3:]]))
+    line = json.loads(lines[3])
+    for damaged in ({}, {**line, "writes": 5}, {**line, "changes": [7]}, {**line, "at_ms": 10**30}):
+        cut.write_bytes(b"".join([*lines[:3], json.dumps(damaged).encode(), b"\n", *lines[4:]]))
+        for verb in ("show", "replay"):
+            code, _, err = shell("journal", verb, cut, offline=True)
+            assert code == 1 and err.startswith(f"odradek: {cut}, line 4: not a line of a journal")
+    cut.write_bytes(b"".join([lines[0].replace(b'"host":"', b'"host":1,"was":"'), *lines[1:]]))
     code, _, err = shell("journal", "replay", cut, offline=True)
-    assert code == 1 and err.startswith(f"odradek: {cut}, line 4: not a line of a journal")
+    assert code == 1 and err == "odradek: line 0 of the journal: expected str, found 1\n"
     cut.write_bytes(b"".join(lines[5:]))
     code, _, err = shell("journal", "replay", cut, offline=True)
     assert code == 1 and "no election is recorded" in err

@@ -21,7 +21,7 @@ from odradek.controller.effects import (
     WriteTopicAssignment,
 )
 from odradek.controller.events import Conflict, Elected, Event, Stored, WriteAnswer, WritesAnswered
-from odradek.controller.journal import event_from_json
+from odradek.controller.journal import UnreadableJournal, event_from_json
 from odradek.controller.journal_text import text_of
 from odradek.model.facts import (
     IsrChangeNotified,
@@ -150,7 +150,7 @@ def replay(
         line = recorded[number]
         if until_ms is not None and line["at_ms"] > until_ms:
             break
-        event = event_from_json(line["event"])
+        event = _event(recorded, number)
         answers = _answers_after(recorded, number)
         if not isinstance(event, WritesAnswered) and number not in drop:
             now_ms = int(line["at_ms"])
@@ -202,13 +202,20 @@ def _in_present_words(text: str) -> str:
     return text
 
 
+def _event(recorded: list[Mapping[str, Any]], number: int) -> Event:
+    try:
+        return event_from_json(recorded[number]["event"])
+    except UnreadableJournal as error:
+        raise UnreadableJournal(f"line {number} of the journal: {error}") from error
+
+
 def _answers_after(recorded: list[Mapping[str, Any]], number: int) -> list[WritesAnswered]:
     """The lines that follow an event because it wrote something."""
     answers = []
-    for line in recorded[number + 1 :]:
+    for place, line in enumerate(recorded[number + 1 :], start=number + 1):
         if line["event"].get("type") != "WritesAnswered":
             break
-        event = event_from_json(line["event"])
+        event = _event(recorded, place)
         assert isinstance(event, WritesAnswered)
         answers.append(event)
     return answers

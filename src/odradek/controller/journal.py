@@ -49,6 +49,8 @@ _EVENT_OF_ITS_OWN: dict[str, type] = {
     "ListReassignmentsRequested": ListReassignmentsAsked,
 }
 
+_PLAIN = (int, str, bool)
+
 
 class UnreadableJournal(OdradekError):
     """A line of the journal cannot be understood; the message says which part."""
@@ -106,6 +108,14 @@ def effects_as_json(effects: Effects) -> dict[str, Any]:
 
 
 def event_from_json(value: Any) -> Event:
+    try:
+        return _event(value)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        kind = value.get("type") if isinstance(value, dict) else value
+        raise UnreadableJournal(f"{kind} cannot be understood: {error!r}") from error
+
+
+def _event(value: Any) -> Event:
     older = _EVENT_OF_ITS_OWN.get(str(value.get("type"))) if isinstance(value, dict) else None
     if older is not None:
         if "request_id" not in value:
@@ -157,6 +167,8 @@ def _read(hint: Any, value: Any) -> Any:
         return _record(_TYPES[value["type"]], value)
     if isinstance(value, dict) and value.get("type") in _TYPES:
         return _record(_TYPES[value["type"]], value)
+    if hint in _PLAIN and type(value) is not hint:
+        raise UnreadableJournal(f"expected {hint.__name__}, found {value!r}")
     return value
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # Read on the way to another answer: a second or two. A larger one is read where it is named.
 LARGEST_READ_UNASKED = 8 << 20
 PATTERN = "controller-*.jsonl"
+END_OF_TIME_MS = 253_402_300_800_000  # the year 10,000, which has no date
+EFFECTS = ("writes", "requests", "changes", "answers")  # of a line, each a list of records
 # The directory it is in, a broker's, or a cluster's.
 PLACES = (PATTERN, f"*/{PATTERN}", f"*/*/{PATTERN}")
 
@@ -111,6 +113,8 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
             assert isinstance(line, dict)
             assert isinstance(line["event"], dict)
             line["epoch"], line["at_ms"] = int(line["epoch"]), int(line["at_ms"])
+            assert 0 <= line["at_ms"] < END_OF_TIME_MS
+            assert all(_are_records(line.setdefault(name, [])) for name in EFFECTS)
         except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
             if number == len(texts):
                 # The broker is in the middle of it, or died there.
@@ -123,6 +127,10 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
             fail(f"{file}, line {number}: not a line of a journal; expected JSON with event, epoch and at_ms")
         lines.append(line)
     return lines, notes
+
+
+def _are_records(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(record, dict) for record in value)
 
 
 def _begins_a_term(text: bytes) -> bool:
