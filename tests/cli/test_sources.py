@@ -20,6 +20,12 @@ from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import MetadataLoaded
 from odradek.model.ids import BrokerId
+from odradek.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from odradek.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
@@ -352,6 +358,33 @@ def test_a_move_is_not_over_because_no_controller_tells_of_it(monkeypatch: pytes
     assert poll(moving).topics[0].partitions[0] == ReplicaAssignment((BrokerId(3), BrokerId(1)))
     polled.view = view([1, 2, 3], u=[([3, 1, 2], [])])
     assert [node.topic for node in poll(moving).topics] == ["u"]
+
+
+def test_a_controller_that_hangs_keeps_no_answer_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metadata names it for as long as its session lives, and just then one asks what happens when it dies."""
+    monkeypatch.setattr(sources, "CONTROLLER_PATIENCE_S", 0.0)
+    silent = "127.0.0.1:9092 accepts connections but gives no answer in time"
+
+    class Client(Polled):
+        request_timeout_s = 0.0
+
+        def call(self, broker: int, request: object, **_options: object) -> object:
+            if not isinstance(request, DescribeConfigsRequest) or broker == 1:
+                raise Unreachable(silent)
+            entry = DescribeConfigsResourceResult(name="min.insync.replicas", value="2", config_source=5)
+            results = [
+                DescribeConfigsResult(resource_name=r.resource_name, configs=[entry] if broker == 2 else [])
+                for r in request.resources
+            ]
+            return DescribeConfigsResponse(results=results)
+
+    client = Client()
+    found = sources.source_of(client, client.view, "here")  # type: ignore[arg-type]
+    assert found.settings is not None and found.settings.min_insync_replicas == 2
+    assert found.unknown == (
+        f"whether reassignments run: no controller answers: {silent}",
+        f"the settings of broker 1, which may be others than the next one's: {silent}",
+    )
 
 
 @pytest.mark.parametrize(

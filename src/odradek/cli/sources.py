@@ -264,6 +264,7 @@ def _configurations(
 ) -> "tuple[ControllerSettings, dict[str, TopicConfig], dict[str, dict[str, str]]]":
     """The settings that decide, each at the level where it is set: broker's file, cluster, broker, topic."""
     from odradek.client.sync import ANY
+    from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
     from odradek.controller.context import CLUSTER_DEFAULT, ControllerSettings
     from odradek.model.cluster import TopicConfig
 
@@ -275,10 +276,19 @@ def _configurations(
             topics[name] = TopicConfig(
                 {key: value or "" for key, value, source in entries if source == DYNAMIC_TOPIC}
             )
-    asked = view.controller_id if view.controller_id in view.brokers else min(view.brokers, default=-1)
-    if asked < 0:
-        return ControllerSettings(), topics, {}
-    found = describe_configs(client, asked, BROKER_RESOURCE, [str(asked)], unknown)
+    asked, found = -1, {}
+    for asked in sorted(view.brokers, key=lambda broker: (broker != view.controller_id, broker)):
+        try:
+            found = describe_configs(client, asked, BROKER_RESOURCE, [str(asked)], unknown)
+            break
+        except (
+            ConnectionLost,
+            DeadlineExceeded,
+            Unreachable,
+        ) as error:  # of a controller that hangs one asks most
+            unknown.append(
+                f"the settings of broker {asked}, which may be others than the next one's: {error}"
+            )
     values: dict[str, str] = {}
     dynamic: dict[str, dict[str, str]] = {str(asked): {}, CLUSTER_DEFAULT: {}}
     for key, value, source in found.get(str(asked), []):
