@@ -129,6 +129,28 @@ def test_a_cluster_is_recorded_shown_and_asked_about_its_past(
         assert code == 1 and "there is nothing to play again" in err
 
 
+def test_a_record_goes_on_behind_a_line_that_was_cut_short_and_under_another_controller(
+    start_cluster: Callable[..., tuple[Any, Shell]], tmp_path: Path
+) -> None:
+    """It was killed within a line, and the cluster failed over before it was started again."""
+    cluster, shell = start_cluster(3)
+    file = tmp_path / "looks.jsonl"
+    shell.ok("topic", "create", "t", "--assign", "1,2,3")
+    shell.ok("journal", "record", file, "--looks", 1)
+    controller = shell.json("cluster", "health")["controller"]
+    with file.open("ab") as out:
+        out.write(b'{"at_ms":17')
+    cluster.kill(controller)
+    eventually(
+        lambda: shell.json("cluster", "health")["controller"] not in (controller, None, -1),
+        what="another broker is controller",
+    )
+    shell.ok("journal", "record", file, "--looks", 1)
+    code, out, err = shell("journal", "show", file, "-p", "t-0", offline=True)
+    assert (code, err) == (0, "")
+    assert "note: looks.jsonl, line 2: cut short where its controller ended, and left out" in out
+
+
 def test_a_topic_that_is_not_answered_is_said_once_and_recorded_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

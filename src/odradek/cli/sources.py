@@ -500,7 +500,11 @@ def _from_observed(history: "History", place: Path, at: str | None, until: int |
         fail(f"no observation of the cluster was recorded at {at}")
     seen = [line for line in history.lines if until is None or line["at_ms"] <= until]
     controller = seen[-1].get("controller", -1)
-    notes = (*history.notes, "what happened between two polls of `journal record`")
+    notes = (
+        *history.notes,
+        "what happened between two polls of `journal record`",
+        "settings that were changed since its first poll, and those of topics made since",
+    )
     when = now_ms() if until is None else until
     live = {b.broker_id for b in snapshot.brokers}
     return Source(

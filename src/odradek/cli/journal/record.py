@@ -42,6 +42,8 @@ def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json:
     not_known: tuple[str, ...] = ()
     try:
         with SyncClient(bootstrap) as client, file.open("a", encoding="utf-8") as out:
+            if is_cut_short(file):
+                out.write("\n")
             while looks is None or done < looks:
                 if done:
                     time.sleep(every)
@@ -85,3 +87,13 @@ def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json:
         print(
             f"{counted(written, 'change')} in {counted(done, 'look')} in {file}; odradek journal show {file}"
         )
+
+
+def is_cut_short(file: Path) -> bool:
+    """An earlier run was killed within a line: the first one of this run is to be readable."""
+    if not file.is_file():  # a pipe, which nothing was kept in
+        return False
+    with file.open("rb") as stream:
+        size = stream.seek(0, 2)
+        stream.seek(max(0, size - 1))
+        return size > 0 and stream.read() != b"\n"
