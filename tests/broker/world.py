@@ -169,6 +169,7 @@ class World:
             True  # replicas between log directories; False: their reads and flushes are left in `told`
         )
         self.cut: set[tuple[int, int]] = set()  # (follower, leader) that cannot reach each other
+        self.racks: dict[int, str] = {}  # as UpdateMetadata tells them
         self.leadership: dict[TopicPartition, dict[str, Any]] = {}
         # What the controller says to AlterPartition: "commit", "hold" (no answer yet), or an error.
         self.on_alter: str | ErrorCode = "commit"
@@ -273,12 +274,14 @@ class World:
         version: int = 13,
         topic: str = "t",
         last_fetched_epoch: int = -1,
+        rack: str = "",
         connection: ConnectionInfo | None = None,
     ) -> Pending:
         request = fm.FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             isolation_level=isolation_level,
+            rack_id=rack,
             topics=[
                 fm.FetchTopic(
                     topic=topic,
@@ -326,7 +329,7 @@ class World:
                 controller_epoch=self.controller_epoch,
                 broker_epoch=self.nodes[number].epoch,
                 topic_states=list(topics.values()),
-                live_brokers=[live_broker(node.id) for node in live],
+                live_brokers=[live_broker(node.id, rack=self.racks.get(node.id)) for node in live],
             )
             assert self.send(number, request, 8).message.error_code == 0
             self.nodes[number].broker.departures.hear(self.now_ms)  # the turn ends
@@ -619,12 +622,14 @@ class World:
             self.advance(50)
 
 
-def live_broker(number: int, *, host: str = "localhost", port: int | None = None) -> um.UpdateMetadataBroker:
+def live_broker(
+    number: int, *, host: str = "localhost", port: int | None = None, rack: str | None = None
+) -> um.UpdateMetadataBroker:
     """A row of UpdateMetadata; each request has one of the broker that it is sent to."""
     place = um.UpdateMetadataEndpoint(
         port=9000 + number if port is None else port, host=host, listener=LISTENER, security_protocol=0
     )
-    return um.UpdateMetadataBroker(id=number, rack=None, endpoints=[place])
+    return um.UpdateMetadataBroker(id=number, rack=rack, endpoints=[place])
 
 
 def told(world: World, kind: type, broker: int = 1) -> list[Any]:

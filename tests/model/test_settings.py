@@ -284,3 +284,14 @@ def test_a_java_properties_file_is_read_as_java_reads_it():
 def test_a_broken_escape_is_refused():
     with pytest.raises(ConfigurationError, match="four hexadecimal digits"):
         parse_properties("a=\\u12")
+
+
+def test_the_two_selectors_of_replicas_are_known_and_no_other_class_is_loaded():
+    rack_aware = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    leader = "org.apache.kafka.common.replica.LeaderSelector"
+    assert not BrokerSettings({}).selects_replicas_by_rack
+    assert not BrokerSettings({"replica.selector.class": leader}).selects_replicas_by_rack
+    assert BrokerSettings({"replica.selector.class": rack_aware}).selects_replicas_by_rack
+    for other in ("com.example.Nearest", "RackAwareReplicaSelector", ""):
+        with pytest.raises(ConfigurationError, match=rf"replica\.selector\.class={other}:.*{leader} and "):
+            BrokerSettings({"replica.selector.class": other})

@@ -153,6 +153,7 @@ class Broker:
         self.row_limits = RowLimits(self.metadata, self.replicas.partitions)
         self.fetch_sessions = FetchSessionCache(settings.max_incremental_fetch_session_cache_slots)
         self.fetch_max_bytes: int = settings.fetch_max_bytes
+        self.selects_replicas_by_rack = settings.selects_replicas_by_rack
         # Encoded, valid while the metadata's epoch is this one.
         self._cached_answers: dict[object, bytes] = {}
         self._cached_bytes = 0

@@ -435,6 +435,11 @@ class BrokerSettings(_Values):
         """By their short names."""
         return tuple(CONSUMER_ASSIGNORS.get(name, name) for name in self.group_consumer_assignors)
 
+    @property
+    def selects_replicas_by_rack(self) -> bool:
+        """A leader sends consumers to replicas in their racks (KIP-392)."""
+        return bool(self.replica_selector_class == RACK_AWARE_SELECTOR)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -547,11 +552,20 @@ def _check_together(settings: BrokerSettings) -> None:
         )
     _addresses(settings.max_connections_per_ip_overrides)
     _check_consumer_groups(settings)
+    if settings.replica_selector_class not in (None, *REPLICA_SELECTORS):
+        raise ConfigurationError(
+            f"replica.selector.class={settings.replica_selector_class}: no class can be loaded here; known are "
+            f"{' and '.join(REPLICA_SELECTORS)}, and unset, which means the former"
+        )
     if not settings.log_directories:
         raise ConfigurationError("log.dirs is empty; name at least one directory")
     if settings.inter_broker_listener_name is not None and "security.inter.broker.protocol" in settings.given:
         raise ConfigurationError("set inter.broker.listener.name or security.inter.broker.protocol, not both")
 
+
+# KIP-392 names both. Apache 3.9's jars have the second alone.
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+REPLICA_SELECTORS = ("org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE_SELECTOR)
 
 # Java's name of an assignor of consumer groups -> ours.
 _JAVA_ASSIGNORS = "org.apache.kafka.coordinator.group.assignor"

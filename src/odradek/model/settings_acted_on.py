@@ -19,7 +19,7 @@ auto.leader.rebalance.enable BOOLEAN true HIGH static
 broker.id INT -1 HIGH static
     Number of this broker in the cluster, 0 or more; the same as node.id.
 broker.rack STRING null MEDIUM static
-    Failure domain of this broker; new replicas are spread over racks.
+    Failure domain of this broker; new replicas are spread over racks, and see replica.selector.class.
 compression.gzip.level INT -1 MEDIUM dynamic [1,...,9] or -1
     Effort of gzip when this broker compresses.
 compression.type STRING producer HIGH dynamic [uncompressed, zstd, lz4, snappy, gzip, producer]
@@ -208,6 +208,9 @@ replica.high.watermark.checkpoint.interval.ms LONG 5000 HIGH static
     How often the high watermarks are written.
 replica.lag.time.max.ms LONG 30000 HIGH static
     A follower that has not caught up for this long leaves the ISR.
+replica.selector.class STRING null MEDIUM static
+    Java class that says which replica a consumer reads from (KIP-392): LeaderSelector, as when unset, or RackAwareReplicaSelector
+    of org.apache.kafka.common.replica, a replica in the consumer's rack.
 replica.socket.timeout.ms INT 30000 HIGH static
     A follower reconnects to a leader that is silent for this long.
 replication.quota.window.num INT 11 LOW static [1,...]

@@ -225,8 +225,6 @@ remote.log.storage.manager.impl.prefix STRING rsm.config. MEDIUM static non-empt
     Tiered storage: prefix of that class's own settings.
 remote.log.storage.system.enable BOOLEAN false MEDIUM static
     Tiered storage, on or off; there is none here.
-replica.selector.class STRING null MEDIUM static
-    How a reader's rack chooses the replica it reads from; unset means the leader.
 replica.socket.receive.buffer.bytes INT 65536 HIGH static
     Receive buffer of a follower's connection.
 reserved.broker.max.id INT 1000 MEDIUM static [0,...]

@@ -6,6 +6,7 @@ which under load the next records carry the news (KIP-392: its consumers wait fo
 
 What may be read: followers up to the log end, consumers up to the high watermark, with read_committed up to
 the last stable offset. Between that and the log end: an empty answer. Outside the log: OFFSET_OUT_OF_RANGE.
+A replica that does not lead serves consumers by the same rules, with the high watermark and the log that it has itself.
 
 v4 isolation level, aborted transactions (KIP-98).
 v5 log start offset.
@@ -14,7 +15,7 @@ v7 sessions: only what changed travels (KIP-227).
 v8 the response leaves before the client is throttled (KIP-219).
 v9 leader epoch of the reader: smaller FENCED_LEADER_EPOCH, larger UNKNOWN_LEADER_EPOCH (KIP-320).
 v10 batches may be zstd (KIP-110); before, topics with `compression.type=zstd` are UNSUPPORTED_COMPRESSION_TYPE.
-v11 rack: consumers may read from followers (KIP-392); no preferred replica is named.
+v11 rack, preferred read replica: consumers may read from followers, and a leader may tell them to (KIP-392, `read_replicas`).
 v12 flexible; last fetched epoch, answered by `diverging_epoch` where the logs part (KIP-595).
 v13 topic ids: an unknown one is UNKNOWN_TOPIC_ID (KIP-516).
 v14 OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405), which nothing gives here.
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer, Buffer, Park, Reply
 from odradek.broker.fetch_sessions import NO_SESSION, FetchSession, ParkedFetch, WantedPartition
+from odradek.broker.read_replicas import preferred_read_replica
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerEpoch, BrokerId
@@ -175,6 +177,7 @@ class FetchWait(ParkedFetch):
         "max_bytes",
         "missing_bytes",
         "park",
+        "rack",
         "session",
         "version",
     )
@@ -200,6 +203,8 @@ class FetchWait(ParkedFetch):
         self.held_until_ms = -1  # for a follower: when a throttle lets go of what it wants
         self.limits: ClientLimits | None = None  # for a consumer: its quotas, where there are any
         self.connection = connection
+        # Of a consumer that is to be sent to a replica there; empty: nobody is, or it did not say.
+        self.rack = body.rack_id if broker.selects_replicas_by_rack else ""
         self.max_bytes = body.max_bytes
         self._hold_to_bytes(body.max_bytes if session.replica_id >= 0 else broker.fetch_max_bytes)
 
@@ -402,8 +407,19 @@ class FetchWait(ParkedFetch):
             elif high_watermark > wanted.sent_high_watermark or log.log_start_offset > wanted.sent_log_start:
                 self.has_newer_high_watermark = True
         else:
-            if not partition.is_leader and self.version < FIRST_FROM_FOLLOWERS:
-                raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if not partition.is_leader:
+                if self.version < FIRST_FROM_FOLLOWERS:
+                    raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif self.rack:
+                replica = preferred_read_replica(
+                    partition,
+                    offset,
+                    rack=self.rack,
+                    listener=self.connection.listener,
+                    brokers=self.broker.metadata.brokers,
+                )
+                if replica is not None:
+                    return self._sent_to(replica, wanted, partition), 0, True
             high_watermark = upper_bound = partition.high_watermark
             stable = partition.last_stable_offset
             if self.body.isolation_level == READ_COMMITTED:
@@ -456,6 +472,24 @@ class FetchWait(ParkedFetch):
             None,
         )
         return row, size, is_urgent
+
+    def _sent_to(self, replica: BrokerId, wanted: WantedPartition, partition: Partition) -> FetchedPartition:
+        """No records: its reader gets them there. Said at once, and again with every fetch of a session until the reader takes
+        the partition out."""
+        wanted.has_more = True
+        return (
+            wanted.index,
+            NONE,
+            partition.high_watermark,
+            partition.last_stable_offset,
+            partition.log.log_start_offset,
+            None,
+            replica,
+            b"",
+            None,
+            None,
+            None,
+        )
 
     def _is_held_back(self, partition: Partition, now_ms: int) -> bool:
         """KIP-73: nothing now for a follower that is not in sync. It asks again by itself; we look again as soon as
