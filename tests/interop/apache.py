@@ -131,7 +131,8 @@ class ApacheBroker(BrokerProcess):
 
     def let_go(self) -> None:
         """A controlled shutdown of the last broker would wait for others: nothing of it is kept, so no."""
-        self.kill()
+        if self.is_running:
+            self.kill()  # which lets go of what is left
 
 
 class Printed(str):
