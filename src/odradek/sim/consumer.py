@@ -20,6 +20,7 @@ class SimConsumer:
     """Reads one partition by assignment from where it is, and never past what the leader calls committed."""
 
     isolation_level = READ_UNCOMMITTED
+    rack = ""  # none: read from the leader
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class SimConsumer:
             isolation_level=self.isolation_level,
             session_id=0,
             session_epoch=-1,
+            rack_id=self.rack,
             topics=[
                 fetch.FetchTopic(
                     topic_id=topic_id,
@@ -91,13 +93,16 @@ class SimConsumer:
             await self._pauses.pause()
             return -1
         part = answer.responses[0].partitions[0]
-        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._may_start_over:
+        if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._may_start_over and self._is_judge:
             await self._go_to_log_start(address)
             return -1
         if part.error_code:
             await self._refused()
             return -1
         self._pauses.succeeded()
+        if part.preferred_read_replica >= 0:
+            self._sent_to(part.preferred_read_replica)
+            return 0
         self.high_watermark, self.last_stable_offset = part.high_watermark, part.last_stable_offset
         try:
             records, epochs, next_offset = self._records(part.records, part.aborted_transactions or [])
@@ -118,6 +123,15 @@ class SimConsumer:
         address, epoch = await self.client.leader_of(self.partition)
         assert address is not None
         return address, epoch
+
+    @property
+    def _is_judge(self) -> bool:
+        """Whom it asks says where the log begins and ends."""
+        return True
+
+    def _sent_to(self, replica: int) -> None:
+        """The leader gives no records, and says who does (KIP-392)."""
+        raise AssertionError(f"{self.name} named no rack, and is sent to {replica}")
 
     async def _refused(self) -> None:
         await self._pauses.pause()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from odradek.model.features import HIGHEST_LEVELS, TRANSACTION_VERSION
+from odradek.model.settings import RACK_AWARE_SELECTOR
 
 
 class Fault(NamedTuple):
@@ -263,6 +264,11 @@ class Plan:
         return TOPICS[: self.topic_count]
 
     @property
+    def has_racks(self) -> bool:
+        """Brokers have a rack each, and leaders send consumers to the replicas in theirs."""
+        return "replica.selector.class" in self.settings
+
+    @property
     def has_states(self) -> bool:
         return bool(self.states)
 
@@ -367,6 +373,9 @@ def draw(seed: int) -> Plan:
     if states or ledger:
         faults += _by_themselves(CLEANER_KINDS, seed, duration_s, 0.5)
     settings.setdefault("zookeeper.session.timeout.ms", str(SESSION_MS))
+    reads_from_replicas = random.Random(f"readers-{seed}").random() < 0.3
+    if reads_from_replicas and random.Random(f"racks-{seed}").random() < 0.5:
+        settings["replica.selector.class"] = RACK_AWARE_SELECTOR
     partitions, producers = rng.choice((1, 1, 2, 3)), rng.choice((1, 2, 3))
     if mixed_group:
         partitions += MIXED_PARTITIONS
@@ -387,7 +396,7 @@ def draw(seed: int) -> Plan:
         store_notices_death=rng.random() < 0.5,
         faults=at_pace(with_a_quiet_quarter(seed, duration_s, [*faults, *further, *actions])),
         settings=settings,
-        reads_from_replicas=random.Random(f"readers-{seed}").random() < 0.3,
+        reads_from_replicas=reads_from_replicas,
         states=states,
         has_group=has_group,
         has_static_members=bool(has_group or mixed_group)

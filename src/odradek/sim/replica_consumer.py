@@ -1,13 +1,23 @@
-"""A consumer that reads by replica: from any copy of its partition, whoever leads (KIP-392).
+"""Consumers that read by replica, whoever leads (KIP-392): one from any copy of its partition, one from where the leader says.
 
 Each copy serves up to the high watermark it knows itself, so what one has given, none may ever give otherwise.
 """
 
-from odradek.sim.client import Address
+from typing import Any
+
+from odradek.model.ids import TopicPartition
+from odradek.sim.client import Address, SimClient
 from odradek.sim.consumer import SimConsumer
 
 # So many polls from one, then the next. An odd number, so that partitions do not go round in step.
 POLLS_FROM_ONE = 3
+# Then the leader is asked again, as Java's clients do after metadata.max.age.ms.
+POLLS_FROM_PREFERRED = 20
+RACKS = ("even", "odd")
+
+
+def rack_of(broker_id: int) -> str:
+    return RACKS[broker_id % len(RACKS)]
 
 
 class ReplicaConsumer(SimConsumer):
@@ -26,3 +36,43 @@ class ReplicaConsumer(SimConsumer):
         """By one that has no copy, or has not heard of the epoch yet: the next is asked."""
         self._polls += POLLS_FROM_ONE - self._polls % POLLS_FROM_ONE
         await super()._refused()
+
+
+class RackConsumer(SimConsumer):
+    """Says its rack, and reads from the replica that the leader names until that refuses, or for some polls."""
+
+    _replica = -1
+    _polls_left = 0
+    replicas: list[int]  # to which it was sent, in this order
+
+    def __init__(
+        self, client: SimClient, name: str, partition: TopicPartition, *rest: Any, **options: Any
+    ) -> None:
+        super().__init__(client, name, partition, *rest, **options)
+        self.rack = RACKS[partition.partition % len(RACKS)]
+        self.replicas = []
+
+    async def _source(self) -> tuple[Address, int]:
+        address = self.client.brokers.get(self._replica)
+        if address is None or not self._polls_left:
+            self._replica = -1
+            return await super()._source()
+        self._polls_left -= 1
+        return address, self.client.leaders[self.partition][1]
+
+    @property
+    def _is_judge(self) -> bool:
+        """A follower may lag: what it calls out of range the leader may have."""
+        return self._replica < 0
+
+    def _sent_to(self, replica: int) -> None:
+        assert self._replica < 0, f"{self._replica}, which the leader named, names {replica}"
+        assert rack_of(replica) == self.rack, f"{replica} is not in rack {self.rack}"
+        self._replica, self._polls_left = replica, POLLS_FROM_PREFERRED
+        self.replicas.append(replica)
+
+    async def poll(self, *, max_wait_ms: int = 500) -> int:
+        found = await super().poll(max_wait_ms=max_wait_ms)
+        if found < 0:
+            self._replica = -1
+        return found

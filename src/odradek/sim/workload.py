@@ -26,7 +26,7 @@ from odradek.sim.mixed_group import GUESTS, STAYERS, ClassicMember, MixedSharer
 from odradek.sim.pipelined_producer import PipelinedProducer
 from odradek.sim.plan import COMPACTED, MOVE_THE_LOG_START, PACE, UNCLEAN, Plan
 from odradek.sim.producer import SimProducer, by_its_name
-from odradek.sim.replica_consumer import ReplicaConsumer
+from odradek.sim.replica_consumer import RackConsumer, ReplicaConsumer
 from odradek.sim.sharer import Sharer
 from odradek.sim.world import PORT, World
 
@@ -398,7 +398,9 @@ class Workload:
 
     def consumer(self, client: SimClient, name: str, partition: TopicPartition) -> SimConsumer:
         plan = self.plan
-        kind = ReplicaConsumer if name.startswith(BY_REPLICA) else SimConsumer
+        kind: type[SimConsumer] = SimConsumer
+        if name.startswith(BY_REPLICA):
+            kind = RackConsumer if plan.has_racks else ReplicaConsumer
         if partition == STATES:
             kind = states.StateConsumer
         return kind(

@@ -25,6 +25,7 @@ from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import ClusterView, PartitionView
 from odradek.sim.loop import NOBODY, Host, SimLoop
 from odradek.sim.network import Network
+from odradek.sim.replica_consumer import rack_of
 from odradek.sim.store import SimStore, StoreLink
 from odradek.sim.topics import Topics
 from odradek.sim.views import Views
@@ -173,6 +174,7 @@ class SimBroker:
                 "listeners": f"PLAINTEXT://{self.name}:{PORT}",
                 "log.dirs": ",".join(disk.path for disk in self.disks),
                 "odradek.cluster.size": str(len(self.world.brokers)),
+                **({"broker.rack": rack_of(self.broker_id)} if self.world.has_racks else {}),
                 **DEFAULT_SETTINGS,
                 **self.world.settings,
             }
@@ -316,6 +318,7 @@ class World:
         self.network = Network(self.loop)
         self.store = SimStore(self.loop)
         self.settings = dict(settings or {})
+        self.has_racks = "replica.selector.class" in self.settings
         self.store_notices_death = store_notices_death
         self.store.splits_batches = not store_notices_death
         self.disks_per_broker = disks_per_broker

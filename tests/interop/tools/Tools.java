@@ -170,7 +170,10 @@ public class Tools {
         System.out.println(records + " acknowledged, last offsets " + last);
     }
 
-    /** bootstrap topic records [setting=value...]: from the beginning of every partition, without a group. */
+    /**
+     * bootstrap topic records [setting=value...]: from the beginning of every partition, without a group. With a
+     * client.rack, a second line says where it was sent to.
+     */
     static void consume(String[] arguments) throws Exception {
         String topic = arguments[1];
         int wanted = Integer.parseInt(arguments[2]);
@@ -195,8 +198,22 @@ public class Tools {
                 }
             }
             System.out.println(count + " read, ends " + new TreeMap<>(Map.copyOf(ends(consumer, partitions))));
+            if (properties.containsKey("client.rack")) {
+                System.out.println("sent to " + preferred(consumer));
+            }
         }
         read.forEach((partition, rows) -> rows.forEach(row -> System.out.println(partition + " " + row)));
+    }
+
+    /** Of each partition the replica that it is read from, as its leader said; -1: the leader. */
+    static Map<String, Integer> preferred(KafkaConsumer<?, ?> consumer) {
+        Map<String, Integer> found = new TreeMap<>();
+        consumer.metrics().forEach((name, metric) -> {
+            if (name.name().equals("preferred-read-replica")) {
+                found.put(name.tags().get("partition"), ((Number) metric.metricValue()).intValue());
+            }
+        });
+        return found;
     }
 
     /** bootstrap topic group records [setting=value...]: joins, reads so many, commits and leaves. */
