@@ -126,9 +126,11 @@ def dies(world: World) -> None:
     world.notify_metadata()
 
 
-def leaves_the_isr(world: World) -> None:
-    world.cut.add((2, 1))
+def is_proposed_for_the_isr(world: World) -> None:
+    """It has everything, and the controller has not answered yet."""
+    world.on_alter = "hold"
     world.lead(1, isr=(1, 3))
+    assert world[1].partition().followers[2].is_in_maximal_isr
 
 
 def is_behind(world: World) -> None:
@@ -145,7 +147,7 @@ def has_not_fetched_in_this_epoch(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [dies, leaves_the_isr, is_behind, begins_later, has_not_fetched_in_this_epoch]
+    "change", [dies, is_proposed_for_the_isr, is_behind, begins_later, has_not_fetched_in_this_epoch]
 )
 def test_a_follower_is_not_named_that(world: World, change: Callable[[World], None]) -> None:
     assert sent_to(world.consume(1, 2, rack="b")) == 2
