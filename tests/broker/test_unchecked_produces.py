@@ -92,6 +92,39 @@ def test_what_follows_for_a_partition_waits_behind_it(world: World) -> None:
     assert world.produced(put(world, SMALL)) == (ErrorCode.NONE, 2001)  # nothing is in its way
 
 
+@pytest.mark.parametrize("large_at", [0, 1])
+def test_a_transactional_batch_may_be_checked_aside_whatever_else_its_request_holds(
+    tmp_path: Path, large_at: int
+) -> None:
+    """The small batch of the other partition waits for its follower by then."""
+    world = World(
+        tmp_path,
+        brokers=(1, 2),
+        odradek_log_record_validation="full",
+        transaction_partition_verification_enable="false",
+    )
+    world.works = False
+    rows = []
+    for index in range(2):
+        world.lead(1, isr=(1, 2), replicas=(1, 2), index=index, is_new=True)
+        values = [NewRecord(b"k", b"%d" % n, 1000) for n in range(2000 if index == large_at else 1)]
+        records = build_batch(values, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
+        rows.append(pm.PartitionProduceData(index=index, records=records))
+    request = pm.ProduceRequest(
+        transactional_id="tx",
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[pm.TopicProduceData(name="t", partition_data=rows)],
+    )
+
+    answer = world.send(1, request, 11)
+    assert work(world) == 1
+    world.settle()
+
+    found = answer.message.responses[0].partition_responses
+    assert [ErrorCode(row.error_code) for row in found] == [ErrorCode.NONE, ErrorCode.NONE]
+
+
 def test_a_large_batch_with_a_bad_record_is_refused_when_it_was_looked_at(world: World) -> None:
     records = [NewRecord(b"k", b"%d" % n, 1000) for n in range(1999)]
     bad = build_batch([*records, NewRecord(b"k", b"x", 1000, offset_delta=1000)], last_offset_delta=1999)

@@ -166,11 +166,11 @@ def append_all(
             if acks == ALL:
                 if partition.high_watermark < required:
                     if wait is None:
-                        wait = ProduceWait(broker, request, answers, acks)
+                        wait = ProduceWait(broker, request, answers, acks, admission)
                     wait.expect(partition, required, rows)
             elif acks and partition.flushes_before_ack and partition.log.recovery_point < required:
                 if wait is None:
-                    wait = ProduceWait(broker, request, answers, acks)
+                    wait = ProduceWait(broker, request, answers, acks, admission)
                 wait.expect_flush(partition, required, rows)
     if wait is not None and wait.open:
         wait.begin_appending(now_ms)
@@ -205,7 +205,7 @@ class ProduceWait(AckWaiter):
         request: "Request",
         answers: TopicAnswers,
         acks: int,
-        admission: "Admission | None" = None,
+        admission: "Admission | None",
     ) -> None:
         super().__init__()
         self.admission = admission
