@@ -152,6 +152,18 @@ def test_bytes_behind_the_last_batch_are_refused(log: PartitionLog) -> None:
         assert refused(log, batch() + rest).code == ErrorCode.CORRUPT_MESSAGE
 
 
+def test_of_a_request_with_several_batches_none_is_looked_into(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request has room for a million of them, or for one behind a small one that takes a second to open."""
+    seen: list[int] = []
+    monkeypatch.setattr("odradek.log.validation.crc32c", lambda data: seen.append(len(data)) or 0)
+    for rest in (batch(1) * 3, batch(5, codec="zstd"), b"\0" * 80):
+        with pytest.raises(InvalidRecord, match=f"{len(rest)} bytes behind the first batch"):
+            checked(memoryview(batch(1) + rest), log.config, now_ms=NOW)
+    assert seen == []
+
+
 def test_every_flipped_bit_behind_the_stamp_is_refused(log: PartitionLog) -> None:
     data = batch(1, value=b"v")
     for bit in range(8 * 16, 8 * len(data)):

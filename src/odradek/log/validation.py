@@ -116,10 +116,14 @@ def leader_batches(
             record_count,
         ) = HEADER.unpack_from(view, position)
         size_bytes = length + LOG_OVERHEAD
-        if not BATCH_OVERHEAD <= size_bytes <= left:
-            if from_client and size_bytes > left:
-                raise InvalidRecord(f"batch of {size_bytes} bytes where {left} are left")
-            raise CorruptBatch(f"batch of {size_bytes} bytes where {left} are left")
+        if size_bytes != left:
+            if not BATCH_OVERHEAD <= size_bytes <= left:
+                if from_client and size_bytes > left:
+                    raise InvalidRecord(f"batch of {size_bytes} bytes where {left} are left")
+                raise CorruptBatch(f"batch of {size_bytes} bytes where {left} are left")
+            if from_client:
+                # Before anything is opened, or a second batch read: there may be a million.
+                raise _not_one_batch(view, size_bytes)
         if size_bytes > max_bytes:
             raise _too_large(size_bytes, max_bytes)
         if crc32c(view[position + ATTRIBUTES_OFFSET : position + size_bytes]) != crc:
@@ -178,8 +182,6 @@ def leader_batches(
                 _check_timestamp(header.max_timestamp, config, now_ms)  # that of its only record
         headers.append(header)
         position += size_bytes
-    if from_client and len(headers) > 1:
-        raise _not_one_batch(view, headers[0].size_bytes)
     if len(headers) > 1 and any(header.producer_id >= 0 for header in headers):
         # A retry must find or miss all of it, so one request is one batch (KIP-98).
         raise InvalidRecord(
