@@ -15,17 +15,40 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import produce as pm
 from odradek.records.builder import NewRecord, build_batch
+from odradek.records.opened import OPENED_AT_ONCE
+from odradek.records.survey import HEADERS_AT_ONCE
 from tests.broker.world import T0, Pending, World, batch
 from tests.log.test_append import edited
 
 LARGE = build_batch([NewRecord(b"k", b"%d" % n, 1000) for n in range(2000)])
 SMALL = build_batch([NewRecord(b"k", b"small", 1000)])
 
+TRANSACTION: dict[str, Any] = {
+    "producer_id": 5,
+    "producer_epoch": 0,
+    "base_sequence": 0,
+    "is_transactional": True,
+}
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     """One broker that reads every record, and what it wants done aside is left in `told`."""
     world = World(tmp_path, brokers=(1,), odradek_log_record_validation="full")
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.works = False
+    return world
+
+
+def leader(path: Path, validation: str, settings: dict[str, str]) -> World:
+    """As `world`, of a topic with these settings, which asks no coordinator about transactions."""
+    world = World(
+        path,
+        brokers=(1,),
+        odradek_log_record_validation=validation,
+        transaction_partition_verification_enable="false",
+    )
+    world.configs["topics", "t"] = settings
     world.lead(1, isr=(1,), replicas=(1,), is_new=True)
     world.works = False
     return world
@@ -123,6 +146,86 @@ def test_a_transactional_batch_may_be_checked_aside_whatever_else_its_request_ho
 
     found = answer.message.responses[0].partition_responses
     assert [ErrorCode(row.error_code) for row in found] == [ErrorCode.NONE, ErrorCode.NONE]
+
+
+def headed(*counts: int, **fields: Any) -> bytes:
+    """A batch of records with so many empty headers."""
+    return build_batch([NewRecord(b"k", b"v", 1000, [("", None)] * count) for count in counts], **fields)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "tx"])
+@pytest.mark.parametrize(
+    ("validation", "settings"),
+    [("header", {}), ("full", {}), ("header", {"cleanup.policy": "compact"})],
+    ids=["header", "full", "compacted"],
+)
+def test_very_many_headers_are_read_aside(
+    tmp_path: Path, validation: str, settings: dict[str, str], transactional_id: str | None
+) -> None:
+    """A megabyte has room for half a million, 0.2 s; a request has room for a hundred megabytes."""
+    world = leader(tmp_path, validation, settings)
+    partition = world[1].partition()
+    for counts in ((HEADERS_AT_ONCE,), (HEADERS_AT_ONCE + 1,), (5 * HEADERS_AT_ONCE, 0)):
+        end = partition.log.log_end_offset
+        fields = TRANSACTION | {"base_sequence": end} if transactional_id else {}
+        answer = put(world, headed(*counts, **fields), transactional_id=transactional_id)
+        is_quick = counts[0] == HEADERS_AT_ONCE
+        assert (answer.is_answered, partition.log.log_end_offset) == (is_quick, end + is_quick)
+        assert work(world) == (not is_quick)
+        assert world.produced(answer) == (ErrorCode.NONE, end)
+    assert partition.log.log_end_offset == 4
+
+
+def test_very_many_headers_of_all_records_together_are_read_aside(world: World) -> None:
+    """By default nothing is read behind the first record."""
+    answer = put(world, headed(0, HEADERS_AT_ONCE, 1))
+    assert not answer.is_answered
+    assert work(world) == 1
+    assert world.produced(answer) == (ErrorCode.NONE, 0)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "tx"])
+@pytest.mark.parametrize("size", [OPENED_AT_ONCE - 100, OPENED_AT_ONCE + 100])
+@pytest.mark.parametrize(
+    ("codec", "validation", "settings"),
+    [
+        ("zstd", "full", {}),
+        ("zstd", "header", {"cleanup.policy": "compact"}),
+        ("lz4", "header", {"compression.type": "gzip"}),
+        ("gzip", "header", {"compression.type": "uncompressed"}),
+    ],
+    ids=["full", "compacted", "compressed anew", "not compressed any more"],
+)
+def test_a_small_batch_of_which_much_comes_out_is_opened_aside(
+    tmp_path: Path,
+    codec: str,
+    validation: str,
+    settings: dict[str, str],
+    size: int,
+    transactional_id: str | None,
+) -> None:
+    """Up to a MiB may come out of any, and a request may have 8 that are opened at once."""
+    world = leader(tmp_path, validation, settings)
+    fields = TRANSACTION if transactional_id else {}
+    records = build_batch([NewRecord(b"k", bytes(size), 1000)], codec=codec, **fields)
+    answer = put(world, records, transactional_id=transactional_id)
+    is_quick = size < OPENED_AT_ONCE
+    assert answer.is_answered == is_quick
+    assert work(world) == (not is_quick)
+    assert world.produced(answer) == (ErrorCode.NONE, 0)
+    assert world[1].values() == [bytes(size)]
+
+
+def test_where_there_is_no_room_a_batch_that_takes_long_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = put(world, LARGE)
+    monkeypatch.setattr("odradek.broker.unchecked_produces.MOST_WAITING_BYTES", len(LARGE))
+    world.lead(1, isr=(1,), replicas=(1,), index=1, is_new=True)
+    answer = put(world, headed(HEADERS_AT_ONCE + 1), index=1)
+    assert world.produced(answer)[0] == ErrorCode.REQUEST_TIMED_OUT
+    assert work(world) == 1
+    assert world.produced(waiting) == (ErrorCode.NONE, 0)
 
 
 def test_a_large_batch_with_a_bad_record_is_refused_when_it_was_looked_at(world: World) -> None:

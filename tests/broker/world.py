@@ -240,10 +240,12 @@ class World:
         acks: int = -1,
         timeout_ms: int = 30_000,
         records: bytes | None = None,
+        transactional_id: str | None = None,
         version: int = 9,
     ) -> Pending:
         data = records if records is not None else batch(*values)
         request = pm.ProduceRequest(
+            transactional_id=transactional_id,
             acks=acks,
             timeout_ms=timeout_ms,
             topic_data=[

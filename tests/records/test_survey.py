@@ -8,7 +8,7 @@ from odradek.model.errors import ProtocolError
 from odradek.records.batch import BATCH_OVERHEAD, read_header
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.compression import CODEC_NAMES, decompress
-from odradek.records.errors import InvalidRecord
+from odradek.records.errors import InvalidRecord, TakesLong
 from odradek.records.opened import opened_records
 from odradek.records.reader import decode_batch, decode_records
 from odradek.records.search import FIRST_BYTES, first_record_at
@@ -91,6 +91,29 @@ def test_a_search_looks_at_so_many_records_and_no_more(monkeypatch: pytest.Monke
         else:
             with pytest.raises(InvalidRecord, match="batch of 4 records; 3 are looked at"):
                 first_record_at(header, block, timestamp=2000, offset=0)
+
+
+def test_so_many_headers_are_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all records together; a record of 600,000 empty headers is packed into a kilobyte."""
+    monkeypatch.setattr("odradek.records.survey.MOST_HEADERS", 3)
+    monkeypatch.setattr("odradek.records.survey.HEADERS_AT_ONCE", 2)
+    for counts in ((2, 1), (2, 0, 2)):
+        records = [NewRecord(b"k", b"v", 1000, [("h", b"v")] * count) for count in counts]
+        block = build_batch(records)[BATCH_OVERHEAD:]
+        with pytest.raises(TakesLong):
+            survey(block, len(counts), at_once=True)
+        survey_first(block, len(counts), at_once=True)
+        if sum(counts) == 3:
+            survey(block, len(counts))
+        else:
+            with pytest.raises(
+                InvalidRecord, match="record 2 of 3: 4 headers up to here; 3 are read"
+            ) as error:
+                survey(block, len(counts))
+            assert error.value.record_index == 2
+    first = build_batch([NewRecord(b"k", b"v", 1000, [("h", b"v")] * 3), NewRecord(b"k", b"v", 1000)])
+    with pytest.raises(TakesLong):
+        survey_first(first[BATCH_OVERHEAD:], 2, at_once=True)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])

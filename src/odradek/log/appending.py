@@ -57,7 +57,8 @@ class AppendableLog(LogState):
         """Gives the batches the next offsets and writes them with one write.
 
         Offsets and epoch are stamped into `records` itself where it is writable. `from_coordinator`: control
-        records are allowed, and sequences are not looked at. `from_client`: see `leader_batches`. `headers`: of records that were `checked` already.
+        records are allowed, and sequences are not looked at. `from_client`: see `leader_batches`; TakesLong where it has to be `checked`
+        elsewhere first. `headers`: of records that were `checked` already.
         """
         if self.failure is not None:
             raise self.failure
@@ -69,9 +70,12 @@ class AppendableLog(LogState):
                 now_ms=now_ms,
                 from_coordinator=from_coordinator,
                 from_client=from_client,
+                at_once=from_client,
             )
             if config.compression_type is not None:
-                records, headers = recompressed(records, headers, config.compression_type, config)
+                records, headers = recompressed(
+                    records, headers, config.compression_type, config, at_once=from_client
+                )
         first = headers[0]
         marker: EndTransaction | None = None
         if first.producer_id >= 0:

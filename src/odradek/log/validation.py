@@ -55,10 +55,17 @@ class Checked(NamedTuple):
     headers: list[BatchHeader]
 
 
-def checked(view: memoryview, config: LogConfig, *, now_ms: int, is_transactional: bool = False) -> Checked:
-    """All that is looked at, and changed, of what a client sent before the log itself is asked. May take long where
-    batches are opened (`config.opens_batches`); touches nothing else, so a thread may do it. ProtocolError for the
-    first broken rule.
+def checked(
+    view: memoryview,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    is_transactional: bool = False,
+    at_once: bool = False,
+) -> Checked:
+    """All that is looked at, and changed, of what a client sent before the log itself is asked. May take long unless it
+    has to be `at_once`; touches nothing else, so a thread may do it. ProtocolError for the first broken rule, TakesLong
+    as `leader_batches`.
     """
     headers = leader_batches(
         view,
@@ -67,9 +74,10 @@ def checked(view: memoryview, config: LogConfig, *, now_ms: int, is_transactiona
         from_coordinator=False,
         from_client=True,
         is_transactional=is_transactional,
+        at_once=at_once,
     )
     if config.compression_type is not None:
-        view, headers = recompressed(view, headers, config.compression_type, config)
+        view, headers = recompressed(view, headers, config.compression_type, config, at_once=at_once)
     return Checked(view, headers)
 
 
@@ -81,9 +89,11 @@ def leader_batches(
     from_coordinator: bool,
     from_client: bool = False,
     is_transactional: bool = False,
+    at_once: bool = False,
 ) -> list[BatchHeader]:
     """The headers of what is appended to one partition; ProtocolError for the first broken rule. `from_client`: it came
     in a Produce request, which holds one batch a partition, of magic 2; of a transaction only with `is_transactional`.
+    `at_once`: TakesLong where more than a moment is needed for what came in.
     """
     headers: list[BatchHeader] = []
     position = 0
@@ -170,14 +180,18 @@ def leader_batches(
         if needs_timestamps:
             _check_timestamps(header, config, now_ms)
         if needs_records:
-            header = _as_its_records_say(header, _check_records(view, position, header, config, now_ms))
+            header = _as_its_records_say(
+                header, _check_records(view, position, header, config, now_ms, at_once)
+            )
         elif (
             attributes & CODEC_MASK
             or base_timestamp != max_timestamp
             or size_bytes < BATCH_OVERHEAD + SMALLEST_RECORD_BYTES * record_count
             or not is_plain(view, position + BATCH_OVERHEAD, position + size_bytes, record_count)
         ):
-            header = _check_beginning(view[position + BATCH_OVERHEAD : position + size_bytes], header)
+            header = _check_beginning(
+                view[position + BATCH_OVERHEAD : position + size_bytes], header, at_once
+            )
             if needs_timestamps and header.max_timestamp != max_timestamp:
                 _check_timestamp(header.max_timestamp, config, now_ms)  # that of its only record
         headers.append(header)
@@ -227,8 +241,8 @@ def check_header(header: BatchHeader, *, is_first: bool, from_coordinator: bool)
         raise InvalidRecord(f"base offset {header.base_offset}; a producer's batch begins at 0")
 
 
-def _check_beginning(block: memoryview, header: BatchHeader) -> BatchHeader:
-    """What can be told of the records without reading on: costs the same however many there are."""
+def _check_beginning(block: memoryview, header: BatchHeader, at_once: bool) -> BatchHeader:
+    """What can be told of the records without reading on: costs the same however many there are, but for headers."""
     count = header.record_count
     codec = header.attributes & CODEC_MASK
     if count * SMALLEST_RECORD_BYTES > (most_opened_bytes(len(block)) if codec else len(block)):
@@ -237,9 +251,9 @@ def _check_beginning(block: memoryview, header: BatchHeader) -> BatchHeader:
         if not begins_as(codec, block):
             raise InvalidRecord(f"what is in this batch was not compressed by {CODEC_NAMES[codec]}")
     elif count == 1:
-        header = _as_its_records_say(header, survey(block, 1))
+        header = _as_its_records_say(header, survey(block, 1, at_once=at_once))
     elif not is_plain(block, 0, len(block), count):
-        survey_first(block, count)
+        survey_first(block, count, at_once=at_once)
     return header
 
 
@@ -276,11 +290,11 @@ def _refused_timestamp(timestamp: int, config: LogConfig, now_ms: int) -> Protoc
 
 
 def _check_records(
-    view: memoryview, position: int, header: BatchHeader, config: LogConfig, now_ms: int
+    view: memoryview, position: int, header: BatchHeader, config: LogConfig, now_ms: int, at_once: bool
 ) -> Survey:
     """Every record: that it is one, its offset, its timestamp, and in a compacted topic its key."""
-    block = opened_records(header, view[position + BATCH_OVERHEAD : position + header.size_bytes])
-    found = survey(block, header.record_count)
+    block = view[position + BATCH_OVERHEAD : position + header.size_bytes]
+    found = survey(opened_records(header, block, at_once=at_once), header.record_count, at_once=at_once)
     keyless = found.first_without_key
     if config.is_compacted and keyless >= 0 and not header.attributes & CONTROL:
         raise InvalidRecord(f"record {keyless} has no key; the topic is compacted", record_index=keyless)
@@ -303,10 +317,11 @@ def _too_large(size_bytes: int, max_bytes: int) -> ProtocolError:
 
 
 def recompressed(
-    view: memoryview, headers: list[BatchHeader], codec: int, config: LogConfig
+    view: memoryview, headers: list[BatchHeader], codec: int, config: LogConfig, *, at_once: bool = False
 ) -> tuple[memoryview, list[BatchHeader]]:
     """The same records in the codec the topic demands (compression.type): their bytes, not opened further. MESSAGE_TOO_LARGE
     where they are more in it than a batch may have, however few came; a client that hears so sends fewer records in one.
+    TakesLong as `opened_records`.
     """
     if all(header.codec == codec for header in headers):
         return view, headers
@@ -316,7 +331,7 @@ def recompressed(
     for header in headers:
         end = position + header.size_bytes
         if header.codec != codec:
-            block = opened_records(header, view[position + BATCH_OVERHEAD : end])
+            block = opened_records(header, view[position + BATCH_OVERHEAD : end], at_once=at_once)
             block = compress(codec, block, config.compression_level)
             if BATCH_OVERHEAD + len(block) > config.max_message_bytes:
                 raise _too_large(BATCH_OVERHEAD + len(block), config.max_message_bytes)

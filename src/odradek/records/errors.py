@@ -1,7 +1,7 @@
 """What can be wrong with bytes that claim to be record batches, each with the code a client is answered."""
 
 from odradek.model.error_codes import ErrorCode
-from odradek.model.errors import ProtocolError
+from odradek.model.errors import OdradekError, ProtocolError
 
 
 class CorruptBatch(ProtocolError):
@@ -27,3 +27,8 @@ class OldMessageFormat(ProtocolError):
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
             f"message format {magic}: only record batches of magic 2 are stored here",
         )
+
+
+class TakesLong(OdradekError):
+    """To look at this batch takes more than a moment, though little of it came in; nothing is wrong with it so far.
+    Raised where somebody asked what can be told at once."""

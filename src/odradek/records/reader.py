@@ -129,11 +129,16 @@ def varint(data: Buffer, position: int) -> tuple[int, int]:
             raise InvalidRecord("a varint has more than ten bytes")
 
 
-def skip_headers(data: Buffer, position: int, end: int) -> int:
-    """Where the headers end that begin at `position`, in a record that ends at `end`."""
+def headers_count(data: Buffer, position: int, end: int) -> tuple[int, int]:
+    """How many headers follow in a record that ends at `end`, and where they begin."""
     count, position = varint(data, position)
     if count < 0 or 2 * count > end - position:
         raise InvalidRecord(f"{count} headers in a record with {end - position} bytes left")
+    return count, position
+
+
+def skip_headers(data: Buffer, position: int, end: int, count: int) -> int:
+    """Where these headers end that begin at `position`, in a record that ends at `end`."""
     for _ in range(count):
         size, position = varint(data, position)
         if size < 0:

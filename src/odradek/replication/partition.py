@@ -269,8 +269,8 @@ class Partition(Replica):
         from_coordinator: bool = False,
         headers: "list[BatchHeader] | None" = None,
     ) -> "AppendResult":
-        """Append as leader, tell whoever reads. ProtocolError says why not; nothing is appended then. `headers`: as
-        the log's own `append_as_leader` takes them.
+        """Append as leader, tell whoever reads. ProtocolError says why not, TakesLong why not now; nothing is appended
+        then. `headers`: as the log's own `append_as_leader` takes them.
         """
         if not self.is_leader:
             raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -52,6 +52,7 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.records.batch import ATTRIBUTES_OFFSET, BATCH_OVERHEAD, CODEC_MASK, MAGIC, MAGIC_OFFSET
 from odradek.records.compression import ZSTD
+from odradek.records.errors import TakesLong
 from odradek.replication.partition import Partition
 from odradek.replication.waiting import AckWaiter
 
@@ -141,12 +142,20 @@ def append_all(
                             wait = ProduceWait(broker, request, answers, acks, admission)
                         wait.append_later(partition, records, rows)
                         continue
-                if admission is None:
-                    result = partition.append(records, acks=acks, now_ms=now_ms)
-                else:
-                    found = checked(records, config, now_ms=now_ms, is_transactional=True)
-                    result = partition.append(found.records, acks=acks, now_ms=now_ms, headers=found.headers)
-                    admission.appended(partition, found.headers[0])
+                try:
+                    if admission is None:
+                        result = partition.append(records, acks=acks, now_ms=now_ms)
+                    else:
+                        found = checked(records, config, now_ms=now_ms, is_transactional=True, at_once=True)
+                        result = partition.append(
+                            found.records, acks=acks, now_ms=now_ms, headers=found.headers
+                        )
+                        admission.appended(partition, found.headers[0])
+                except TakesLong:
+                    if wait is None:
+                        wait = ProduceWait(broker, request, answers, acks, admission)
+                    wait.append_later(partition, records, rows)
+                    continue
             except ProtocolError as refusal:
                 rows.append(_refused(broker, version, topic, index, refusal))
                 continue
