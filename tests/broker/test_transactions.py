@@ -824,3 +824,28 @@ def test_a_transactional_request_has_one_producer(world: World) -> None:
         ErrorCode.TRANSACTION_ABORTABLE,
         ErrorCode.INVALID_RECORD,
     ]
+
+
+@pytest.mark.parametrize("second", [None, b"", batch(b"plain")], ids=["null", "empty", "plain"])
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_partition_that_is_named_twice_may_have_another_batch_beside_the_transactional_one(
+    world: World, version: int, second: bytes | None
+) -> None:
+    producer = init(world)
+    assert add(world, producer) == 0
+    first = batch(
+        b"x", producer_id=producer[0], producer_epoch=producer[1], base_sequence=0, is_transactional=True
+    )
+    rows = [pm.PartitionProduceData(index=0, records=records) for records in (first, second)]
+    request = pm.ProduceRequest(
+        transactional_id=ID,
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=[pm.TopicProduceData(name="t", partition_data=rows)],
+    )
+
+    found = world.call(LEADER, request, version).responses[0].partition_responses
+
+    refusal = ErrorCode.NONE if second else ErrorCode.INVALID_RECORD
+    assert [row.error_code for row in found] == [ErrorCode.NONE, refusal]
+    assert end(world, producer) == 0

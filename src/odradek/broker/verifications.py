@@ -166,8 +166,10 @@ class Admission:
         verified = self._verified.get(topic_partition)
         if refusal is None and verified is not None:
             writer = writer_of(records)
-            assert writer is not None, "only transactional batches are verified"
-            refusal = self._verifications.why_not(partition, writer, verified)
+            if (
+                writer is not None
+            ):  # of a partition that is named twice the other batch may be outside the transaction
+                refusal = self._verifications.why_not(partition, writer, verified)
         if refusal is not None:
             raise refusal
 
