@@ -282,6 +282,14 @@ def test_another_compression_type_is_applied_by_the_broker(tmp_path: Path, codec
     assert decode_batch(contents(log)) == decode_batch(data)
 
 
+def test_a_marker_is_not_compressed(tmp_path: Path) -> None:
+    """As Apache's brokers leave it; it would be larger, and need not fit into max.message.bytes any more."""
+    end = marker(commit=True)
+    log = Disk(tmp_path, config(compression_type="gzip", max_message_bytes=len(end))).create()
+    produce(log, end, from_coordinator=True)
+    assert contents(log)[16:] == end[16:]
+
+
 @pytest.mark.parametrize("is_checked_before", [False, True])
 def test_a_batch_that_the_topics_codec_makes_too_large_is_refused(
     tmp_path: Path, is_checked_before: bool
@@ -328,6 +336,18 @@ def test_where_batches_are_opened_the_time_of_each_record_is_held_to_the_range(
 
     log.config = config(opens, message_timestamp_type="LogAppendTime", **limits)
     assert produce(log, records(NOW, NOW - 1001, NOW + 501), now_ms=NOW).last_offset == 6
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize("opens", [{}, FULL])
+def test_a_time_before_1970_is_too_old_and_minus_one_is_none(
+    tmp_path: Path, opens: dict[str, str], codec: str
+) -> None:
+    log = Disk(tmp_path, config(opens, message_timestamp_before_max_ms=1000)).create()
+    for at in (-2, -(2**63)):
+        old = build_batch([NewRecord(b"k", b"v", at)], codec=codec)
+        assert refused(log, old, now_ms=NOW).code == ErrorCode.INVALID_TIMESTAMP
+    assert produce(log, build_batch([NewRecord(b"k", b"v", -1)], codec=codec), now_ms=NOW).last_offset == 0
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)

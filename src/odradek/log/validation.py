@@ -22,6 +22,7 @@ from odradek.records.batch import (
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_OFFSET,
+    NO_TIMESTAMP,
     TRANSACTIONAL,
     BatchHeader,
     Buffer,
@@ -275,7 +276,10 @@ def _as_its_records_say(header: BatchHeader, found: Survey) -> BatchHeader:
 
 def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     """KIP-937. By header: the first timestamp for how old, the largest for how new."""
-    if header.base_timestamp >= 0 and now_ms - header.base_timestamp > config.timestamp_before_max_ms:
+    if (
+        header.base_timestamp != NO_TIMESTAMP
+        and now_ms - header.base_timestamp > config.timestamp_before_max_ms
+    ):
         raise _refused_timestamp(header.base_timestamp, config, now_ms)
     if header.max_timestamp >= 0 and header.max_timestamp - now_ms > config.timestamp_after_max_ms:
         raise _refused_timestamp(header.max_timestamp, config, now_ms)
@@ -306,7 +310,7 @@ def _check_records(
 
 def _check_timestamp(timestamp: int, config: LogConfig, now_ms: int) -> None:
     too_old = now_ms - timestamp > config.timestamp_before_max_ms
-    if timestamp >= 0 and (too_old or timestamp - now_ms > config.timestamp_after_max_ms):
+    if timestamp != NO_TIMESTAMP and (too_old or timestamp - now_ms > config.timestamp_after_max_ms):
         raise _refused_timestamp(timestamp, config, now_ms)
 
 
@@ -330,7 +334,8 @@ def recompressed(
     position = 0
     for header in headers:
         end = position + header.size_bytes
-        if header.codec != codec:
+        is_plain_marker = header.is_control and not header.codec  # Apache's brokers leave it so, too
+        if header.codec != codec and not is_plain_marker:
             block = opened_records(header, view[position + BATCH_OVERHEAD : end], at_once=at_once)
             block = compress(codec, block, config.compression_level)
             if BATCH_OVERHEAD + len(block) > config.max_message_bytes:
