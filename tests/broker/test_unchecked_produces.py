@@ -11,12 +11,12 @@ from odradek.broker.handlers import list_offsets
 from odradek.broker.unchecked_produces import MOST_AT_ONCE, MOST_WAITING_BYTES, Check
 from odradek.log.errors import CorruptLog
 from odradek.log.lookups import COLD_LABOUR, OPENING_LABOUR, RECORD_LABOUR
+from odradek.log.validation import FEW_HEADERS, HEADERS_AT_ONCE
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import produce as pm
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.opened import OPENED_AT_ONCE
-from odradek.records.survey import HEADERS_AT_ONCE
 from tests.broker.world import T0, Pending, World, batch
 from tests.log.test_append import edited
 
@@ -165,11 +165,12 @@ def test_very_many_headers_are_read_aside(
     """A megabyte has room for half a million, 0.2 s; a request has room for a hundred megabytes."""
     world = leader(tmp_path, validation, settings)
     partition = world[1].partition()
-    for counts in ((HEADERS_AT_ONCE,), (HEADERS_AT_ONCE + 1,), (5 * HEADERS_AT_ONCE, 0)):
+    most = FEW_HEADERS if (validation, settings) == ("header", {}) else HEADERS_AT_ONCE
+    for counts in ((most,), (most + 1,), (5 * HEADERS_AT_ONCE, 0)):
         end = partition.log.log_end_offset
         fields = TRANSACTION | {"base_sequence": end} if transactional_id else {}
         answer = put(world, headed(*counts, **fields), transactional_id=transactional_id)
-        is_quick = counts[0] == HEADERS_AT_ONCE
+        is_quick = counts[0] == most
         assert (answer.is_answered, partition.log.log_end_offset) == (is_quick, end + is_quick)
         assert work(world) == (not is_quick)
         assert world.produced(answer) == (ErrorCode.NONE, end)

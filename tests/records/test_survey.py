@@ -96,13 +96,12 @@ def test_a_search_looks_at_so_many_records_and_no_more(monkeypatch: pytest.Monke
 def test_so_many_headers_are_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all records together; a record of 600,000 empty headers is packed into a kilobyte."""
     monkeypatch.setattr("odradek.records.survey.MOST_HEADERS", 3)
-    monkeypatch.setattr("odradek.records.survey.HEADERS_AT_ONCE", 2)
     for counts in ((2, 1), (2, 0, 2)):
         records = [NewRecord(b"k", b"v", 1000, [("h", b"v")] * count) for count in counts]
         block = build_batch(records)[BATCH_OVERHEAD:]
         with pytest.raises(TakesLong):
-            survey(block, len(counts), at_once=True)
-        survey_first(block, len(counts), at_once=True)
+            survey(block, len(counts), headers_at_once=2)
+        survey_first(block, len(counts), headers_at_once=2)
         if sum(counts) == 3:
             survey(block, len(counts))
         else:
@@ -113,7 +112,7 @@ def test_so_many_headers_are_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -
             assert error.value.record_index == 2
     first = build_batch([NewRecord(b"k", b"v", 1000, [("h", b"v")] * 3), NewRecord(b"k", b"v", 1000)])
     with pytest.raises(TakesLong):
-        survey_first(first[BATCH_OVERHEAD:], 2, at_once=True)
+        survey_first(first[BATCH_OVERHEAD:], 2, headers_at_once=2)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])

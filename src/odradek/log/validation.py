@@ -45,6 +45,10 @@ from odradek.records.survey import SMALLEST_RECORD_BYTES, Survey, is_plain, surv
 LARGEST_TIMESTAMP = 2**63 - 1
 # In place of the CRC of a header that is not as the producer wrote it: the batch is stamped anew when it is appended.
 STALE_CRC = -1
+# What is read at once of a batch of which all records are read, and of one of which only the first is: there may be a
+# thousand of these in a request.
+HEADERS_AT_ONCE = 1000
+FEW_HEADERS = 10
 
 _new = tuple.__new__  # a NamedTuple's own constructor costs twice as much
 
@@ -246,15 +250,16 @@ def _check_beginning(block: memoryview, header: BatchHeader, at_once: bool) -> B
     """What can be told of the records without reading on: costs the same however many there are, but for headers."""
     count = header.record_count
     codec = header.attributes & CODEC_MASK
+    few = FEW_HEADERS if at_once else None
     if count * SMALLEST_RECORD_BYTES > (most_opened_bytes(len(block)) if codec else len(block)):
         raise InvalidRecord(f"batch of {count} records in {len(block)} bytes")
     if codec:
         if not begins_as(codec, block):
             raise InvalidRecord(f"what is in this batch was not compressed by {CODEC_NAMES[codec]}")
     elif count == 1:
-        header = _as_its_records_say(header, survey(block, 1, at_once=at_once))
+        header = _as_its_records_say(header, survey(block, 1, headers_at_once=few))
     elif not is_plain(block, 0, len(block), count):
-        survey_first(block, count, at_once=at_once)
+        survey_first(block, count, headers_at_once=few)
     return header
 
 
@@ -298,7 +303,8 @@ def _check_records(
 ) -> Survey:
     """Every record: that it is one, its offset, its timestamp, and in a compacted topic its key."""
     block = view[position + BATCH_OVERHEAD : position + header.size_bytes]
-    found = survey(opened_records(header, block, at_once=at_once), header.record_count, at_once=at_once)
+    opened = opened_records(header, block, at_once=at_once)
+    found = survey(opened, header.record_count, headers_at_once=HEADERS_AT_ONCE if at_once else None)
     keyless = found.first_without_key
     if config.is_compacted and keyless >= 0 and not header.attributes & CONTROL:
         raise InvalidRecord(f"record {keyless} has no key; the topic is compacted", record_index=keyless)

@@ -11,9 +11,7 @@ from odradek.records.errors import InvalidRecord, TakesLong
 from odradek.records.reader import headers_count, skip_headers, varint
 
 SMALLEST_RECORD_BYTES = 7  # length, attributes, two deltas, no key, no value, no headers
-# Two bytes make a header, and to read it takes 0.4 us, half of what a record takes. So many of a batch are read at once,
-# and so many at all, as of records.
-HEADERS_AT_ONCE = 1000
+# Of a batch, as of its records: two bytes make a header, and to read it takes 0.4 us, half of what a record takes.
 MOST_HEADERS = 1_000_000
 
 _SIX_BYTES = Struct("6B").unpack_from
@@ -32,16 +30,16 @@ class Survey(NamedTuple):
     first_without_key: int
 
 
-def survey(data: Buffer, count: int, *, at_once: bool = False) -> Survey:
+def survey(data: Buffer, count: int, *, headers_at_once: int | None = None) -> Survey:
     """Of all `count` records, which fill `data` exactly. InvalidRecord names the first that is none, or whose offset
-    delta is not its index: a producer leaves no gaps (KIP-98). TakesLong where it has to be `at_once`, and there are
-    more than `HEADERS_AT_ONCE`."""
-    return _walk(data, count, count, at_once)
+    delta is not its index: a producer leaves no gaps (KIP-98). TakesLong where there are more than
+    `headers_at_once`."""
+    return _walk(data, count, count, headers_at_once)
 
 
-def survey_first(data: Buffer, count: int, *, at_once: bool = False) -> None:
+def survey_first(data: Buffer, count: int, *, headers_at_once: int | None = None) -> None:
     """The same of the first record alone, and that the others have room behind it."""
-    _walk(data, count, 1, at_once)
+    _walk(data, count, 1, headers_at_once)
 
 
 def is_plain(view: memoryview, at: int, end: int, count: int) -> bool:
@@ -94,11 +92,11 @@ def is_plain(view: memoryview, at: int, end: int, count: int) -> bool:
     return True
 
 
-def _walk(data: Buffer, count: int, looked_at: int, at_once: bool) -> Survey:
+def _walk(data: Buffer, count: int, looked_at: int, headers_at_once: int | None) -> Survey:
     smallest, largest = 1 << 64, -1 << 64
     keyless = -1
     position = index = headers = 0
-    most_headers = HEADERS_AT_ONCE if at_once else MOST_HEADERS
+    most_headers = MOST_HEADERS if headers_at_once is None else headers_at_once
     available = len(data) - (count - looked_at) * SMALLEST_RECORD_BYTES
     try:
         for index in range(looked_at):
@@ -157,7 +155,7 @@ def _walk(data: Buffer, count: int, looked_at: int, at_once: bool) -> Survey:
                 length, at = headers_count(data, at, end)
                 headers += length
                 if headers > most_headers:
-                    if at_once:
+                    if headers_at_once is not None:
                         raise TakesLong(f"record {index} of {count}: {headers} headers")
                     raise InvalidRecord(f"{headers} headers up to here; {most_headers} are read in a batch")
                 at = skip_headers(data, at, end, length)
