@@ -10,13 +10,14 @@ from odradek.broker.answers import CloseConnection, NoReply
 from odradek.broker.handlers import list_offsets
 from odradek.broker.unchecked_produces import MOST_AT_ONCE, MOST_WAITING_BYTES, Check
 from odradek.log.errors import CorruptLog
-from odradek.log.lookups import COLD_LABOUR, OPENING_LABOUR, RECORD_LABOUR
+from odradek.log.lookups import COLD_LABOUR, DECOMPRESSING_LABOUR, OPENING_LABOUR, RECORD_LABOUR
 from odradek.log.validation import FEW_HEADERS, HEADERS_AT_ONCE
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import produce as pm
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.opened import OPENED_AT_ONCE
+from odradek.records.search import FIRST_BYTES
 from tests.broker.world import T0, Pending, World, batch
 from tests.log.test_append import edited
 
@@ -375,13 +376,15 @@ def test_a_large_batch_is_opened_aside_for_a_timestamp(stored: World) -> None:
     assert told(small) == (0, 5000, -1)
 
 
+@pytest.mark.parametrize(("codec", "labour"), [("none", 0), ("gzip", DECOMPRESSING_LABOUR)])
 def test_only_so_many_logs_of_one_request_are_looked_into_at_once(
-    stored: World, monkeypatch: pytest.MonkeyPatch
+    stored: World, monkeypatch: pytest.MonkeyPatch, codec: str, labour: int
 ) -> None:
-    monkeypatch.setattr(list_offsets, "AT_ONCE", 3 * (1 + OPENING_LABOUR + RECORD_LABOUR))
+    monkeypatch.setattr(list_offsets, "AT_ONCE", 3 * (1 + OPENING_LABOUR + RECORD_LABOUR + labour))
     for index in range(5):
         stored.lead(1, topic="t", index=index, isr=(1,), replicas=(1,), is_new=True)
-        stored.produce(1, records=build_batch([NewRecord(b"k", b"v", 1000 + index)]), index=index)
+        records = build_batch([NewRecord(b"k", b"v", 1000 + index)], codec=codec)
+        stored.produce(1, records=records, index=index)
     partitions = [lm.ListOffsetsPartition(partition_index=index, timestamp=500) for index in range(5)]
     request = lm.ListOffsetsRequest(
         replica_id=-1, topics=[lm.ListOffsetsTopic(name="t", partitions=partitions)]
@@ -485,6 +488,21 @@ def test_many_batches_that_lie_about_their_times_are_not_all_opened(
     for _ in range(10):
         put(stored, lie)
     assert told(asked(stored, 500)) == (0, 4, 10**9)
+
+
+@pytest.mark.parametrize("size", [FIRST_BYTES - 100, FIRST_BYTES + 100])
+def test_small_batches_of_which_much_comes_out_are_opened_aside_for_a_timestamp(
+    stored: World, size: int
+) -> None:
+    """A thousand of a kilobyte, of which a megabyte comes out each, took a second at once."""
+    for _ in range(3):
+        record = NewRecord(b"k", bytes(size), 1000)
+        put(stored, build_batch([record], codec="gzip", max_timestamp=10**9))
+    answer = asked(stored, 5000)
+    is_quick = size < FIRST_BYTES
+    assert answer.is_answered == is_quick
+    assert work(stored) == (0 if is_quick else 3)
+    assert told(answer) == (0, -1, -1)
 
 
 def test_a_log_that_was_cut_while_a_batch_of_it_was_read_is_not_damaged(stored: World) -> None:

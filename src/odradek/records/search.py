@@ -2,7 +2,7 @@
 
 from odradek.records.batch import CODEC_MASK, LOG_APPEND_TIME, BatchHeader, Buffer
 from odradek.records.compression import decompress_prefix, most_opened_bytes
-from odradek.records.errors import InvalidRecord
+from odradek.records.errors import InvalidRecord, TakesLong
 from odradek.records.opened import MOST_OPENED_RECORDS
 from odradek.records.reader import varint, wrapped
 
@@ -12,11 +12,12 @@ GROWTH = 4
 
 
 def first_record_at(
-    header: BatchHeader, block: Buffer, *, timestamp: int, offset: int
+    header: BatchHeader, block: Buffer, *, timestamp: int, offset: int, at_once: bool = False
 ) -> tuple[int, int] | None:
     """Offset and timestamp of the first record from `offset` on that is not before `timestamp`; None: there is none.
 
     `block` is what stands behind the header, as it is. ProtocolError where it cannot be read so far, or is a bomb.
+    TakesLong where it has to be `at_once`, and more than FIRST_BYTES would be opened.
     """
     codec = header.attributes & CODEC_MASK
     limit = most_opened_bytes(len(block)) if codec else len(block)
@@ -30,6 +31,8 @@ def first_record_at(
             return found
         if is_whole or size == limit:
             raise InvalidRecord(f"the records end behind {index} of {header.record_count}")
+        if at_once and codec:
+            raise TakesLong(f"{index} of {header.record_count} records in the first {size} bytes")
         size *= GROWTH
 
 

@@ -32,6 +32,7 @@ from odradek.protocol.flat.list_offsets_request import ListOffsetsPartition, Lis
 from odradek.protocol.flat.list_offsets_request import decode as decode_request
 from odradek.protocol.flat.list_offsets_response import ListOffsetsPartitionResponse
 from odradek.protocol.flat.list_offsets_response import encode as encode_response
+from odradek.records.errors import TakesLong
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Waiter
 from odradek.replication.replica import READ_COMMITTED
@@ -154,7 +155,12 @@ class OffsetAnswers(Waiter):
                 allowance.left = 0  # to read it was work enough
                 break
             allowance.open(candidate.header)
-            search.tell(candidate, candidate.run())
+            try:
+                found = candidate.run(at_once=True)
+            except TakesLong:
+                allowance.left = 0
+                break
+            search.tell(candidate, found)
         if search.is_over:
             return search.found
         raise _NotNow(search)
