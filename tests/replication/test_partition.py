@@ -321,6 +321,29 @@ def test_a_batch_sent_again_waits_for_its_own_offset_and_not_for_those_behind_it
     assert (first.told, again.told, last.told) == ([ErrorCode.NONE], [ErrorCode.NONE], [])
 
 
+def test_a_batch_sent_again_costs_the_same_however_many_wait_for_more() -> None:
+    """In a line of 10,000 the thousand repetitions that a request may hold took 1.4 s."""
+    looks: list[int] = []
+
+    class Compared(int):
+        def __lt__(self, other: int) -> bool:
+            looks.append(other)
+            return int(self) < other
+
+    line, waits = AckQueue(), Waits()
+    for offset in range(2000, 4000):
+        line.add(offset, waits, 0)
+    again = Waits()
+    for offset in range(100):
+        line.add(Compared(offset), again, 0)
+    assert len(looks) < 2000
+    line.complete(ErrorCode.NONE, up_to=98)
+    assert len(again.told) == 99 and line.next_offset == 99 and len(line) == 2001
+    again.is_done = True
+    line.forget_expired()
+    assert line.next_offset == 2000 and waits.told == []
+
+
 def test_those_who_wait_for_one_offset_are_answered_in_the_order_of_their_coming() -> None:
     line = AckQueue()
     order: list[str] = []

@@ -5,6 +5,7 @@ outbox; the broker does the rest at the end of the turn.
 """
 
 from collections import deque
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from odradek.model.error_codes import ErrorCode
@@ -50,43 +51,60 @@ class AckWaiter(Waiter):
 class AckQueue:
     """Requests that wait for an offset, in the order of their offsets (behaviour 129)."""
 
-    __slots__ = ("_line",)
+    __slots__ = ("_again", "_again_count", "_line")
 
     def __init__(self) -> None:
         self._line: deque[tuple[int, AckWaiter, int]] = deque()
+        # Those that came when others waited for more already, as a heap; of one offset they keep their order, behind the line.
+        self._again: list[tuple[int, int, AckWaiter, int]] = []
+        self._again_count = 0
 
     def add(self, required_offset: int, waiter: AckWaiter, slot: int) -> None:
         line = self._line
         if not line or line[-1][0] <= required_offset:
             line.append((required_offset, waiter, slot))
             return
-        # A batch that was sent again stands in the log already, below what others wait for.
-        place = len(line) - 1
-        while place and line[place - 1][0] > required_offset:
-            place -= 1
-        line.insert(place, (required_offset, waiter, slot))
+        # A batch that was sent again stands in the log already, below what others wait for: a hundred thousand may wait,
+        # and a request may repeat a batch a thousand times.
+        self._again_count += 1
+        heappush(self._again, (required_offset, self._again_count, waiter, slot))
 
     @property
     def next_offset(self) -> int:
         """What the first in line waits for; beyond every offset when nobody does."""
-        return self._line[0][0] if self._line else BEYOND_ALL
+        first = self._line[0][0] if self._line else BEYOND_ALL
+        return min(first, self._again[0][0]) if self._again else first
 
     def complete(self, error: ErrorCode, *, up_to: int = BEYOND_ALL) -> None:
         """Answers all who wait for `up_to` or less."""
         line = self._line
         while line and line[0][0] <= up_to:
+            if self._again:
+                self._complete_again(error, line[0][0] - 1)
             _, waiter, slot = line.popleft()
+            if not waiter.is_done:
+                waiter.complete(slot, error)
+        if self._again:
+            self._complete_again(error, up_to)
+
+    def _complete_again(self, error: ErrorCode, up_to: int) -> None:
+        again = self._again
+        while again and again[0][0] <= up_to:
+            _, _, waiter, slot = heappop(again)
             if not waiter.is_done:
                 waiter.complete(slot, error)
 
     def forget_expired(self) -> None:
         """The front of the line may have been answered by its deadline."""
-        line = self._line
+        line, again = self._line, self._again
         while line and line[0][1].is_done:
             line.popleft()
+        while again and again[0][2].is_done:
+            heappop(again)
 
     def __len__(self) -> int:
-        return sum(1 for _, waiter, _ in self._line if not waiter.is_done)
+        waiting = [*(waiter for _, waiter, _ in self._line), *(waiter for _, _, waiter, _ in self._again)]
+        return sum(1 for waiter in waiting if not waiter.is_done)
 
 
 class Outbox:
