@@ -100,7 +100,10 @@ def _value_from_json(kind: Any, version: int, value: Any, path: str) -> Any:
             return float(value)
         if type(value) not in (int, float):
             raise MalformedMessage(f"{path}: expected a number, found {_shown(value)}")
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise MalformedMessage(f"{path}: expected a number of 64 bits, found {_shown(value)}") from None
     if type(value) is not str:
         raise MalformedMessage(f"{path}: expected a string, found {_shown(value)}")
     return _text_from_json(kind, value, path)
