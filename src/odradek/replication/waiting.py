@@ -77,20 +77,14 @@ class AckQueue:
 
     def complete(self, error: ErrorCode, *, up_to: int = BEYOND_ALL) -> None:
         """Answers all who wait for `up_to` or less."""
-        line = self._line
-        while line and line[0][0] <= up_to:
-            if self._again:
-                self._complete_again(error, line[0][0] - 1)
-            _, waiter, slot = line.popleft()
-            if not waiter.is_done:
-                waiter.complete(slot, error)
-        if self._again:
-            self._complete_again(error, up_to)
-
-    def _complete_again(self, error: ErrorCode, up_to: int) -> None:
-        again = self._again
-        while again and again[0][0] <= up_to:
-            _, _, waiter, slot = heappop(again)
+        line, again = self._line, self._again
+        while True:
+            if again and again[0][0] <= up_to and (not line or again[0][0] < line[0][0]):
+                _, _, waiter, slot = heappop(again)
+            elif line and line[0][0] <= up_to:
+                _, waiter, slot = line.popleft()
+            else:
+                return
             if not waiter.is_done:
                 waiter.complete(slot, error)
 
