@@ -29,6 +29,21 @@ def test_a_topic_setting_is_set_seen_and_taken_away(shell: Shell, topic: str) ->
     assert {s["name"]: s["source"] for s in everything}["retention.ms"] == "default"
 
 
+def test_what_is_not_set_cannot_be_deleted_and_that_is_said(shell: Shell, topic: str) -> None:
+    """Brokers answer the same for both (Apache's too): the level above applies, as it did before."""
+    assert shell.ok("config", "delete", "retention.ms", "--topic", topic) == (
+        f"topic {topic}: retention.ms was not set\n"
+    )
+    assert shell.ok("topic", "alter", topic, "-d", "retention.ms") == f"{topic}: retention.ms was not set\n"
+    for where, of in (("--cluster",), "all brokers"), (("--broker", 2), "broker 2"):
+        shell.ok("config", "set", "log.cleaner.threads=2", *where)
+        names = ("log.cleaner.threads", "message.max.bytes")
+        assert shell.ok("config", "delete", *names, *where) == (
+            f"{of}: log.cleaner.threads deleted, message.max.bytes was not set\n"
+        )
+        assert shell.json("config", "delete", *names, *where)["not_set"] == list(names)
+
+
 def test_of_all_brokers_only_what_was_set_for_them_is_known(shell: Shell) -> None:
     """`--all` adds nothing there: which value counts otherwise, each broker's file says."""
     for arguments in ((), ("--all",)):
@@ -71,6 +86,8 @@ def test_a_dry_run_is_judged_and_not_done(shell: Shell, topic: str) -> None:
         (["set", "retention.ms", "--topic", "configured"], 2, "expected name=value"),
         (["set", "retention.ms=soon", "--topic", "configured"], 1, "nothing was changed"),
         (["set", "broker.id=7", "--broker", "1"], 1, "broker.id"),
+        (["describe", "--topic", "x" * 40_000], 2, "40000 bytes, the wire allows 32767"),
+        (["set", f"cleanup.policy={'x' * 40_000}", "--topic", "configured"], 2, "the wire allows 32767"),
     ],
 )
 def test_a_mistake_is_one_sentence(

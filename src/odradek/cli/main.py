@@ -71,11 +71,12 @@ def _help(*, is_asked_for: bool) -> int:
 
 
 def _code(error: BaseException) -> int:
-    """A setting, an address or a file of settings that cannot be right is a wrong question."""
+    """A setting, an address, a name or a file of settings that cannot be right is a wrong question."""
     from odradek.model.errors import ConfigurationError
+    from odradek.protocol.primitives import Unencodable
 
     is_of_the_shell = isinstance(error, UnicodeEncodeError) and _is_no_text(error.object)
-    return 2 if isinstance(error, ConfigurationError) or is_of_the_shell else 1
+    return 2 if isinstance(error, ConfigurationError | Unencodable) or is_of_the_shell else 1
 
 
 def _is_no_text(argument: str) -> bool:
@@ -85,8 +86,9 @@ def _is_no_text(argument: str) -> bool:
 
 def _sentence(error: BaseException) -> str:
     from odradek.model.errors import OdradekError
+    from odradek.protocol.primitives import Unencodable
 
-    if isinstance(error, OdradekError):
+    if isinstance(error, OdradekError | Unencodable):
         return str(error)
     if isinstance(error, UnicodeEncodeError) and _is_no_text(error.object):
         return f"{error.object!r} is no text in the encoding of this shell (its locale), and a name has to be"

@@ -190,8 +190,12 @@ def cut_message(content: bytes) -> bytes:
     return head + _LEFT_OUT + tail
 
 
-def unencodable(name: str, size: int) -> ValueError:
-    return ValueError(f"{name}: {size} bytes, the wire allows {MAX_STRING_BYTES}")
+class Unencodable(ValueError):
+    """What somebody wants sent has no room in the message."""
+
+
+def unencodable(name: str, size: int) -> Unencodable:
+    return Unencodable(f"{name}: {size} bytes, the wire allows {MAX_STRING_BYTES}")
 
 
 def size_of(records: Any) -> int:

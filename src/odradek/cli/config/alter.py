@@ -2,7 +2,15 @@
 
 import click
 
-from odradek.cli.config.resources import Resource, alter_configs, check_name, resource_named, resource_options
+from odradek.cli.config.resources import (
+    Resource,
+    alter_configs,
+    check_name,
+    not_set,
+    resource_named,
+    resource_options,
+    words_of,
+)
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
 from odradek.cli.pairs import named_values
 
@@ -62,11 +70,13 @@ def alter(
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
+        absent = not_set(client, resource, changes)
         refused = alter_configs(client, {resource: changes}, validate_only=dry_run)
     if refused:
         fail(f"{resource}: {next(iter(refused.values()))}; nothing was changed")
     if as_json:
-        print_json({"resource": str(resource), "changes": changes, "dry_run": dry_run})
+        print_json(
+            {"resource": str(resource), "changes": changes, "not_set": absent, "dry_run": dry_run}
+        )
         return
-    words = ", ".join(f"{name} deleted" if v is None else f"{name}={v}" for name, v in changes.items())
-    print(f"{resource}: {words}{' would be accepted' if dry_run else ''}")
+    print(f"{resource}: {words_of(changes, () if dry_run else absent)}{' would be accepted' if dry_run else ''}")

@@ -1,6 +1,6 @@
 """The settings of a topic, a broker or the whole cluster, on the wire: DescribeConfigs and IncrementalAlterConfigs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -10,10 +10,11 @@ if TYPE_CHECKING:
 
 TOPIC, BROKER = 2, 4
 SET, DELETE = 0, 1
+SOURCE_OF_TOPIC, SOURCE_OF_BROKER, SOURCE_OF_ALL = 1, 2, 3
 SOURCES = {
-    1: "topic",
-    2: "broker",
-    3: "cluster default",
+    SOURCE_OF_TOPIC: "topic",
+    SOURCE_OF_BROKER: "broker",
+    SOURCE_OF_ALL: "cluster default",
     4: "server.properties",
     5: "default",
     6: "broker logger",
@@ -112,6 +113,28 @@ def describe(
             e.documentation,
         )
         for e in result.configs
+    )
+
+
+def not_set(client: "SyncClient", resource: Resource, changes: Mapping[str, str | None]) -> list[str]:
+    """Of what is to be deleted, what has no value at this level: brokers delete that without a word."""
+    names = [name for name, value in changes.items() if value is None]
+    if not names:
+        return []
+    level = SOURCE_OF_TOPIC if resource.kind == TOPIC else SOURCE_OF_BROKER if resource.name else SOURCE_OF_ALL
+    found = {
+        entry.name
+        for entry in describe(client, resource, names)
+        if level in {entry.source, *(source for _, _, source in entry.synonyms)}
+    }
+    return [name for name in names if name not in found]
+
+
+def words_of(changes: Mapping[str, str | None], absent: Collection[str]) -> str:
+    """What became of each; `absent` as `not_set` found it."""
+    return ", ".join(
+        f"{name}={value}" if value is not None else f"{name} {'was not set' if name in absent else 'deleted'}"
+        for name, value in changes.items()
     )
 
 

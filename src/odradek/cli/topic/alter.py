@@ -31,7 +31,7 @@ def alter(
 ) -> None:
     """More partitions, other settings."""
     from odradek.cli.config.alter import parse_pairs
-    from odradek.cli.config.resources import TOPIC, Resource, alter_configs, check_name
+    from odradek.cli.config.resources import TOPIC, Resource, alter_configs, check_name, not_set, words_of
     from odradek.cli.lookup import topic_or_fail
     from odradek.cli.topic.create import parse_assignment
     from odradek.client.sync import SyncClient, code_of
@@ -60,7 +60,9 @@ def alter(
         raise click.UsageError("nothing to change; say --partitions, --config or --delete-config")
     with SyncClient(bootstrap) as client:
         before = len(topic_or_fail(client, name).partitions)
+        absent: list[str] = []
         if changes:
+            absent = not_set(client, resource, changes)
             refused = alter_configs(client, {resource: changes}, validate_only=dry_run)
             if refused:
                 fail(f"{name}: {next(iter(refused.values()))}; nothing was changed")
@@ -84,10 +86,11 @@ def alter(
                 "partitions_before": before,
                 "partitions": after,
                 "config": changes,
+                "not_set": absent,
                 "dry_run": dry_run,
             }
         )
         return
     words = [f"{before} -> {counted(after, 'partition')}"] if partitions is not None else []
-    words += [f"{key} deleted" if value is None else f"{key}={value}" for key, value in changes.items()]
+    words += [words_of(changes, () if dry_run else absent)] if changes else []
     print(f"{name}: {', '.join(words)}{' would be accepted' if dry_run else ''}")
