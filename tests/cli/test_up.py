@@ -8,11 +8,15 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from odradek.cli import up as up_module
 from odradek.cli.up import check_directory
 from odradek.client.sync import SyncClient
 from odradek.server import exit_codes
@@ -56,6 +60,46 @@ def up(tmp_path):
         process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+def swallowed(raises):
+    """Python goes on behind what a callback of a weak reference raises; each import has such a callback."""
+
+    class Lock:
+        pass
+
+    lock = Lock()
+    gone = weakref.ref(lock, lambda _: raises())
+    del lock
+    assert gone() is None
+
+
+def test_a_signal_that_an_import_swallowed_stops_the_cluster_once_it_is_ready(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    monkeypatch.setattr(up_module, "_came", [])
+    swallowed(lambda: up_module._stop(signal.SIGINT, None))
+    assert [unraisable.exc_type for unraisable in told] == [up_module.Stop]
+    brokers = {1: SimpleNamespace(broker_id=1, is_running=True)}
+    with pytest.raises(up_module.Stop):
+        up_module.watch(SimpleNamespace(brokers=brokers, directory=Path()))
+
+
+def test_ctrl_c_while_a_verb_is_imported_ends_the_command_at_once():
+    program = (
+        "import signal, sys\n"
+        "from odradek.cli import group, main\n"
+        "from tests.cli.test_up import swallowed\n"
+        "def imported(name, of=group.importlib.import_module):\n"
+        "    swallowed(lambda: signal.raise_signal(signal.SIGINT))\n"
+        "    return of(name)\n"
+        "group.importlib.import_module = imported\n"
+        "sys.argv[1:] = ['topic', 'list', '-b', '127.0.0.1:1']\n"
+        "sys.exit(main.main())\n"
+    )
+    default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also where the tests were started with `&`
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, preexec_fn=default)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

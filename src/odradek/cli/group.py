@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import click
 
+from odradek.cli.interrupts import unwind
 from odradek.cli.verbs import ABOUT, ALIASES, VERBS, Verbs
 
 # Above any first sentence, which click would cut in its middle; the list of verbs wraps what a line has no room for.
@@ -57,6 +58,8 @@ class LazyGroup(VerbGroup):
             return None
         module, attribute, _ = entry
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, LazyGroup):
+            unwind()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

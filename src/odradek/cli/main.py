@@ -21,6 +21,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if asked in HELP or not asked:
             return _help(is_asked_for=bool(asked))
+        if arguments is None:
+            from odradek.cli.interrupts import end_at_once
+
+            end_at_once()
         return _verb(asked)
     except KeyboardInterrupt:
         return 130

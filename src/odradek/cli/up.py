@@ -44,6 +44,9 @@ class Stop(BaseException):
     """SIGTERM or SIGINT: stop everything, and it is no error."""
 
 
+_came: list[int] = []  # signals: what one raises in the midst of an import may be swallowed there
+
+
 @click.command()
 @click.option(
     "--brokers", "-n", default=3, show_default=True, type=click.IntRange(1, 64), help="How many of them."
@@ -75,6 +78,7 @@ def up(
     """A development cluster in this terminal; Ctrl-C stops it."""
     from odradek.testing.interruption import stopping_signals
 
+    _came.clear()
     with contextlib.ExitStack() as stack:
         for number in stopping_signals():
             stack.callback(signal.signal, number, signal.signal(number, _stop))
@@ -192,6 +196,8 @@ def watch(cluster: "ProcessCluster", ensemble: "ZooKeeperEnsemble | None" = None
     told: set[int] = set()
     servers = [] if ensemble is None else list(ensemble.servers)
     while len(told) < len(cluster.brokers):
+        if _came:
+            raise Stop
         for server in [server for server in servers if not server.is_running]:
             servers.remove(server)
             print(
@@ -298,5 +304,6 @@ def parse_settings(pairs: tuple[str, ...], brokers: int) -> dict[str, str]:
     return settings
 
 
-def _stop(_number: int, _frame: FrameType | None) -> None:
+def _stop(number: int, _frame: FrameType | None) -> None:
+    _came.append(number)
     raise Stop
