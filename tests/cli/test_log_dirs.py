@@ -36,6 +36,18 @@ def test_a_copy_on_its_way_is_not_in_its_directory_yet(monkeypatch: pytest.Monke
         still_coming(client, {(orders, 1): "/b"})
 
 
+def test_a_topic_that_is_not_there_has_no_replicas_anywhere_and_that_is_said(
+    start_cluster: Callable[..., Any],
+) -> None:
+    _, shell = start_cluster(1)
+    shell.ok("topic", "create", "orders")
+    assert shell("log", "dirs", "--topic", "order") == (
+        1,
+        "",
+        "odradek: there is no topic order; did you mean orders?\n",
+    )
+
+
 def test_replicas_go_to_the_directories_of_a_file(start_cluster: Callable[..., Any], tmp_path: Path) -> None:
     _, shell = start_cluster(2, settings={"log.dirs": f"{tmp_path}/$broker/a,{tmp_path}/$broker/b"})
     shell.ok("topic", "create", "orders", "--assign", "1")

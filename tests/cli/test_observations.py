@@ -151,6 +151,31 @@ def test_a_record_goes_on_behind_a_line_that_was_cut_short_and_under_another_con
     assert "note: looks.jsonl, line 2: cut short where its controller ended, and left out" in out
 
 
+def test_recording_goes_on_behind_a_line_that_was_cut_short_and_not_behind_what_is_no_journal(
+    start_cluster: Callable[..., tuple[Any, Shell]], tmp_path: Path
+) -> None:
+    _, shell = start_cluster(1)
+    file = tmp_path / "looks.jsonl"
+    shell.ok("journal", "record", file, "--looks", 1)
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[: len(whole) // 2])  # a full disk, or a kill
+    shell.ok("journal", "record", file, "--looks", 1)
+    code, out, _ = shell("journal", "show", file, offline=True)
+    assert code == 0 and out.startswith("2 steps from "), out
+
+    letter = tmp_path / "letter.txt"
+    letter.write_text("not yours\n")
+    code, out, err = shell("journal", "record", letter, "--looks", 1)
+    assert (code, out) == (1, "") and "name a new file" in err
+    assert letter.read_text() == "not yours\n"
+
+
+@pytest.mark.parametrize("every", ["nan", "inf", "0"])
+def test_a_pause_that_is_no_time_is_refused(every: str, tmp_path: Path) -> None:
+    code, out, err = Shell("127.0.0.1:1")("journal", "record", tmp_path / "looks.jsonl", "--every", every)
+    assert (code, out) == (2, "") and "--every" in err
+
+
 def test_a_topic_that_is_not_answered_is_said_once_and_recorded_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,6 +92,20 @@ def test_what_is_not_there_is_said_and_not_made(capfd, directory, tmp_path):
     assert "name the store's file with --store" in err
 
 
+def test_two_stores_are_not_one(capfd, directory):
+    assert run(capfd, "store", "ls", "--store", directory, "--zookeeper", "127.0.0.1:1") == (
+        2,
+        "",
+        "odradek: --store (or --dir) and --zookeeper are two stores; name one\n",
+    )
+
+
+def test_an_ensemble_of_the_environment_does_not_count_where_a_file_is_named(capfd, directory, monkeypatch):
+    monkeypatch.setenv("ODRADEK_ZOOKEEPER", "127.0.0.1:1")
+    code, out, _ = run(capfd, "store", "ls", "/brokers", "--dir", directory)
+    assert code == 0 and "topics" in out
+
+
 def test_reading_disturbs_no_session(capfd, directory):
     async def watch() -> None:
         file = directory / "odradek-store.sqlite"

@@ -97,8 +97,12 @@ def test_ctrl_c_while_a_verb_is_imported_ends_the_command_at_once():
         "sys.argv[1:] = ['topic', 'list', '-b', '127.0.0.1:1']\n"
         "sys.exit(main.main())\n"
     )
-    default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also where the tests were started with `&`
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, preexec_fn=default)
+    default = partial(
+        signal.signal, signal.SIGINT, signal.SIG_DFL
+    )  # also where the tests were started with `&`
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, preexec_fn=default
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 

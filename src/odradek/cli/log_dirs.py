@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 @json_option
 def dirs(brokers: tuple[str, ...], topics: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """The log directories of each broker, how full they are, and which replicas are on their way to another one."""
+    from odradek.cli.lookup import topic_or_fail
     from odradek.client.sync import SyncClient
 
     wanted = broker_ids(brokers, "--broker")
     with SyncClient(bootstrap) as client:
+        for topic in topics:
+            topic_or_fail(client, topic)
         live = sorted(client.cluster([]).brokers)
         for broker in wanted:
             if broker not in live:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import click
 
-from odradek.cli.output import fail
+from odradek.cli.output import fail, is_given
 
 if TYPE_CHECKING:
     from odradek.model.settings import BrokerSettings
@@ -52,6 +52,10 @@ def place_options(command: Any) -> Any:
     """The command gets `place: Place`."""
 
     def chosen(place: Path, zookeeper: str | None, **others: Any) -> Any:
+        if is_given("place") and is_given("zookeeper"):
+            raise click.UsageError("--store (or --dir) and --zookeeper are two stores; name one")
+        if is_given("place"):
+            zookeeper = None  # what the environment names stands for an option that is not given
         return command(place=place_of(place, zookeeper), **others)
 
     chosen.__doc__ = command.__doc__

@@ -75,8 +75,8 @@ def alter(
     if refused:
         fail(f"{resource}: {next(iter(refused.values()))}; nothing was changed")
     if as_json:
-        print_json(
-            {"resource": str(resource), "changes": changes, "not_set": absent, "dry_run": dry_run}
-        )
+        print_json({"resource": str(resource), "changes": changes, "not_set": absent, "dry_run": dry_run})
         return
-    print(f"{resource}: {words_of(changes, () if dry_run else absent)}{' would be accepted' if dry_run else ''}")
+    print(
+        f"{resource}: {words_of(changes, () if dry_run else absent)}{' would be accepted' if dry_run else ''}"
+    )

@@ -121,7 +121,9 @@ def not_set(client: "SyncClient", resource: Resource, changes: Mapping[str, str 
     names = [name for name, value in changes.items() if value is None]
     if not names:
         return []
-    level = SOURCE_OF_TOPIC if resource.kind == TOPIC else SOURCE_OF_BROKER if resource.name else SOURCE_OF_ALL
+    level = (
+        SOURCE_OF_TOPIC if resource.kind == TOPIC else SOURCE_OF_BROKER if resource.name else SOURCE_OF_ALL
+    )
     found = {
         entry.name
         for entry in describe(client, resource, names)

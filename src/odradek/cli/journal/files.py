@@ -109,14 +109,8 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
     with file.open("rb") as stream:
         texts = stream.readlines()
     for number, text in enumerate(texts, start=1):
-        try:
-            line = json.loads(text)
-            assert isinstance(line, dict)
-            assert isinstance(line["event"], dict)
-            line["epoch"], line["at_ms"] = int(line["epoch"]), int(line["at_ms"])
-            assert 0 <= line["at_ms"] < END_OF_TIME_MS
-            assert all(_are_records(line.setdefault(name, [])) for name in EFFECTS)
-        except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
+        line = _line(text)
+        if line is None:
             if number == len(texts):
                 # The broker is in the middle of it, or died there.
                 return lines, [*notes, f"{file.name}: the last line is cut short and left out"]
@@ -130,6 +124,23 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
     return lines, notes
 
 
+def _line(text: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+        assert isinstance(line, dict)
+        assert isinstance(line["event"], dict)
+        line["epoch"], line["at_ms"] = int(line["epoch"]), int(line["at_ms"])
+        assert 0 <= line["at_ms"] < END_OF_TIME_MS
+        assert all(_are_records(line.setdefault(name, [])) for name in EFFECTS)
+    except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
+        return None
+    return line
+
+
+def is_a_line(text: bytes) -> bool:
+    return _line(text) is not None
+
+
 def _are_records(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(record, dict) for record in value)
 
@@ -138,7 +149,7 @@ def _begins_a_term(text: bytes) -> bool:
     """Whether this line begins a term, by its first words: the rest of it may be large."""
     return (
         re.match(
-            rb'\{"at_ms":\d+,"controller":-?\d+,"epoch":\d+,("observed":true,)?"event":\{"type":"Elected",',
+            rb'\{"at_ms":\d+,"controller":-?\d+,"epoch":\d+,(?:"observed":true,)?"event":\{"type":"Elected",',
             text,
         )
         is not None

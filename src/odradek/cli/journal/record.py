@@ -5,15 +5,17 @@ looks is seen as one change, and nobody but a controller of ours knows why.
 """
 
 import json
+import math
+import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from odradek.cli.journal.words import change_words
-from odradek.cli.output import bootstrap_option, json_option, print_json
+from odradek.cli.output import bootstrap_option, fail, json_option, print_json
 from odradek.model.counted import counted
 from odradek.pictures.figures import clock
 
@@ -24,13 +26,19 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--every", type=click.FloatRange(min=0.05), default=1.0, show_default=True, help="Seconds between polls."
+    "--every",
+    type=click.FloatRange(0.05, 86_400),
+    default=1.0,
+    show_default=True,
+    help="Seconds between polls.",
 )
 @click.option("--looks", type=click.IntRange(min=1), help="Stop after so many; without it, at Ctrl-C.")
 @bootstrap_option
 @json_option
 def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json: bool) -> None:
     """Record a journal of any Kafka cluster by polling its metadata, until Ctrl-C."""
+    if math.isnan(every):  # of all comparisons with it none is true
+        raise click.UsageError("--every nan: expected seconds, as in 0.5")
     from odradek.cli.observations import first_line, lines_between
     from odradek.cli.sources import now_ms, refreshed_source
     from odradek.client.sync import SyncClient
@@ -41,9 +49,7 @@ def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json:
     was_lost = False
     not_known: tuple[str, ...] = ()
     try:
-        with SyncClient(bootstrap) as client, file.open("a", encoding="utf-8") as out:
-            if is_cut_short(file):
-                out.write("\n")
+        with SyncClient(bootstrap) as client, _opened(file) as out:
             while looks is None or done < looks:
                 if done:
                     time.sleep(every)
@@ -89,11 +95,19 @@ def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json:
         )
 
 
-def is_cut_short(file: Path) -> bool:
-    """An earlier run was killed within a line: the first one of this run is to be readable."""
-    if not file.is_file():  # a pipe, which nothing was kept in
-        return False
-    with file.open("rb") as stream:
-        size = stream.seek(0, 2)
-        stream.seek(max(0, size - 1))
-        return size > 0 and stream.read() != b"\n"
+def _opened(file: Path) -> IO[str]:
+    """To go on behind what was recorded before. A line that was cut short, as by a full disk, stays one of its own."""
+    from odradek.cli.journal.files import is_a_line
+
+    ends_short = False
+    if file.is_file() and file.stat().st_size:
+        with file.open("rb") as before:
+            first = before.readline()
+            before.seek(-1, os.SEEK_END)
+            ends_short = before.read() != b"\n"
+        if not is_a_line(first):
+            fail(f"{file}: there is something else than a journal in it; name a new file")
+    out = file.open("a", encoding="utf-8")
+    if ends_short:
+        out.write("\n")
+    return out
