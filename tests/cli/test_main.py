@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -351,6 +352,27 @@ def test_a_mistake_of_ours_is_a_sentence_and_a_trace_only_on_request(capsys, mon
     monkeypatch.setenv("ODRADEK_TRACE", "1")
     with pytest.raises(ZeroDivisionError):
         main.main(["topic", "list"])
+
+
+@pytest.mark.parametrize(
+    "verb", [["verify", "--table", "x"], ["dlq", "show", "--table", "x"], ["dlq", "replay", "--table", "x"]], ids=" ".join
+)
+def test_a_verb_without_its_extra_names_it(verb):
+    """In a Python of its own, where neither Arrow nor numpy can be found."""
+    program = (
+        "import sys\n"
+        "class Nowhere:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name in ('pyarrow', 'numpy', 'pyspark', 'deltalake'):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Nowhere())\n"
+        "from odradek.cli.main import main\n"
+        "sys.exit(main())\n"
+    )
+    asked = [sys.executable, "-c", program, "spark", *verb, "-b", "127.0.0.1:1"]
+    ended = subprocess.run(asked, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert re.fullmatch(r"odradek: \w+ is not installed; pip install 'odradek\[spark\]' brings it\n", ended.stderr)
 
 
 def test_version_is_the_packages(capsys):

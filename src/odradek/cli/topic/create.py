@@ -7,8 +7,9 @@ import click
 from odradek.cli.broker_lists import replica_list
 from odradek.cli.controller_calls import ask_controller
 from odradek.cli.outcomes import outcome, print_outcomes
-from odradek.cli.output import bootstrap_option, fail, json_option
+from odradek.cli.output import bootstrap_option, fail, is_given, json_option
 from odradek.cli.pairs import named_values
+from odradek.cli.waiting import wait_for_brokers
 from odradek.model.counted import counted
 from odradek.model.ids import INT32_MAX
 
@@ -81,6 +82,9 @@ def create(
         validate_only=False,
     )
     with SyncClient(bootstrap) as client:
+        if is_given("wait"):
+            ids = {broker for replicas in assignment for broker in replicas}
+            wait_for_brokers(client, count=replication_factor, ids=ids, quiet=as_json)
         (answer,) = ask_controller(client, request, lambda a: (t.error_code for t in a.topics)).topics
         code = code_of(answer.error_code)
         existed = code == ErrorCode.TOPIC_ALREADY_EXISTS
