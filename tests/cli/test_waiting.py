@@ -1,6 +1,7 @@
 """A cluster that is starting: said so, and waited for with --wait."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -89,16 +90,18 @@ def test_wait_begins_when_the_cluster_is_there(starting: StartingCluster) -> Non
 
 @pytest.mark.parametrize("replicas", [("-r", 2), ("--assign", "1,2")], ids=["-r", "--assign"])
 def test_a_topic_waits_for_as_many_brokers_as_have_a_replica(
-    replicas: tuple[str, object], start_cluster: Callable[..., Any]
+    replicas: tuple[str, object], start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first broker of a cluster that starts is controller before the second one is there."""
     cluster, shell = start_cluster(2)
     cluster.kill(2)
     eventually(lambda: len(shell.json("cluster", "health")["brokers"]) == 1, what="it is gone")
     assert shell("topic", "create", "orders", *replicas)[0] == 1
+    pauses: list[float] = []
+    monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append))
     with ThreadPoolExecutor() as pool:
         created = pool.submit(shell, "topic", "create", "orders", "--wait", *replicas)
-        eventually(lambda: not created.done(), what="it is waited for")
+        eventually(lambda: pauses or created.done(), what="it is waited for")
         cluster.start(2)
         code, out, err = created.result()
     assert (code, out) == (0, "orders created: 1 partition, 2 replicas each\n"), err
