@@ -355,7 +355,9 @@ def test_a_mistake_of_ours_is_a_sentence_and_a_trace_only_on_request(capsys, mon
 
 
 @pytest.mark.parametrize(
-    "verb", [["verify", "--table", "x"], ["dlq", "show", "--table", "x"], ["dlq", "replay", "--table", "x"]], ids=" ".join
+    "verb",
+    [["verify", "--table", "x"], ["dlq", "show", "--table", "x"], ["dlq", "replay", "--table", "x"]],
+    ids=" ".join,
 )
 def test_a_verb_without_its_extra_names_it(verb):
     """In a Python of its own, where neither Arrow nor numpy can be found."""
@@ -369,10 +371,11 @@ def test_a_verb_without_its_extra_names_it(verb):
         "from odradek.cli.main import main\n"
         "sys.exit(main())\n"
     )
-    asked = [sys.executable, "-c", program, "spark", *verb, "-b", "127.0.0.1:1"]
-    ended = subprocess.run(asked, capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-c", program, "spark", *verb], capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert re.fullmatch(r"odradek: \w+ is not installed; pip install 'odradek\[spark\]' brings it\n", ended.stderr)
+    assert re.fullmatch(
+        r"odradek: \w+ is not installed; pip install 'odradek\[spark\]' brings it\n", ended.stderr
+    )
 
 
 def test_version_is_the_packages(capsys):

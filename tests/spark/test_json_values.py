@@ -57,9 +57,15 @@ def test_fields_become_columns_by_name() -> None:
         (b'{"name":"\xff"}', "no UTF-8"),
         (b'{"name":"ab","id":}', "Invalid value"),
         (b'{"name":"a\nb"}', "Invalid encoding in string"),
-        (b'{"id":1}{"id":2}', "Missing"),
-        (b'{"id":1},"n":7}\n{"n":8,"v":{"id":2}', "more than one JSON object"),
-        (b'{"id":1}}\n{"n":0,"v":{"id":2}', "more than one JSON object"),
+        (b'{"id":1}{"id":2}', "something stands behind"),
+        (b'{"id":1}, "z":{"id":2}', "something stands behind"),
+        (b'{"id":1},{"id":2}', "something stands behind"),
+        (b'{"id":1}]],"z":[[{"id":2}', "something stands behind"),
+        (b'{"id":1} ] ] , "z":{}', "something stands behind"),
+        (b'{"id":1},"n":7}\n{"n":8,"v":{"id":2}', "something stands behind"),
+        (b'{"id":1}]]}\n{"n":4,"v":[[{"id":2}', "something stands behind"),
+        (b'{"id":1}]],"v":[[{"id":2}', "something stands behind"),
+        (b'{"id":1}],[{"id":2}', "something stands behind"),
     ],
 )
 def test_a_value_that_cannot_be_read_says_why_and_moves_no_other(value: bytes, why: str) -> None:
@@ -81,7 +87,7 @@ def test_a_value_that_cannot_be_read_says_why_and_moves_no_other(value: bytes, w
 
 def test_two_values_that_make_up_for_each_other_shift_nothing() -> None:
     """One with two objects and one with none: the number of rows alone would be right."""
-    good, bad = rows(b'{"id":0}', b'{"id":1},"n":1}\n{"n":2,"v":{"id":9}', b'{"id":', b'{"id":3}')
+    good, bad = rows(b'{"id":0}', b'{"id":1}]]}\n{"n":2,"v":[[{"id":9}', b'{"id":', b'{"id":3}')
 
     assert [(row, fields["id"]) for row, fields in good] == [(0, 0), (3, 3)]
     assert sorted(bad) == [1, 2]
@@ -91,7 +97,10 @@ def test_two_values_that_make_up_for_each_other_shift_nothing() -> None:
 @given(
     st.lists(
         st.binary(max_size=12)
-        | st.sampled_from([b'{"id":5}', b"{}", b'{"id":"x"}', b'{"id":1}{', b"}", b'"', b"\\"]),
+        | st.sampled_from([b'{"id":5}', b"{}", b'{"id":"x"}', b'{"id":1}{', b"}", b'"', b"\\"])
+        | st.lists(st.sampled_from([b'{"id":5}', b"{}", b"]", b"[", b",", b'"z":']), max_size=9).map(
+            b"".join
+        ),
         max_size=20,
     )
 )
@@ -102,6 +111,14 @@ def test_what_is_read_is_what_the_standard_library_reads(values: list[bytes]) ->
     assert sorted([row for row, _ in good] + list(bad)) == list(range(len(values)))
     for row, fields in good:
         assert json.loads(values[row]).get("id") == fields["id"]
+
+
+@pytest.mark.parametrize("value", [b'{"x":1e39}', b'{"many":[0,-1e39]}', b'{"at":{"x":3.5e38}}'])
+def test_a_number_beyond_float_is_no_infinity(value: bytes) -> None:
+    schema = schema_of("x FLOAT, many ARRAY<FLOAT>, at STRUCT<x: FLOAT>")
+    good, bad = rows(b'{"x":3.4e38}', value, b'{"x":Infinity}', schema=schema)
+    assert bad == {1: "a number is beyond FLOAT"}
+    assert [fields["x"] for _, fields in good] == [pytest.approx(3.4e38), float("inf")]
 
 
 def test_blocks_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -288,6 +288,8 @@ def test_a_sink_looks_at_topic_and_columns_before_a_task_starts(cluster: Process
         ({"compression": "br"}, "--compression br: there are none"),
         ({"trigger": "soon"}, "--trigger soon: expected a duration"),
         ({"cores": "many"}, "--cores many: expected a number"),
+        ({"memory": "many"}, "--memory many: expected a size with its unit"),
+        ({"directory": ""}, "--directory is empty"),
         ({"master": "yarn"}, r"--master yarn: expected local\[4\], local\[\*\], spark://HOST:PORT or sc://"),
         ({"master": "spark://a"}, "--master spark://a: expected"),
     ],

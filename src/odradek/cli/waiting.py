@@ -48,7 +48,11 @@ def wait_for_brokers(
         if (len(live) >= count and not absent) or time.monotonic() + PAUSE_S > end:
             return
         if not is_said:
-            missing = f"broker {absent[0]} is not there yet" if absent else f"{len(live)} of {count} brokers are there"
+            missing = (
+                f"broker {absent[0]} is not there yet"
+                if absent
+                else f"{len(live)} of {count} brokers are there"
+            )
             print(f"waiting up to {deadline_s:g} s: {missing}", file=sys.stderr, flush=True)
             is_said = True
         time.sleep(PAUSE_S)

@@ -4,8 +4,9 @@ A value of eight fields and 105 bytes takes 1.4 to 2 us. A block that pyarrow re
 stands alone: 0.2 to 0.4 ms a value that is no JSON, up to 4 ms one with a field of another kind than its column.
 
 pyarrow knows no lines: it reads objects off a stream, so two of them in one value, and none in the next, would shift
-every row behind. So each value is wrapped as {"n": its number, "v": the value}, and the numbers must come back as
-they went in.
+every row behind. So each value is wrapped as {"n": its number, "v": [[the value]]}, and the numbers must come back as
+they went in, with one value each. In brackets `{"id":1}, "z":{}` is nothing; two of them, for what closes them itself has to
+be looked for, and `}]]` is rare in JSON where `}` and `}]` are not.
 """
 
 import json
@@ -26,6 +27,9 @@ from odradek.spark.formats.decoded import Offer
 # Values in one call of pyarrow: enough to make the call cheap, few enough to find a bad one soon.
 BLOCK_VALUES = 4096
 _LEVELS = 64  # of nesting that are looked at
+_END_OF_THE_WRAPPING = r"\}\s*\]\s*\]"
+_BEHIND = "something stands behind the JSON object"
+_FIRST_VALUE = json.JSONDecoder(strict=False)
 _NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
 PIECES = 8  # into which a block is cut that has a value of another kind than its column
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -101,15 +105,36 @@ def _parsed(
     texts: pa.Array, rows: Rows, kind: pa.StructType, bad: dict[int, str]
 ) -> Iterator[tuple[Rows, pa.StructArray]]:
     try:
-        part = _at_once(texts.take(pa.array(rows)), kind)
+        rows, part = _whole(texts.take(pa.array(rows)), rows, kind, bad)
     except pa.ArrowInvalid as error:
         if len(rows) == 1:
-            bad[int(rows[0])] = _reason(str(error))
+            is_behind = _ends_early(texts[int(rows[0])].as_py())
+            bad[int(rows[0])] = _BEHIND if is_behind else _reason(str(error))
             return
         for piece in _pieces(texts, rows):
             yield from _parsed(texts, piece, kind, bad)
         return
     yield rows, part
+
+
+def _whole(
+    taken: pa.Array, rows: Rows, kind: pa.StructType, bad: dict[int, str]
+) -> tuple[Rows, pa.StructArray]:
+    """Without those that end before their text does, and close the wrapping themselves."""
+    may_end = pc.match_substring_regex(taken, _END_OF_THE_WRAPPING).to_numpy(zero_copy_only=False)
+    if not may_end.any():
+        return rows, _at_once(taken, kind)
+    ends = np.array([may and _ends_early(text) for may, text in zip(may_end, taken.to_pylist(), strict=True)])
+    bad.update(dict.fromkeys(rows[ends].tolist(), _BEHIND))
+    return rows[~ends], _at_once(taken.filter(pa.array(~ends)), kind)
+
+
+def _ends_early(text: str) -> bool:
+    try:
+        _, end = _FIRST_VALUE.raw_decode(text)
+    except (ValueError, RecursionError):  # pyarrow judges it
+        return False
+    return end < len(text)
 
 
 def _known_first(
@@ -241,29 +266,43 @@ def _dates_as_text(kind: pa.DataType) -> pa.DataType:
 def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArray:
     count = len(texts)
     numbers = pa.array(np.arange(count)).cast(pa.string())
-    lines = pc.binary_join_element_wise('{"n":', numbers, ',"v":', texts, "}\n", "")
+    lines = pc.binary_join_element_wise('{"n":', numbers, ',"v":[[', texts, "]]}\n", "")
     size = int(np.frombuffer(lines.buffers()[1], np.int32)[count])
     table = pj.read_json(
         pa.BufferReader(lines.buffers()[2].slice(0, size)),
         read_options=pj.ReadOptions(use_threads=False, block_size=size + 1),
         parse_options=pj.ParseOptions(
-            explicit_schema=pa.schema([("n", pa.int64()), ("v", kind)]), unexpected_field_behavior=unexpected
+            explicit_schema=pa.schema([("n", pa.int64()), ("v", pa.list_(pa.list_(kind)))]),
+            unexpected_field_behavior=unexpected,
         ),
     ).combine_chunks()
     if not np.array_equal(table.column("n").to_numpy(), np.arange(count)):
         raise pa.ArrowInvalid("more than one JSON object")
-    found = table.column("v")
-    return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+    column = table.column("v")
+    lists = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    found = lists.flatten().flatten()
+    if len(found) != count or len(lists.flatten()) != count:
+        raise pa.ArrowInvalid("more than one JSON object")
+    # Of a block it is not known whose number that was.
+    if _has_infinite_float(found) and (count > 1 or "Infinity" not in texts[0].as_py()):
+        raise pa.ArrowInvalid("a number is beyond FLOAT")
+    return found
+
+
+def _has_infinite_float(found: pa.Array) -> bool:
+    """pyarrow reads a number that is too large for FLOAT as infinity, and refuses one that is too large for DOUBLE."""
+    if pa.types.is_float32(found.type):
+        return bool(pc.any(pc.is_inf(found)).as_py())
+    if pa.types.is_struct(found.type) or pa.types.is_list(found.type):
+        inner = found.flatten()
+        return any(map(_has_infinite_float, inner if isinstance(inner, list) else [inner]))
+    return False
 
 
 def _reason(error: str) -> str:
     """pyarrow's sentence without the wrapping that it speaks of."""
     text = error.removeprefix("JSON parse error: ").split(" in row ")[0]
-    if text.startswith("Column(/n)"):
-        return "more than one JSON object"
-    if text.startswith("The document is empty"):
-        return "something stands behind the JSON object"
-    return text.replace("Column(/v/", "field (").replace("Column(/v)", "the value")
+    return text.replace("Column(/v/[]/[]/", "field (").replace("Column(/v/[]/[])", "the value")
 
 
 def inferred(values: Iterable[bytes | None]) -> tuple[pa.Schema, int]:

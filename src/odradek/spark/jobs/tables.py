@@ -150,6 +150,8 @@ class TablesJob(NamedTuple):
         return self
 
     def _check_places(self) -> None:
+        if not self.table:  # as of a variable that is not set; it would be the directory one stands in
+            raise ConfigurationError("--table is empty: expected a directory or s3://BUCKET/PREFIX")
         check_table(self.table, "--table")
         why = "Spark keeps the checkpoint, and here it has no access to object stores"
         check_directory(self.checkpoint, "--checkpoint", why)
@@ -592,6 +594,8 @@ def check_running(job: "Job") -> None:
         raise ConfigurationError(f"--trigger {job.trigger}: expected a duration as in 500ms, 10s, 5m")
     if not re.fullmatch(r"[1-9]\d*|\*", job.cores):
         raise ConfigurationError(f"--cores {job.cores}: expected a number, or * for all of them")
+    if not re.fullmatch(r"[1-9]\d*[kmgt]", job.memory, re.IGNORECASE):  # as a JVM reads it behind -Xmx
+        raise ConfigurationError(f"--memory {job.memory}: expected a size with its unit, as in 512m or 2g")
 
 
 def place_of(job: "Job") -> str:

@@ -86,6 +86,8 @@ class TransformJob(NamedTuple):
         return Path(os.path.abspath(self.directory)) / "spark.log"
 
     def check(self) -> "TransformJob":
+        if not self.directory:
+            raise ConfigurationError("--directory is empty: checkpoint and files of tasks stand in it")
         check_directory(self.directory, "--directory", "checkpoint and files of tasks stand in it")
         if not self.topics or not all(self.topics):
             raise ConfigurationError("--topic is missing: one topic, or several separated by commas")
