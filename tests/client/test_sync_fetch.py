@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.client import sync_fetch
 from odradek.client.sync import CONTROLLER, SyncClient
 from odradek.client.sync_connection import DeadlineExceeded, FrameBuffer
 from odradek.client.sync_fetch import OffsetsGone, TopicRecreated, read_range, whole_batches
@@ -241,6 +242,18 @@ def test_over_a_quota_one_waits_as_told_and_longer_than_patience(
     assert time.monotonic() - began >= 0.3
     assert log.fetched_at == [0] * 7 + [10]
     assert connection.is_open, "it is no fault of the connection"
+
+
+def test_a_quota_that_lets_nothing_through_is_not_waited_for_without_end(
+    client: SyncClient, log: ScriptedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_fetch, "MOST_HELD_UP_S", 0.2)
+    log.throttle_times_ms = [60, 60, 2**31 - 1]
+    began = time.monotonic()
+
+    with pytest.raises(DeadlineExceeded, match=r"0 to 20 could not be read: .* over its quota; raise its cons"):
+        list(read_range(client, ORDERS, 0, 20))
+    assert 0.2 <= time.monotonic() - began < 20
 
 
 def test_what_cannot_pass_is_told_at_once(client: SyncClient, log: ScriptedLog) -> None:

@@ -40,6 +40,9 @@ FIRST_FETCH_BYTES = 1 << 20
 FETCH_MAX_WAIT_MS = 500
 # How long a range may make no progress: an election, a follower that has just taken over.
 PATIENCE_S = 30.0
+# How long a quota may hold a range up that makes no progress. A quota of nothing would do so for ever, and a batch larger than
+# what all of its windows let through as well.
+MOST_HELD_UP_S = 600.0
 # How long a broker may not have heard yet that a topic was created.
 _OLD_METADATA_S = 1.0
 _LAST_VERSION_BY_NAME = 12
@@ -192,6 +195,7 @@ class _RangeReader:
     def read(self, position: int) -> Iterator[Fetched]:
         deadline = self._client.deadline(self._patience_s)
         pause = _FIRST_PAUSE_S
+        held_up_s = 0.0
         while position < self._end:
             if self._leader >= 0 and (fetched := self._in_place(position)):
                 position = self._has_read_to(fetched.next_offset)
@@ -202,8 +206,16 @@ class _RangeReader:
                 asked = self._ahead or self._ask(position)
                 answer = self._answer(asked, self._into)
             except _HeldUp as held_up:
-                time.sleep(held_up.wait_s)
-                deadline += held_up.wait_s
+                wait_s = min(held_up.wait_s, MOST_HELD_UP_S - held_up_s)
+                time.sleep(wait_s)
+                deadline += wait_s
+                held_up_s += wait_s
+                if held_up_s >= MOST_HELD_UP_S:
+                    raise DeadlineExceeded(
+                        f"{self._partition}: offsets {position} to {self._end} could not be read: for {MOST_HELD_UP_S:g} s the "
+                        f"broker has answered only that this client is over its quota; raise its consumer_byte_rate or "
+                        f"request_percentage"
+                    ) from held_up
                 continue
             except (ConnectionLost, Unreachable, ProtocolError) as error:
                 self._give_up_or_forget(error, position, is_late=time.monotonic() + pause > deadline)
@@ -227,6 +239,7 @@ class _RangeReader:
             position = self._has_read_to(next_offset)
             deadline = self._client.deadline(self._patience_s)
             pause = _FIRST_PAUSE_S
+            held_up_s = 0.0
             if position < self._end and self._places is None:
                 self._ask_ahead(position)
             aborted = tuple((a.producer_id, a.first_offset) for a in answer.aborted_transactions or ())
