@@ -251,7 +251,9 @@ def test_a_quota_that_lets_nothing_through_is_not_waited_for_without_end(
     log.throttle_times_ms = [60, 60, 2**31 - 1]
     began = time.monotonic()
 
-    with pytest.raises(DeadlineExceeded, match=r"0 to 20 could not be read: .* over its quota; raise its cons"):
+    with pytest.raises(
+        DeadlineExceeded, match=r"0 to 20 could not be read: .* over its quota; raise its cons"
+    ):
         list(read_range(client, ORDERS, 0, 20))
     assert 0.2 <= time.monotonic() - began < 20
 

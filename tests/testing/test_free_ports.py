@@ -1,7 +1,9 @@
 """A port is given to one process, though nobody listens on it yet."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +19,15 @@ input()
 """
 
 
-def test_what_another_process_was_given_is_not_free_while_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_process_was_given_is_not_free_while_it_lives(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(process_cluster, "FREE_PORTS", TWO)
     command = [sys.executable, "-c", ANOTHER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as another:
+    elsewhere = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=elsewhere
+    ) as another:
         assert another.stdout is not None
         theirs = int(another.stdout.readline())
         assert [free_ports(1)[0] for _ in range(20)] == [next(p for p in TWO if p != theirs)] * 20
@@ -36,9 +43,10 @@ def test_where_nothing_can_be_locked_ports_are_free_all_the_same(monkeypatch: py
     assert sorted(free_ports(2)) == list(TWO)
 
 
-def test_where_no_file_can_be_made_nothing_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_file_can_be_made_nothing_is_locked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def none() -> str:
         raise FileNotFoundError("No usable temporary directory found")
 
+    monkeypatch.setattr(process_cluster, "FOR_ALL", tmp_path / "none")
     monkeypatch.setattr("tempfile.gettempdir", none)
     assert process_cluster._ports_taken.__wrapped__(0) == -1

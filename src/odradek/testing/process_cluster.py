@@ -30,6 +30,7 @@ from odradek.testing.life_line import LifeLine
 STORE_FILE = "odradek-store.sqlite"
 # Below the range from which kernels take ports for outgoing connections: a broker that is down keeps its own.
 FREE_PORTS = range(20_000, 32_000)
+FOR_ALL = Path("/tmp")  # ports are the machine's, whatever TMPDIR a process has
 
 
 class ClusterNotReady(OdradekError):
@@ -367,7 +368,8 @@ def _ports_taken(process_id: int) -> int:
     it anew. -1: there is none.
     """
     try:
-        path = Path(tempfile.gettempdir()) / f"odradek-ports-{os.getuid()}"
+        directory = FOR_ALL if os.access(FOR_ALL, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+        path = directory / f"odradek-ports-{os.getuid()}"
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError:
         return -1
