@@ -17,9 +17,11 @@ import psutil
 import pytest
 
 from odradek.cli import up as up_module
+from odradek.cli.output import Failed
 from odradek.cli.up import check_directory
 from odradek.client.sync import SyncClient
 from odradek.server import exit_codes
+from odradek.testing.process_cluster import BrokerProcess
 from tests.cli.conftest import Shell
 from tests.support import eventually
 
@@ -197,6 +199,23 @@ def test_the_brokers_die_with_a_terminal_that_was_killed(up):
     eventually(
         lambda: not any(is_alive(broker["pid"]) for broker in ready["brokers"]), what="no broker is left"
     )
+
+
+def test_a_broker_that_ends_for_a_reason_is_reported_with_it(capsys, tmp_path):
+    full = "append to 00000000000000000000.log: No space left on device. Make room, then restart this broker"
+    broker = BrokerProcess(1, tmp_path, "127.0.0.1", 1)
+    broker.log_file.write_text(f"[2026-11-28 22:00:53,349] INFO broker 1 has stopped\nodradek: {full}\n")
+    broker.process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(5)"])
+    broker.process.wait()
+    with pytest.raises(Failed, match="no broker is left"):
+        up_module.watch(SimpleNamespace(brokers={1: broker}, directory=tmp_path))
+    assert f"broker 1 ended with code 5: {full}; start it again with: " in capsys.readouterr().err
+
+
+def test_where_a_log_is_empty_the_room_on_its_disk_is_said(tmp_path):
+    broker = BrokerProcess(1, tmp_path, "127.0.0.1", 1)
+    broker.log_file.write_text("")
+    assert re.fullmatch(r"nothing is in its log, and the disk has room for \d+ bytes", broker.last_words())
 
 
 def test_a_killed_broker_is_reported_and_start_brings_it_back(up):

@@ -110,9 +110,8 @@ def export(file: Path, place: Place, as_json: bool) -> None:
     nodes = portable.portable(found)
     brokers = portable.registered_brokers(found)
     if brokers:
-        say(
-            f"brokers {', '.join(brokers)} are running, and what they change from now on is not in the export"
-        )
+        who = f"broker {brokers[0]} is" if len(brokers) == 1 else f"brokers {', '.join(brokers)} are"
+        say(f"{who} running, and what changes from now on is not in the export")
     zxid = max(node.stat.mzxid for _, node in found)
     write_lines(file, portable.encode(nodes, zxid))
     if str(file) != "-":

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 USUAL_PORT = 9092
 LAST_PORT = 65_535
 POLL_S = 0.1
+SAYS_WHY = "odradek: "  # how the last line of a broker begins that ends for a reason of its own
 # What a directory may hold already: a cluster of before, or what mkfs makes.
 OF_A_CLUSTER = ("broker-*", "odradek-store.sqlite", "zookeeper", "lost+found")
 
@@ -213,6 +214,9 @@ def watch(cluster: "ProcessCluster", ensemble: "ZooKeeperEnsemble | None" = None
                 code = broker.process.returncode
                 assert code is not None
                 how = f"by signal {-code}" if code < 0 else f"with code {code}"
+                why = broker.last_words(1)
+                if code > 0 and why.startswith(SAYS_WHY):
+                    how += f": {why.removeprefix(SAYS_WHY)}"
                 print(
                     f"odradek: broker {broker.broker_id} ended {how}; start it again with: "
                     f"odradek start --config {broker.config_file}",

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from odradek.client.sync import ClusterView, SyncClient
+from odradek.model.counted import counted
 from odradek.model.errors import OdradekError
 from odradek.testing.checked import checked_directory, checked_settings
 from odradek.testing.forked_process import ForkedProcess, can_fork
@@ -145,6 +147,9 @@ class BrokerProcess:
             text = self.log_file.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return "it has no log yet"
+        if not text:
+            left = shutil.disk_usage(self.directory).free
+            return f"nothing is in its log, and the disk has room for {counted(left, 'byte')}"
         return "\n".join(text.splitlines()[-lines:])
 
     def let_go(self) -> None:
