@@ -4,11 +4,13 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql.types import StructType
 
 from odradek.client.sync import SyncClient
@@ -19,11 +21,12 @@ from odradek.spark.ddl import schema_of as schema_of_text
 from odradek.spark.ddl import text_of
 from odradek.spark.dead_letters import NoTable, dead_letters
 from odradek.spark.job_file import jobs_of
-from odradek.spark.jobs.tables import Batch, TablesJob, followed, planned, start
+from odradek.spark.jobs import tables as tables_module
+from odradek.spark.jobs.tables import Batch, TablesJob, followed, planned, run, start
 from odradek.spark.kill_switch import OFF
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
-from odradek.spark.sentence import sentence_of
+from odradek.spark.sentence import is_of_a_dead_jvm, sentence_of
 from odradek.spark.shape import BadValue, Shape
 from odradek.spark.sink import DeltaWriter
 from odradek.spark.source import schema_of
@@ -383,6 +386,21 @@ def test_the_sentence_of_a_failure_is_ours_where_there_is_one() -> None:
         == "RuntimeError: a worker has failed"
     )
     assert sentence_of(Exception("only this\nand that")) == "only this"
+
+
+def test_a_jvm_that_has_ended_is_said_so_though_it_cannot_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a signal for the job reaches the JVM, too."""
+
+    def gone(*_: object) -> Any:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(tables_module, "_session", lambda job: SimpleNamespace(stop=gone))
+    plan: Any = SimpleNamespace(job=SimpleNamespace(target="./orders"), start=gone)
+    failed = run([plan], lambda *_: None, lambda: False)
+    assert failed == {
+        "./orders": "Spark's JVM has ended: it was killed, or had no memory left. The same command resumes"
+    }
+    assert is_of_a_dead_jvm(Py4JNetworkError("Answer from Java side is empty"))
 
 
 @pytest.mark.spark

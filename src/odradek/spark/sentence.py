@@ -6,9 +6,17 @@ _LAST_LINE = re.compile(r"(?P<where>[\w.]+): (?P<what>.+)")
 _NOT_FOUND = re.compile(r"DATA_SOURCE_NOT_FOUND.*\bodradek")
 
 
+def is_of_a_dead_jvm(error: BaseException) -> bool:
+    """py4j asks the JVM over a socket."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, ConnectionError) or "Py4JNetworkError" in kinds
+
+
 def sentence_of(error: BaseException) -> str:
     """The last line of the Python traceback in Spark's message, ours if there is one of ours; else Spark's first line."""
     lines = str(error).splitlines()
+    if is_of_a_dead_jvm(error):
+        return "Spark's JVM has ended: it was killed, or had no memory left. The same command resumes"
     if _NOT_FOUND.search(str(error)):
         return (
             "the Python that Spark starts does not have this package; pip install 'odradek[spark]' there, or name one that "

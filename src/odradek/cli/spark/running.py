@@ -1,5 +1,6 @@
 """How a job is told of and ended: a line a batch, Ctrl-C after the batch, one sentence of what failed."""
 
+import logging
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,9 @@ def run_until_stopped(plans: "Sequence[Planned]", *, as_json: bool) -> None:
     from odradek.spark.session import find_java, require_pyspark
 
     require_pyspark()
+    logging.getLogger("py4j").addHandler(
+        logging.NullHandler()
+    )  # of a JVM that is gone we say it in a sentence
     if not is_remote(plans[0].job.master):
         java = find_java()
         if not as_json:

@@ -38,7 +38,7 @@ from odradek.spark.places import absolute, check_directory, check_evolves, check
 from odradek.spark.progress import lag_of, lag_s_of, offsets_in
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
-from odradek.spark.sentence import sentence_of
+from odradek.spark.sentence import is_of_a_dead_jvm, sentence_of
 from odradek.spark.shape import BATCH, COLUMNS, META, KeyShape, Shape, ours_in
 from odradek.spark.store_probe import check as check_store
 from odradek.spark.subscription import existing_topic
@@ -707,8 +707,17 @@ def run(
     finally:
         for batches in running.values():
             batches.close()
-        spark.stop()
+        _stop(spark)
     return failed
+
+
+def _stop(spark: "SparkSession") -> None:
+    """A JVM that has ended cannot be told to, and what the jobs failed of is to be said."""
+    try:
+        spark.stop()
+    except Exception as error:
+        if not is_of_a_dead_jvm(error):
+            raise
 
 
 _ENDED = object()
