@@ -28,6 +28,8 @@ def test_the_commands_of_the_readme_say_what_it_shows(terminal: Terminal) -> Non
     typed = steps()
     assert len(typed) > 10
     terminal.follow(typed)
+    (job,) = re.findall(r"`(odradek spark tables [^`]*)`", README.read_text(encoding="utf-8"))
+    assert "\ncolumns  value STRING " in terminal.says(f"{' '.join(job.split())} --explain")
 
 
 def test_a_line_that_is_not_said_is_missed() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +14,11 @@ from deltalake import DeltaTable, write_deltalake
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql.types import StructType
 
+from odradek.cli.spark.running import _asked_to_stop
 from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
+from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import tables
 from odradek.spark.ddl import schema_of as schema_of_text
 from odradek.spark.ddl import text_of
@@ -27,6 +30,7 @@ from odradek.spark.kill_switch import OFF
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.sentence import is_of_a_dead_jvm, sentence_of
+from odradek.spark.session import _said_into
 from odradek.spark.shape import BadValue, Shape
 from odradek.spark.sink import DeltaWriter
 from odradek.spark.source import schema_of
@@ -316,6 +320,19 @@ def test_a_topic_without_a_record_teaches_no_columns(job: TablesJob, make_topic:
         dead_letters(job.table)
 
 
+def test_a_topic_without_json_is_said_to_have_none(job: TablesJob, make_topic: MakeTopic) -> None:
+    """As of the README's three lines of text."""
+    topic = make_topic()
+    with SyncClient(job.bootstrap) as client:
+        records = [NewRecord(b"alice", b"one"), NewRecord(b"bob", b"17"), NewRecord(b"carol", b"[]")]
+        client.produce(TopicPartition(topic, 0), build_batch(records))
+    with pytest.raises(
+        ConfigurationError,
+        match="--format json: of the 3 values that were looked at none is a JSON object; string takes text",
+    ):
+        planned(job._replace(topics=(topic,), schema=""))
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -449,3 +466,15 @@ def one_more() -> bytes:
     from odradek.records.builder import NewRecord, build_batch
 
     return build_batch([NewRecord(None, json.dumps({"id": 9}).encode())])
+
+
+def test_ctrl_c_while_a_session_starts_is_answered_on_the_terminal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What is started then has Spark's log as its standard error."""
+    log = tmp_path / "spark.log"
+    with _asked_to_stop() as stop, _said_into(log):
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.is_set()
+    assert capfd.readouterr().err == "ends after this batch; once more ends at once\n"
+    assert log.read_text() == ""

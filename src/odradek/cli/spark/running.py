@@ -1,10 +1,11 @@
 """How a job is told of and ended: a line a batch, Ctrl-C after the batch, one sentence of what failed."""
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -68,12 +69,15 @@ def run_until_stopped(plans: "Sequence[Planned]", *, as_json: bool) -> None:
 def _asked_to_stop() -> Iterator[Event]:
     """The first signal asks for the end after the batch; the second ends at once, which loses nothing either."""
     stop = Event()
+    # While a session starts, standard error is Spark's log: a copy is still the terminal.
+    terminal = os.dup(2) if sys.stderr is not None else os.open(os.devnull, os.O_WRONLY)
 
     def ask(number: int, _frame: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
-        print("ends after this batch; once more ends at once", file=sys.stderr)
         stop.set()
+        with suppress(OSError):  # it was closed, with whoever looked at it
+            os.write(terminal, b"ends after this batch; once more ends at once\n")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -81,3 +85,4 @@ def _asked_to_stop() -> Iterator[Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.close(terminal)

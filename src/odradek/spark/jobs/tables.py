@@ -526,6 +526,11 @@ def _of_sample(plan: Plan, column: str, option: str) -> tuple[pa.Schema, int, in
             f'as in {option} "id BIGINT, name STRING"'
         )
     columns, refused = inferred(values)
+    if refused == len(values):
+        raise ConfigurationError(
+            f"--{'key-' if column == 'key' else ''}format json: of the {counted(refused, column)} that were looked at none "
+            f"is a JSON object; string takes text, raw the bytes as they are"
+        )
     return columns, len(values), refused
 
 
