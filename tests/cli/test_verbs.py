@@ -159,6 +159,17 @@ def test_a_misspelt_topic_gets_the_nearest_one(odradek, orders, verb):
     assert err == "odradek: there is no topic order; did you mean orders?\n"
 
 
+@pytest.mark.parametrize("verb", [["describe"], ["consume"], ["produce"], ["alter", "-p", "3"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("", "the empty string is not allowed"), ("größe", "'größe' contains one or more characters other than")],
+)
+def test_a_name_that_no_topic_may_have_is_said_so(odradek, verb, name, why):
+    code, out, err = odradek("topic", verb[0], name, *verb[1:])
+    assert (code, out) == (1, "")
+    assert err.startswith(f"odradek: topic name is invalid: {why}") and err.count("\n") == 1
+
+
 def test_consume_writes_what_the_format_says(odradek, orders):
     code, out, _ = odradek("topic", "consume", "orders", "-e", "-f", r"%k=%v %h\n")
     assert code == 0

@@ -15,9 +15,19 @@ def topic_or_fail(client: "SyncClient", name: str) -> "TopicView":
     try:
         return client.topic(name, timeout_s=10)
     except ProtocolError as error:
+        if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+            fail_of_a_bad_name(name)
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
     no_such_topic(client, name)
+
+
+def fail_of_a_bad_name(name: str) -> None:
+    """Metadata has a code for that and no word on what is wrong with it."""
+    from odradek.model.topic_names import problem_with
+
+    if problem := problem_with(name):
+        fail(f"topic name is invalid: {problem}")
 
 
 def no_such_topic(client: "SyncClient", name: str) -> NoReturn:

@@ -20,7 +20,7 @@ DYNAMIC_TOPIC_CONFIG = 1
 @json_option
 def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """Leaders, ISR and settings of topics; of all of them when none is named."""
-    from odradek.cli.lookup import no_such_topic
+    from odradek.cli.lookup import fail_of_a_bad_name, no_such_topic
     from odradek.cli.topic.offset_ranges import offset_ranges
     from odradek.client.sync import SyncClient
     from odradek.model.error_codes import ErrorCode
@@ -37,6 +37,8 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
                 continue
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 no_such_topic(client, name)
+            if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                fail_of_a_bad_name(name)
             fail(f"{name}: {code.name}")
         every = [
             TopicPartition(name, index) for name, topic in view.topics.items() for index in topic.partitions
