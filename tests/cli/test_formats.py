@@ -284,6 +284,12 @@ def test_a_terminal_too_narrow_for_a_row_gets_an_entry_a_line(capsys, monkeypatc
     )
 
 
+def test_a_table_without_a_row_is_not_silent_in_a_narrow_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(output.terminal, "columns", lambda: 20)
+    output.print_table(("group", "state", "type", "assignor"), [])
+    assert capsys.readouterr().out == "GROUP  STATE  TYPE  ASSIGNOR\n"
+
+
 def test_a_real_terminal_is_asked_how_wide_it_is():
     """Through a pseudo-terminal of 40 columns: no line is longer, and none is lost."""
     ours, theirs = pty.openpty()

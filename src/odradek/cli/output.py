@@ -68,7 +68,7 @@ def print_json(value: Any) -> None:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Aligned columns; numbers to the right, with the dashes among them. A pipe gets text that never wraps, a terminal
-    that is too narrow for the longest row one entry a line."""
+    that is too narrow for the longest row one entry a line. Without a row there are the names of the columns."""
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     numeric = [
         bool(cells) and _are_numbers({row[position] for row in cells}) for position in range(len(columns))
@@ -83,7 +83,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         for line in lines
     ]
     room = terminal.columns()
-    if room is not None and max(map(len, printed)) > room:
+    if cells and room is not None and max(map(len, printed)) > room:
         printed = list(_entries(columns, cells, room))
     for text in printed:
         print(text)
