@@ -180,7 +180,7 @@ def test_running_brokers_are_told_of(capfd, directory, tmp_path):
         file = tmp_path / "cluster.jsonl"
         code, _, err = await asyncio.to_thread(run, capfd, "store", "export", file, "--store", directory)
         assert code == 0
-        assert "brokers 4 are running" in err
+        assert "broker 4 is running" in err
         code, _, err = await asyncio.to_thread(
             run, capfd, "store", "import", file, "--force", "--store", directory
         )
