@@ -116,6 +116,7 @@ def test_values_are_typed_attributes_in_snake_case():
         ({"broker.id": "1", "node.id": "2"}, "name two brokers"),
         ({"replica.fetch.wait.max.ms": "31000"}, "longer than replica.lag.time.max.ms=30000"),
         ({"log.dirs": " , "}, "log.dirs is empty"),
+        ({"log.dirs": ""}, "log.dirs is empty"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_what_would_have_worked(properties, sentence):

@@ -412,7 +412,7 @@ class BrokerSettings(_Values):
 
     @property
     def log_directories(self) -> tuple[str, ...]:
-        text = self.log_dirs or self.log_dir
+        text = self.log_dir if self.log_dirs is None else self.log_dirs
         return tuple(part.strip() for part in text.split(",") if part.strip())
 
     @property
