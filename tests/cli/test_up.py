@@ -355,7 +355,9 @@ def test_a_wrong_setting_is_refused_before_any_broker_starts(options, words):
     [
         (None, "No such file"),
         ("broker.id=1\nlistenrs=PLAINTEXT://:9092\n", "did you mean listeners?"),
-        ("listeners=PLAINTEXT://127.0.0.1:0\n", "broker.id"),
+        ("listeners=PLAINTEXT://127.0.0.1:0\n", "broker.id is not set; give each"),
+        ("broker.id=-3\n", "broker.id=-3; give each"),
+        ("node.id=-1\n", "node.id=-1; give each"),
     ],
 )
 def test_start_refuses_a_wrong_configuration_in_one_sentence(tmp_path, text, words):

@@ -162,7 +162,10 @@ def test_a_misspelt_topic_gets_the_nearest_one(odradek, orders, verb):
 @pytest.mark.parametrize("verb", [["describe"], ["consume"], ["produce"], ["alter", "-p", "3"]], ids=" ".join)
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("", "the empty string is not allowed"), ("größe", "'größe' contains one or more characters other than")],
+    [
+        ("", "the empty string is not allowed"),
+        ("größe", "'größe' contains one or more characters other than"),
+    ],
 )
 def test_a_name_that_no_topic_may_have_is_said_so(odradek, verb, name, why):
     code, out, err = odradek("topic", verb[0], name, *verb[1:])

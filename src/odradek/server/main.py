@@ -265,7 +265,7 @@ def read_configuration(path: str) -> BrokerSettings:
 def settings_from(properties: Mapping[str, str]) -> BrokerSettings:
     settings = BrokerSettings.from_properties(properties)
     if settings.broker_id < 0:
-        raise ConfigurationError(
-            "broker.id is not set; give each broker of a cluster its own number, 0 or more"
-        )
+        name = "node.id" if "node.id" in properties else "broker.id"
+        found = f"{name}={settings.broker_id}" if name in properties else f"{name} is not set"
+        raise ConfigurationError(f"{found}; give each broker of a cluster its own number, 0 or more")
     return settings
