@@ -1,6 +1,7 @@
 """docs/spark.md says what the code knows: every option, and job files that are read as printed."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import functions, options, topic_options
 from odradek.spark.job_file import jobs_of
+from odradek.spark.jobs.tables import TablesJob, planned
 from odradek.testing.process_cluster import ProcessCluster
-from tests.spark.conftest import create_topic
+from tests.spark.conftest import create_topic, fill
 from tests.spark.formats.registry_server import framed, registry
 from tests.spark.formats.test_avro import SIMPLE, written
 from tests.spark.formats.test_protobuf import message, schema
@@ -134,6 +136,26 @@ def kitchen(
         names: dict[str, Any] = {"local_session": lambda: spark}
         exec(prepared(begin.replace("from odradek.spark.session import local_session\n", "")), names)
         yield lambda recipe: exec(prepared(recipe), dict(names))
+
+
+def test_what_a_job_would_do_is_explained_as_printed(
+    cluster: ProcessCluster,
+    client: SyncClient,
+    make_topic: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For the five rows and the one dead letter of the page."""
+    topic = make_topic(partitions=2)
+    value = b'{"id":1,"name":"ink","price":1.5}'
+    fill(client, topic, 0, [*[value] * 4, b"not json", value])
+    monkeypatch.chdir(tmp_path)
+
+    plan = planned(TablesJob(cluster.bootstrap, (topic,), f"./{topic}", format="json"))
+
+    shown = PAGE.split("--format json --explain\n")[1].split("\n$ ")[0]
+    said = "\n".join(f"{name:8} {text}" for name, text in plan.lines())
+    assert said == shown.replace("/home/me", os.getcwd()).replace("orders", topic)
 
 
 def test_there_are_ten_recipes_and_more() -> None:
