@@ -435,3 +435,15 @@ def test_a_closed_pipe_ends_the_reader_without_a_word(cluster, orders):
     reader.stdout.close()
     _, err = reader.communicate(timeout=30)
     assert (reader.returncode, err) == (1, b"")
+
+
+def test_a_reader_that_waits_for_more_ends_with_whoever_reads_it(cluster, orders):
+    """As with `odradek topic consume orders | head -1`: the next record may be hours away."""
+    command = [sys.executable, "-m", "odradek.cli.main", "topic", "consume", orders]
+    reader = subprocess.Popen(
+        [*command, "--bootstrap", cluster.bootstrap], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert [reader.stdout.readline()[:1] for _ in range(4)] == [b"v"] * 4
+    reader.stdout.close()
+    _, err = reader.communicate(timeout=30)
+    assert (reader.returncode, err) == (1, b"")

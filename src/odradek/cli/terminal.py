@@ -10,3 +10,15 @@ def columns() -> int | None:
         return os.get_terminal_size(sys.stdout.fileno()).columns or None
     except (OSError, ValueError):  # no terminal, or closed
         return None
+
+
+def is_read() -> bool:
+    """False where standard output is a pipe whose reader is gone; told without writing to it."""
+    import select
+
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):
+        return True
+    return not any(flags & select.POLLERR for _, flags in poll.poll(0))

@@ -66,6 +66,7 @@ def consume(
     """Records to standard output."""
     from odradek.cli.lookup import topic_or_fail
     from odradek.cli.sources import now_ms
+    from odradek.cli.terminal import is_read
     from odradek.cli.topic.following import Following
     from odradek.cli.topic.offsets import nothing_there, parse_span, resolve
     from odradek.client.sync import SyncClient
@@ -134,6 +135,8 @@ def consume(
             if bounds is not None:
                 return
             if written == before:
+                if not is_read():
+                    raise BrokenPipeError  # `| head` has seen enough, and the next record may be hours away
                 time.sleep(POLL_S)
 
 
