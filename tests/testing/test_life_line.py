@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from odradek.testing.life_line import LifeLine
-from odradek.testing.process_cluster import ClusterNotReady, ProcessCluster
+from odradek.testing.process_cluster import BrokerProcess, ClusterNotReady, ProcessCluster
 from tests.support import descriptors
 
 FORKED = """
@@ -47,6 +47,25 @@ def test_a_line_is_let_go_once() -> None:
 
 
 @pytest.mark.process
+def test_a_broker_that_has_ended_before_it_is_waited_for_is_told_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = BrokerProcess.start
+
+    def start_and_end(broker: BrokerProcess) -> None:
+        start(broker)
+        broker._started.wait(60)
+
+    monkeypatch.setattr(BrokerProcess, "start", start_and_end)
+    with (
+        pytest.raises(
+            ClusterNotReady, match=r"broker 1 exited with code 2:\n(.*\n)*.*log\.retention\.ms=soon"
+        ),
+        ProcessCluster(tmp_path, brokers=1, settings={"log.retention.ms": "soon"}),
+    ):
+        pass
+
+
 def test_a_cluster_whose_brokers_ended_by_themselves_leaves_nothing_open(tmp_path: Path) -> None:
     def ends() -> None:
         with (

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Self
@@ -238,12 +238,13 @@ class ProcessCluster:
         self.write_configurations()
         for broker in self.brokers.values():
             broker.start()
-        self.wait_ready(deadline_s)
+        self.wait_ready(deadline_s, started=self.brokers)
         return self
 
-    def wait_ready(self, deadline_s: float = 60.0) -> None:
+    def wait_ready(self, deadline_s: float = 60.0, *, started: Collection[int] = ()) -> None:
+        """`started`: also those that have ended already, which is told as of any other."""
         end = time.monotonic() + deadline_s
-        expected = {broker.broker_id for broker in self.brokers.values() if broker.is_running}
+        expected = {broker.broker_id for broker in self.brokers.values() if broker.is_running} | set(started)
         for broker in list(self.brokers.values()):
             if broker.broker_id in expected:
                 self._wait_for(broker, expected, end)
@@ -294,7 +295,7 @@ class ProcessCluster:
         """Starts a broker that was killed or stopped, on the files it left."""
         self._broker(broker_id).start()
         if wait:
-            self.wait_ready(deadline_s)
+            self.wait_ready(deadline_s, started=(broker_id,))
 
     def _broker(self, broker_id: int) -> BrokerProcess:
         known = ", ".join(map(str, self.brokers))
