@@ -338,6 +338,20 @@ def test_a_report_that_cannot_be_written_is_said_before_the_demo_runs(capsys, tm
     assert (code, out, err) == (1, "", f"odradek: {report.parent}: File exists\n")
 
 
+def test_a_demo_that_lacks_what_it_needs_leaves_the_former_report(capsys, tmp_path, monkeypatch):
+    from odradek.demo import run as demo_run
+
+    monkeypatch.setattr(demo_run, "EXTRAS", ("no_such_module",))
+    (tmp_path / ".odradek-demo").touch()
+    (tmp_path / "report.html").write_text("of the run before")
+    assert run(capsys, "demo", "--dir", str(tmp_path)) == (
+        1,
+        "",
+        "odradek: no_such_module not installed; pip install 'odradek[demo]' brings them\n",
+    )
+    assert (tmp_path / "report.html").exists()
+
+
 def test_a_mistake_of_ours_is_a_sentence_and_a_trace_only_on_request(capsys, monkeypatch):
     def broken(*_args, **_options):
         raise ZeroDivisionError("half a record")

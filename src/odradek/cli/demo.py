@@ -49,7 +49,7 @@ def demo(
     from odradek.demo.page import page
     from odradek.demo.place import workplace
     from odradek.demo.report import as_dict, text_report
-    from odradek.demo.run import Options, run
+    from odradek.demo.run import Options, check_extras, run
     from odradek.demo.screen import Screen
     from odradek.testing.interruption import interruptible
 
@@ -59,6 +59,7 @@ def demo(
         )
     if report is not None:
         report.parent.mkdir(parents=True, exist_ok=True)
+    check_extras()
     screen = Screen(quiet=as_json)
     options = Options(inputs=(*inputs, *more_inputs), key=key, rate=rate)
     with interruptible(), workplace(directory.absolute()) as place:

@@ -54,7 +54,6 @@ class Options:
 def run(options: Options, place: Path, screen: Screen) -> DemoResult:
     """What came of it; the caller shows and stores it. Nothing is left running, however this ends."""
     begun = time.monotonic()
-    check_extras()
     files = options.files()
     with screen.working("reading the files"):
         of_files = proof.census_of_files(files)
@@ -90,7 +89,7 @@ def run(options: Options, place: Path, screen: Screen) -> DemoResult:
 
 
 def check_extras() -> None:
-    """What a demo needs beyond the package itself, asked for before anything is started."""
+    """What a demo needs beyond the package itself, asked for before anything is started, made or removed."""
     import importlib.util
 
     missing = [name for name in EXTRAS if importlib.util.find_spec(name) is None]
