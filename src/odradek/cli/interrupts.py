@@ -6,15 +6,18 @@ ends the process itself. From then on it raises KeyboardInterrupt, as everywhere
 """
 
 import signal
+from typing import Any
+
+_put_off: list[Any] = []  # the handler that counts again once a verb has begun
 
 
 def end_at_once() -> None:
     """Not where whoever started us ignores it, as `nohup` or a shell's `&` do."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _put_off.append(signal.signal(signal.SIGINT, signal.SIG_DFL))
 
 
 def unwind() -> None:
-    """After `end_at_once`; else nothing is changed."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """After `end_at_once`; where that did nothing, as in a program that calls a verb, nor does this."""
+    while _put_off:
+        signal.signal(signal.SIGINT, _put_off.pop())
