@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 import click
@@ -17,10 +16,10 @@ import pytest
 from tests.mutants.drawing import ALL_ROOMS, OTHER_ROOMS, ROOMS, drawn
 from tests.mutants.explained import explained
 from tests.mutants.judge import Judge, seeds_of
-from tests.mutants.patching import PACKAGE
+from tests.mutants.patching import PACKAGE, key_of
 from tests.mutants.reach import ROOT, Seeds, SimulatorFails, TestsFail, learn_seeds, learn_tests
 from tests.mutants.sites import Change, Site
-from tests.mutants.trial import copied, red_test, with_change
+from tests.mutants.trial import Copies
 
 JUDGES = ("tests", "simulator")
 # What a mutation of the rooms is shown to. What needs processes or Spark is too slow here.
@@ -110,6 +109,8 @@ def mutants(
         is_whole = True
     except KeyboardInterrupt:
         click.echo("stopped; the table so far:", err=True)
+    except (TestsFail, SimulatorFails) as failure:
+        raise click.ClickException(f"{failure}; mend that first") from failure
     for row in table(sites, verdicts, explained()):
         click.echo(row)
     sys.exit(0 if is_whole else 1)
@@ -153,10 +154,9 @@ def _by_tests(
 ) -> None:
     if not sites:
         return
-    try:
-        reach = learn_tests(folder, tests, workers)
-    except TestsFail as failure:
-        raise click.ClickException(f"{failure}; mend that first") from failure
+    reach = learn_tests(folder, tests, workers)
+    copies = Copies()
+    copies.demand_green(site for site in sites if reach.is_entered_by_importing(key_of(site)))
     unpatched: list[Site] = []
     judge = Judge(
         sites,
@@ -181,17 +181,13 @@ def _by_tests(
     if code:
         raise click.ClickException(f"the tests could not be collected: {code!r}")
     for site in unpatched:
-        with TemporaryDirectory() as scratch:
-            keep(site, test=red_test(with_change(copied(Path(scratch)), site), site.path.split("/")[0]))
+        keep(site, test=copies.red_test(site))
 
 
 def _by_simulator(sites: list[Site], count: int, quiet_after: int, keep: Keeper) -> None:
     if not sites:
         return
-    try:
-        seeds: Seeds = learn_seeds(sites, count, PACKAGE)
-    except SimulatorFails as failure:
-        raise click.ClickException(f"{failure}; mend that first") from failure
+    seeds: Seeds = learn_seeds(sites, count, PACKAGE)
     for site in sites:
         reaching = seeds.reaching[site.name]
         verdict = seeds_of(site, reaching, seeds.hashes, quiet_after)

@@ -7,15 +7,18 @@ import threading
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from odradek.replication.windowed_sum import WindowedSum
-from tests.mutants.__main__ import read, table
+from tests.mutants import trial
+from tests.mutants.__main__ import mutants, read, table
 from tests.mutants.drawing import NOT_DRAWN, drawn
 from tests.mutants.explained import explained
 from tests.mutants.judge import Tell, Told, in_child
-from tests.mutants.patching import patch
-from tests.mutants.reach import TestReach
+from tests.mutants.patching import key_of, patch
+from tests.mutants.reach import TestReach, TestsFail
 from tests.mutants.sites import Change, Site, changed, sites_of
+from tests.mutants.trial import Copies
 
 SRC = Path(__file__).parents[2] / "src" / "odradek"
 
@@ -184,12 +187,16 @@ def test_what_a_fixture_of_a_module_enters_counts_for_each_of_its_tests(tmp_path
     assert not reach.is_entered_by_importing("log/x.py:1")
 
 
-def test_a_child_shows_the_change_and_leaves_the_parent_as_it_is() -> None:
+def counted_windows() -> Site:
     path = "replication/windowed_sum.py"
     sites = sites_of(path, (SRC / path).read_text(encoding="utf-8"))
-    site = next(
+    return next(
         each for each in sites if each.function == "WindowedSum.covered_ms" and each.operator == "arithmetic"
     )
+
+
+def test_a_child_shows_the_change_and_leaves_the_parent_as_it_is() -> None:
+    site = counted_windows()
     counted = WindowedSum(window_count=2, window_ms=1000)
     counted.record(1, now_ms=500)
 
@@ -211,6 +218,73 @@ def test_a_child_that_dies_or_hangs_is_told_from_one_that_ends() -> None:
 
     assert in_child(die) == Told([{"begun": 1}], False)
     assert in_child(hang, silence_s=0.1) == Told([], False)
+
+
+# ---- on copies
+
+
+COUNTS_WINDOWS = """
+from odradek.replication.windowed_sum import WindowedSum
+
+def test_counts():
+    counted = WindowedSum(window_count=2, window_ms=1000)
+    counted.record(1, now_ms=500)
+    assert counted.covered_ms(700) == 200
+"""
+
+
+def test_a_test_that_is_green_on_a_copy_and_red_with_the_change_kills_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "test_it.py").write_text(COUNTS_WINDOWS)
+    monkeypatch.setitem(trial.TESTS, "replication", (str(tmp_path),))
+
+    red = Copies().red_test(counted_windows())
+
+    assert red is not None and red.endswith("test_it.py::test_counts")
+
+
+def test_a_test_that_is_red_on_a_copy_without_a_change_kills_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "test_it.py").write_text("def test_of_a_stale_page():\n    assert False\n")
+    monkeypatch.setitem(trial.TESTS, "replication", (str(tmp_path),))
+
+    with pytest.raises(TestsFail, match=r"replication, on a copy without a change: .*::test_of_a_stale_page"):
+        Copies().red_test(counted_windows())
+
+
+def test_a_room_is_looked_at_once_without_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes: list[tuple[Site, ...]] = []
+
+    def red_test_with(room: str, *sites: Site) -> str | None:
+        changes.append(sites)
+        return "FAILED tests/x.py::test_y" if sites else None
+
+    monkeypatch.setattr(trial, "_red_test_with", red_test_with)
+    copies, first, second = Copies(), a_site("log/a.py"), a_site("log/b.py")
+    copies.demand_green([first, second])
+
+    assert copies.red_test(first) == copies.red_test(second) == "FAILED tests/x.py::test_y"
+    assert changes == [(), (first,), (second,)]
+
+
+def test_nothing_is_judged_where_a_copy_that_will_be_needed_is_red_without_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site,) = drawn(SRC, seed=1, count=1, rooms=["replication"])
+    results, learned = tmp_path / "mutants.jsonl", tmp_path / "mutants.reached"
+    learned.mkdir()
+    line = {"of": "", "took_s": 0.0, "functions": [key_of(site)]}
+    (learned / "alone.jsonl").write_text(json.dumps(line) + "\n")
+    monkeypatch.setattr(trial, "red_test", lambda source, room: f"FAILED tests/{room}/test_x.py::test_y")
+
+    options = ["--rooms", "replication", "--count", "1", "--judges", "tests", "--results", str(results)]
+    ended = CliRunner().invoke(mutants, options)
+
+    assert ended.exit_code == 1
+    assert "without a change: FAILED tests/replication/test_x.py::test_y; mend that first" in ended.output
+    assert results.read_text() == ""
 
 
 # ---- what no test can see

@@ -1,4 +1,4 @@
-"""One mutant on a copy of `src`, in a process of its own: for changes that only importing shows."""
+"""Mutants on copies of `src`, each in a process of its own: for changes that only importing shows."""
 
 import os
 import resource
@@ -6,8 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from tests.mutants.reach import TestsFail
 from tests.mutants.sites import Site, changed
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +24,8 @@ TESTS = {
     "coordinator": ("coordinator", "broker"),
     "controller": ("controller", "advisor", "server"),
     "server": ("server",),
+    "store": ("store", "conformance"),
+    "client": ("client", "server"),
 }
 TESTS_TIMEOUT_S = 600
 MEMORY_BYTES = 6 << 30
@@ -39,6 +44,33 @@ def with_change(source: Path, *sites: Site) -> Path:
         target = source / "odradek" / site.path
         target.write_text(changed(target.read_text(encoding="utf-8"), site), encoding="utf-8")
     return source
+
+
+class Copies:
+    """Judges by the tests of a room, which are looked at once on a copy without a change: what is red there kills nothing."""
+
+    def __init__(self) -> None:
+        self._green_rooms: set[str] = set()
+
+    def red_test(self, site: Site) -> str | None:
+        self.demand_green([site])
+        return _red_test_with(_room_of(site), site)
+
+    def demand_green(self, sites: Iterable[Site]) -> None:
+        """In the rooms of these. Raises TestsFail."""
+        for room in sorted({_room_of(site) for site in sites} - self._green_rooms):
+            if red := _red_test_with(room):
+                raise TestsFail(f"{room}, on a copy without a change: {red}")
+            self._green_rooms.add(room)
+
+
+def _room_of(site: Site) -> str:
+    return site.path.split("/")[0]
+
+
+def _red_test_with(room: str, *sites: Site) -> str | None:
+    with TemporaryDirectory() as scratch:
+        return red_test(with_change(copied(Path(scratch)), *sites), room)
 
 
 def red_test(source: Path, room: str) -> str | None:
