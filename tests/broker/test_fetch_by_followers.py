@@ -92,24 +92,32 @@ def test_a_follower_behind_in_the_mark_is_answered_within_moments_and_not_after_
     assert (row.high_watermark, values(row)) == (1, [])
 
 
-def test_a_follower_of_which_nothing_is_asked_any_more_is_told_where_its_leader_begins(led: World) -> None:
-    two = Follower(led)
-    partition = led[1].partition()
+@pytest.mark.parametrize("by", ["DeleteRecords", "retention"])
+def test_a_follower_behind_in_the_log_start_is_answered_within_moments_and_not_after_the_long_poll(
+    led: World, by: str
+) -> None:
+    two, three = Follower(led, 2), Follower(led, 3)
     led.produce(1, b"a", acks=1)
-    two.fetch(0)
-    Follower(led, 3).fetch(1)
-    two.fetch(1)
+    for end in (0, 1):
+        two.fetch(end)
+        three.fetch(end)
     led.advance(HIGH_WATERMARK_WAIT_MS + 4)
-    waiting = two.fetch(None)
+    waiting = two.fetch(1)
     led.advance(HIGH_WATERMARK_WAIT_MS + 4)
     assert not waiting.is_answered
-    partition.log.delete_records_before(1)
-    partition.log_start_moved(led.now_ms)
+    partition = led[1].partition()
+    if by == "retention":
+        partition.log.delete_records_before(1)
+        partition.log_start_moved(led.now_ms)
+    else:
+        partition.delete_records(1)
+    led.settle()
+    led[1].broker.tick(led.now_ms)
     led.settle()
     assert not waiting.is_answered, "records may come that bring the news along"
     led.advance(HIGH_WATERMARK_WAIT_MS + 4)
     row = rows(waiting)[T_0]
-    assert (row.log_start_offset, values(row)) == (1, [])
+    assert (row.high_watermark, row.log_start_offset, values(row)) == (1, 1, [])
 
 
 def test_news_of_the_mark_travel_with_records_that_come_meanwhile(led: World) -> None:

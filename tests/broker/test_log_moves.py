@@ -306,6 +306,30 @@ def test_what_was_read_before_a_cut_is_not_appended_after_it(tmp_path: Path) -> 
     assert world[1].values() == [b"a", b"kept"]
 
 
+def test_a_copy_that_is_cut_in_steps_goes_on_a_millisecond_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests come in between."""
+    monkeypatch.setattr("odradek.log.truncation.MOST_SEGMENTS_CUT", 2)
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world.configs["topics", "t"] = {"segment.bytes": str(len(batch(b"0")))}
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    for n in range(6):
+        world.produce(1, b"%d" % n)
+    do(world, under_way(world))
+    (flush,) = steps(world)
+    future = world[1].logs.futures.logs[T0].log
+    world[1].partition().log.truncate_to(2, world.now_ms)
+    do(world, flush)
+    moves, ends = world[1].broker.replicas.moves, []
+    while moves.due_ms is not None:
+        ends.append(future.log_end_offset)
+        assert moves.due_ms == world.now_ms + 1
+        world.advance(1)
+    assert ends == [4, 3]
+    assert future.log_end_offset == 2
+
+
 def test_records_deleted_meanwhile_are_deleted_there_as_well(world: World) -> None:
     world.copies = False
     ask(world, second(world))
@@ -399,6 +423,27 @@ def test_only_so_many_are_copied_at_once_in_the_order_asked(tmp_path: Path) -> N
         order.append(effect.topic_partition.partition)
         do(world, effect)
     assert order == [0, 0, 1, 1, 2, 2] and logs.futures.logs == {}
+
+
+def test_those_that_wait_for_room_are_looked_at_when_the_first_is_due_and_as_many_as_may_be_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, brokers=(1,), directories="2", num_replica_alter_log_dirs_threads="3")
+    for index in range(5):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+        world.produce(1, b"x", index=index)
+    logs, moves = world[1].logs, world[1].broker.replicas.moves
+    world.copies = False
+    begun_ms = world.now_ms
+    with monkeypatch.context() as patch:
+        patch.setattr(OsDirectory, "space", lambda directory: (1 << 40, 0))
+        for index in range(5):
+            here = logs.directory_of(TopicPartition("t", index))
+            ask(world, next(path for path in world[1].log_dirs if path != here), index=index)
+            world.advance(10)
+    assert steps(world) == [] and moves.due_ms == begun_ms + RETRY_MS
+    moves.go_on(begun_ms + 2 * RETRY_MS)
+    assert [read.topic_partition.partition for read in steps(world)] == [0, 1, 2]
 
 
 def test_the_place_of_one_that_is_cancelled_goes_to_the_next(tmp_path: Path) -> None:

@@ -710,6 +710,27 @@ def test_markers_nobody_asked_for_and_markers_that_are_too_old(world: World) -> 
     assert there.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_who_writes_a_marker_that_nobody_replicates_hears_so_after_half_a_minute_and_not_before(
+    world: World,
+) -> None:
+    world.on_alter = "hold"
+    world.cut.add((COORDINATOR, LEADER))
+    asked = WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=7,
+                topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+            )
+        ]
+    )
+    waiting = world.send(LEADER, asked, 1)
+    world.advance(WAIT_MS - 1_000)
+    assert not waiting.is_answered
+    world.advance(1_100)
+    (row,) = waiting.message.markers[0].topics[0].partitions
+    assert row.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
 def test_ids_are_listed_by_their_coordinator(world: World) -> None:
     producer = init(world)
     add(world, producer)

@@ -423,7 +423,7 @@ class FollowerFetcher:
 
     def _take_leader_high_watermark(self, followed: FollowedPartition, now_ms: int) -> None:
         partition = followed.partition
-        if followed.is_prefix and followed.leader_high_watermark_seen > partition.high_watermark:
+        if followed.is_prefix:
             partition.append_as_follower(
                 None,
                 leader_high_watermark=followed.leader_high_watermark_seen,
