@@ -222,6 +222,16 @@ def test_a_fetch_waits_no_longer_than_it_said(world: World) -> None:
     assert (row.error_code, values(row)) == (0, [])
 
 
+def test_a_fetch_waits_as_long_as_it_said_however_often_it_is_woken_for_too_little(world: World) -> None:
+    waiting = world.consume(1, 0, max_wait_ms=500, min_bytes=1 << 20)
+    for _ in range(3):
+        world.produce(1, b"x")
+        world.advance(160)
+        assert not waiting.is_answered
+    world.advance(30)
+    assert values(rows(waiting)[T_0]) == [b"x"] * 3
+
+
 def test_a_fetch_waits_until_there_are_min_bytes_of_all_its_partitions_together(world: World) -> None:
     size = len(batch(b"x" * 100))
     reader = Reader(world, max_wait_ms=60_000, min_bytes=3 * size)

@@ -66,8 +66,8 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "replication.follower:FollowerFetcher._take_leader_high_watermark",
-                "followed.is_prefix and followed.leader_high_watermark_seen > partition.high_watermark",
-                "followed.leader_high_watermark_seen > partition.high_watermark",
+                "followed.is_prefix",
+                "True",
             ),
         ),
         commit="-",

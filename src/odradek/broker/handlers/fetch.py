@@ -238,9 +238,8 @@ class FetchWait(ParkedFetch):
     def is_over(self, now_ms: int) -> bool:
         if not self._may_be_over():
             return False
-        knew_of_it = self.has_newer_high_watermark
         self.gathered = self.gather(now_ms)
-        if self.gathered is None and self.has_newer_high_watermark and not knew_of_it:
+        if self.gathered is None and self.has_newer_high_watermark:
             self.broker.purgatory.reschedule(self, deadline_ms=now_ms + HIGH_WATERMARK_WAIT_MS)
         return self.gathered is not None
 
