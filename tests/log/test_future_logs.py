@@ -203,6 +203,22 @@ def test_a_stop_is_not_in_order_where_a_copy_turned_out_to_be_damaged(world: Dir
     assert [".kafka_cleanshutdown" in disk.root.names() for disk in world.disks] == [True, False]
 
 
+@pytest.mark.parametrize("start", [0, 4, 6])
+def test_where_the_log_begins_is_written_in_the_new_directory_before_the_next_checkpoint_if_its_files_do_not_say_it(
+    world: Directories, start: int
+) -> None:
+    world.move_to("/b")
+    world.copy()
+    world.log.delete_records_before(start)
+    world.arrive()
+    directory = world.manager.directory_at("/b")
+    assert directory is not None
+    assert (world.log.log_start_offset, world.log.first_base_offset) == (start, 4 if start else 0)
+    assert directory.log_starts.offsets == ({TP: 6} if start == 6 else {})
+    world.start()
+    assert (world.path, world.log.log_start_offset) == ("/b", start)
+
+
 def test_a_producer_whose_records_are_deleted_is_known_in_the_new_directory(world: Directories) -> None:
     produce(world.log, idempotent(0, 1), epoch=5)
     produce(world.log, batch(), epoch=5)

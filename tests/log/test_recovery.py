@@ -230,6 +230,32 @@ def test_5_an_index_whose_last_entry_names_no_batch_is_built_again_when_it_is_as
     assert path.read_bytes() != damaged
 
 
+@pytest.mark.parametrize("entry", [(5, SIZE * 5 + 1), (4, SIZE * 5), (5, SIZE * 9 + 20)], ids=str)
+def test_5_an_entry_of_an_index_that_names_no_batch_is_not_believed(
+    disk: Disk, entry: tuple[int, int]
+) -> None:
+    """It lies within the log: between two batches, at one that ends behind it, in the last header."""
+    filled(disk).close()
+    disk.file(file_name(0, ".index")).write_bytes(OFFSET_ENTRY.pack(*entry))
+
+    segment = disk.open(clean=True, recovery_point=35).log.segments[0]
+
+    assert segment.last_indexed_position() == 0
+    assert segment.offset_behind(SIZE * 3, 35) == 10
+    assert segment.position_of(7) == SIZE * 7
+
+
+def test_5_an_index_of_the_last_segment_that_names_no_batch_is_built_again_at_the_start(disk: Disk) -> None:
+    filled(disk).close()
+    path = disk.file(file_name(30, ".index"))
+    path.write_bytes(OFFSET_ENTRY.pack(2, SIZE * 2 + 1))
+
+    segment = disk.open(clean=True, recovery_point=35).log.segments.active
+
+    assert segment.last_indexed_position() == SIZE * 4
+    assert [segment.position_of(offset) for offset in range(30, 35)] == [SIZE * n for n in range(5)]
+
+
 def test_an_index_is_looked_into_where_its_segment_says_that_the_entry_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.log.checkpoints import LEADER_EPOCHS, read_epochs
 from odradek.log.errors import CorruptLog
+from odradek.log.log_state import PRODUCER_MARKS
 from odradek.log.partition_log import PartitionLog
 from odradek.log.segments import Segments
 from odradek.log.steps import all_at_once
@@ -140,7 +141,7 @@ def test_a_cut_near_the_end_of_a_large_segment_starts_from_a_mark(
     for n in range(60):
         snapshots.append(log.producers.to_bytes())
         produce(log, idempotent(n))
-    assert 1 < len(log.producer_marks) <= 8
+    assert len(log.producer_marks) == PRODUCER_MARKS
     assert log.producer_marks[0][0] > 0
     for offset in (59, 55, 40, 10):
         log.truncate_to(offset, NOW)
@@ -287,6 +288,21 @@ def test_the_recovery_point_falls_with_the_cut_and_is_told_before_it(disk: Disk)
     assert log.recovery_point == 12
     produce(log, batch())
     assert log.recovery_point == 12 and log.flush() == 13
+
+
+@pytest.mark.parametrize(("offset", "start"), [(1000, 5), (3, 3), (0, 0)])
+def test_of_a_log_that_begins_anew_nothing_counts_as_flushed(disk: Disk, offset: int, start: int) -> None:
+    """Should the name of its one file be lost in a crash, nothing says where it began."""
+    log = filled(disk)
+    log.flush()
+    log.delete_records_before(5)
+    told: list[tuple[int, int, int]] = []
+    log.before_cut_below = lambda cut, offset, start: told.append((offset, start, cut.log_end_offset))
+    if offset > 35:
+        log.truncate_fully_and_start_at(offset, NOW)
+    else:
+        log.truncate_to(offset, NOW)
+    assert told == [(0, start, 35)] and log.recovery_point == 0
 
 
 def test_a_flush_that_was_under_way_when_the_log_was_cut_changes_nothing(disk: Disk) -> None:

@@ -59,7 +59,8 @@ def test_a_broker_may_have_some_that_are_kept_for_the_logs(monkeypatch: pytest.M
 def spare() -> Iterator[None]:
     files.hold_spare(3)
     yield
-    files.let_go_spare()
+    while files._spare:
+        os.close(files._spare.pop())
 
 
 def test_a_log_gets_one_when_connections_have_taken_all_others(

@@ -235,11 +235,6 @@ def hold_spare(count: int) -> None:
             raise
 
 
-def let_go_spare() -> None:
-    while _spare:
-        os.close(_spare.pop())
-
-
 def _open(path: str, flags: int, mode: int = 0o777) -> int:
     return _with_spare(lambda: os.open(path, flags | os.O_CLOEXEC, mode))
 

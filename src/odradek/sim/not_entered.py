@@ -16,7 +16,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/files.py FileSlice._too_short",
         "log/files.py _write_rest",
         "log/files.py hold_spare",
-        "log/files.py let_go_spare",
         "log/files.py _open",
         "log/files.py _with_spare",
     ),
