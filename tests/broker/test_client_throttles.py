@@ -73,6 +73,13 @@ def test_the_example_of_apaches_own_tests() -> None:
     assert rate.wait_ms(0.001, 13_200) == 2**31 - 1, "as much as the field holds"
 
 
+def test_where_nothing_is_allowed_who_did_nothing_waits_for_nothing() -> None:
+    rate = ClientRate(window_count=11, window_ms=1000)
+    assert rate.wait_ms(0, 5_000) == 0
+    rate.record(1, 5_000)
+    assert rate.wait_ms(0, 5_000) == 11_000
+
+
 # ------------------------------------------------------------------------------------------------- world
 
 
