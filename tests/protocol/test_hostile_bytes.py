@@ -15,6 +15,7 @@ from odradek.protocol.errors import MalformedMessage, UnsupportedVersion
 from odradek.protocol.flat import fetch_request, produce_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -193,6 +194,32 @@ def test_a_bomb_of_tags_is_refused_in_one_struct_and_over_many() -> None:
     fetch = bytes(25) + b"\1" + uvarint(topics + 1) + (b"\1\1" + few) * topics + b"\1\0"
     with pytest.raises(MalformedMessage, match="more elements"):
         fetch_request.decode(12, fetch)
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "body", "cost"),
+    [
+        (MetadataRequest, 8, b"\0\0\0\3" + b"\0\1t" * 3 + bytes(3), 3 * OBJECT_COST),
+        (MetadataRequest, 9, b"\1\0\0\0\3\5\0\6\0\7\0", 3 * OBJECT_COST),
+        (DescribeGroupsRequest, 5, b"\6" + b"\1" * 5 + b"\0\0", 5 * OBJECT_COST),
+    ],
+    ids=["objects", "tags", "texts"],
+)
+def test_as_many_small_things_as_a_message_may_have_are_taken(
+    message: type[Message], version: int, body: bytes, cost: int
+) -> None:
+    expected = reference.decode(message, version, body)
+    assert message.decode(version, body, budget=cost) == expected
+    with pytest.raises(MalformedMessage, match="more elements"):
+        message.decode(version, body, budget=cost - 1)
+    for budget in (cost, cost - 1):
+        reader = reference.Reader(memoryview(body), version, message.is_flexible(version))
+        reader.budget = budget
+        if budget == cost:
+            assert reader.struct(message) == expected
+        else:
+            with pytest.raises(MalformedMessage, match="more elements"):
+                reader.struct(message)
 
 
 def test_a_version_without_a_table_says_which_there_are() -> None:

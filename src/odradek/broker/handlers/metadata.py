@@ -203,7 +203,7 @@ def _topic(
     name = wanted.name
     topic_id = TopicId(bytes(wanted.topic_id))
     if topic_id != NO_TOPIC_ID or name is None:
-        if version < FIRST_BY_ID or (name and topic_id != NO_TOPIC_ID):
+        if version < FIRST_BY_ID or name:
             return ErrorCode.INVALID_REQUEST, name or "", topic_id, False, (), NOT_ASKED
         name = metadata.names.get(topic_id)
         if name is None:
