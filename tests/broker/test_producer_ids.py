@@ -33,6 +33,20 @@ def test_producer_ids_come_from_blocks_asked_for_when_they_run_low(world: World)
     assert init().message.producer_id == 7_001
 
 
+@pytest.mark.parametrize(("size", "is_used"), [(1, True), (0, False), (-1, False)])
+def test_a_block_has_one_id_at_least_and_what_has_none_is_asked_for_again(
+    world: World, size: int, is_used: bool
+) -> None:
+    asked = world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)
+    (effect,) = told(world, fx.SendToController, 2)
+    block = apm.AllocateProducerIdsResponse(producer_id_start=1_000, producer_id_len=size)
+    world[2].broker.answered(effect.request_id, block, world.now_ms)
+    world.settle()
+    assert asked.is_answered == is_used and world[2].broker.producer_ids.due_ms == (
+        None if is_used else world.now_ms + RETRY_MS
+    )
+
+
 def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears_to_retry(
     world: World,
 ) -> None:

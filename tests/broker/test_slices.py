@@ -224,6 +224,19 @@ def test_a_large_commit_is_appended_in_a_turn_of_its_own_and_a_later_one_behind_
     assert log.log_end_offset == before + MANY + 1
 
 
+@pytest.mark.parametrize(("rows", "at_once"), [(MOST_ROWS, MOST_ROWS), (MOST_ROWS + 1, 0)])
+def test_a_commit_of_as_many_rows_as_a_turn_has_time_for_is_appended_in_the_turn_that_made_it(
+    tmp_path: Path, rows: int, at_once: int
+) -> None:
+    world = a_world(tmp_path)
+    log = world[1].partition(GROUPS_TOPIC).log
+    before = log.log_end_offset
+
+    world.send(1, commit(rows), 8)
+
+    assert log.log_end_offset == before + at_once
+
+
 def test_what_waits_to_be_appended_goes_with_the_coordinator(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     log = world[1].partition(GROUPS_TOPIC).log
