@@ -254,19 +254,26 @@ def test_a_test_that_is_red_on_a_copy_without_a_change_kills_nothing(
         Copies().red_test(counted_windows())
 
 
-def test_a_room_is_looked_at_once_without_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    changes: list[tuple[Site, ...]] = []
+@pytest.mark.parametrize(("took_s", "timeout_s"), [(20.0, 600), (500.0, 1500)])
+def test_a_room_is_looked_at_once_without_a_change_and_has_three_times_as_long_with_one(
+    took_s: float, timeout_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[tuple[tuple[Site, ...], float]] = []
+    now_s = 0.0
 
-    def red_test_with(room: str, *sites: Site) -> str | None:
-        changes.append(sites)
+    def red_test_with(room: str, *sites: Site, timeout_s: float) -> str | None:
+        nonlocal now_s
+        now_s += took_s
+        looks.append((sites, timeout_s))
         return "FAILED tests/x.py::test_y" if sites else None
 
     monkeypatch.setattr(trial, "_red_test_with", red_test_with)
+    monkeypatch.setattr(trial, "monotonic", lambda: now_s)
     copies, first, second = Copies(), a_site("log/a.py"), a_site("log/b.py")
     copies.demand_green([first, second])
 
     assert copies.red_test(first) == copies.red_test(second) == "FAILED tests/x.py::test_y"
-    assert changes == [(), (first,), (second,)]
+    assert looks == [((), trial.GREEN_TIMEOUT_S), ((first,), timeout_s), ((second,), timeout_s)]
 
 
 def test_nothing_is_judged_where_a_copy_that_will_be_needed_is_red_without_a_change(
@@ -277,7 +284,9 @@ def test_nothing_is_judged_where_a_copy_that_will_be_needed_is_red_without_a_cha
     learned.mkdir()
     line = {"of": "", "took_s": 0.0, "functions": [key_of(site)]}
     (learned / "alone.jsonl").write_text(json.dumps(line) + "\n")
-    monkeypatch.setattr(trial, "red_test", lambda source, room: f"FAILED tests/{room}/test_x.py::test_y")
+    monkeypatch.setattr(
+        trial, "red_test", lambda source, room, timeout_s: f"FAILED tests/{room}/test_x.py::test_y"
+    )
 
     options = ["--rooms", "replication", "--count", "1", "--judges", "tests", "--results", str(results)]
     ended = CliRunner().invoke(mutants, options)

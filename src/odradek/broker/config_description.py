@@ -162,8 +162,8 @@ class TopicDescriptions:
 
 def _folded(name: str, setting: Setting, settings: BrokerSettings) -> str:
     """The value of a setting without a synonym of its own: retention.ms from log.retention.hours, ..."""
-    default = settings.topic_defaults.get(setting.attribute)
-    if default is None or isinstance(default, bool | tuple):
+    default = settings.topic_defaults[setting.attribute]
+    if isinstance(default, bool | tuple):
         return setting.default or ""
     return str(default)
 
