@@ -1,0 +1,134 @@
+"""What is kept of a log directory beside its logs: what stands in its checkpoints, and when that is written."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from odradek.log.checkpoints import CLEANER, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
+from odradek.log.log_directory import LogDirectory
+from odradek.log.memory_files import MemoryDisk
+from odradek.model.ids import TopicPartition
+from tests.log.logs import TP
+
+OTHER = TopicPartition("others", 7)
+ALL = {RECOVERY_POINT: 5, HIGH_WATERMARK: 5, LOG_START: 5, CLEANER: 5}
+
+
+class Kept:
+    """A directory in whose four files one log stands, and beside it another one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, int] = ALL) -> None:
+        self._disk = MemoryDisk("/a")
+        self.directory = LogDirectory(self._disk.root)
+        self.written: list[str] = []
+        for name, offsets in self.by_name(self.directory).items():
+            offsets[OTHER] = 3
+            if name in said:
+                offsets[TP] = said[name]
+            self.directory.write_offsets(name, offsets)
+        write_offsets = LogDirectory.write_offsets
+
+        def recorded(directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+            self.written.append(name)
+            write_offsets(directory, name, offsets)
+
+        monkeypatch.setattr(LogDirectory, "write_offsets", recorded)
+
+    def by_name(self, directory: LogDirectory) -> dict[str, dict[TopicPartition, int]]:
+        return {
+            RECOVERY_POINT: directory.recovery_points,
+            HIGH_WATERMARK: directory.high_watermarks,
+            LOG_START: directory.log_starts,
+            CLEANER: directory.cleaned_to,
+        }
+
+    def on_disk(self) -> dict[str, int]:
+        """What the next life reads of the log; of the other one nothing has changed."""
+        found, notes = LogDirectory(self._disk.root), list[str]()
+        found.read_checkpoints(notes)
+        by_name = self.by_name(found)
+        assert notes == [] and all(offsets[OTHER] == 3 for offsets in by_name.values())
+        return {name: offsets[TP] for name, offsets in by_name.items() if TP in offsets}
+
+
+@pytest.mark.parametrize(("offset", "start"), [(4, 4), (4, 5), (5, 4), (5, 5)])
+def test_before_a_cut_each_file_says_no_more_than_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, offset: int, start: int
+) -> None:
+    kept = Kept(monkeypatch)
+    kept.directory.before_cut_below(TP, offset, start)
+    expected = {name: start if name == LOG_START else offset for name in ALL}
+    assert kept.on_disk() == expected
+    assert set(kept.written) == {name for name, value in expected.items() if value < 5}
+    assert {name: offsets[TP] for name, offsets in kept.by_name(kept.directory).items()} == expected
+
+
+def test_of_a_log_that_stands_in_no_file_nothing_is_written_before_a_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = Kept(monkeypatch, {})
+    kept.directory.before_cut_below(TP, 0, 0)
+    assert kept.written == [] and kept.on_disk() == {}
+
+
+def test_the_end_of_a_damaged_log_is_on_the_disk_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch)
+    kept.directory.end_is_known(TP, 9)
+    assert kept.on_disk() == ALL | {RECOVERY_POINT: 9} and kept.written == [RECOVERY_POINT]
+
+
+def test_how_far_a_log_is_cleaned_is_on_the_disk_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(monkeypatch)
+    kept.directory.is_cleaned_to(TP, 9)
+    assert kept.on_disk() == ALL | {CLEANER: 9} and kept.written == [CLEANER]
+
+
+@pytest.mark.parametrize(
+    ("mark", "start", "base", "changed"),
+    [
+        (5, 5, 0, {}),
+        (4, 5, 0, {HIGH_WATERMARK: 4}),
+        (6, 5, 0, {}),
+        (5, 6, 0, {LOG_START: 6}),
+        (5, 4, 0, {LOG_START: 4}),
+        (5, 6, 6, {}),
+    ],
+)
+def test_of_a_log_that_comes_the_files_say_what_its_own_do_not(
+    monkeypatch: pytest.MonkeyPatch, mark: int, start: int, base: int, changed: dict[str, int]
+) -> None:
+    kept = Kept(monkeypatch)
+    kept.directory.expect(TP, high_watermark=mark, log_start_offset=start, first_base_offset=base)
+    assert kept.on_disk() == ALL | changed and kept.written == [*changed]
+
+
+def test_of_a_log_that_comes_without_a_mark_in_the_file_it_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = Kept(monkeypatch, {})
+    kept.directory.expect(TP, high_watermark=0, log_start_offset=0, first_base_offset=0)
+    assert kept.on_disk() == {HIGH_WATERMARK: 0} and kept.written == [HIGH_WATERMARK]
+
+
+@pytest.mark.parametrize("said", [ALL, {CLEANER: 5}, {HIGH_WATERMARK: 5}, {}], ids=len)
+def test_what_the_files_say_of_a_retired_log_goes_before_a_new_one_of_its_name_is_made(
+    monkeypatch: pytest.MonkeyPatch, said: dict[str, int]
+) -> None:
+    kept = Kept(monkeypatch, said)
+    kept.directory.leave_out(TP)
+    assert kept.on_disk() == said and kept.written == [], "from the next time on that they are written"
+    kept.directory.forget_former(TP)
+    assert kept.on_disk() == {}
+    assert sorted(kept.written) == (sorted(ALL) if said else [])
+    kept.written.clear()
+    kept.directory.forget_former(TP)
+    assert kept.written == []
+
+
+@pytest.mark.parametrize("said", [ALL, {CLEANER: 5}, {}], ids=len)
+def test_what_an_earlier_log_left_in_the_files_goes_before_a_new_one_is_made(
+    monkeypatch: pytest.MonkeyPatch, said: dict[str, int]
+) -> None:
+    kept = Kept(monkeypatch, said)
+    kept.directory.forget_former(TP)
+    assert kept.on_disk() == {} and sorted(kept.written) == sorted(said)
