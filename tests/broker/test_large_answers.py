@@ -94,6 +94,14 @@ def test_a_mistake_in_one_is_told_to_those_who_wait_for_it_and_the_next_is_made_
         assert line.texts() == []
 
 
+def test_one_that_somebody_still_waits_for_is_made() -> None:
+    line, done = Line(), list[str]()
+    first, second = (line.answers.ask("a", Rows(b"a", done)) for _ in range(2))
+    first.abandon()
+    line.work()
+    assert said(second) == [b"a"] and first.result is not None
+
+
 def test_one_that_nobody_waits_for_is_not_made_and_the_next_is_made_once() -> None:
     line, done = Line(), list[str]()
     first = line.answers.ask("a", Rows(b"a", done))

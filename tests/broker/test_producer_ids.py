@@ -19,6 +19,7 @@ def test_producer_ids_come_from_blocks_asked_for_when_they_run_low(world: World)
     waiting = [init(), init()]
     (effect,) = told(world, fx.SendToController, 2)
     assert (effect.api_key, effect.message.broker_id, effect.message.broker_epoch) == (67, 2, world[2].epoch)
+    assert effect.max_version in apm.AllocateProducerIdsRequest.VERSIONS
     answered = apm.AllocateProducerIdsResponse(producer_id_start=1_000, producer_id_len=1_000)
     world[2].broker.answered(effect.request_id, answered, world.now_ms)
     world.settle()
@@ -60,6 +61,17 @@ def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears
     assert not asked.is_answered
     world.advance(1)
     assert asked.message.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_an_id_is_not_given_to_whoever_was_told_to_try_again(world: World) -> None:
+    late = world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)
+    (effect,) = told(world, fx.SendToController, 2)
+    world.advance(WAIT_MS)
+    waiting = world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)
+    block = apm.AllocateProducerIdsResponse(producer_id_start=1_000, producer_id_len=1_000)
+    world[2].broker.answered(effect.request_id, block, world.now_ms)
+    assert late.message.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert waiting.message.producer_id == 1_000
 
 
 def test_clients_that_come_while_the_controller_cannot_be_reached_do_not_make_it_be_asked_more_often(

@@ -139,7 +139,6 @@ class MarkerWrites:
             row.error_code = ErrorCode.NONE
         if topic == GROUPS_TOPIC:
             inner = OffsetsMarkerWait(self, index, marker, written.last_offset, wait, wait.expect(row))
-            self.purgatory.park(inner, deadline_ms=now_ms + WAIT_MS)
             if is_committed:
                 inner.complete(0, ErrorCode.NONE)
             else:
@@ -150,9 +149,9 @@ class MarkerWrites:
 
 class OffsetsMarkerWait(AckWaiter):
     """A marker in a partition of the groups' topic. It comes to the coordinator in the order of the log: behind the
-    offsets it decides on, which wait in the same line. A time-out does not take it away, as it may be committed yet."""
+    offsets it decides on, which wait in the same line. It has no deadline, as it may be committed behind that of its request."""
 
-    __slots__ = ("_error", "_index", "_is_settled", "_marker", "_offset", "_slot", "_wait", "_writes")
+    __slots__ = ("_error", "_index", "_marker", "_offset", "_slot", "_wait", "_writes")
 
     def __init__(
         self,
@@ -171,20 +170,15 @@ class OffsetsMarkerWait(AckWaiter):
         self._wait = wait
         self._slot = slot
         self._error = ErrorCode.NONE
-        self._is_settled = False
 
     def complete(self, slot: int, error: ErrorCode) -> None:
         self._error = error
-        self._is_settled = True
         self._writes.purgatory.wake(self)
 
     def is_over(self, now_ms: int) -> bool:
-        return self._is_settled
+        return True  # nothing else wakes it
 
     def finish(self, now_ms: int, *, is_late: bool) -> None:
-        if is_late:
-            self._go_on_waiting(now_ms)
-            return
         if not self._error:
             marker = self._marker
             self._writes.groups.transaction_ended(
@@ -196,17 +190,6 @@ class OffsetsMarkerWait(AckWaiter):
             )
         if not self._wait.is_done:
             self._wait.complete(self._slot, self._error)
-
-    def _go_on_waiting(self, now_ms: int) -> None:
-        partition = self._writes.replicas.partitions.get((GROUPS_TOPIC, self._index))  # type: ignore[call-overload]
-        if partition is None or not partition.is_leader:
-            return
-        partition.forget_expired_waiters()
-        again = OffsetsMarkerWait(
-            self._writes, self._index, self._marker, self._offset, self._wait, self._slot
-        )
-        self._writes.purgatory.park(again, deadline_ms=now_ms + WAIT_MS)
-        partition.commit_waiters.add(self._offset + 1, again, 0)
 
 
 class MarkerWait(AckWaiter):

@@ -48,9 +48,8 @@ class ProducerIds(Organ):
             self._ask()
 
     def wait(self, given: Callable[[int, int], None]) -> None:
-        """`given(producer id, now_ms)` as soon as there is one."""
+        """`given(producer id, now_ms)` as soon as there is one; it is asked for (`ask_if_low`)."""
         self._waiting.append(given)
-        self.ask_if_low()
 
     def forget(self, given: Callable[[int, int], None]) -> None:
         self._waiting.remove(given)

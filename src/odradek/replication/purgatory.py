@@ -40,7 +40,7 @@ class Waiter:
 
 
 class Purgatory:
-    """Invariants: a waiter is in a bucket and under its keys, or it is done; `ready` holds no waiter twice."""
+    """Invariants: a waiter that was parked is in a bucket and under its keys, or it is done; `ready` holds no waiter twice."""
 
     def __init__(self) -> None:
         self.ready: list[Waiter] = []
