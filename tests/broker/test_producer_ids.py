@@ -4,8 +4,10 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.broker.handlers.init_producer_id import WAIT_MS
-from odradek.broker.producer_ids import RETRY_MS
+from odradek.broker.pending_calls import PendingCalls
+from odradek.broker.producer_ids import RETRY_MS, ProducerIds
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.protocol.messages import allocate_producer_ids as apm
 from odradek.protocol.messages import init_producer_id as ip
 from tests.broker.world import Pending, World, told
@@ -34,18 +36,29 @@ def test_producer_ids_come_from_blocks_asked_for_when_they_run_low(world: World)
     assert init().message.producer_id == 7_001
 
 
-@pytest.mark.parametrize(("size", "is_used"), [(1, True), (0, False), (-1, False)])
-def test_a_block_has_one_id_at_least_and_what_has_none_is_asked_for_again(
-    world: World, size: int, is_used: bool
+@pytest.mark.parametrize(
+    ("size", "error", "is_used"),
+    [
+        (1, ErrorCode.NONE, True),
+        (0, ErrorCode.NONE, False),
+        (-1, ErrorCode.NONE, False),
+        (1, ErrorCode.STALE_BROKER_EPOCH, False),
+    ],
+)
+def test_a_block_has_one_id_at_least_and_what_is_none_is_asked_for_again(
+    world: World, size: int, error: ErrorCode, is_used: bool
 ) -> None:
     asked = world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)
     (effect,) = told(world, fx.SendToController, 2)
-    block = apm.AllocateProducerIdsResponse(producer_id_start=1_000, producer_id_len=size)
+    block = apm.AllocateProducerIdsResponse(error_code=error, producer_id_start=1_000, producer_id_len=size)
     world[2].broker.answered(effect.request_id, block, world.now_ms)
     world.settle()
     assert asked.is_answered == is_used and world[2].broker.producer_ids.due_ms == (
         None if is_used else world.now_ms + RETRY_MS
     )
+    world.advance(RETRY_MS)
+    assert len(told(world, fx.SendToController, 2)) == 1, "the same again, or the next one"
+    assert world[2].broker.producer_ids.due_ms is None, "until there is an answer"
 
 
 def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears_to_retry(
@@ -61,6 +74,55 @@ def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears
     assert not asked.is_answered
     world.advance(1)
     assert asked.message.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_whoever_finds_no_id_left_in_a_block_waits_for_the_next_one(world: World) -> None:
+    waiting = [world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4) for _ in range(3)]
+    for start in (1_000, 7_000, 9_000):
+        (effect,) = told(world, fx.SendToController, 2)
+        block = apm.AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=1)
+        world[2].broker.answered(effect.request_id, block, world.now_ms)
+    assert [asked.message.producer_id for asked in waiting] == [1_000, 7_000, 9_000]
+
+
+def test_a_broker_that_is_not_registered_yet_asks_for_ids_as_soon_as_it_is() -> None:
+    effects: list[fx.Effect] = []
+    ids = ProducerIds(BrokerId(2), effects, PendingCalls())
+    ids.wait(lambda producer_id, now_ms: None)
+    ids.ask_if_low()
+    ids.tick(0)
+    assert effects == []
+    ids.broker_epoch = BrokerEpoch(50)
+    ids.tick(1)
+    (effect,) = effects
+    assert isinstance(effect, fx.SendToController) and effect.message.broker_epoch == 50
+    ids.tick(2)
+    ids.ask_if_low()
+    assert len(effects) == 1, "it is asked for"
+
+
+def test_the_next_block_is_asked_for_once_when_nine_tenths_of_this_one_are_used() -> None:
+    effects: list[fx.Effect] = []
+    calls = PendingCalls()
+    ids = ProducerIds(BrokerId(2), effects, calls)
+    ids.broker_epoch = BrokerEpoch(50)
+
+    def asked_for() -> bool:
+        ids.ask_if_low()
+        ids.tick(0)
+        if not effects:
+            return False
+        (effect,) = effects
+        assert isinstance(effect, fx.SendToController)
+        effects.clear()
+        block = apm.AllocateProducerIdsResponse(producer_id_start=1_000, producer_id_len=1_000)
+        calls.answered(effect.request_id, block, 0)
+        return True
+
+    assert asked_for()
+    for used in range(1, 1_001):
+        assert ids.take() is not None
+        assert asked_for() == (used == 901)
 
 
 def test_an_id_is_not_given_to_whoever_was_told_to_try_again(world: World) -> None:

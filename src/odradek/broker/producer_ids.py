@@ -81,6 +81,5 @@ class ProducerIds(Organ):
 
     def tick(self, now_ms: int) -> None:
         is_due = self.due_ms is not None and self.due_ms <= now_ms
-        if is_due or (self._waiting and not self._is_asking and self.due_ms is None):
-            self.due_ms = None
+        if is_due or (self._waiting and self.due_ms is None):
             self._ask()
