@@ -51,6 +51,17 @@ class Kept:
         return {name: offsets[TP] for name, offsets in by_name.items() if TP in offsets}
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_a_file_that_cannot_be_understood_is_taken_as_empty_and_told(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    kept, notes = Kept(monkeypatch), list[str]()
+    kept.directory.root.replace(name, b"?")
+    kept.directory.read_checkpoints(notes)
+    assert {each for each, offsets in kept.by_name(kept.directory).items() if not offsets} == {name}
+    assert len(notes) == 1 and notes[0].startswith("/a: ") and notes[0].endswith("; taken as empty")
+
+
 @pytest.mark.parametrize(("offset", "start"), [(4, 4), (4, 5), (5, 4), (5, 5)])
 def test_before_a_cut_each_file_says_no_more_than_what_is_left(
     monkeypatch: pytest.MonkeyPatch, offset: int, start: int
