@@ -7,6 +7,7 @@ import pytest
 from odradek.log.checkpoints import CLEANER, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_files import MemoryDisk
+from odradek.log.offset_checkpoint import OffsetCheckpoint
 from odradek.model.ids import TopicPartition
 from tests.log.logs import TP
 
@@ -21,26 +22,27 @@ class Kept:
         self._disk = MemoryDisk("/a")
         self.directory = LogDirectory(self._disk.root)
         self.written: list[str] = []
-        for name, offsets in self.by_name(self.directory).items():
-            offsets[OTHER] = 3
-            if name in said:
-                offsets[TP] = said[name]
-            self.directory.write_offsets(name, offsets)
-        write_offsets = LogDirectory.write_offsets
+        for name, checkpoint in self.checkpoints(self.directory).items():
+            checkpoint.write({OTHER: 3, **({TP: said[name]} if name in said else {})})
+        write = OffsetCheckpoint.write
 
-        def recorded(directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-            self.written.append(name)
-            write_offsets(directory, name, offsets)
+        def recorded(checkpoint: OffsetCheckpoint, offsets: dict[TopicPartition, int]) -> None:
+            self.written.append(checkpoint.name)
+            write(checkpoint, offsets)
 
-        monkeypatch.setattr(LogDirectory, "write_offsets", recorded)
+        monkeypatch.setattr(OffsetCheckpoint, "write", recorded)
 
-    def by_name(self, directory: LogDirectory) -> dict[str, dict[TopicPartition, int]]:
+    def checkpoints(self, directory: LogDirectory) -> dict[str, OffsetCheckpoint]:
         return {
             RECOVERY_POINT: directory.recovery_points,
             HIGH_WATERMARK: directory.high_watermarks,
             LOG_START: directory.log_starts,
             CLEANER: directory.cleaned_to,
         }
+
+    def by_name(self, directory: LogDirectory) -> dict[str, dict[TopicPartition, int]]:
+        """For the next time that they are written."""
+        return {name: checkpoint.offsets for name, checkpoint in self.checkpoints(directory).items()}
 
     def on_disk(self) -> dict[str, int]:
         """What the next life reads of the log; of the other one nothing has changed."""
@@ -88,12 +90,6 @@ def test_the_end_of_a_damaged_log_is_on_the_disk_at_once(monkeypatch: pytest.Mon
     assert kept.on_disk() == ALL | {RECOVERY_POINT: 9} and kept.written == [RECOVERY_POINT]
 
 
-def test_how_far_a_log_is_cleaned_is_on_the_disk_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Kept(monkeypatch)
-    kept.directory.is_cleaned_to(TP, 9)
-    assert kept.on_disk() == ALL | {CLEANER: 9} and kept.written == [CLEANER]
-
-
 @pytest.mark.parametrize(
     ("mark", "start", "base", "changed"),
     [
@@ -130,7 +126,7 @@ def test_what_the_files_say_of_a_retired_log_goes_before_a_new_one_of_its_name_i
     assert kept.on_disk() == said and kept.written == [], "from the next time on that they are written"
     kept.directory.forget_former(TP)
     assert kept.on_disk() == {}
-    assert sorted(kept.written) == (sorted(ALL) if said else [])
+    assert sorted(kept.written) == sorted(said)
     kept.written.clear()
     kept.directory.forget_former(TP)
     assert kept.written == []
