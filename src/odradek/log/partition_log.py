@@ -14,7 +14,7 @@ from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.errors import MissingFile, StorageError
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.producers import Producer
-from odradek.log.segment import Segment
+from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from odradek.log.steps import all_at_once
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -228,12 +228,21 @@ class PartitionLog(AppendableLog):
     def close(self) -> None:
         """A clean stop: everything on disk, index files cut to their entries, producers as of the end, no descriptor kept."""
         if self.failure is None and self.directory.health.failure is None:
-            for name in self.segments.active.write_indexes():
-                self.flushed.name_changed(name)
-            self.take_snapshot(self.log_end_offset)
+            if not self._is_as_it_was_stopped():
+                for name in self.segments.active.write_indexes():
+                    self.flushed.name_changed(name)
+                self.take_snapshot(self.log_end_offset)
             self.flush()
         self.fail(StorageError(f"{self.topic_partition}: the log is closed"))
         self.segments.close_handles()
+
+    def _is_as_it_was_stopped(self) -> bool:
+        """What a stop in order wrote is on the disk, and whatever was written since stands in `flushed`: a log that nobody writes to
+        costs the next stop nothing."""
+        if self.log_end_offset != self.stopped_at:
+            return False
+        snapshot = self.directory.read(file_name(self.log_end_offset, SNAPSHOT_SUFFIX))
+        return snapshot == self.producers.to_bytes() and self.segments.active.indexes_are_written
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"

@@ -151,6 +151,8 @@ class _Opening:
             recovery_point=log_end_offset if self.was_clean else min(self.recovery_point, log_end_offset),
             has_gaps=self.has_gaps,
         )
+        if self.was_clean:
+            log.stopped_at = log_end_offset
         if self.changed_names:
             log.flushed.names_dirty()
         for name in self.written_names:

@@ -240,11 +240,22 @@ class Segment:
 
     def prepare_indexes(self, files: PreparedFiles) -> None:
         """The index files say what memory knows; the last time entry is the largest timestamp of all."""
+        for name, data in self._indexes():
+            files.write(name, data)
+
+    @property
+    def indexes_are_written(self) -> bool:
+        """The files have what `write_indexes` would write."""
+        return all(self.directory.read(name) == data for name, data in self._indexes())
+
+    def _indexes(self) -> list[tuple[str, bytes]]:
         if self.offset_index is None or self.time_index is None or self.max_timestamp is None:
-            return
+            return []
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp - self.base_offset)
-        files.write(self.name(INDEX_SUFFIX), self.offset_index.to_bytes())
-        files.write(self.name(TIME_INDEX_SUFFIX), self.time_index.to_bytes())
+        return [
+            (self.name(INDEX_SUFFIX), self.offset_index.to_bytes()),
+            (self.name(TIME_INDEX_SUFFIX), self.time_index.to_bytes()),
+        ]
 
     # ---------------------------------------------------------------------------------------- searching
 
