@@ -58,8 +58,13 @@ from odradek.sim.explore.values import (
 NOW_MS = 1_000_000
 LAG_MS = 10_000
 SETTINGS = BrokerSettings({})
-# All that a look at one partition asks of its broker: nothing is held back here (KIP-73).
-UNTHROTTLED = cast(Any, SimpleNamespace(replicas=SimpleNamespace(leader_throttle=ReplicationThrottle())))
+# All that a look at one partition asks of its broker: nothing is held back here (KIP-73), and nobody sent elsewhere (KIP-392).
+UNTHROTTLED = cast(
+    Any,
+    SimpleNamespace(
+        replicas=SimpleNamespace(leader_throttle=ReplicationThrottle()), selects_replicas_by_rack=False
+    ),
+)
 
 
 class Replicas:
