@@ -10,16 +10,28 @@ from tests.sim.test_further_faults import plan_with
 from tests.support import each
 
 FOUND = {
-    "lost_leader_and_isr": Edit(
-        "server.outboxes:Outbox._put_back", "self._waiting.extendleft(reversed(self._sent))", "pass"
+    "lost_leader_and_isr": (
+        Edit("server.outboxes:Outbox._put_back", "self._waiting.extendleft(reversed(self._sent))", "pass"),
     ),
-    "cut_at_isr_change": Edit(
-        "replication.partition:Partition.is_in_sync", "follower.log_end_offset >= self.high_watermark", "True"
+    "cut_at_isr_change": (
+        Edit(
+            "replication.partition:Partition.is_in_sync",
+            "follower.log_end_offset >= self.high_watermark",
+            "True",
+        ),
     ),
-    "late_isr_changes": Edit(
-        "controller.alter_partition:AlterPartition._error",
-        "item.partition_epoch < current.partition_epoch",
-        "False",
+    # What comes late is told twice: by its number, and by the partition epoch.
+    "late_isr_changes": (
+        Edit(
+            "broker.proposal_order:ProposalOrder.is_late",
+            "last is not None and not is_after(correlation_id, last)",
+            "False",
+        ),
+        Edit(
+            "controller.alter_partition:AlterPartition._error",
+            "item.partition_epoch < current.partition_epoch",
+            "False",
+        ),
     ),
 }
 
@@ -41,5 +53,5 @@ def test_it_is_survived_and_shows_the_mutation_it_is_for(kind: str) -> None:
     plan = world_of(kind)
     outcome = run(plan)
     assert outcome.code == OK, describe(outcome)
-    with applied([FOUND[kind]]):
+    with applied(FOUND[kind]):
         assert run(plan).code != OK
