@@ -44,7 +44,7 @@ class Lives:
         assert log.segments.active.offset_index is not None and log.segments.active.time_index is not None
         return (
             log.log_end_offset,
-            [(p.producer_id, p.last_sequence) for p in log.active_producers],
+            [(p.producer_id, p.last_sequence) for p in log.producers.all()],
             log.segments.active.offset_index.to_bytes(),
             log.segments.active.time_index.to_bytes(),
         )

@@ -65,7 +65,7 @@ class Workload:
         self.appended += 1
         value = b"%06d" % self.appended + b"x" * 94
         sequence = max(
-            (p.last_sequence + 1 for p in self.log.active_producers if p.producer_id == 7), default=0
+            (p.last_sequence + 1 for p in self.log.producers.all() if p.producer_id == 7), default=0
         )
         result = produce(self.log, idempotent(sequence, value=value), epoch=self.epoch)
         assert not result.duplicate and result.base_offset not in self.acknowledged
@@ -108,7 +108,7 @@ def producers(log: PartitionLog) -> dict[int, tuple[int, int, int, int]]:
     """Of those with records in the log; of others no batch tells after a crash."""
     return {
         p.producer_id: (p.producer_epoch, p.last_sequence, p.last_offset, p.transaction_first_offset)
-        for p in log.active_producers
+        for p in log.producers.all()
         if p.last_offset >= log.log_start_offset
     }
 

@@ -105,7 +105,7 @@ def test_producers_are_those_of_the_last_snapshot(log: PartitionLog) -> None:
             p.last_offset,
             p.last_timestamp,
         )
-        for p in log.active_producers
+        for p in log.producers.all()
     ] == [
         tuple(
             int(line[name])
@@ -203,7 +203,7 @@ def test_unclean_recovery_of_the_same_files_finds_the_same_log(data: Path) -> No
         AbortedTransaction(1000, 162, 172, 173),
     ]
     # Rebuilt from the first batch on, the oldest producer is there too; Apache had expired it in the meantime.
-    assert [p.producer_id for p in log.active_producers] == [0, 1000, 1001, 1002]
+    assert [p.producer_id for p in log.producers.all()] == [0, 1000, 1001, 1002]
     assert_index_answers_as_a_scan(log)
 
 

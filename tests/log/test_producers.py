@@ -60,7 +60,7 @@ def test_a_gap_in_the_sequence_is_out_of_order(log: PartitionLog) -> None:
 
 def test_sequences_wrap_from_the_largest_int_to_zero(log: PartitionLog) -> None:
     produce(log, idempotent(MAX_SEQUENCE - 1, 4))  # MAX-1, MAX, 0, 1
-    assert log.producers.get(7) is not None and log.active_producers[0].last_sequence == 1
+    assert log.producers.get(7) is not None and log.producers.all()[0].last_sequence == 1
     assert produce(log, idempotent(MAX_SEQUENCE - 1, 4)).duplicate
     assert produce(log, idempotent(2)).base_offset == 4
     produce(log, idempotent(MAX_SEQUENCE, 1, producer_id=8))
@@ -88,7 +88,7 @@ def test_a_follower_takes_what_the_leader_took(log: PartitionLog) -> None:
     """Sequences were checked by the leader; a gap can be compaction's."""
     log.append_as_follower(memoryview(idempotent(0, base_offset=0, leader_epoch=0)), now_ms=NOW)
     log.append_as_follower(memoryview(idempotent(9, base_offset=1, leader_epoch=0)), now_ms=NOW)
-    assert log.active_producers[0].last_sequence == 9
+    assert log.producers.all()[0].last_sequence == 9
 
 
 def test_silent_producers_expire_by_the_brokers_clock_and_not_by_their_timestamps(log: PartitionLog) -> None:
@@ -97,7 +97,7 @@ def test_silent_producers_expire_by_the_brokers_clock_and_not_by_their_timestamp
     produce(log, idempotent(0, producer_id=8, is_transactional=True), now_ms=NOW)
     assert log.producers.expire(NOW + 86_399_999, 86_400_000) == []
     assert log.producers.expire(NOW + 86_400_000, 86_400_000) == [7]
-    assert [p.producer_id for p in log.active_producers] == [8], "an open transaction keeps its producer"
+    assert [p.producer_id for p in log.producers.all()] == [8], "an open transaction keeps its producer"
 
 
 def test_a_producer_of_a_snapshot_was_last_heard_of_when_the_snapshot_was_read(log: PartitionLog) -> None:
@@ -197,7 +197,7 @@ def test_a_marker_counts_for_when_a_producer_was_last_heard_of(log: PartitionLog
     """DescribeProducers tells it, and the snapshot keeps it."""
     produce(log, idempotent(0, is_transactional=True, at=NOW))
     produce(log, marker(commit=True, at=NOW + 5), from_coordinator=True)
-    (told,), (kept,) = log.active_producers, read_snapshot(log.producers.to_bytes())
+    (told,), (kept,) = log.producers.all(), read_snapshot(log.producers.to_bytes())
     assert told.last_timestamp == kept.last_timestamp == NOW + 5
 
 

@@ -88,7 +88,7 @@ def test_1_a_batch_cut_at_any_byte_is_where_the_log_ends(disk: Disk) -> None:
         result = disk.open()
         assert result.log.log_end_offset == 12 and contents(result.log) == before[: SIZE * 12]
         assert len(result.notes) == 1 and result.notes[0].startswith("cut at offset 12: ")
-        assert result.log.producers.get(7) is not None and result.log.active_producers[0].last_sequence == 11
+        assert result.log.producers.get(7) is not None and result.log.producers.all()[0].last_sequence == 11
         assert disk.open().notes == []
     assert recovered(disk).log.log_end_offset == 12
 
@@ -99,7 +99,7 @@ def test_2_a_lost_suffix_of_whole_batches_is_a_shorter_log(disk: Disk) -> None:
     path.write_bytes(path.read_bytes()[: SIZE * 2])
     result = recovered(disk)
     assert result.log.log_end_offset == 32 and contents(result.log) == before[: SIZE * 32]
-    assert result.log.active_producers[0].last_sequence == 31
+    assert result.log.producers.all()[0].last_sequence == 31
 
 
 def test_2_a_lost_suffix_of_an_older_segment_takes_the_newer_ones_with_it(disk: Disk) -> None:
@@ -535,7 +535,7 @@ def test_11_a_snapshot_ahead_of_the_log_is_not_believed(disk: Disk) -> None:
         disk.file(file_name(offset, ".snapshot")).write_bytes(stale)
     result = recovered(disk, recovery_point=12)
     assert state(result.log) == before
-    assert [p.producer_id for p in result.log.active_producers] == [7, 8]
+    assert [p.producer_id for p in result.log.producers.all()] == [7, 8]
 
 
 def _is_known(log: PartitionLog, sequence: int) -> bool:

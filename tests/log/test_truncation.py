@@ -322,7 +322,7 @@ def test_starting_anew_leaves_nothing_of_the_old(disk: Disk) -> None:
     log = filled(disk)
     log.truncate_fully_and_start_at(1000, NOW)
     assert (log.log_start_offset, log.log_end_offset, log.latest_epoch) == (1000, 1000, -1)
-    assert log.active_producers == [] and log.recovery_point <= 1000
+    assert log.producers.all() == [] and log.recovery_point <= 1000
     follow(log, batch(base_offset=1000, leader_epoch=9))
     assert offsets(log) == [1000] and log.epochs.entries == [(9, 1000)]
     log.segments.purge()

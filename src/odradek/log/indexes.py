@@ -245,9 +245,6 @@ class TransactionIndex:
     def __getitem__(self, at: int) -> AbortedTransaction:
         return AbortedTransaction(self._producers[at], self._first[at], self._last[at], self._stable[at])
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TransactionIndex) and self._columns == other._columns
-
     def __iter__(self) -> Iterator[AbortedTransaction]:
         return map(AbortedTransaction, *self._columns)
 

@@ -13,7 +13,6 @@ from odradek.log.checkpoints import PARTITION_METADATA, partition_metadata_to_by
 from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.errors import MissingFile, StorageError
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
-from odradek.log.producers import Producer
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from odradek.log.steps import all_at_once
 from odradek.model.error_codes import ErrorCode
@@ -141,10 +140,6 @@ class PartitionLog(AppendableLog):
     def recovery_point(self) -> int:
         """Everything below is flushed."""
         return self.flushed.recovery_point
-
-    @property
-    def active_producers(self) -> list[Producer]:
-        return self.producers.all()
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Not below the log's start, though an open transaction may have begun there: whoever went to it would be out of

@@ -174,6 +174,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/handlers/update_features.py handle.<locals>.refuse",
         "broker/handlers/update_features.py _reason",
     ),
+    "the store has to be away just when quotas are asked for": (
+        "broker/handlers/describe_client_quotas.py handle.<locals>.refused",
+    ),
     "no world changes loggers or the configuration of brokers": (
         "broker/loggers.py *",
         "server/log_levels.py *",
