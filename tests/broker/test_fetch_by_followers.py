@@ -1,6 +1,7 @@
 """Fetch by followers: they read to the log end, and each fetch says what they have."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,15 @@ def test_a_follower_reads_to_the_log_end(led: World) -> None:
     assert (row.high_watermark, values(row)) == (0, [b"a"])
 
 
+def told_within_moments(led: World, waiting: Pending) -> Any:
+    led.settle()
+    led[1].broker.tick(led.now_ms)
+    led.settle()
+    assert not waiting.is_answered, "records may come that bring the news along"
+    led.advance(HIGH_WATERMARK_WAIT_MS + 4)
+    return rows(waiting)[T_0]
+
+
 def test_a_follower_behind_in_the_mark_is_answered_within_moments_and_not_after_the_long_poll(
     led: World,
 ) -> None:
@@ -83,12 +93,7 @@ def test_a_follower_behind_in_the_mark_is_answered_within_moments_and_not_after_
     waiting = two.fetch(1)
     assert not waiting.is_answered
     three.fetch(1)
-    led.settle()
-    led[1].broker.tick(led.now_ms)
-    led.settle()
-    assert not waiting.is_answered, "records may come that bring the news along"
-    led.advance(HIGH_WATERMARK_WAIT_MS + 4)
-    row = rows(waiting)[T_0]
+    row = told_within_moments(led, waiting)
     assert (row.high_watermark, values(row)) == (1, [])
 
 
@@ -111,12 +116,7 @@ def test_a_follower_behind_in_the_log_start_is_answered_within_moments_and_not_a
         partition.log_start_moved(led.now_ms)
     else:
         partition.delete_records(1)
-    led.settle()
-    led[1].broker.tick(led.now_ms)
-    led.settle()
-    assert not waiting.is_answered, "records may come that bring the news along"
-    led.advance(HIGH_WATERMARK_WAIT_MS + 4)
-    row = rows(waiting)[T_0]
+    row = told_within_moments(led, waiting)
     assert (row.high_watermark, row.log_start_offset, values(row)) == (1, 1, [])
 
 
