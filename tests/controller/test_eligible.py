@@ -222,6 +222,23 @@ def test_one_that_leaves_because_the_partition_moved_away_is_not_eligible() -> N
     assert world.leader("e-0")[1] == (1,)
 
 
+def test_who_begins_anew_by_a_reassignment_is_not_eligible_by_what_it_had_in_a_former_one() -> None:
+    """A state node may name as eligible who is not assigned: an assignment written by another hand leaves it there."""
+    world = World().brokers(1, 2, 3)
+    world.store_topic("e", [[2, 1]])
+    value = state(2, [2], leader_epoch=4)
+    former = replace(value.leader_and_isr, elr=(BrokerId(3),), last_known_elr=(BrokerId(1),))
+    world.states[tp("e-0")] = replace(value, leader_and_isr=former)
+    world.configs["e"] = MIN_ISR_2
+    world.controller_epoch = 1
+    world.elect(1)
+    world.reassign({"e-0": [2, 1, 3]})
+    assert world.node("e-0") == ((2, 1, 3), (3,), ())
+    assert eligible(world) == ((2,), (), (1,))
+    world.kill(2)
+    assert world.leader("e-0")[:2] == (-1, (2,)), "3 has fetched nothing yet"
+
+
 # ----------------------------------------------------------------------------------------------- configuration
 
 

@@ -7,6 +7,7 @@ from odradek.controller.context import ReassignmentPhase
 from odradek.controller.effects import WritePartitionState, WriteTopicAssignment
 from odradek.controller.events import Requested, Tick
 from odradek.controller.replica_removal import RETRY_MS
+from odradek.controller.states import ReplicaState
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.controller_requests import AlterReassignmentsAsked
 from odradek.model.error_codes import ErrorCode
@@ -21,6 +22,7 @@ from tests.controller.world import (
     metadata,
     moves,
     stops,
+    three,
     tp,
 )
 
@@ -161,6 +163,18 @@ def test_a_target_leader_that_is_dead_is_replaced_by_the_next_target_in_sync() -
     effects = world.catch_up("r-0", 1)
     assert world.leader("r-0")[0] == 4, "in the target and alive: it stays"
     assert told_to_delete(effects) == [2]
+
+
+def test_nobody_goes_while_the_only_target_that_could_lead_is_leaving() -> None:
+    world = three("m", [2, 3])
+    world.alter("m-0", [2])
+    world.shut_down(2)
+    world.reassign({"m-0": [2]})
+    assert world.node("m-0") == ((2, 3), (), (3,)) and world.replica_state("m-0", 3) is ReplicaState.ONLINE
+    world.start_clean(2, stopped_as=world.registrations[2].epoch)
+    assert world.leader("m-0")[:2] == (2, (2,))
+    world.stopped(3, "m-0")
+    assert world.node("m-0") == ((2,), (), ())
 
 
 def test_a_mere_change_of_order_costs_one_epoch_and_moves_no_leader() -> None:
