@@ -814,6 +814,10 @@ def is_followed_in_a_new_epoch(follows: Follows, partition: Partition) -> None:
     follows.told(partition, 6)
 
 
+def is_in_a_new_epoch(follows: Follows, partition: Partition) -> None:
+    partition.make_follower(leadership(1, 6, (1, 2)), ReplicaAssignment((b(1), b(2))))
+
+
 def is_followed_anew(follows: Follows, partition: Partition) -> None:
     follows.fetcher.remove(partition.topic_partition)
     follows.fetcher.add(partition)
@@ -825,7 +829,8 @@ def has_another_end(follows: Follows, partition: Partition) -> None:
 
 @pytest.mark.parametrize("is_new_log", [True, False])
 @pytest.mark.parametrize(
-    "meanwhile", [is_followed_no_more, is_followed_in_a_new_epoch, is_followed_anew, has_another_end]
+    "meanwhile",
+    [is_followed_no_more, is_followed_in_a_new_epoch, is_in_a_new_epoch, is_followed_anew, has_another_end],
 )
 def test_an_answer_about_offsets_that_was_overtaken_cuts_nothing(
     follows: Follows, is_new_log: bool, meanwhile: Callable[[Follows, Partition], None]
