@@ -120,6 +120,24 @@ def test_a_follower_behind_in_the_log_start_is_answered_within_moments_and_not_a
     assert (row.high_watermark, row.log_start_offset, values(row)) == (1, 1, [])
 
 
+def test_a_log_start_that_moved_between_two_fetches_is_told_within_moments_as_well(led: World) -> None:
+    two = Follower(led)
+    partition = led[1].partition()
+    led.produce(1, b"a", acks=1)
+    two.fetch(0)
+    Follower(led, 3).fetch(1)
+    two.fetch(1)
+    led.advance(HIGH_WATERMARK_WAIT_MS + 4)
+    partition.log.delete_records_before(1)
+    partition.log_start_moved(led.now_ms)
+    led.settle()
+    waiting = two.fetch(None)
+    assert not waiting.is_answered, "records may come that bring the news along"
+    led.advance(HIGH_WATERMARK_WAIT_MS + 4)
+    row = rows(waiting)[T_0]
+    assert (row.log_start_offset, values(row)) == (1, [])
+
+
 def test_news_of_the_mark_travel_with_records_that_come_meanwhile(led: World) -> None:
     two, three = Follower(led, 2), Follower(led, 3)
     led.produce(1, b"a", acks=1)

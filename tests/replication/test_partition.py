@@ -688,6 +688,19 @@ def test_records_are_deleted_by_the_leader_up_to_its_high_watermark_and_where_th
     assert refused(2) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_what_is_not_committed_is_not_deleted_at_anybodys_request(tmp_path: Path) -> None:
+    led = Led(tmp_path)
+    led.append(b"a", b"b", b"c")
+    led.fetched(2, 3)
+    led.fetched(3, 1)
+    assert led.partition.high_watermark == 1
+    with pytest.raises(ProtocolError) as refusal:
+        led.partition.delete_records(2)
+    assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert led.partition.log.log_start_offset == 0
+    assert led.partition.delete_records(-1) == led.partition.log.log_start_offset == 1
+
+
 def test_the_low_watermark_is_the_smallest_start_of_the_replicas_that_live(tmp_path: Path) -> None:
     """Whoever deletes records waits for it, and a broker that is dead does not follow."""
     led = Led(tmp_path)
