@@ -42,6 +42,10 @@ def break_replica(context: ControllerContext) -> None:
     context.commit_replica_states(T0, {BrokerId(3): ReplicaState.OFFLINE})
 
 
+def break_deletion(context: ControllerContext) -> None:
+    context.topics_to_delete.add("t")
+
+
 def break_eligible(context: ControllerContext) -> None:
     stored = context.leaderships[T0]
     both = replace(stored.leader_and_isr, elr=(BrokerId(1),))
@@ -72,6 +76,7 @@ SPOILT = [
     ("OnlineHasALiveLeader", break_online),
     ("OfflineHasNoLiveLeader", break_offline),
     ("OfflineReplicasAreNotInSync", break_replica),
+    ("DeletionIsUnderWay", break_deletion),
     ("EligibleAreOutsideTheIsr", break_eligible),
     ("ControllerEpochIsNotAboveOurs", break_epoch),
     ("IndexesAgree", break_index),

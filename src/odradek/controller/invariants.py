@@ -10,6 +10,14 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.ids import NO_LEADER, TopicPartition
 
+DELETING = frozenset(
+    {
+        ReplicaState.DELETION_STARTED,
+        ReplicaState.DELETION_SUCCESSFUL,
+        ReplicaState.DELETION_INELIGIBLE,
+    }
+)
+
 Invariant = Callable[[ControllerContext, TopicPartition], Iterator[str]]
 
 
@@ -88,6 +96,18 @@ def offline_replicas_are_not_in_sync(
             yield f"OfflineReplica {broker} is in the ISR {state.isr}"
 
 
+def deletion_is_under_way(context: ControllerContext, topic_partition: TopicPartition) -> Iterator[str]:
+    """Of a topic that is being deleted each replica on a live broker has been told so, or waits as Ineligible until it is told again:
+    one in another state would be told by nobody, and the deletion would never end."""
+    assignment = context.assignments.get(topic_partition)
+    if assignment is None or topic_partition.topic not in context.topics_to_delete:
+        return
+    for broker in assignment.replicas:
+        state = context.replica_state(topic_partition, broker)
+        if broker in context.brokers and state not in DELETING:
+            yield f"{state} {broker} of a topic that is being deleted"
+
+
 def eligible_are_outside_the_isr(
     context: ControllerContext, topic_partition: TopicPartition
 ) -> Iterator[str]:
@@ -133,6 +153,7 @@ INVARIANTS: dict[str, Invariant] = {
     "OnlineHasALiveLeader": online_has_a_live_leader,
     "OfflineHasNoLiveLeader": offline_has_no_live_leader,
     "OfflineReplicasAreNotInSync": offline_replicas_are_not_in_sync,
+    "DeletionIsUnderWay": deletion_is_under_way,
     "EligibleAreOutsideTheIsr": eligible_are_outside_the_isr,
     "ControllerEpochIsNotAboveOurs": controller_epoch_is_not_above_ours,
     "IndexesAgree": indexes_agree,

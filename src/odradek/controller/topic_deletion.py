@@ -42,7 +42,7 @@ from odradek.model.values import dataclass
 # A broker that said no is asked again after this long, if nothing else makes us ask before.
 RETRY, RETRY_MS = "retry deletions", 10_000
 
-ONLINE, OFFLINE = ReplicaState.ONLINE, ReplicaState.OFFLINE
+OFFLINE = ReplicaState.OFFLINE
 STARTED = ReplicaState.DELETION_STARTED
 SUCCESSFUL = ReplicaState.DELETION_SUCCESSFUL
 INELIGIBLE = ReplicaState.DELETION_INELIGIBLE
@@ -200,8 +200,9 @@ class ResumeDeletions(Task):
         waiting = [tp for t in sorted(context.topics_to_delete) for tp in context.partitions_of(t)]
         for topic_partition in plan.pick(waiting):
             for broker in plan.assignment(topic_partition).replicas:
+                # In no other state it could be taken up (`invariants.deletion_is_under_way`).
                 ready = broker in context.brokers
-                if ready and plan.replica_state(topic_partition, broker) in (INELIGIBLE, OFFLINE, ONLINE):
+                if ready and plan.replica_state(topic_partition, broker) is INELIGIBLE:
                     plan_replica_move(plan, topic_partition, broker, OFFLINE)
                     plan_replica_move(plan, topic_partition, broker, STARTED)
 
