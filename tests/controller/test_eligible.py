@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.controller.effects import Effects
+from odradek.controller.effects import Effects, WritePartitionState
 from odradek.controller.events import Resigned
 from odradek.model.facts import ConfigChanged
 from odradek.model.ids import BrokerId
@@ -217,26 +217,43 @@ def test_one_that_leaves_because_the_partition_moved_away_is_not_eligible() -> N
     assert eligible(world) == ((1,), (), ()), (
         "else it would be eligible with nothing, once it is assigned again"
     )
+    written = [write.value for write in world.writes() if isinstance(write, WritePartitionState)]
+    assert [value.elr for value in written] == [()] * len(written), (
+        "it is told to delete behind the first of them, and the controller may die there"
+    )
     world.kill(1)
     world.start(1, 2)  # without a clean stop: whoever is eligible would take its place
     assert world.leader("e-0")[1] == (1,)
 
 
-def test_who_begins_anew_by_a_reassignment_is_not_eligible_by_what_it_had_in_a_former_one() -> None:
-    """A state node may name as eligible who is not assigned: an assignment written by another hand leaves it there."""
-    world = World().brokers(1, 2, 3)
+def named_by_another_hand() -> World:
+    """ISR [2] of [2,1]; the state node calls 3 eligible and 4 last known, whom the topic node does not name: an
+    assignment written by another hand leaves them there."""
+    world = World().brokers(1, 2, 3, 4)
     world.store_topic("e", [[2, 1]])
     value = state(2, [2], leader_epoch=4)
-    former = replace(value.leader_and_isr, elr=(BrokerId(3),), last_known_elr=(BrokerId(1),))
+    former = replace(value.leader_and_isr, elr=(BrokerId(3),), last_known_elr=(BrokerId(1), BrokerId(4)))
     world.states[tp("e-0")] = replace(value, leader_and_isr=former)
     world.configs["e"] = MIN_ISR_2
     world.controller_epoch = 1
     world.elect(1)
-    world.reassign({"e-0": [2, 1, 3]})
-    assert world.node("e-0") == ((2, 1, 3), (3,), ())
+    return world
+
+
+def test_who_begins_anew_by_a_reassignment_is_not_eligible_by_what_it_had_in_a_former_one() -> None:
+    world = named_by_another_hand()
+    world.reassign({"e-0": [2, 1, 3, 4]})
+    assert world.node("e-0") == ((2, 1, 3, 4), (3, 4), ())
     assert eligible(world) == ((2,), (), (1,))
     world.kill(2)
     assert world.leader("e-0")[:2] == (-1, (2,)), "3 has fetched nothing yet"
+
+
+def test_who_is_not_assigned_is_eligible_no_more_by_the_next_write() -> None:
+    world = named_by_another_hand()
+    world.kill(2)
+    assert world.leader("e-0")[:2] == (-1, (2,))
+    assert eligible(world) == ((2,), (), (1,))
 
 
 # ----------------------------------------------------------------------------------------------- configuration
