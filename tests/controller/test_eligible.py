@@ -249,6 +249,19 @@ def test_who_begins_anew_by_a_reassignment_is_not_eligible_by_what_it_had_in_a_f
     assert world.leader("e-0")[:2] == (-1, (2,)), "3 has fetched nothing yet"
 
 
+def test_one_that_a_move_adds_and_that_had_everything_stays_eligible_under_the_next_controller() -> None:
+    world = guarded([2, 1])
+    world.start(4)
+    world.reassign({"e-0": [2, 3, 4]})
+    world.catch_up("e-0", 3)
+    world.alter("e-0", [2])
+    assert eligible(world) == ((2,), (1, 3), ())
+    world.core.step(Resigned("it died"), 0)
+    world.elect(3)
+    assert eligible(world) == ((2,), (1, 3), ())
+    assert world.node("e-0") == ((2, 3, 4, 1), (3, 4), (1,))
+
+
 def test_who_is_not_assigned_is_eligible_no_more_by_the_next_write() -> None:
     world = named_by_another_hand()
     world.kill(2)

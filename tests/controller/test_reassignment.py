@@ -187,6 +187,22 @@ def test_a_mere_change_of_order_costs_one_epoch_and_moves_no_leader() -> None:
     assert [p.replicas for p in lai(effects, 2)] == [(3, 1, 2)]
 
 
+@pytest.mark.parametrize("meanwhile", ["dead", "leaving"])
+def test_a_mere_change_of_order_waits_for_no_leader(meanwhile: str) -> None:
+    world = three("m", [2, 3])
+    world.alter("m-0", [2])
+    if meanwhile == "dead":
+        world.kill(2)
+    else:
+        world.shut_down(2)
+    leader, isr, epoch = world.leader("m-0")
+    assert (leader, isr) == (-1 if meanwhile == "dead" else 2, (2,))
+    effects = world.reassign({"m-0": [3, 2]})
+    assert world.node("m-0") == ((3, 2), (), ()) and world.context.reassignments == {}
+    assert world.leader("m-0") == (leader, (2,), epoch + 1)
+    assert 3 in lai_brokers(effects, "m-0")
+
+
 def test_growing_alone_stops_nobody() -> None:
     world = six([1, 2])
     world.reassign({"r-0": [1, 2, 3]})
