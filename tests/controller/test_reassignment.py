@@ -261,6 +261,18 @@ def test_one_that_never_had_a_leader_waits_for_a_target_that_is_live() -> None:
     assert world.node("r-0") == ((9,), (), ()) and world.context.reassignments == {}
 
 
+def test_nor_is_a_target_that_is_leaving_one_that_could_be_its_first_leader() -> None:
+    world = World().brokers(1, 9)
+    world.elect()
+    world.shut_down(9)
+    world.create("r", [8, 9])
+    world.reassign({"r-0": [9]})
+    assert world.node("r-0") == ((9, 8), (), (8,)), "it still names 8"
+    world.start_clean(9, stopped_as=world.registrations[9].epoch)
+    assert world.leader("r-0")[:2] == (9, (9,))
+    assert world.node("r-0") == ((9,), (), ()) and world.context.reassignments == {}
+
+
 def test_update_metadata_after_completion_goes_to_brokers_that_host_nothing_of_it() -> None:
     world = six([1, 2])
     world.reassign({"r-0": [1]})

@@ -4,11 +4,12 @@ import pytest
 
 from odradek.controller.context import ControllerSettings
 from odradek.controller.effects import Effects, RemovePreferredElectionNode
-from odradek.controller.events import Requested, Tick
+from odradek.controller.events import LeaderAndIsrAnswered, Requested, Tick
 from odradek.controller.rebalance_leaders import FIRST_CHECK_MS
 from odradek.model.controller_requests import ElectLeadersAnswer, ElectLeadersAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested, PreferredElectionRequested
+from odradek.model.ids import BrokerId
 from tests.controller.world import World, answer_of, failures, lai, lai_brokers, metadata, moves, three, tp
 
 
@@ -67,6 +68,29 @@ def test_a_preferred_replica_that_is_dead_or_out_of_sync_is_not_available() -> N
     world.start(2)
     assert results(prefer(world, "t-0"))["t-0"][0] is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     assert world.leader("t-0")[0] == 1
+
+
+def last_of_the_isr_on_a_failed_disk() -> World:
+    """2 is preferred, alone in the ISR, and lives; the disk with its log does not."""
+    world = three("t", [2, 1, 3])
+    world.alter("t-0", [2])
+    lost = {tp("t-0"): ErrorCode.KAFKA_STORAGE_ERROR}
+    world.step(LeaderAndIsrAnswered(BrokerId(2), world.registrations[2].epoch, ErrorCode.NONE, lost))
+    assert world.leader("t-0")[:2] == (-1, (2,))
+    return world
+
+
+@pytest.mark.behaviour(49)
+def test_a_preferred_replica_on_a_failed_disk_is_not_available_though_nobody_else_is_in_sync() -> None:
+    world = last_of_the_isr_on_a_failed_disk()
+    assert results(prefer(world, "t-0"))["t-0"][0] is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert world.leader("t-0")[:2] == (-1, (2,)) and world.writes() == []
+
+
+@pytest.mark.behaviour(161)
+def test_nor_does_the_check_try_to_elect_it() -> None:
+    world = last_of_the_isr_on_a_failed_disk()
+    assert tick(world, FIRST_CHECK_MS).changes == ()
 
 
 @pytest.mark.behaviour(122)
