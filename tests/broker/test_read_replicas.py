@@ -75,12 +75,16 @@ def append(world: World, data: bytes) -> None:
 def test_a_consumer_is_sent_to_the_follower_in_its_rack_at_once_and_without_records(
     world: World, version: int
 ) -> None:
+    open_transaction(world, b"d")
+    world.advance(10)
+    world.cut |= {(2, 1), (3, 1)}
+    world.produce(1, b"e", acks=1)
     answer = world.consume(
         1, 0, rack="b", version=version, isolation_level=1, max_wait_ms=60_000, min_bytes=1_000_000
     )
     row = answer.message.responses[0].partitions[0]
     assert (row.error_code, row.preferred_read_replica, bytes(row.records)) == (0, 2, b"")
-    assert (row.high_watermark, row.last_stable_offset, row.log_start_offset) == (3, 3, 0)
+    assert (row.high_watermark, row.last_stable_offset, row.log_start_offset) == (4, 3, 0)
     assert row.aborted_transactions is None
 
 
