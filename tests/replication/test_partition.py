@@ -681,6 +681,7 @@ def test_records_are_deleted_by_the_leader_up_to_its_high_watermark_and_where_th
 
     assert refused(3) == refused(-2) == ErrorCode.OFFSET_OUT_OF_RANGE
     assert (led.partition.delete_records(0), led.partition.delete_records(1)) == (0, 1)
+    assert led.partition.log.log_start_offset == 1
     assert led.partition.delete_records(-1) == led.partition.log.log_start_offset == 2
     led.partition.log.config = config(cleanup_policy="compact")
     assert refused(2) == ErrorCode.POLICY_VIOLATION
