@@ -12,6 +12,7 @@ from odradek.log.errors import CorruptLog, DiskFault, NoDescriptor, StorageError
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import EPOCH_DURING_DELETE, TopicPartition
 from tests.broker.log_directories import (
+    a_world,
     ask,
     do,
     first,
@@ -283,3 +284,17 @@ def test_the_high_watermark_moves_along(world: World) -> None:
     world.restart(1)
     assert where(world) == second(world)
     assert world[1].logs.high_watermark_of(T0) == 5
+
+
+def test_what_is_not_committed_is_not_called_so_by_the_move(tmp_path: Path) -> None:
+    world = a_world(tmp_path, (1, 2))
+    world.produce(1, b"a")
+    world.settle()
+    world.cut.add((2, 1))
+    world.produce(1, b"b", b"c", acks=1)
+    ask(world, second(world))
+    world.settle()
+    world.kill(1)
+    world.restart(1)
+    assert where(world) == second(world) and world[1].logs.logs[T0].log_end_offset == 3
+    assert world[1].logs.high_watermark_of(T0) == 1

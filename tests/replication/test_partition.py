@@ -464,11 +464,12 @@ def test_acks_1_waits_for_the_disk_and_for_nobody_else(tmp_path: Path) -> None:
     assert led.partition.high_watermark == 0
 
 
+@pytest.mark.parametrize("isr", [(1,), (1, 2)], ids=["committed", "not committed"])
 def test_once_nobody_wants_it_flushed_any_more_it_is_flushed_for_those_who_wait_and_then_left_alone(
-    tmp_path: Path,
+    tmp_path: Path, isr: tuple[int, ...]
 ) -> None:
     """Under load there is always something that came after the flush began: it would never end."""
-    led = Led(tmp_path, isr=(1,), replicas=(1,))
+    led = Led(tmp_path, isr=isr, replicas=isr)
     led.partition.set_flushes_before_ack(True)
     first, second = Waits(), Waits()
     led.partition.flush_waiters.add(led.append(b"a"), first, 0)
