@@ -286,15 +286,21 @@ def test_the_high_watermark_moves_along(world: World) -> None:
     assert world[1].logs.high_watermark_of(T0) == 5
 
 
-def test_what_is_not_committed_is_not_called_so_by_the_move(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arrives", [True, False])
+def test_what_is_not_committed_is_not_called_so_by_the_move(tmp_path: Path, arrives: bool) -> None:
     world = a_world(tmp_path, (1, 2))
     world.produce(1, b"a")
     world.settle()
     world.cut.add((2, 1))
     world.produce(1, b"b", b"c", acks=1)
-    ask(world, second(world))
-    world.settle()
+    if arrives:
+        ask(world, second(world))
+        world.settle()
+    else:
+        do(world, under_way(world))
+        assert steps(world), "the copy is to be flushed"
     world.kill(1)
     world.restart(1)
-    assert where(world) == second(world) and world[1].logs.logs[T0].log_end_offset == 3
+    assert where(world) == (second(world) if arrives else first(world))
+    assert world[1].logs.logs[T0].log_end_offset == 3
     assert world[1].logs.high_watermark_of(T0) == 1

@@ -177,8 +177,10 @@ def test_of_several_the_one_is_named_whose_log_ends_last_then_who_was_caught_up_
     assert sent_to(world.consume(1, 0, rack="b")) == 2, "it was caught up later"
     followers[3].log_end_offset = followers[2].log_end_offset = 1
     assert sent_to(world.consume(1, 0, rack="b")) == 4, "its log ends later"
+    world.cut |= {(2, 1), (3, 1), (4, 1)}
+    world.produce(1, b"d", acks=1)
     for follower in followers.values():
-        follower.log_end_offset, follower.last_fetch_time_ms = 2, 5_000
+        follower.log_end_offset, follower.last_fetch_time_ms = 3, 5_000
         follower.last_caught_up_time_ms = 1_000
     followers[2].last_caught_up_time_ms = 1_001
     assert sent_to(world.consume(1, 0, rack="b")) == 2, "who lags has not been caught up since"
