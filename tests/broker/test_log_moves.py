@@ -285,6 +285,36 @@ def test_a_copy_of_a_log_that_is_cut_is_cut_too(tmp_path: Path) -> None:
     assert "the copy is cut from 3 to 1" in lines(world)
 
 
+def test_a_copy_is_cut_too_where_older_records_have_taken_the_place_of_what_was_cut(tmp_path: Path) -> None:
+    """The next leader's log goes on in an epoch before that of the lost tail, and of that one the log in use knows nothing
+    any more. What has come instead is committed by the time that the copy is looked at."""
+    world = World(tmp_path, brokers=(1, 2, 3), directories="2")
+    world.lead(2, isr=(1, 2, 3), replicas=(1, 2, 3), is_new=True)
+    world.produce(2, b"a")
+    world.settle()
+    world.cut |= {(1, 2), (3, 2), (2, 1), (3, 1)}
+    world.produce(2, b"b", acks=1)
+    world.produce(2, b"c", acks=1)
+    world.lead(1, isr=(1, 2, 3), replicas=(1, 2, 3))
+    world.produce(1, b"lost", acks=1)
+    world.copies = False
+    ask(world, second(world))
+    for effect in steps(world):
+        do(world, effect)
+    assert world[1].logs.futures.logs[T0].log.log_end_offset == 2
+    flush = steps(world)
+    assert [type(effect) for effect in flush] == [fx.FlushLog]
+    world.cut.clear()
+    world.lead(2, isr=(1, 2, 3), replicas=(1, 2, 3))
+    world.advance(600)
+    assert world[1].values() == [b"a", b"b", b"c"] and world[1].partition().high_watermark == 3
+    world.copies = True
+    do(world, flush[0])
+    world.settle()
+    assert where(world) == second(world)
+    assert world[1].values() == [b"a", b"b", b"c"] and world[1].raw() == world[2].raw()
+
+
 def test_what_was_read_before_a_cut_is_not_appended_after_it(tmp_path: Path) -> None:
     world = a_world(tmp_path, (1, 2, 3))
     world.produce(1, b"a")

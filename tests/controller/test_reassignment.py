@@ -261,7 +261,7 @@ def test_one_that_never_had_a_leader_waits_for_a_target_that_is_live() -> None:
     assert world.node("r-0") == ((9,), (), ()) and world.context.reassignments == {}
 
 
-def test_nor_is_a_target_that_is_leaving_one_that_could_be_its_first_leader() -> None:
+def test_one_that_never_had_a_leader_waits_while_its_only_live_target_is_leaving() -> None:
     world = World().brokers(1, 9)
     world.elect()
     world.shut_down(9)

@@ -88,7 +88,7 @@ def test_a_preferred_replica_on_a_failed_disk_is_not_available_though_nobody_els
 
 
 @pytest.mark.behaviour(161)
-def test_nor_does_the_check_try_to_elect_it() -> None:
+def test_the_check_does_not_try_to_elect_a_preferred_replica_on_a_failed_disk() -> None:
     world = last_of_the_isr_on_a_failed_disk()
     assert tick(world, FIRST_CHECK_MS).changes == ()
 

@@ -383,7 +383,12 @@ class LogMoves(Organ):
         end = future.log_end_offset
         is_complete = future.latest_epoch < 0
         while not is_complete:
-            leader_epoch, leader_end_offset = current.end_offset_for_epoch(future.latest_epoch)
+            # An epoch above its last one the log in use has lost by a cut, and what came in its place may be of an older one. A
+            # leader would still know it; a follower names the last that it has.
+            epoch = future.latest_epoch
+            if 0 <= current.latest_epoch < epoch:
+                epoch = current.latest_epoch
+            leader_epoch, leader_end_offset = current.end_offset_for_epoch(epoch)
             truncation = plan_truncation(
                 future,
                 leader_epoch=leader_epoch,

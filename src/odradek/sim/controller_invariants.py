@@ -90,6 +90,7 @@ def _cluster_of(context: ControllerContext) -> tuple[Any, ...]:
         context.controller_epoch,
         tuple(context.brokers),
         tuple(context.shutting_down_brokers),
+        tuple(context.topics_to_delete),
         tuple(context.offline_directories.items()),
         [(broker, tuple(older.items())) for broker, older in context.pending_deletions.items()],
     )
