@@ -77,7 +77,10 @@ def test_it_makes_what_a_thread_makes(tmp_path: Path, process: CleaningProcess) 
         assert len({(one.end_offset, one.bytes_read, one.bytes_written) for one in cleanings}) == 1
         assert here.values() == there.values()
         largest = [
-            [(s.base_offset, s.end_offset, s.largest_timestamp(), s.transactions) for s in disk.log.segments]
+            [
+                (s.base_offset, s.end_offset, s.largest_timestamp(), [*s.transactions])
+                for s in disk.log.segments
+            ]
             for disk in (here, there)
         ]
         assert largest[0] == largest[1]
