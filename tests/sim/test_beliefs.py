@@ -254,6 +254,13 @@ def waiter(broker: Any) -> None:
     partition.commit_waiters.add(partition.high_watermark, Waits(), 0)
 
 
+def waiter_of_a_batch_sent_again(broker: Any) -> None:
+    """Behind one that waits for what is not committed, which is right."""
+    partition = broker.replicas.partitions[T]
+    partition.commit_waiters.add(partition.high_watermark + 1, Waits(), 0)
+    waiter(broker)
+
+
 def answered_waiter(broker: Any) -> None:
     partition = broker.replicas.partitions[T]
     answered = Waits()
@@ -285,6 +292,7 @@ PLANTED: dict[str, tuple[Callable[[Any], None], set[str]]] = {
     "an ISR": (isr, {"StoredIsKnown"}),
     "an ISR of before": (an_older_isr, set()),
     "a producer that waits for what is committed": (waiter, {"NobodyWaits"}),
+    "one whose batch was sent again, behind others": (waiter_of_a_batch_sent_again, {"NobodyWaits"}),
     "one that was answered": (answered_waiter, set()),
     "a reader that was not told": (reader, {"ReaderIsTold"}),
     "one whose turn comes": (one_that_will_be_read, set()),

@@ -5,6 +5,7 @@ outbox; the broker does the rest at the end of the turn.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -97,8 +98,16 @@ class AckQueue:
             heappop(again)
 
     def __len__(self) -> int:
-        waiting = [*(waiter for _, waiter, _ in self._line), *(waiter for _, _, waiter, _ in self._again)]
-        return sum(1 for waiter in waiting if not waiter.is_done)
+        return sum(1 for _ in self.waiting())
+
+    def waiting(self) -> Iterator[tuple[int, AckWaiter]]:
+        """All who have no answer yet, each with the offset that it waits for; in no order."""
+        for offset, waiter, _ in self._line:
+            if not waiter.is_done:
+                yield offset, waiter
+        for offset, _, waiter, _ in self._again:
+            if not waiter.is_done:
+                yield offset, waiter
 
 
 class Outbox:

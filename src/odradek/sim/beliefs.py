@@ -106,14 +106,10 @@ def told(world: World, seen: AtWork, partitions: Mapping[TopicPartition, Partiti
 def waiting(seen: AtWork) -> Iterator[Waiting]:
     """Producers that wait for a leader although they should have their answer."""
     for broker, _, partition, replica in seen.leaders:
-        for offset, waiter, _ in replica.commit_waiters._line:
-            if waiter.is_done:
-                continue
+        for offset, waiter in replica.commit_waiters.waiting():
             is_hopeless = replica.is_under_min_isr and isinstance(waiter, ProduceWait)
             if offset <= replica.high_watermark or is_hopeless:
                 yield Waiting(partition, broker.broker_id, offset, replica.high_watermark)
-            if not replica.is_under_min_isr:
-                break  # the others wait for more
 
 
 def reading(seen: AtWork) -> Iterator[Reading]:
