@@ -419,9 +419,14 @@ class LogManager:
                 looked_at = len(log.segments) if log.config.retention_bytes >= 0 else 1
                 yield [f"{topic_partition}: {line}" for line in lines], looked_at
 
-    def apply_retention(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> list[str]:
+    def apply_retention(
+        self,
+        now_ms: int,
+        high_watermarks: Mapping[TopicPartition, int],
+        start_moved: Callable[[PartitionLog], None] = lambda log: None,
+    ) -> list[str]:
         """All of it at once."""
-        steps = self.retention(now_ms, lambda log: high_watermarks.get(log.topic_partition))
+        steps = self.retention(now_ms, lambda log: high_watermarks.get(log.topic_partition), start_moved)
         return [line for lines, _ in steps for line in lines]
 
     def maintain(self, now_ms: int, scrub_bytes: int) -> None:

@@ -61,7 +61,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "InitProducerId has to wait for producer ids until its time is up: no controller answers a broker meanwhile": (
         "broker/producer_ids.py ProducerIds.forget",
     ),
-    "a marker that is not committed for half a minute": (),
     "no request of a world is so long that its rows are counted": (
         "broker/row_limits.py RowLimits.budget",
         "broker/row_limits.py RowLimits._partitions",

@@ -280,8 +280,9 @@ def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArr
         raise pa.ArrowInvalid("more than one JSON object")
     column = table.column("v")
     lists = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-    found = lists.flatten().flatten()
-    if len(found) != count or len(lists.flatten()) != count:
+    inner = lists.flatten()
+    found = inner.flatten()
+    if len(found) != count or len(inner) != count:
         raise pa.ArrowInvalid("more than one JSON object")
     # Of a block it is not known whose number that was.
     if _has_infinite_float(found) and (count > 1 or "Infinity" not in texts[0].as_py()):

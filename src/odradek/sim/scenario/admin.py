@@ -71,11 +71,9 @@ class Administrating:
     def do_retain(self, words: Words) -> Iterator[str]:
         runtime = self._broker(words.plain[0]).runtime
         assert runtime is not None
-        steps = runtime.broker.replicas.logs.retention(
-            runtime._now_ms(), runtime._high_watermark_of, runtime._log_start_moved
+        yield from runtime.broker.replicas.logs.apply_retention(
+            runtime._now_ms(), runtime._high_watermarks(), runtime._log_start_moved
         )
-        for lines, _ in steps:
-            yield from lines
 
     def do_compact(self, words: Words) -> Iterator[str]:
         runtime = self._broker(words.plain[0]).runtime
