@@ -166,9 +166,8 @@ class Admission:
         verified = self._verified.get(topic_partition)
         if refusal is None and verified is not None:
             writer = writer_of(records)
-            if (
-                writer is not None
-            ):  # of a partition that is named twice the other batch may be outside the transaction
+            # Of a partition that is named twice the other batch may be outside the transaction.
+            if writer is not None:
                 refusal = self._verifications.why_not(partition, writer, verified)
         if refusal is not None:
             raise refusal

@@ -281,11 +281,8 @@ def _configurations(
         try:
             found = describe_configs(client, asked, BROKER_RESOURCE, [str(asked)], unknown)
             break
-        except (
-            ConnectionLost,
-            DeadlineExceeded,
-            Unreachable,
-        ) as error:  # of a controller that hangs one asks most
+        except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
+            # Of a controller that hangs one asks most.
             unknown.append(
                 f"the settings of broker {asked}, which may be others than the next one's: {error}"
             )

@@ -51,9 +51,8 @@ class LogDirectory:
         """Of a log that was found damaged. Should the process die now, the next one must not take the damage for the torn
         tail of a crash and cut it off: all of the log was here, and the checkpoint says so."""
         with self.checkpointing:
-            self.recovery_points.offsets[topic_partition] = (
-                log_end_offset  # with the next checkpoint, should this one fail
-            )
+            # With the next checkpoint, should this one fail.
+            self.recovery_points.offsets[topic_partition] = log_end_offset
             self.recovery_points.set(topic_partition, log_end_offset)
 
     def before_cut_below(self, topic_partition: TopicPartition, offset: int, log_start_offset: int) -> None:

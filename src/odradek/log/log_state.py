@@ -56,9 +56,8 @@ class LogState:
         self.log_end_offset = log_end_offset
         self.flushed = flushing.FlushState(min(recovery_point, log_end_offset))
         self.segments = Segments(directory, segments, self.flushed)
-        self.stopped_at = (
-            -1
-        )  # the end of the log that the last life stopped in order, and left it so; -1: it did not
+        # The end of the log that the last life stopped in order, and left so; -1: it did not.
+        self.stopped_at = -1
         self.failure: StorageError | None = None  # once set, for good: every method raises it
         # Told once, perhaps by a thread: this log is damaged, and the disk under it is not (`broken`).
         self.on_broken: Callable[[LogState, StorageError], None] | None = None

@@ -620,9 +620,8 @@ class _Opening:
         self, segment: Segment, start: int, end: int, replayed: Sequence[AbortedTransaction]
     ) -> None:
         """The transaction index says what the log says: entries from before the replay, then those it gave."""
-        known = list(
-            segment.transactions
-        )  # in whatever order, where a crash or somebody else was at the file
+        # In whatever order, where a crash or somebody else was at the file.
+        known = list(segment.transactions)
         right = [entry for entry in known if entry.last_offset < min(start, end)] + list(replayed)
         if right != known:
             segment.replace_transactions(right)

@@ -39,9 +39,8 @@ def run_until_stopped(plans: "Sequence[Planned]", *, as_json: bool) -> None:
     from odradek.spark.session import find_java, require_pyspark
 
     require_pyspark()
-    logging.getLogger("py4j").addHandler(
-        logging.NullHandler()
-    )  # of a JVM that is gone we say it in a sentence
+    # Of a JVM that is gone we say it in a sentence.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
     if not is_remote(plans[0].job.master):
         java = find_java()
         if not as_json:
