@@ -58,6 +58,26 @@ class NoCleaning:
         pass
 
 
+def maintenance(
+    logs: Any,
+    environment: Any,
+    settings: BrokerSettings | None = None,
+    *,
+    on_flushed: Callable[[FlushLog, str | None], None] = lambda effect, error: None,
+    on_start_moved: Callable[[Any], None] = lambda log: None,
+) -> LogMaintenance:
+    return LogMaintenance(
+        logs,
+        environment,
+        settings or BrokerSettings({}),
+        on_flushed=on_flushed,
+        high_watermark_of=lambda log: None,
+        on_start_moved=on_start_moved,
+        cleaning=NoCleaning(),  # type: ignore[arg-type]
+        log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
+    )
+
+
 def test_every_checkpoint_is_written_at_its_own_interval() -> None:
     async def scenario() -> None:
         logs, environment = Logs(), Environment()
@@ -68,16 +88,7 @@ def test_every_checkpoint_is_written_at_its_own_interval() -> None:
                 "log.retention.check.interval.ms": "10000",
             }
         )
-        disk = LogMaintenance(
-            logs,  # type: ignore[arg-type]
-            environment,  # type: ignore[arg-type]
-            settings,
-            on_flushed=lambda effect, error: None,
-            high_watermark_of=lambda log: None,
-            on_start_moved=lambda log: None,
-            cleaning=NoCleaning(),  # type: ignore[arg-type]
-            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
-        )
+        disk = maintenance(logs, environment, settings)
         for _ in range(60):
             environment.time_ms += 1_000
             disk.housekeep()
@@ -118,16 +129,7 @@ def test_retention_of_many_logs_lets_others_have_their_turns(steps: int, step: t
             turns += 1
             environment.loop.call_soon(turn)
 
-        disk = LogMaintenance(
-            Many(),  # type: ignore[arg-type]
-            environment,  # type: ignore[arg-type]
-            BrokerSettings({}),
-            on_flushed=lambda effect, error: None,
-            high_watermark_of=lambda log: None,
-            on_start_moved=moved.append,
-            cleaning=NoCleaning(),  # type: ignore[arg-type]
-            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
-        )
+        disk = maintenance(Many(), environment, on_start_moved=moved.append)
         environment.time_ms += 10**9
         disk.housekeep()
         turn()
@@ -149,15 +151,8 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_is_a_flush_that_failed(
 
     async def scenario() -> list[tuple[object, str | None]]:
         flushed: list[tuple[object, str | None]] = []
-        disk = LogMaintenance(
-            Logs(),  # type: ignore[arg-type]
-            Environment(),  # type: ignore[arg-type]
-            BrokerSettings({}),
-            on_flushed=lambda effect, error: flushed.append((effect, error)),
-            high_watermark_of=lambda log: None,
-            on_start_moved=lambda log: None,
-            cleaning=NoCleaning(),  # type: ignore[arg-type]
-            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
+        disk = maintenance(
+            Logs(), Environment(), on_flushed=lambda effect, error: flushed.append((effect, error))
         )
         effect = FlushLog(0, TopicPartition("t", 0), object(), Plan())  # type: ignore[arg-type]
         disk.flush(effect)
@@ -204,15 +199,8 @@ def test_two_flushes_of_one_log_do_not_count_for_each_other(tmp_path: Path, firs
         log.append_as_follower(a_batch(b"a", epoch=1), now_ms=0)
         logs, environment = Logs(), SlowEnvironment()
         logs.logs = {log.topic_partition: log}
-        disk = LogMaintenance(
-            logs,  # type: ignore[arg-type]
-            environment,  # type: ignore[arg-type]
-            BrokerSettings({}),
-            on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan),
-            high_watermark_of=lambda log: None,
-            on_start_moved=lambda log: None,
-            cleaning=NoCleaning(),  # type: ignore[arg-type]
-            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
+        disk = maintenance(
+            logs, environment, on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan)
         )
 
         def acknowledge() -> None:
@@ -246,15 +234,8 @@ def test_a_flush_that_was_planned_in_the_turn_in_which_another_ended_counts_noth
         log = a_log(tmp_path)
         log.append_as_follower(a_batch(b"a", epoch=1), now_ms=0)
         logs, environment = Logs(), SlowEnvironment()
-        disk = LogMaintenance(
-            logs,  # type: ignore[arg-type]
-            environment,  # type: ignore[arg-type]
-            BrokerSettings({}),
-            on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan),
-            high_watermark_of=lambda log: None,
-            on_start_moved=lambda log: None,
-            cleaning=NoCleaning(),  # type: ignore[arg-type]
-            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
+        disk = maintenance(
+            logs, environment, on_flushed=lambda effect, error: effect.log.commit_flush(effect.plan)
         )
         disk._spawn(disk._flush_in_background(log))
         await settled()
@@ -280,16 +261,7 @@ def test_a_log_whose_flush_cannot_be_planned_behind_another_is_given_up_alone(
         log.append_as_follower(a_batch(b"a", epoch=1), now_ms=0)
         logs, environment = Logs(), SlowEnvironment()
         told: list[str | None] = []
-        disk = LogMaintenance(
-            logs,  # type: ignore[arg-type]
-            environment,  # type: ignore[arg-type]
-            BrokerSettings({}),
-            on_flushed=lambda effect, error: told.append(error),
-            high_watermark_of=lambda log: None,
-            on_start_moved=lambda log: None,
-            cleaning=NoCleaning(),  # type: ignore[arg-type]
-            log=LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
-        )
+        disk = maintenance(logs, environment, on_flushed=lambda effect, error: told.append(error))
         disk._spawn(disk._flush_in_background(log))
         await settled()
         disk.flush(FlushLog(0, log.topic_partition, log, log.plan_flush()))

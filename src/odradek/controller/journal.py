@@ -51,6 +51,9 @@ _EVENT_OF_ITS_OWN: dict[str, type] = {
 
 _PLAIN = (int, str, bool)
 
+# What of an Effects stands in a line, each a list of records.
+EFFECTS = ("writes", "requests", "changes", "answers")
+
 
 class UnreadableJournal(OdradekError):
     """A line of the journal cannot be understood; the message says which part."""
@@ -99,12 +102,7 @@ def key_text(key: Any) -> str:
 
 def effects_as_json(effects: Effects) -> dict[str, Any]:
     """What of an Effects stands in a line, under the same names."""
-    return {
-        "writes": as_json(effects.writes),
-        "requests": as_json(effects.requests),
-        "changes": as_json(effects.changes),
-        "answers": as_json(effects.answers),
-    }
+    return {name: as_json(getattr(effects, name)) for name in EFFECTS}
 
 
 def event_from_json(value: Any) -> Event:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 LARGEST_READ_UNASKED = 8 << 20
 PATTERN = "controller-*.jsonl"
 END_OF_TIME_MS = 253_402_300_800_000  # the year 10,000, which has no date
-EFFECTS = ("writes", "requests", "changes", "answers")  # of a line, each a list of records
 # The directory it is in, a broker's, or a cluster's.
 PLACES = (PATTERN, f"*/{PATTERN}", f"*/*/{PATTERN}")
 
@@ -125,6 +124,8 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _line(text: bytes) -> dict[str, Any] | None:
+    from odradek.controller.journal import EFFECTS
+
     try:
         line = json.loads(text)
         assert isinstance(line, dict)
