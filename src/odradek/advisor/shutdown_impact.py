@@ -192,10 +192,10 @@ class _Remedies:
         if len(stay) >= enough and not is_copied:
             self.waits[topic_partition] = tuple(b for b in stay if b not in isr)
             return
-        after = self._after(topic_partition, enough, ())
+        after = self._after(topic_partition, target, isr, enough, ())
         if after is None:
             # Whoever was added and alone is in sync is not to be dropped until others are; so there is one replica more.
-            after = self._after(topic_partition, max(1, least), isr)
+            after = self._after(topic_partition, target, isr, max(1, least), isr)
         if after is None:
             self.hopeless.append(topic_partition)
             return
@@ -205,13 +205,15 @@ class _Remedies:
                 self.load[broker] += 1
 
     def _after(
-        self, topic_partition: TopicPartition, enough: int, kept: Collection[BrokerId]
+        self,
+        topic_partition: TopicPartition,
+        target: tuple[BrokerId, ...],
+        isr: tuple[BrokerId, ...],
+        enough: int,
+        kept: Collection[BrokerId],
     ) -> tuple[BrokerId, ...] | None:
         """Replicas of which `enough` stay, with those of `kept` at the end; None: there are none, or they are refused."""
         context, brokers = self.context, self.context.brokers
-        state = context.leadership(topic_partition)
-        isr = state.isr if state is not None else ()
-        target = context.stored_assignment(topic_partition).target_replicas
         online = context.online_of(target, topic_partition)
         stay = [b for b in online if b not in self.leaving]
         dead = [b for b in target if b not in online]
