@@ -16,7 +16,7 @@ from odradek.protocol.messages import fetch as fm
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import offset_for_leader_epoch as om
 from odradek.replication.cuts import CUTS_AT_ONCE, Cut
-from odradek.replication.followed import FIRST_BACKOFF_MS, FetchLimits
+from odradek.replication.followed import FIRST_BACKOFF_MS, LATER, FetchLimits
 from odradek.replication.follower import INT32_MAX, FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
@@ -654,6 +654,39 @@ def test_when_every_partition_is_delayed_the_leader_is_left_in_peace(follows: Fo
     assert follows.asks() is None
     follows.now_ms += 5
     assert wanted(follows.asks()) == {1: (5, 0, -1)}
+
+
+def test_one_that_is_suspended_is_not_fetched_until_it_is_resumed_or_its_time_has_come(
+    follows: Follows,
+) -> None:
+    partition = follows.partition("t")
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch()
+
+    assert follows.fetcher.suspend(partition.topic_partition, follows.now_ms + 1_000)
+    request = follows.asks()
+    assert [bytes(f.topic_id) for f in request.forgotten_topics_data] == [bytes([1] * 16)]
+    assert follows.fetcher.wake_at_ms(follows.now_ms) == follows.now_ms + 1_000
+    follows.answer_fetch()
+    follows.now_ms += 10
+    follows.fetcher.resume(partition.topic_partition, follows.now_ms)
+    assert wanted(follows.asks()) == {1: (5, 0, -1)}
+
+    follows.fetcher.resume(partition.topic_partition, follows.now_ms + 50)
+    assert follows.fetcher.wake_at_ms(follows.now_ms) is None, "nobody waits who was not suspended"
+    follows.fetcher.resume(TopicPartition("nobody", 0), follows.now_ms)
+
+
+def test_one_whose_log_end_is_sought_is_neither_suspended_nor_resumed(follows: Follows) -> None:
+    partition = follows.partition("t")
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.OFFSET_OUT_OF_RANGE)))
+    follows.asks()  # about the leader's log
+
+    assert not follows.fetcher.suspend(partition.topic_partition, follows.now_ms + 1_000)
+    follows.fetcher.resume(partition.topic_partition, follows.now_ms)
+    assert follows.fetcher.partitions[partition.topic_partition].delayed_until_ms == LATER
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,20 @@ class FollowerFetcher:
         followed.backoff_ms = min(followed.backoff_ms * 2, max(self.limits.backoff_ms, FIRST_BACKOFF_MS))
         self._suspend(topic_partition, followed)
 
+    def suspend(self, topic_partition: TopicPartition, until_ms: int) -> bool:
+        """Not fetched until then, or until `resume`. False: its log's end is being found or cut, and it cannot be now."""
+        followed = self.partitions[topic_partition]
+        if followed.state != FETCHING:
+            return False
+        followed.delayed_until_ms = until_ms
+        self._suspend(topic_partition, followed)
+        return True
+
+    def resume(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        followed = self.partitions.get(topic_partition)
+        if followed is not None and followed.state == FETCHING:
+            followed.delayed_until_ms = now_ms
+
     def _suspend(self, topic_partition: TopicPartition, followed: FollowedPartition) -> None:
         self._changed.pop(topic_partition, None)
         self._waiting[topic_partition] = followed

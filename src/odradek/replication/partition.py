@@ -553,10 +553,14 @@ class Partition(Replica):
             and follower.last_caught_up_time_ms < limit
         )
         if leaving:
-            self._set_state(
-                move(self.state, PendingShrinkIsr(self.state.isr, leaving), what=str(self.topic_partition))
-            )
-            self._outbox.proposals.append(self)
+            self.propose_without(leaving)
+
+    def propose_without(self, leaving: tuple[BrokerId, ...]) -> None:
+        """An ISR without members that lag, or that a test takes for such. Of a leader without a proposal under way."""
+        self._set_state(
+            move(self.state, PendingShrinkIsr(self.state.isr, leaving), what=str(self.topic_partition))
+        )
+        self._outbox.proposals.append(self)
 
     def proposal(self, own_broker_epoch: BrokerEpoch) -> IsrProposal | None:
         """What to ask of the controller; None when there is nothing (any more) to ask."""

@@ -153,6 +153,13 @@ class BrokerRuntime:
     def store(self) -> api.Store | None:
         return self._first_store if self.parts is None else self.parts.sessions.store
 
+    def now_ms(self) -> int:
+        return self._now_ms()
+
+    def end_turn(self) -> None:
+        """What somebody else than a callback of its own has made due is done."""
+        self._whole().gateway.end_turn()
+
     @property
     def registration(self) -> BrokerRegistration | None:
         return None if self.parts is None else self.parts.sessions.registration
@@ -245,7 +252,7 @@ class BrokerRuntime:
             settings=settings,
             environment=environment,
             pool=pool,
-            handle=broker.handle,
+            handle=environment.intercepted(broker.handle),
             on_connection_closed=lambda connection: broker.connection_closed(connection, self._now_ms()),
             log=self._log,
             metrics=self.metrics,

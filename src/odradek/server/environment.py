@@ -12,7 +12,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
+from odradek.broker.answers import Answer
 from odradek.broker.control_queue import AT_ONCE
+from odradek.broker.request import Request
 from odradek.log.compaction.passes import CleaningJob, Passes, PassesHere
 from odradek.log.errors import StorageError
 from odradek.log.files import Directory
@@ -20,6 +22,7 @@ from odradek.server import collector
 from odradek.server.cleaning_process import CleaningProcess
 
 T = TypeVar("T")
+Handle = Callable[[Request, int], Answer]
 
 
 class Clock:
@@ -122,6 +125,10 @@ class Environment:
 
     def making_what_stays(self) -> AbstractContextManager[None]:
         return collector.resting()
+
+    def intercepted(self, handle: Handle) -> Handle:
+        """What stands between the connections of a broker and its handlers: nothing. Clusters for tests put faults there."""
+        return handle
 
     def controller_stepped(self, event: object, effects: object) -> None:
         """After each step of a controller of this process, before anything is told. The simulator looks here."""

@@ -28,6 +28,11 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/preload.py *",
         "server/warm_up.py *",
     ),
+    "for clusters of tests (`odradek.testing`)": (
+        "replication/follower.py FollowerFetcher.suspend",
+        "replication/follower.py FollowerFetcher.resume",
+        "server/environment.py Environment.intercepted",
+    ),
     "for whoever debugs": ("* *.__repr__",),
     "of the disk in memory itself: for tests of crashes": (
         "log/memory_files.py MemoryDisk.crash_at",

@@ -19,7 +19,7 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.replication.partition import Partition
 from odradek.server.broker_runtime import BrokerRuntime
-from odradek.server.environment import Clock, Environment
+from odradek.server.environment import Clock, Environment, Handle
 from odradek.sim.checkers.groups import Term
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import ClusterView, PartitionView
@@ -96,6 +96,9 @@ class SimEnvironment(Environment):
 
     def making_what_stays(self) -> AbstractContextManager[None]:
         return nullcontext()  # a world goes round in circles, and is let go of
+
+    def intercepted(self, handle: Handle) -> Handle:
+        return handle
 
     def controller_stepped(self, event: object, effects: object) -> None:
         self._world.controller_stepped(self._broker, event, effects)

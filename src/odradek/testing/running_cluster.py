@@ -12,25 +12,60 @@ import contextlib
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from odradek.model.errors import ConfigurationError
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
+from odradek.replication.follower import FollowerFetcher
+from odradek.replication.followers import NEVER_MS
+from odradek.replication.partition import Partition
 from odradek.server.broker_runtime import BrokerRuntime
-from odradek.server.environment import Environment
-from odradek.store.api import StoreProvider
+from odradek.server.environment import Clock, Environment, Handle
+from odradek.store.api import SessionState, StoreProvider
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 from odradek.testing import inherited
+from odradek.testing.administration import Administered
 from odradek.testing.checked import checked_directory, checked_settings
+from odradek.testing.held_links import BrokerLoop, Links
+from odradek.testing.injections import Injection, Injections, Intercepted
 
 T = TypeVar("T")
 START_S = 60.0
+A_YEAR_MS = 365 * 86_400_000
+
+
+class ShiftedLoop(asyncio.SelectorEventLoop):
+    """A loop whose time can be put forward: all that was to happen until then happens next."""
+
+    ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
 
 
 class _Environment(Environment):
     """Of a process that lives longer than its brokers: what they made is garbage when they end, so none of it may be
     kept from the collector of cycles."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, cluster: "LocalCluster", broker_id: int) -> None:
+        super().__init__(cast(asyncio.AbstractEventLoop, BrokerLoop(loop, cluster.links, broker_id)))
+        self._cluster = cluster
+        self._broker_id = broker_id
+        self.clock = Clock(loop.time, lambda: time.time() + getattr(loop, "ahead_s", 0.0))
+
+    def intercepted(self, handle: Handle) -> Handle:
+        return Intercepted(
+            self._cluster.injections,
+            self._broker_id,
+            handle,
+            self.loop,
+            self.clock.now_ms,
+            lambda: self._cluster.runtimes.get(self._broker_id),
+        )
 
     def making_what_stays(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
@@ -52,6 +87,8 @@ class LocalCluster:
         self.ensemble = MemoryEnsemble()
         self.stores: StoreProvider = self.ensemble if stores is None else stores
         self.runtimes: dict[int, BrokerRuntime] = {}
+        self.links = Links()
+        self.injections = Injections()
         self._ports: dict[int, int] = {}
         self._held: list[socket.socket] = []
         self._environments: list[Environment] = []
@@ -97,7 +134,7 @@ class LocalCluster:
         if broker_id not in self._ports:
             self._ports[broker_id] = self._reserve_port()
         inherited.running.add(self)
-        environment = _Environment(asyncio.get_running_loop())
+        environment = _Environment(asyncio.get_running_loop(), self, broker_id)
         self._environments.append(environment)
         runtime = BrokerRuntime(self.settings_of(broker_id), environment, self.stores)
         try:
@@ -126,16 +163,16 @@ class LocalCluster:
         )
 
     async def until(self, holds: Callable[[], bool], what: str, deadline_s: float = 30.0) -> None:
-        try:
-            async with asyncio.timeout(deadline_s):
-                while not holds():
-                    await asyncio.sleep(0.002)
-        except TimeoutError:
-            raise AssertionError(f"not within {deadline_s:g} s: {what}") from None
+        end = time.monotonic() + deadline_s  # not the loop's time, which may be put forward meanwhile
+        while not holds():
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {deadline_s:g} s: {what}")
+            await asyncio.sleep(0.002)
 
     async def kill_broker(self, broker_id: int) -> None:
         """Nothing is closed in order; the store gives its session up, as it does when a process dies."""
         runtime = self._taken(broker_id)
+        self.links.let_speak(broker_id)
         session = runtime.store
         runtime.crash()
         if isinstance(session, MemorySession):
@@ -147,9 +184,109 @@ class LocalCluster:
         await self._taken(broker_id).stop()
 
     def _taken(self, broker_id: int) -> BrokerRuntime:
+        self._running(broker_id)
+        return self.runtimes.pop(broker_id)
+
+    def _running(self, broker_id: int) -> BrokerRuntime:
         running = ", ".join(map(str, sorted(self.runtimes))) or "none"
         assert broker_id in self.runtimes, f"broker {broker_id} does not run; there run {running}"
-        return self.runtimes.pop(broker_id)
+        return self.runtimes[broker_id]
+
+    def check_id(self, broker_id: int) -> None:
+        assert broker_id in self.ids, f"there is no broker {broker_id}; there are {self.ids}"
+
+    def address(self, broker_id: int) -> str:
+        return f"127.0.0.1:{self._ports[broker_id]}"
+
+    # --- trouble
+
+    async def pause_broker(self, broker_id: int, session_ends_after_s: float | None) -> None:
+        runtime = self._running(broker_id)
+        self.links.silence(broker_id)
+        session = runtime.store
+        if not isinstance(session, MemorySession):
+            return
+        session.disconnect()
+        if session_ends_after_s is not None:
+            asyncio.get_running_loop().call_later(session_ends_after_s, self._give_up, session)
+
+    def _give_up(self, session: MemorySession) -> None:
+        if session.state is SessionState.SUSPENDED:
+            session.give_up()
+            self.ensemble.expire(session.session_id)
+
+    async def resume_broker(self, broker_id: int) -> None:
+        if broker_id not in self.runtimes:
+            return  # it was killed meanwhile
+        session = self.runtimes[broker_id].store
+        if isinstance(session, MemorySession):
+            session.connect()
+        self.links.let_speak(broker_id)
+
+    async def leave_isr(self, about: TopicPartition, broker_id: int) -> None:
+        leader, partition = self._led(about)
+        assert broker_id in partition.assignment.replicas, f"broker {broker_id} has no replica of {about}"
+        assert broker_id != leader, f"broker {broker_id} leads {about}; move the leader first"
+        fetcher = self._fetcher(about, broker_id, leader)
+        assert fetcher is not None, f"broker {broker_id} does not follow {about} yet"
+        until_ms = self.runtimes[broker_id].now_ms() + A_YEAR_MS
+        await self.until(
+            lambda: fetcher.suspend(about, until_ms),
+            f"broker {broker_id} fetches {about}, and can stop doing so",
+        )
+        await self.until(lambda: partition.is_isr_settled, f"no ISR of {about} is being written")
+        follower = partition.followers[BrokerId(broker_id)]
+        if follower.source is not None:
+            partition.follower_left(follower.broker, follower.source)  # whose fetches would stand for it
+        # Or the high watermark would wait for it, and it would be taken back at once.
+        follower.last_caught_up_time_ms = follower.last_fetch_time_ms = NEVER_MS
+        runtime = self.runtimes[leader]
+        partition.propose_without((BrokerId(broker_id),))
+        runtime.end_turn()
+        await self.until(
+            lambda: partition.is_isr_settled and broker_id not in partition.isr,
+            f"broker {broker_id} has left the ISR of {about}",
+        )
+
+    async def replicate_again(self, about: TopicPartition, broker_id: int) -> None:
+        runtime = self.runtimes.get(broker_id)
+        if runtime is None:
+            return
+        for fetcher in runtime.broker.replicas.fetchers.values():
+            fetcher.resume(about, runtime.now_ms())
+        runtime.broker.replicas.wake_fetcher(about)
+        runtime.end_turn()
+
+    def _led(self, about: TopicPartition) -> tuple[int, Partition]:
+        for broker_id, runtime in self.runtimes.items():
+            partition = runtime.broker.replicas.partitions.get(about)
+            if partition is not None and partition.is_leader:
+                return broker_id, partition
+        raise AssertionError(f"nobody leads {about}")
+
+    def _fetcher(self, about: TopicPartition, broker_id: int, leader: int) -> FollowerFetcher | None:
+        fetcher = self._running(broker_id).broker.replicas.fetchers.get(BrokerId(leader))
+        return fetcher if fetcher is not None and about in fetcher.partitions else None
+
+    async def advance(self, loop: ShiftedLoop, ahead_s: float, deadline_s: float) -> None:
+        before = self._isr_sizes()
+        loop.ahead_s += ahead_s
+        # What is over is found to be over first: until then the ISRs of before are still there.
+        for _ in range(2):
+            await asyncio.sleep(0)
+        await self.until(
+            lambda: self.is_ready() and all(self._isr_sizes().get(tp, 0) >= n for tp, n in before.items()),
+            "every broker is ready, and every ISR as full as before",
+            deadline_s,
+        )
+
+    def _isr_sizes(self) -> dict[TopicPartition, int]:
+        return {
+            topic_partition: len(partition.isr)
+            for runtime in self.runtimes.values()
+            for topic_partition, partition in runtime.broker.replicas.partitions.items()
+            if partition.is_leader
+        }
 
     async def stop(self) -> None:
         """All at once, so there is nobody to hand leadership over to, and no controller left that would try to tell
@@ -171,10 +308,10 @@ class LocalCluster:
                 self._environments.pop().close()
 
 
-class RunningCluster:
-    """A LocalCluster on a loop in another thread, with blocking calls."""
+class RunningCluster(Administered):
+    """A LocalCluster on a loop in another thread, with blocking calls: for one thread at a time."""
 
-    def __init__(self, cluster: LocalCluster, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, cluster: LocalCluster, loop: ShiftedLoop) -> None:
         self.cluster = cluster
         self._loop = loop
 
@@ -182,9 +319,30 @@ class RunningCluster:
     def bootstrap(self) -> str:
         return self.cluster.bootstrap
 
+    @property
+    def controller(self) -> int | None:
+        """Who is controller; None: nobody at the moment."""
+        found = [b for b, runtime in list(self.cluster.runtimes.items()) if runtime.controller.is_leading]
+        return found[0] if found else None
+
+    def _reachable(self) -> str:
+        cluster = self.cluster
+        speaking = [b for b in cluster.runtimes if not cluster.links.is_silent(b)]
+        if not speaking:
+            raise ConfigurationError("no broker can be asked: none runs that is not paused")
+        return ",".join(cluster.address(broker) for broker in speaking)
+
     def call(self, work: Coroutine[Any, Any, T], deadline_s: float = 60.0) -> T:
         """Runs it on the brokers' loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(deadline_s)
+
+    def _in_loop(self, do: Callable[[], T]) -> T:
+        async def done() -> T:
+            return do()
+
+        return self.call(done())
+
+    # --- brokers that come and go
 
     def kill(self, broker_id: int) -> None:
         self.call(self.cluster.kill_broker(broker_id))
@@ -195,6 +353,122 @@ class RunningCluster:
 
     def start(self, broker_id: int) -> None:
         self.call(self.cluster.start_broker(broker_id))
+
+    # --- silence
+
+    def pause(self, broker_id: int, *, session_ends_after_s: float | None = 0.0) -> None:
+        """As SIGSTOP looks from outside: it answers nobody and hears nobody, clients, brokers and store, and its connections
+        stay open. The store gives its session up after `session_ends_after_s`; None: not at all. `resume` ends it.
+
+        Its clock and its timers run on; where they must not, `ProcessCluster.pause` stops a real process.
+        """
+        self.call(self.cluster.pause_broker(broker_id, session_ends_after_s))
+
+    def resume(self, broker_id: int) -> None:
+        """What was sent meanwhile arrives."""
+        self.call(self.cluster.resume_broker(broker_id))
+
+    @contextlib.contextmanager
+    def paused(self, broker_id: int, *, session_ends_after_s: float | None = 0.0) -> Iterator[None]:
+        self.pause(broker_id, session_ends_after_s=session_ends_after_s)
+        try:
+            yield
+        finally:
+            self.resume(broker_id)
+
+    @contextlib.contextmanager
+    def partition(self, ones: Iterable[int], others: Iterable[int] | None = None) -> Iterator[None]:
+        """Brokers `ones` and `others` (None: all the rest) hear nothing of each other while it lasts. Clients and the store
+        reach all of them."""
+        ones = self._known(ones)
+        rest = [b for b in self.cluster.ids if b not in ones]
+        there = rest if others is None else self._known(others)
+        links = self.cluster.links
+        self._in_loop(lambda: links.cut(ones, there))
+        try:
+            yield
+        finally:
+            self._in_loop(lambda: links.heal(ones, there))
+
+    def _known(self, brokers: Iterable[int]) -> list[int]:
+        found = list(brokers)
+        for broker in found:
+            self.cluster.check_id(broker)
+        return found
+
+    # --- what is done to a partition
+
+    @contextlib.contextmanager
+    def shrink_isr(self, topic: str, partition: int = 0, *, without: int) -> Iterator[None]:
+        """Broker `without` does not replicate the partition while it lasts, and is not in its ISR. For as long as its leader
+        leads: who leads next is followed as ever."""
+        about = TopicPartition(topic, partition)
+        self.call(self.cluster.leave_isr(about, without))
+        try:
+            yield
+        finally:
+            self.call(self.cluster.replicate_again(about, without))
+
+    # --- time
+
+    def advance(
+        self, *, days: float = 0, hours: float = 0, seconds: float = 0, deadline_s: float = 60.0
+    ) -> None:
+        """So much time passes for all brokers at once, as on a machine that slept: records are older by so much, and every
+        deadline in between is over (sessions of consumers and transactions too; their clients begin anew). Returns when
+        every broker is ready and every ISR as full as before.
+
+        Clients keep their clock: what they produce from now on with a time of their own is as old as the brokers are ahead.
+        """
+        ahead_s = days * 86_400 + hours * 3600 + seconds
+        if ahead_s <= 0:
+            raise ConfigurationError(f"advance: {ahead_s:g} s; time only goes forward")
+        self.call(self.cluster.advance(self._loop, ahead_s, deadline_s), deadline_s + 5)
+
+    # --- faults
+
+    def inject(
+        self,
+        api: str,
+        *,
+        error: str | None = None,
+        close: bool = False,
+        delay_s: float = 0.0,
+        after: bool = False,
+        broker: int | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        skip: int = 0,
+        times: int | None = None,
+        share: float = 1.0,
+        seed: int = 0,
+    ) -> Injection:
+        """What clients hear when they send this `api`, by Kafka's name of it ("Produce"): `error` instead of an answer, a
+        connection that is closed, an answer that is late, or a late error.
+
+        Without `after` the broker does not do what was asked (reads excepted, whose answer is changed). With it the broker
+        does, and the client does not hear of it. `topic` and `partition` leave the rest of a request alone. Of the requests
+        that fit, the first `skip` pass, then `times` are met (None: all), or a `share` of them drawn by `seed`.
+        """
+        return self.cluster.injections.add(
+            Injection(
+                self.cluster.injections,
+                api,
+                error=error,
+                close=close,
+                delay_s=delay_s,
+                after=after,
+                broker=broker,
+                client_id=client_id,
+                topic=topic,
+                partition=partition,
+                skip=skip,
+                times=times,
+                share=share,
+                seed=seed,
+            )
+        )
 
 
 @contextlib.contextmanager
@@ -209,7 +483,7 @@ def running_cluster(
         if directory is None:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-"))
         cluster = LocalCluster(Path(directory), brokers, settings, stores)
-        loop = asyncio.new_event_loop()
+        loop = ShiftedLoop()
         thread = threading.Thread(target=loop.run_forever, name="odradek-cluster", daemon=True)
         thread.start()
         running = RunningCluster(cluster, loop)

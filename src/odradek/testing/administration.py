@@ -1,0 +1,136 @@
+"""What a test asks of a cluster before and between its own steps, over the protocol as any client does."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from odradek.client.sync import CONTROLLER, PartitionView, SyncClient
+from odradek.client.sync_connection import DeadlineExceeded, answered
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from odradek.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+# Faults that a test injects are for its own clients, not for this one.
+CLIENT_ID = "odradek-testing"
+ANSWER_S = 5.0  # of one request; a broker that has just died may have been asked
+PREFERRED = 0
+PAUSE_S = 0.01
+
+
+class Administered:
+    """A cluster that can be asked; `_reachable` are the addresses of brokers that answer."""
+
+    def _reachable(self) -> str:
+        raise NotImplementedError
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        deadline_s: float = 30.0,
+    ) -> None:
+        """Each partition has a leader when it returns. `replication_factor` -1: `default.replication.factor`."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+        )
+        with self._client(deadline_s) as client:
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=int(ANSWER_S * 1000))
+            self._ask(client, request, lambda answer: answer.topics[0], f"topic {name}")
+            client.topic(name, timeout_s=deadline_s, is_new=True)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Its broker id; -1: it has none."""
+        return self._partition(topic, partition).leader
+
+    def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
+        return self._partition(topic, partition).isr
+
+    def move_leader(self, topic: str, partition: int = 0, *, to: int, deadline_s: float = 30.0) -> None:
+        """Broker `to`, which has a replica of it, leads the partition when it returns, and is its preferred leader."""
+        about = str(TopicPartition(topic, partition))
+        found = self._partition(topic, partition)
+        if to not in found.replicas:
+            raise ConfigurationError(f"{about}: broker {to} has no replica of it; {found.replicas} have")
+        order = [to, *(broker for broker in found.replicas if broker != to)]
+        with self._client(deadline_s) as client:
+            if list(found.replicas) != order:
+                move = ReassignablePartition(partition_index=partition, replicas=order)
+                request = AlterPartitionReassignmentsRequest(
+                    topics=[ReassignableTopic(name=topic, partitions=[move])]
+                )
+                self._ask(client, request, lambda answer: answer.responses[0].partitions[0], about)
+            elected = ElectLeadersRequest(
+                election_type=PREFERRED,
+                topic_partitions=[TopicPartitions(topic=topic, partitions=[partition])],
+            )
+
+            def is_moved() -> bool:
+                now = client.topic(topic).partitions[partition]
+                if now.leader == to:
+                    return True
+                if list(now.replicas) == order:  # until then the preferred leader is another
+                    client.call(CONTROLLER, elected)
+                return False
+
+            self.wait_until(is_moved, f"broker {to} leads {about}", deadline_s)
+
+    def wait_until(
+        self, holds: Callable[[], bool], what: str, deadline_s: float = 30.0, pause_s: float = PAUSE_S
+    ) -> None:
+        """TimeoutError names `what` has not come about."""
+        end = time.monotonic() + deadline_s
+        while not holds():
+            if time.monotonic() > end:
+                raise TimeoutError(f"not within {deadline_s:g} s: {what}")
+            time.sleep(pause_s)
+
+    # --- inside
+
+    @contextlib.contextmanager
+    def _client(self, deadline_s: float = 30.0) -> Iterator[SyncClient]:
+        with SyncClient(
+            self._reachable(),
+            client_id=CLIENT_ID,
+            bootstrap_timeout_s=deadline_s,
+            request_timeout_s=ANSWER_S,
+        ) as client:
+            yield client
+
+    def _partition(self, topic: str, partition: int) -> PartitionView:
+        with self._client() as client:
+            found = client.topic(topic).partitions
+            if partition not in found:
+                raise ConfigurationError(f"{topic} has {len(found)} partitions, and no {partition}")
+            return found[partition]
+
+    def _ask(self, client: SyncClient, request: Any, outcome_of: Callable[[Any], Any], about: str) -> None:
+        """Of whoever is controller; what it answers about the one thing that was asked for may say that it is not."""
+
+        def ask() -> None:
+            client.cluster([])  # who is controller by now
+            outcome = outcome_of(client.call(CONTROLLER, request))
+            if outcome.error_code != ErrorCode.NONE:
+                raise answered(outcome.error_code, about, outcome.error_message)
+
+        try:
+            client.retrying(ask, timeout_s=client.request_timeout_s)
+        except DeadlineExceeded as error:
+            raise OdradekError(f"{about}: no controller did it: {error}") from error

@@ -1,0 +1,309 @@
+"""Errors, lost answers and delays that a test asks for: between the connections of a broker and its handlers.
+
+The code of a client for NOT_LEADER_OR_FOLLOWER, for an answer that never comes or for a commit that takes seconds runs when a
+cluster is in trouble. A test makes that trouble here, for the requests that it names and no others.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
+from odradek.broker.request import Request
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError, ProtocolError
+from odradek.model.settings import nearest
+from odradek.protocol import messages
+from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, SERVED, ApiKey
+from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.schema import Request as Message
+from odradek.testing import administration, error_answers
+from odradek.testing.error_answers import ONLY_ASKED, Target
+
+if TYPE_CHECKING:
+    from odradek.server.broker_runtime import BrokerRuntime
+    from odradek.server.environment import Handle
+
+Ended = Reply | NoReply | CloseConnection
+# What it answers does not stand in the order of the question, so nothing can be said without asking.
+CANNOT_MIRROR = frozenset((ApiKey.ALTER_REPLICA_LOG_DIRS,))
+_API_NAMES = {api.name.lower(): ApiKey(key) for key, api in APIS.items() if key in SERVED}
+
+
+class Injection:
+    """One fault. `hits`: how many requests it has met; `remove`, or the end of a `with`, ends it."""
+
+    def __init__(
+        self,
+        owner: "Injections",
+        api: str,
+        *,
+        error: str | None,
+        close: bool,
+        delay_s: float,
+        after: bool,
+        broker: int | None,
+        client_id: str | None,
+        topic: str | None,
+        partition: int | None,
+        skip: int,
+        times: int | None,
+        share: float,
+        seed: int,
+    ) -> None:
+        self.api = _api(api)
+        self.error = None if error is None else _code(error)
+        self.close = close
+        self.delay_s = delay_s
+        self.after = after
+        self.broker = broker
+        self.client_id = client_id
+        self.topic = topic
+        self.partition = partition
+        self.hits = 0
+        self._owner = owner
+        self._skip = skip
+        self._times = times
+        self._share = share
+        self._random = random.Random(seed)
+        if error is None and not close and not delay_s:
+            raise ConfigurationError(f"{api}: say what goes wrong: error=..., close=True or delay_s=...")
+        if error is not None and close:
+            raise ConfigurationError(f"{api}: a connection that is closed has no answer; leave error out")
+        if delay_s < 0:
+            raise ConfigurationError(f"{api}: delay_s is {delay_s:g}; seconds from 0 on")
+        if partition is not None and topic is None:
+            raise ConfigurationError(f"{api}: partition {partition} of which topic? name it with topic=...")
+        if times is not None and times < 1:
+            raise ConfigurationError(f"{api}: times is {times}; 1 or more, or None for all of them")
+        if not 0 < share <= 1:
+            raise ConfigurationError(f"{api}: share is {share:g}; above 0, and 1 for each request")
+        if error is not None and self.api in CANNOT_MIRROR and not after:
+            raise ConfigurationError(f"{api}: its error needs after=True: the broker has to be asked")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Requests that wait are answered in their time; none is met any more."""
+        self._owner.remove(self)
+
+    def is_of(self, broker: int, request: Request) -> bool:
+        """As far as the header says."""
+        return (
+            request.api_key == self.api
+            and self._times != 0
+            and self.broker in (None, broker)
+            and self.client_id in (None, request.client_id)
+        )
+
+    def takes(self) -> bool:
+        """This request, which it is about: counted, and drawn by lot where only a share is wanted."""
+        if self._skip:
+            self._skip -= 1
+            return False
+        if self._times == 0 or (self._share < 1 and self._random.random() >= self._share):
+            return False
+        if self._times is not None:
+            self._times -= 1
+        self.hits += 1
+        return True
+
+
+class Injections:
+    """Those of one cluster, for all of its brokers. Changed by any thread, read by that of the brokers."""
+
+    def __init__(self) -> None:
+        self.all: tuple[Injection, ...] = ()
+
+    def add(self, injection: Injection) -> Injection:
+        self.all = (*self.all, injection)
+        return injection
+
+    def remove(self, injection: Injection) -> None:
+        self.all = tuple(other for other in self.all if other is not injection)
+
+
+class Intercepted:
+    """The `handle` of one broker, with what a test has asked for in between."""
+
+    def __init__(
+        self,
+        injections: Injections,
+        broker: int,
+        handle: "Handle",
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        runtime: Callable[[], "BrokerRuntime | None"],
+    ) -> None:
+        self._injections = injections
+        self._broker = broker
+        self._handle = handle
+        self._loop = loop
+        self._now_ms = now_ms
+        self._runtime = runtime
+
+    def __call__(self, request: Request, now_ms: int) -> Answer:
+        for injection in self._injections.all:
+            if (
+                injection.is_of(self._broker, request)
+                and not request.was_held
+                and request.client_id != administration.CLIENT_ID
+            ):
+                answer = self._met(injection, request, now_ms)
+                if answer is not None:
+                    return answer
+        return self._handle(request, now_ms)
+
+    def _met(self, injection: Injection, request: Request, now_ms: int) -> Answer | None:
+        """None: it is not about this request."""
+        version = request.api_version
+        try:
+            message = messages.request_class(request.api_key).decode(version, request.body)
+        except ProtocolError:
+            return None  # the broker says what is wrong with it
+        if request.api_key not in BETWEEN_BROKERS and _is_of_a_broker(message):
+            return None
+        target = self._target(injection)
+        if injection.error is not None and (injection.after or request.api_key in ONLY_ASKED):
+            return self._late(injection, self._replaced(injection, target, request, now_ms))
+        part = message if target.is_all else error_answers.without(message, version, target)
+        if part is None or not injection.takes():
+            return None
+        if injection.error is not None:
+            return self._late(injection, self._failed(injection.error, message, part, request, now_ms))
+        if injection.close:
+            closed = CloseConnection(f"{APIS[request.api_key].name}: a test asked for it")
+            if not injection.after:
+                return self._late(injection, closed)
+            return self._late(injection, then(self._handle(request, now_ms), lambda _: closed))
+        if injection.after:
+            return self._late(injection, self._handle(request, now_ms))
+        kept, place = request.kept(), Park()
+        self._later(injection.delay_s, lambda: place.answer(lambda: self._handle(kept, self._now_ms())))
+        return place
+
+    def _target(self, injection: Injection) -> Target:
+        runtime = self._runtime()
+        ids = {} if runtime is None or runtime.parts is None else runtime.broker.metadata.topic_ids
+        topic_id = None if injection.topic is None else ids.get(injection.topic)
+        return Target(injection.topic, topic_id, injection.partition)
+
+    def _replaced(self, injection: Injection, target: Target, request: Request, now_ms: int) -> Answer:
+        """What the broker answers, with the error in the place of what is about `target`."""
+        key, version, error = request.api_key, request.api_version, injection.error
+        assert error is not None
+
+        def replace(ended: Ended) -> Ended:
+            if not isinstance(ended, Reply):
+                return ended
+            answer = messages.response_class(key).decode(version, _bytes_of(ended))
+            if not error_answers.put(answer, version, error, target) or not injection.takes():
+                return ended
+            return Reply([answer.encode(version)], ended.throttle_time_ms)
+
+        return then(self._handle(request, now_ms), replace)
+
+    def _failed(
+        self, error: ErrorCode, message: Message, part: Message, request: Request, now_ms: int
+    ) -> Answer:
+        """`part` has failed; what is left of `message` is handled."""
+        key, version = request.api_key, request.api_version
+        wants_none = isinstance(message, ProduceRequest) and message.acks == 0
+        if part is message or error_answers.is_empty(message, version):
+            failed = error_answers.answer_with(part, version, error)
+            return NO_REPLY if wants_none else Reply([failed.encode(version)])
+        # Encoded at once: its records lie in the frame, which is gone after this call.
+        failed = error_answers.answer_with(part, version, error)
+        rest = Request(
+            key,
+            version,
+            request.correlation_id,
+            request.client_id,
+            memoryview(message.encode(version)),
+            request.connection,
+        )
+
+        def join(ended: Ended) -> Ended:
+            if not isinstance(ended, Reply):
+                return ended
+            answer = messages.response_class(key).decode(version, _bytes_of(ended))
+            whole = error_answers.joined(answer, failed, version)
+            return Reply([whole.encode(version)], ended.throttle_time_ms)
+
+        return then(self._handle(rest, now_ms), join)
+
+    # --- time
+
+    def _late(self, injection: Injection, answer: Answer) -> Answer:
+        if not injection.delay_s:
+            return answer
+        place = Park()
+
+        def ended(result: Ended) -> None:
+            self._later(injection.delay_s, lambda: place.complete(result))
+
+        if isinstance(answer, Park):
+            answer.on_complete(ended)
+        else:
+            ended(answer)
+        return place
+
+    def _later(self, delay_s: float, do: Callable[[], None]) -> None:
+        def in_time() -> None:
+            do()
+            runtime = self._runtime()
+            if runtime is not None and runtime.parts is not None:
+                runtime.end_turn()
+
+        self._loop.call_later(delay_s, in_time)
+
+
+def then(answer: Answer, change: Callable[[Ended], Ended]) -> Answer:
+    """`change` of what is answered, now or when it is."""
+    if not isinstance(answer, Park):
+        return change(answer)
+    place = Park()
+    answer.on_complete(lambda result: place.complete(change(result)))
+    return place
+
+
+def _bytes_of(reply: Reply) -> bytes:
+    return b"".join(
+        buffer
+        if isinstance(buffer, bytes | bytearray | memoryview)
+        else buffer.read_piece(0, buffer.size_bytes)
+        for buffer in reply.buffers
+    )
+
+
+def _is_of_a_broker(message: Message) -> bool:
+    """A follower's Fetch, and what it asks of its leader beside it."""
+    state = getattr(message, "replica_state", None)
+    return getattr(message, "replica_id", -1) >= 0 or (state is not None and state.replica_id >= 0)
+
+
+def _api(name: str) -> ApiKey:
+    found = _API_NAMES.get(name.lower().replace("_", ""))
+    if found is not None:
+        return found
+    near = nearest(name, {APIS[key].name: key for key in SERVED})
+    raise ConfigurationError(
+        f"{name}: no such API; "
+        + (f"did you mean {near}?" if near else "docs/reference/api-keys.md lists them")
+    )
+
+
+def _code(name: str) -> ErrorCode:
+    found = ErrorCode.__members__.get(name.upper())
+    if found is not None and found is not ErrorCode.NONE:
+        return found
+    near = nearest(name.upper(), ErrorCode.__members__)
+    raise ConfigurationError(f"{name}: no such error" + (f"; did you mean {near}?" if near else ""))

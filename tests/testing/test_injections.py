@@ -1,0 +1,346 @@
+"""Faults between a client and a broker: which requests they meet, and what the client hears."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
+from odradek.broker.request import ConnectionInfo, Request
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError
+from odradek.protocol import messages
+from odradek.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.schema import Request as Message
+from odradek.testing import administration
+from odradek.testing.error_answers import answer_with
+from odradek.testing.injections import Injection, Injections, Intercepted
+from tests.testing.test_error_answers import ERROR, found_in, partitions_of, produce
+
+VERSION = 9
+NAME = "NOT_ENOUGH_REPLICAS"
+
+
+class Shell:
+    """A broker that does all it is asked, and a loop whose timers a test lets go off."""
+
+    def __init__(self) -> None:
+        self.injections = Injections()
+        self.handled: list[Message] = []
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.parks = False
+        self.parked: list[Park] = []
+        self.answers: dict[int, Any] = {}
+        self.intercepted = Intercepted(
+            self.injections,
+            1,
+            self.handle,
+            self,  # type: ignore[arg-type]
+            lambda: 7,
+            lambda: None,
+        )
+
+    def call_later(self, delay_s: float, do: Callable[[], None]) -> None:
+        self.timers.append((delay_s, do))
+
+    def handle(self, request: Request, now_ms: int) -> Answer:
+        message = messages.request_class(request.api_key).decode(request.api_version, bytes(request.body))
+        self.handled.append(message)
+        answer = self.answers.get(request.api_key) or answer_with(message, request.api_version, 0)
+        if isinstance(message, ProduceRequest) and message.acks == 0:
+            return NO_REPLY
+        reply = Reply([answer.encode(request.api_version)], throttle_time_ms=5)
+        if not self.parks:
+            return reply
+        self.parked.append(Park())
+        return self.parked[-1]
+
+    def inject(self, api: str = "Produce", **options: Any) -> Injection:
+        usual = {
+            "error": None,
+            "close": False,
+            "delay_s": 0.0,
+            "after": False,
+            "broker": None,
+            "client_id": None,
+            "topic": None,
+            "partition": None,
+            "skip": 0,
+            "times": None,
+            "share": 1.0,
+            "seed": 0,
+        }
+        return self.injections.add(Injection(self.injections, api, **{**usual, **options}))
+
+    def ask(self, message: Message, version: int = VERSION, client: str = "c", held: bool = False) -> Answer:
+        request = Request(
+            message.KEY,
+            version,
+            1,
+            client,
+            memoryview(message.encode(version)),
+            ConnectionInfo(1, "127.0.0.1:5", "PLAINTEXT"),
+        )
+        return self.intercepted(request.held() if held else request, 7)
+
+    def hears(self, message: Message, version: int = VERSION, **how: Any) -> Any:
+        answer = self.ask(message, version, **how)
+        assert isinstance(answer, Reply), answer
+        return said(answer, message, version)
+
+
+def said(reply: Reply, message: Message, version: int = VERSION) -> Any:
+    return messages.response_class(message.KEY).decode(version, b"".join(map(bytes, reply.buffers)))  # type: ignore[arg-type]
+
+
+ORDERS = {"orders": (0, 1), "audit": (0,)}
+
+
+def test_an_error_comes_in_place_of_the_answer_and_nothing_is_done() -> None:
+    shell = Shell()
+    injection = shell.inject(error=NAME)
+
+    answer = shell.hears(produce(ORDERS))
+
+    assert set(found_in(answer.responses).values()) == {ERROR}
+    assert shell.handled == []
+    assert injection.hits == 1
+
+
+def test_the_rest_of_a_request_is_done_as_ever() -> None:
+    shell = Shell()
+    shell.inject(error=NAME, topic="orders", partition=1)
+
+    answer = shell.hears(produce(ORDERS))
+
+    assert [partitions_of(message) for message in shell.handled] == [{("orders", 0), ("audit", 0)}]
+    assert found_in(answer.responses) == {("orders", 0): 0, ("orders", 1): ERROR, ("audit", 0): 0}
+
+
+def test_the_rest_may_be_answered_later() -> None:
+    shell = Shell()
+    shell.parks = True
+    shell.inject(error=NAME, topic="audit")
+
+    place = shell.ask(produce(ORDERS))
+    assert isinstance(place, Park)
+    assert place.result is None
+    (rest,) = shell.handled
+    shell.parked[0].complete(Reply([answer_with(rest, VERSION, 0).encode(VERSION)]))
+
+    assert isinstance(place.result, Reply)
+    found = found_in(said(place.result, produce(ORDERS)).responses)
+    assert found == {("orders", 0): 0, ("orders", 1): 0, ("audit", 0): ERROR}
+
+
+def test_a_topic_that_is_not_named_is_not_met() -> None:
+    shell = Shell()
+    injection = shell.inject(error=NAME, topic="payments")
+
+    shell.hears(produce(ORDERS))
+
+    assert (len(shell.handled), injection.hits) == (1, 0)
+
+
+def test_with_after_it_is_done_and_the_client_hears_of_a_failure() -> None:
+    shell = Shell()
+    injection = shell.inject(error=NAME, after=True, topic="orders")
+
+    answer = shell.hears(produce(ORDERS))
+
+    assert [partitions_of(message) for message in shell.handled] == [partitions_of(produce(ORDERS))]
+    assert found_in(answer.responses) == {("orders", 0): ERROR, ("orders", 1): ERROR, ("audit", 0): 0}
+    assert injection.hits == 1
+
+
+def test_what_is_only_asked_is_answered_with_the_error_in_its_place() -> None:
+    shell = Shell()
+    shell.answers[1] = FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic="orders",
+                partitions=[PartitionData(partition_index=0), PartitionData(partition_index=1)],
+            )
+        ]
+    )
+    injection = shell.inject("Fetch", error="NOT_LEADER_OR_FOLLOWER", topic="orders", partition=1)
+
+    answer = shell.hears(fetch(), 12)
+
+    codes = [partition.error_code for partition in answer.responses[0].partitions]
+    assert codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert injection.hits == 1
+
+    shell.answers[1] = FetchResponse()  # of a session in which nothing is new
+    shell.hears(fetch(), 12)
+    assert injection.hits == 1
+
+
+def test_a_connection_is_closed_before_or_after_it_is_done() -> None:
+    shell = Shell()
+    with shell.inject(close=True):
+        assert isinstance(shell.ask(produce(ORDERS)), CloseConnection)
+    assert shell.handled == []
+
+    shell.parks = True
+    shell.inject(close=True, after=True)
+    place = shell.ask(produce(ORDERS))
+    assert isinstance(place, Park)
+    assert (len(shell.handled), place.result) == (1, None)
+    shell.parked[0].complete(NoReply())
+    assert isinstance(place.result, CloseConnection)
+
+
+def test_late_is_done_late_and_with_after_answered_late() -> None:
+    shell = Shell()
+    with shell.inject(delay_s=2.5):
+        place = shell.ask(produce(ORDERS))
+    assert isinstance(place, Park)
+    assert shell.handled == []
+    ((delay_s, go_off),) = shell.timers
+    go_off()
+    assert (delay_s, len(shell.handled)) == (2.5, 1)
+    assert isinstance(place.result, Reply)
+
+    with shell.inject(delay_s=1.0, after=True):
+        place = shell.ask(produce(ORDERS))
+    assert isinstance(place, Park)
+    assert (len(shell.handled), place.result) == (2, None)
+    shell.timers[1][1]()
+    assert isinstance(place.result, Reply)
+
+
+def test_an_error_may_be_late_too() -> None:
+    shell = Shell()
+    shell.inject(error=NAME, delay_s=1.0)
+
+    place = shell.ask(produce(ORDERS))
+    assert isinstance(place, Park)
+    assert place.result is None
+    shell.timers[0][1]()
+
+    assert isinstance(place.result, Reply)
+    assert set(found_in(said(place.result, produce(ORDERS)).responses).values()) == {ERROR}
+
+
+def test_whoever_wants_no_answer_gets_none() -> None:
+    shell = Shell()
+    shell.inject(error=NAME)
+    asked = produce(ORDERS)
+    asked.acks = 0
+
+    assert shell.ask(asked) is NO_REPLY
+    assert shell.handled == []
+
+
+def test_some_pass_then_so_many_are_met() -> None:
+    shell = Shell()
+    injection = shell.inject("Heartbeat", error="REBALANCE_IN_PROGRESS", skip=2, times=2)
+
+    heard = [shell.hears(HeartbeatRequest(group_id="g"), 4).error_code for _ in range(6)]
+
+    met = int(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert heard == [0, 0, met, met, 0, 0]
+    assert injection.hits == 2
+
+
+def test_a_share_is_drawn_by_its_seed_and_drawn_again() -> None:
+    def heard(seed: int) -> list[int]:
+        shell = Shell()
+        shell.inject("Heartbeat", error="REBALANCE_IN_PROGRESS", share=0.5, seed=seed)
+        return [shell.hears(HeartbeatRequest(group_id="g"), 4).error_code for _ in range(40)]
+
+    assert heard(3) == heard(3)
+    assert heard(3) != heard(4)
+    assert 5 < heard(3).count(0) < 35
+
+
+def test_only_the_broker_and_the_client_that_are_named() -> None:
+    shell = Shell()
+    shell.inject(error=NAME, broker=2)
+    shell.inject(error=NAME, client_id="billing")
+
+    shell.hears(produce(ORDERS), client="other")
+    assert len(shell.handled) == 1
+    shell.hears(produce(ORDERS), client="billing")
+    assert len(shell.handled) == 1
+
+
+def test_neither_brokers_nor_the_tests_own_questions_are_met() -> None:
+    shell = Shell()
+    shell.inject("Fetch", close=True)
+    shell.inject(close=True)
+    of_old, of_now = fetch(), fetch()
+    of_old.replica_id = 2
+    of_now.replica_state.replica_id = 2
+
+    assert isinstance(shell.ask(of_old, 12), Reply)
+    assert isinstance(shell.ask(of_now, 15), Reply)
+    assert isinstance(shell.ask(fetch(), 12), CloseConnection)
+    assert isinstance(shell.ask(produce(ORDERS), client=administration.CLIENT_ID), Reply)
+    assert isinstance(shell.ask(produce(ORDERS), held=True), Reply), "it was met when it came"
+
+
+def test_what_is_removed_is_met_no_more_and_others_are() -> None:
+    shell = Shell()
+    first = shell.inject(error=NAME)
+    second = shell.inject("Heartbeat", error="REBALANCE_IN_PROGRESS")
+
+    first.remove()
+    first.remove()
+
+    assert set(found_in(shell.hears(produce(ORDERS)).responses).values()) == {0}
+    assert isinstance(shell.hears(HeartbeatRequest(group_id="g"), 4), HeartbeatResponse)
+    assert (first.hits, second.hits) == (0, 1)
+
+
+def test_a_request_that_cannot_be_read_is_the_brokers_to_refuse() -> None:
+    shell = Shell()
+    shell.inject(error=NAME)
+    request = Request(0, VERSION, 1, "c", memoryview(b"\xff"), ConnectionInfo(1, "127.0.0.1:5", "PLAINTEXT"))
+
+    with pytest.raises(Exception, match="ProduceRequest version 9"):
+        shell.intercepted(request, 7)
+
+
+@pytest.mark.parametrize(
+    ("api", "options", "sentence"),
+    [
+        ("Produse", {"error": NAME}, "Produse: no such API; did you mean Produce?"),
+        ("Produce", {"error": "NOT_ENOUGH_REPLICA"}, "did you mean NOT_ENOUGH_REPLICAS?"),
+        ("Produce", {"error": "NONE"}, "NONE: no such error"),
+        ("Produce", {}, "say what goes wrong"),
+        ("Produce", {"error": NAME, "close": True}, "leave error out"),
+        ("Produce", {"delay_s": -1.0}, "seconds from 0 on"),
+        ("Produce", {"close": True, "partition": 1}, "of which topic"),
+        ("Produce", {"close": True, "times": 0}, "1 or more"),
+        ("Produce", {"close": True, "share": 0.0}, "above 0"),
+        ("AlterReplicaLogDirs", {"error": NAME}, "needs after=True"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_at_once(api: str, options: dict[str, Any], sentence: str) -> None:
+    shell = Shell()
+
+    with pytest.raises(ConfigurationError) as refused:
+        shell.inject(api, **options)
+
+    assert sentence in str(refused.value)
+    assert shell.injections.all == ()
+
+
+def test_names_are_read_as_people_write_them() -> None:
+    assert Shell().inject("offset_commit", error="not_coordinator").api == 8
+
+
+def fetch() -> FetchRequest:
+    topic = FetchTopic(topic="orders", partitions=[FetchPartition(partition=n) for n in (0, 1)])
+    return FetchRequest(topics=[topic])

@@ -1,0 +1,216 @@
+"""What `running_cluster` does to its brokers on demand, as a client of somebody else sees it."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from odradek.client.sync import SyncClient
+from odradek.model.errors import ConfigurationError, ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.testing.running_cluster import RunningCluster, running_cluster
+
+TOPIC = "orders"
+ORDERS = TopicPartition(TOPIC, 0)
+SETTINGS = {"min.insync.replicas": "2", "log.retention.check.interval.ms": "60000"}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[RunningCluster]:
+    with running_cluster(brokers=3, settings=SETTINGS) as cluster:
+        cluster.create_topic(TOPIC, replication_factor=3)
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: RunningCluster) -> Iterator[RunningCluster]:
+    yield shared
+    assert shared.cluster.injections.all == ()
+    shared.wait_until(lambda: len(shared.isr(TOPIC)) == 3, "the ISR is full for the next test")
+
+
+def produced(cluster: RunningCluster, *, timeout_s: float = 20.0, **settings: object) -> KafkaError | int:
+    """One record with acks=all: its offset, or why not."""
+    outcome: list[KafkaError | int] = []
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "message.timeout.ms": int(timeout_s * 1000),
+            "retry.backoff.ms": 10,
+            **settings,
+        }
+    )
+    producer.produce(
+        TOPIC,
+        b"one",
+        partition=0,
+        on_delivery=lambda error, record: outcome.append(record.offset() if error is None else error),
+    )
+    assert producer.flush(timeout_s + 10) == 0
+    return outcome[0]
+
+
+def end_offset(cluster: RunningCluster) -> int:
+    with SyncClient(cluster.bootstrap) as client:
+        return client.end_offsets([ORDERS])[ORDERS]
+
+
+def other_than(cluster: RunningCluster, *brokers: int) -> int:
+    return next(broker for broker in cluster.cluster.ids if broker not in brokers)
+
+
+def test_a_topic_is_created_and_its_leader_moves(cluster: RunningCluster) -> None:
+    cluster.create_topic("audit", partitions=2, replication_factor=2, configs={"retention.ms": "1000"})
+    leader = cluster.leader("audit", 1)
+    (follower,) = (broker for broker in cluster.isr("audit", 1) if broker != leader)
+
+    cluster.move_leader("audit", 1, to=follower)
+
+    assert cluster.leader("audit", 1) == follower
+    with pytest.raises(ProtocolError, match=r"topic audit: TOPIC_ALREADY_EXISTS"):
+        cluster.create_topic("audit")
+    with pytest.raises(ConfigurationError, match="has no replica of it"):
+        cluster.move_leader("audit", 1, to=other_than(cluster, leader, follower))
+    with pytest.raises(ConfigurationError, match="audit has 2 partitions"):
+        cluster.leader("audit", 2)
+
+
+def test_a_producer_tries_again_after_an_error_and_no_record_is_there_twice(cluster: RunningCluster) -> None:
+    before = end_offset(cluster)
+    with cluster.inject("Produce", error="NOT_LEADER_OR_FOLLOWER", topic=TOPIC, partition=0, times=2) as met:
+        assert produced(cluster) == before
+
+    assert met.hits == 2
+    assert end_offset(cluster) == before + 1
+
+
+def test_an_idempotent_producer_survives_a_lost_answer_and_another_writes_twice(
+    cluster: RunningCluster,
+) -> None:
+    before = end_offset(cluster)
+    with cluster.inject("Produce", close=True, after=True, times=1) as met:
+        assert produced(cluster, **{"enable.idempotence": True}) == before
+    assert (met.hits, end_offset(cluster)) == (1, before + 1)
+
+    with cluster.inject("Produce", close=True, after=True, times=1) as met:
+        assert produced(cluster) == before + 2
+    assert (met.hits, end_offset(cluster)) == (1, before + 3)
+
+
+def test_a_consumer_hears_an_error_in_what_it_fetches(cluster: RunningCluster) -> None:
+    last = produced(cluster)
+    assert isinstance(last, int)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"})
+    consumer.assign([ClientPartition(TOPIC, 0, last)])
+    with cluster.inject("Fetch", error="NOT_LEADER_OR_FOLLOWER", topic=TOPIC, times=3) as met:
+        record = consumer.poll(30)
+
+    assert record is not None and record.error() is None
+    assert record.offset() == last
+    assert met.hits == 3
+    consumer.close()
+
+
+def test_below_min_isr_acks_all_is_refused_and_afterwards_the_isr_fills(cluster: RunningCluster) -> None:
+    leader = cluster.leader(TOPIC)
+    first, second = (broker for broker in cluster.isr(TOPIC) if broker != leader)
+
+    with cluster.shrink_isr(TOPIC, without=first):
+        assert set(cluster.isr(TOPIC)) == {leader, second}
+        assert isinstance(produced(cluster), int)
+        with cluster.shrink_isr(TOPIC, without=second):
+            assert cluster.isr(TOPIC) == (leader,)
+            before = end_offset(cluster)
+            refused = produced(cluster, timeout_s=1.0)
+            assert isinstance(refused, KafkaError)
+            assert end_offset(cluster) == before
+        cluster.wait_until(lambda: second in cluster.isr(TOPIC), "the second is back")
+        assert first not in cluster.isr(TOPIC)
+
+    with (
+        pytest.raises(AssertionError, match="move the leader first"),
+        cluster.shrink_isr(TOPIC, without=cluster.leader(TOPIC)),
+    ):
+        pass
+
+
+def test_a_paused_leader_is_replaced_and_comes_back(cluster: RunningCluster) -> None:
+    leader = cluster.leader(TOPIC)
+
+    with cluster.paused(leader):
+        cluster.wait_until(lambda: cluster.leader(TOPIC) not in (leader, -1), "another leads")
+        assert leader not in cluster.isr(TOPIC)
+        assert isinstance(produced(cluster), int)
+
+    cluster.wait_until(lambda: leader in cluster.isr(TOPIC), "it is back in the ISR")
+
+
+def test_a_paused_broker_that_the_store_does_not_give_up_keeps_its_place(cluster: RunningCluster) -> None:
+    leader = cluster.leader(TOPIC)
+
+    with cluster.paused(leader, session_ends_after_s=None):
+        late = produced(cluster, timeout_s=1.0)
+        assert isinstance(late, KafkaError)
+        assert cluster.leader(TOPIC) == leader
+
+    assert isinstance(produced(cluster), int)
+
+
+def test_a_broker_that_is_killed_while_it_is_paused_starts_again(cluster: RunningCluster) -> None:
+    broker = other_than(cluster, cluster.leader(TOPIC))
+
+    with cluster.paused(broker):
+        cluster.kill(broker)
+    cluster.start(broker)
+
+    cluster.wait_until(lambda: broker in cluster.isr(TOPIC), "it is back in the ISR")
+
+
+def test_a_leader_cut_off_from_its_followers_acknowledges_nothing_until_it_heals(
+    cluster: RunningCluster,
+) -> None:
+    leader = cluster.leader(TOPIC)
+
+    with cluster.partition([leader]):
+        assert isinstance(produced(cluster, timeout_s=1.0), KafkaError)
+    assert isinstance(produced(cluster), int)
+
+
+def test_a_week_passes_and_retention_deletes_what_is_older() -> None:
+    with running_cluster(brokers=3, settings=SETTINGS) as cluster:
+        cluster.create_topic(TOPIC, replication_factor=3, configs={"retention.ms": str(6 * 86_400_000)})
+        assert produced(cluster) == 0
+        consumer = Consumer(
+            {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe([TOPIC])
+        record = consumer.poll(30)
+        assert record is not None and record.offset() == 0
+
+        cluster.advance(days=7)
+
+        def begins_at() -> int:
+            with SyncClient(cluster.bootstrap) as client:
+                return client.begin_offsets([ORDERS])[ORDERS]
+
+        cluster.wait_until(lambda: begins_at() == 1, "the record is gone")
+        assert len(cluster.isr(TOPIC)) == 3
+        assert produced(cluster) == 1
+        record = consumer.poll(30)  # its session is over, and it has joined again
+        assert record is not None and record.offset() == 1
+        consumer.close()
+        with pytest.raises(ConfigurationError, match="time only goes forward"):
+            cluster.advance(seconds=-1)
+
+
+def test_nobody_can_be_asked_where_everybody_is_paused(cluster: RunningCluster) -> None:
+    for broker in (1, 2, 3):
+        cluster.pause(broker, session_ends_after_s=None)
+    try:
+        with pytest.raises(ConfigurationError, match="no broker can be asked"):
+            cluster.leader(TOPIC)
+    finally:
+        for broker in (1, 2, 3):
+            cluster.resume(broker)
+    assert cluster.controller in (1, 2, 3)
