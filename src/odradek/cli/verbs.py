@@ -13,6 +13,11 @@ VERBS: Verbs = {
         "demo",
         "Files to a topic to a table, a leader killed on the way, and proof.",
     ),
+    "test-cluster": (
+        "odradek.cli.test_cluster",
+        "test_cluster",
+        "A cluster in one process, for tests in any language.",
+    ),
     "topic": ("odradek.cli.topic", "topic", "Create, alter, delete, list topics; produce and consume."),
     "group": ("odradek.cli.groups", "group", "Consumer groups: members, lag, offsets."),
     "txn": ("odradek.cli.transactions", "txn", "Transactions: list, describe, find and end those that hang."),

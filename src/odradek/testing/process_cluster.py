@@ -23,7 +23,8 @@ from typing import Self
 
 from odradek.client.sync import ClusterView, SyncClient
 from odradek.model.counted import counted
-from odradek.model.errors import OdradekError
+from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.testing.administration import Administered
 from odradek.testing.checked import checked_directory, checked_settings
 from odradek.testing.forked_process import ForkedProcess, can_fork
 from odradek.testing.late_signals import late_signals
@@ -159,7 +160,7 @@ class BrokerProcess:
             self._life_line = None
 
 
-class ProcessCluster:
+class ProcessCluster(Administered):
     """Use it in a `with`, or call `start` and `stop`."""
 
     def __init__(
@@ -179,6 +180,7 @@ class ProcessCluster:
         self.zookeeper = zookeeper
         self.directory = checked_directory(Path(directory).absolute())
         self.host = host
+        self._paused: set[int] = set()
         ports = (
             free_ports(brokers, host)
             if first_port is None
@@ -284,6 +286,7 @@ class ProcessCluster:
     def kill(self, broker_id: int) -> None:
         """`kill -9`."""
         self._broker(broker_id).kill()
+        self._paused.discard(broker_id)
 
     def terminate(self, broker_id: int, deadline_s: float = 60.0) -> int:
         """SIGTERM: a controlled shutdown. Returns the exit code."""
@@ -297,6 +300,22 @@ class ProcessCluster:
         if wait:
             self.wait_ready(deadline_s, started=(broker_id,))
 
+    def pause(self, broker_id: int) -> None:
+        """SIGSTOP. The others notice when its session with the store ends (`zookeeper.session.timeout.ms`)."""
+        self._broker(broker_id).signal(signal.SIGSTOP)
+        self._paused.add(broker_id)
+
+    def resume(self, broker_id: int) -> None:
+        """SIGCONT."""
+        self._broker(broker_id).signal(signal.SIGCONT)
+        self._paused.discard(broker_id)
+
+    def _reachable(self) -> str:
+        found = [b.address for i, b in self.brokers.items() if b.is_running and i not in self._paused]
+        if not found:
+            raise ConfigurationError("no broker can be asked: none runs that is not paused")
+        return ",".join(found)
+
     def _broker(self, broker_id: int) -> BrokerProcess:
         known = ", ".join(map(str, self.brokers))
         assert broker_id in self.brokers, f"there is no broker {broker_id}; there are {known}"
@@ -305,6 +324,9 @@ class ProcessCluster:
     def stop(self, deadline_s: float = 10.0) -> None:
         """All at once: logs are closed in order, leadership goes nowhere. `kill -9` after the deadline."""
         running = [broker for broker in self.brokers.values() if broker.is_running]
+        for broker in running:
+            if broker.broker_id in self._paused:
+                self.resume(broker.broker_id)  # or it would not notice
         for broker in self.brokers.values():
             broker.let_go()
         end = time.monotonic() + deadline_s

@@ -1,0 +1,96 @@
+"""`odradek test-cluster`: a cluster in this one process, for tests in any language, with an address at which it is told what to suffer.
+
+With a command behind `--` the command runs beside it, with the addresses in its environment; the cluster ends with it, and the
+exit code is the command's.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import click
+
+from odradek.cli.begun import seconds_since_start
+from odradek.cli.output import fail, json_option, print_json
+from odradek.model.counted import counted
+
+BOOTSTRAP, CONTROL = "ODRADEK_BOOTSTRAP", "ODRADEK_CONTROL"
+NOT_FOUND, NOT_RUN = 127, 126  # as shells have them
+
+
+@click.command(name="test-cluster", context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--brokers", "-n", default=3, show_default=True, type=click.IntRange(1, 16), help="How many of them."
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of every broker.")
+@click.option(
+    "--control",
+    "control_port",
+    default=0,
+    type=click.IntRange(0, 65_535),
+    help="Port of the HTTP control; 0 takes a free one.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@json_option
+def test_cluster(
+    brokers: int, settings: tuple[str, ...], control_port: int, command: tuple[str, ...], as_json: bool
+) -> None:
+    """A cluster in one process for tests in any language, controlled over HTTP: -- COMMAND runs beside it."""
+    from odradek.cli.up import parse_settings
+    from odradek.testing.control_server import ControlServer
+    from odradek.testing.running_cluster import running_cluster
+
+    values = parse_settings(settings, brokers)
+    with contextlib.ExitStack() as stack:
+        ended = stack.enter_context(_stopped_by_signals())
+        cluster = stack.enter_context(running_cluster(brokers=brokers, settings=values))
+        try:
+            control = stack.enter_context(ControlServer(cluster, port=control_port))
+        except OSError as error:
+            fail(f"--control {control_port}: {error.strerror}; 0 takes a free port")
+        ready_ms = seconds_since_start() * 1000
+        if as_json:
+            print_json({"bootstrap": cluster.bootstrap, "control": control.url})
+        elif not command:
+            print(f"{counted(brokers, 'broker')} ready in {ready_ms:.0f} ms, bootstrap {cluster.bootstrap}")
+            print(f"control {control.url}; Ctrl-C stops the cluster.", flush=True)
+        if not command:
+            ended.wait()
+            return
+        code = _run(command, {BOOTSTRAP: cluster.bootstrap, CONTROL: control.url}, ended)
+    sys.exit(code)
+
+
+def _run(command: tuple[str, ...], addresses: dict[str, str], ended: threading.Event) -> int:
+    try:
+        process = subprocess.Popen(command, env={**os.environ, **addresses})
+    except OSError as error:
+        print(f"odradek: {command[0]}: {error.strerror}", file=sys.stderr)
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_RUN
+    watcher = threading.Thread(target=_end_with, args=(ended, process), daemon=True)
+    watcher.start()
+    code = process.wait()
+    return code if code >= 0 else 128 - code  # as shells say it of a signal
+
+
+def _end_with(ended: threading.Event, process: "subprocess.Popen[bytes]") -> None:
+    ended.wait()
+    process.terminate()
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """Set at SIGINT and SIGTERM. A command hears Ctrl-C by itself, and is told of SIGTERM."""
+    ended = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,94 @@
+"""`odradek test-cluster`, as a script or a test in another language starts it."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+ODRADEK = [sys.executable, "-m", "odradek", "test-cluster"]
+ASKS = """
+import json, os, sys, urllib.request
+with urllib.request.urlopen(os.environ["ODRADEK_CONTROL"]) as answer:
+    about = json.load(answer)
+assert about["bootstrap"] == os.environ["ODRADEK_BOOTSTRAP"]
+print(len(about["brokers"]), sys.argv[1:])
+sys.exit(7)
+"""
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*ODRADEK, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_a_command_runs_beside_it_and_its_exit_code_is_ours() -> None:
+    done = run("--brokers", "2", "--", sys.executable, "-c", ASKS, "--brokers", "x")
+
+    assert done.returncode == 7, done.stderr
+    assert done.stdout == "2 ['--brokers', 'x']\n", "what the command says, and nothing else"
+
+
+def test_a_command_that_a_signal_ends_counts_as_shells_count_it() -> None:
+    done = run("-n", "1", "--", sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+
+    assert done.returncode == 128 + 9
+
+
+def test_a_command_that_there_is_not(tmp_path: Path) -> None:
+    done = run("-n", "1", "--", "no-such-command")
+    assert (done.returncode, done.stderr) == (127, "odradek: no-such-command: No such file or directory\n")
+
+    done = run("-n", "1", "--", str(tmp_path))
+    assert done.returncode == 126
+
+
+def test_without_a_command_it_runs_until_it_is_stopped() -> None:
+    with subprocess.Popen([*ODRADEK, "--json"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        assert said["control"].startswith("http://127.0.0.1:")
+        assert len(said["bootstrap"].split(",")) == 3
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_a_command_is_ended_with_it() -> None:
+    waits = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print('up', flush=True); signal.pause()"
+    command = [*ODRADEK, "-n", "1", "--", sys.executable, "-c", waits]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--set", "num.partitons=3"), "did you mean num.partitions?"),
+        (("--brokers", "0"), "0 is not in the range"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+    done = run(*arguments)
+
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_in_use_is_one_sentence() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        done = run("-n", "1", "--control", str(port))
+
+    assert done.returncode == 1
+    assert done.stderr == f"odradek: --control {port}: Address already in use; 0 takes a free port\n"

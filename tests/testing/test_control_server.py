@@ -1,0 +1,138 @@
+"""A cluster told over HTTP what to suffer, as a test in another language does it."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from odradek.testing.control_server import LARGEST_BODY_BYTES, ControlServer
+from odradek.testing.running_cluster import RunningCluster, running_cluster
+
+
+class Asking:
+    def __init__(self, cluster: RunningCluster, server: ControlServer) -> None:
+        self.cluster = cluster
+        self.address = server.url.removeprefix("http://")
+
+    def __call__(
+        self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        text = body if isinstance(body, str | bytes) else None if body is None else json.dumps(body)
+        connection.request(method, path, text, headers or {})
+        answer = connection.getresponse()
+        found = answer.status, json.loads(answer.read())
+        connection.close()
+        return found
+
+
+@pytest.fixture(scope="module")
+def ask() -> Iterator[Asking]:
+    with running_cluster(brokers=3) as cluster, ControlServer(cluster) as server:
+        yield Asking(cluster, server)
+
+
+def test_what_there_is(ask: Asking) -> None:
+    status, about = ask("GET", "/")
+
+    assert status == 200
+    assert about["bootstrap"] == ask.cluster.bootstrap
+    assert about["controller"] in (1, 2, 3)
+    assert [broker["id"] for broker in about["brokers"]] == [1, 2, 3]
+    assert {broker["address"] for broker in about["brokers"]} == set(ask.cluster.bootstrap.split(","))
+    assert {(broker["is_running"], broker["is_paused"]) for broker in about["brokers"]} == {(True, False)}
+    assert {"kill", "inject", "advance"} <= set(about["operations"])
+
+
+def test_a_method_is_called_with_its_arguments_and_says_what_it_returned(ask: Asking) -> None:
+    assert ask("POST", "/create_topic", {"name": "called", "partitions": 2, "replication_factor": 3}) == (
+        200,
+        {"result": None},
+    )
+    status, leader = ask("POST", "/leader", {"topic": "called", "partition": 1})
+    assert (status, leader["result"]) == (200, ask.cluster.leader("called", 1))
+    status, isr = ask("POST", "/isr", {"topic": "called"})
+    assert sorted(isr["result"]) == [1, 2, 3]
+
+
+def test_a_broker_is_killed_and_started(ask: Asking) -> None:
+    assert ask("POST", "/kill", {"broker_id": 3}) == (200, {"result": None})
+    assert [b["is_running"] for b in ask("GET", "/")[1]["brokers"]] == [True, True, False]
+    assert ask("POST", "/kill", {"broker_id": 3})[0] == 500
+    assert ask("POST", "/start", {"broker_id": 3}) == (200, {"result": None})
+
+
+def test_a_fault_begins_and_ends_and_says_how_many_requests_it_met(ask: Asking) -> None:
+    ask("POST", "/create_topic", {"name": "faulty"})
+    _, begun = ask("POST", "/inject", {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2})
+    number = begun["id"]
+    assert ask("GET", "/")[1]["begun"] == [number]
+
+    producer = Producer({"bootstrap.servers": ask.cluster.bootstrap, "retry.backoff.ms": 10})
+    producer.produce("faulty", b"x")
+    assert producer.flush(30) == 0
+
+    assert ask("GET", f"/{number}") == (200, {"id": number, "hits": 2})
+    assert ask("DELETE", f"/{number}") == (200, {"id": number, "hits": 2})
+    assert ask.cluster.cluster.injections.all == ()
+    status, gone = ask("DELETE", f"/{number}")
+    assert status == 400
+    assert "it has ended or was never begun; under way: nothing" in gone["error"]
+
+
+def test_silence_begins_in_one_request_and_ends_in_another(ask: Asking) -> None:
+    _, begun = ask("POST", "/paused", {"broker_id": 2})
+    assert [b["is_paused"] for b in ask("GET", "/")[1]["brokers"]] == [False, True, False]
+    ask("DELETE", f"/{begun['id']}")
+    assert [b["is_paused"] for b in ask("GET", "/")[1]["brokers"]] == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("/kil", {}, "/kil: no such operation; did you mean /kill?"),
+        ("/bootstrap", {}, "no such operation"),
+        ("/_client", {}, "no such operation"),
+        ("/kill", {"broker": 1}, "it takes (broker_id: int)"),
+        ("/kill", "{", "the body is no JSON"),
+        ("/kill", "[1]", "no JSON object"),
+        ("/inject", {"api": "Produse", "close": True}, "did you mean Produce?"),
+    ],
+)
+def test_a_wrong_question_is_answered_with_a_sentence(
+    ask: Asking, path: str, body: object, sentence: str
+) -> None:
+    status, answer = ask("POST", path, body)
+
+    assert status == 400
+    assert sentence in answer["error"]
+    assert ask("GET", "/")[1]["begun"] == []
+
+
+def test_what_does_not_come_about_is_told(ask: Asking) -> None:
+    status, answer = ask("POST", "/shrink_isr", {"topic": "nobody", "without": 1})
+
+    assert (status, answer) == (500, {"error": "nobody leads nobody-0"})
+    assert ask("GET", "/")[1]["begun"] == []
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Origin": "http://example.org"}, {"Origin": "null"}, {"Host": "example.org:80"}]
+)
+def test_a_page_in_a_browser_is_refused(ask: Asking, headers: dict[str, str]) -> None:
+    status, answer = ask("POST", "/kill", {"broker_id": 1}, headers)
+
+    assert status == 400
+    assert "not for pages in a browser" in answer["error"]
+    assert 1 in ask.cluster.cluster.runtimes
+
+
+@pytest.mark.parametrize("size", ["x", "-1", str(LARGEST_BODY_BYTES + 1)])
+def test_a_body_of_no_size_or_too_large_is_not_read(ask: Asking, size: str) -> None:
+    status, answer = ask("POST", "/kill", b"", {"Content-Length": size})
+
+    assert status == 400
+    assert f"Content-Length {size}" in answer["error"]

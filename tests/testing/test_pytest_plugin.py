@@ -1,0 +1,133 @@
+"""The fixtures, used as a project of somebody else uses them: by another pytest, in a directory of its own."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from odradek.model.topic_names import check_topic_name
+from odradek.testing.topic_names import topic_name_for
+
+ROOT = Path(__file__).parents[2]
+PLUGIN = "odradek.testing.pytest_plugin"
+
+PROJECT = """
+import pytest
+from odradek.client.sync import SyncClient
+
+clusters = []
+
+def brokers_of(cluster):
+    with SyncClient(cluster.bootstrap) as client:
+        return sorted(client.cluster([]).brokers)
+
+def test_there_are_as_many_brokers_as_the_configuration_says(odradek_cluster):
+    clusters.append(odradek_cluster)
+    assert brokers_of(odradek_cluster) == [1, 2]
+    assert odradek_cluster.cluster.settings["num.partitions"] == "5"
+
+@pytest.mark.odradek(brokers=1, settings={"num.partitions": "7"})
+def test_there_are_as_many_as_the_test_says(odradek_cluster):
+    assert odradek_cluster is not clusters[0]
+    assert brokers_of(odradek_cluster) == [1]
+    assert odradek_cluster.cluster.settings == {"num.partitions": "7", "min.insync.replicas": "1"}
+
+topics = []
+
+@pytest.mark.parametrize("value", ["a/b", "c d"])
+def test_each_has_a_topic_of_its_own_in_one_cluster(odradek_shared_cluster, odradek_topic, value):
+    topics.append((odradek_topic, odradek_shared_cluster.bootstrap))
+    assert len(odradek_shared_cluster.isr(odradek_topic)) == 2
+    assert len({name for name, _ in topics}) == len(topics)
+    assert len({bootstrap for _, bootstrap in topics}) == 1
+"""
+CONFIGURATION = """[pytest]
+addopts = --strict-markers
+odradek_brokers = 2
+odradek_settings =
+    num.partitions = 5
+    min.insync.replicas=1
+"""
+
+
+def run(directory: Path, test: str, configuration: str = "[pytest]\n") -> subprocess.CompletedProcess[str]:
+    (directory / "pytest.ini").write_text(configuration)
+    (directory / "test_project.py").write_text(test)
+    known = any(name == "odradek" for name, _ in registered())
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *([] if known else ["-p", PLUGIN]), "-q", "-p", "no:cacheprovider"],
+        cwd=directory,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def registered() -> list[tuple[str, str]]:
+    from importlib.metadata import entry_points
+
+    return [(entry.name, entry.value) for entry in entry_points(group="pytest11")]
+
+
+def test_a_project_has_clusters_as_it_says(tmp_path: Path) -> None:
+    done = run(tmp_path, PROJECT, CONFIGURATION)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "...." in done.stdout, "all four ran"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "mark", "sentence"),
+    [
+        ("odradek_brokers = many", "", "odradek_brokers: 'many' is no number"),
+        ("odradek_settings = num.partitions", "", "expected NAME=VALUE"),
+        ("", "@pytest.mark.odradek(broker=1)", "@pytest.mark.odradek(broker): write brokers="),
+        ("", "@pytest.mark.odradek(1)", "write brokers=, settings="),
+        ("", "@pytest.mark.odradek(brokers=0)", "0 brokers: a cluster has one at least"),
+        ("", "@pytest.mark.odradek(settings={'num.partitons': '1'})", "did you mean num.partitions?"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(tmp_path: Path, configuration: str, mark: str, sentence: str) -> None:
+    test = f"import pytest\n{mark}\ndef test_it(odradek_cluster):\n    pass\n"
+
+    done = run(tmp_path, test, f"[pytest]\n{configuration}\n")
+
+    assert done.returncode != 0
+    assert sentence in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
+def test_what_the_documents_show_runs(tmp_path: Path, page: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    shown = [block for block in blocks if "def test_" in block]
+    assert len(shown) == (1 if page == "README.md" else 2)
+
+    done = run(tmp_path, "\n".join(shown), "[pytest]\naddopts = --strict-markers\n")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "." * sum(block.count("def test_") for block in shown) in done.stdout
+
+
+def test_who_does_not_use_a_fixture_pays_for_nothing(tmp_path: Path) -> None:
+    done = run(tmp_path, "import sys\ndef test_it():\n    assert 'odradek.server' not in sys.modules\n")
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_pytest_finds_them_by_the_name_that_the_package_registers() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert project["entry-points"]["pytest11"] == {"odradek": PLUGIN}
+
+
+@pytest.mark.parametrize("test", ["test_orders[a/b-ü]", "test_" + "x" * 400, "///"])
+def test_a_topic_named_after_a_test_has_a_legal_name(test: str) -> None:
+    first, second = topic_name_for(test), topic_name_for(test)
+
+    check_topic_name(first)
+    assert first != second
