@@ -261,6 +261,15 @@ def test_a_fetch_asks_for_no_more_than_its_rate_lets_through(world: World) -> No
     assert 16_000 < records_of(first) <= 19_000, "ten seconds' worth, and room for what is around it"
 
 
+def test_what_its_rate_lets_through_is_that_of_all_windows_but_one(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,), quota_window_num="3", quota_window_size_seconds="2")
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    for _ in range(5):
+        world.produce(1, b"x" * 8_000, acks=1)
+    limit(world, consumer_byte_rate=5000)
+    assert 16_000 < records_of(world.consume(1, 0, min_bytes=1)) <= 19_000, "four seconds' worth"
+
+
 # ------------------------------------------------------------------------------------------- request time
 
 

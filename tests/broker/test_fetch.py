@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import fetch_sessions, row_limits
-from odradek.broker.fetch_sessions import MIN_EVICTION_MS
+from odradek.broker.fetch_sessions import INT32_MAX, MIN_EVICTION_MS
 from odradek.broker.request import ConnectionInfo
 from odradek.log.partition_log import PartitionLog
 from odradek.log.reading import LogRead
@@ -465,6 +465,16 @@ def test_sessions_refuse_wrong_ids_and_epochs(world: World) -> None:
     assert reader.fetch(version=12).message.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     reader.session_id += 1
     assert reader.fetch().message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_behind_the_last_epoch_of_a_session_comes_the_first(world: World) -> None:
+    reader = Reader(world)
+    reader.fetch((T, 0, 0))
+    (session,) = world[1].broker.fetch_sessions._sessions.values()
+    session.epoch = reader.session_epoch = INT32_MAX
+    assert reader.fetch().message.error_code == ErrorCode.NONE
+    reader.session_epoch = 1
+    assert reader.fetch().message.error_code == ErrorCode.NONE
 
 
 def test_a_session_gets_no_more_partitions_than_one_fetch_may_name(

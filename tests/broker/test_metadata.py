@@ -99,6 +99,15 @@ def test_version_0_which_knows_no_offline_replicas_names_those_alone_that_can_be
     assert (partition.replica_nodes, partition.isr_nodes) == ([1], [1])
 
 
+def test_version_0_says_nothing_is_missing_where_nothing_is(world: World) -> None:
+    world.lead(1, isr=(1, 2), replicas=(1, 2))
+    world.notify_metadata()
+    answer = world.call(3, mm.MetadataRequest(topics=[mm.MetadataRequestTopic(name="t")]), 0)
+    (partition,) = answer.topics[0].partitions
+    assert (partition.leader_id, partition.error_code) == (1, ErrorCode.NONE)
+    assert (partition.replica_nodes, partition.isr_nodes) == ([1, 2], [1, 2])
+
+
 @pytest.mark.parametrize("version", range(13))
 def test_every_version_of_metadata_lists_all_topics(world: World, version: int) -> None:
     request = mm.MetadataRequest(topics=[] if version == 0 else None)

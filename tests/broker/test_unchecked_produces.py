@@ -103,6 +103,18 @@ def test_a_batch_that_was_checked_aside_is_acknowledged_when_all_in_sync_have_it
     assert world.produced(answer) == (ErrorCode.NONE, 0)
 
 
+def test_each_of_several_partitions_that_are_checked_aside_has_its_own_answer(world: World) -> None:
+    world.lead(1, isr=(1,), replicas=(1,), index=1, is_new=True)
+    assert world.produced(put(world, SMALL, index=1)) == (ErrorCode.NONE, 0)
+    data = [pm.PartitionProduceData(index=index, records=LARGE) for index in (0, 1)]
+    topic = pm.TopicProduceData(name="t", partition_data=data)
+    pending = world.send(1, pm.ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]), 9)
+    work(world)
+    (answered,) = pending.message.responses
+    rows = [(row.index, row.error_code, row.base_offset) for row in answered.partition_responses]
+    assert rows == [(0, 0, 0), (1, 0, 1)]
+
+
 def test_what_follows_for_a_partition_waits_behind_it(world: World) -> None:
     """An idempotent producer's next batch would else be out of order."""
     fields: dict[str, Any] = {"producer_id": 5, "producer_epoch": 0}

@@ -79,3 +79,9 @@ def test_what_cannot_be_written_is_refused() -> None:
     assert len(primitives.compact_string("x" * 32767)) == 32767 + 3
     with pytest.raises(ValueError, match="32768"):
         primitives.compact_string("x" * 32768)
+
+
+def test_a_string_that_must_be_there_is_not_null() -> None:
+    with pytest.raises(MalformedMessage, match="topic"):
+        primitives.read_compact_string(b"\x00", 0, "topic")
+    assert primitives.read_compact_string(b"\x03ab", 0, "topic") == ("ab", 3)

@@ -172,7 +172,7 @@ def _row(entry: ConfigEntry, asked: DescribeConfigsRequest) -> DescribeConfigsRe
         ]
         if asked.include_synonyms
         else [],
-        config_type=TYPES.get(setting.type, 0),
+        config_type=TYPES[setting.type],
         documentation=setting.doc if asked.include_documentation else None,
     )
 
