@@ -1,7 +1,5 @@
 """Answers made of tables alone, held against the requests that were recorded from Apache Kafka."""
 
-import pytest
-
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.api_keys import SERVED
 from odradek.protocol.messages.add_partitions_to_txn import (
@@ -34,7 +32,8 @@ from odradek.testing.error_answers import (
     without,
 )
 from odradek.testing.injections import CANNOT_MIRROR
-from tests.protocol.golden import vectors
+from tests.protocol.golden import Vector, vectors
+from tests.support import each
 
 ERROR = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 REQUESTS = [
@@ -44,14 +43,16 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.parametrize("vector", REQUESTS, ids=lambda vector: vector.name)
-def test_whatever_was_asked_for_has_failed_in_an_answer_that_can_be_sent(vector) -> None:
+@each(REQUESTS, lambda vector: vector.name)
+def test_whatever_was_asked_for_has_failed_in_an_answer_that_can_be_sent(vector: Vector) -> None:
     request = vector.message.decode(vector.version, vector.body)
     assert isinstance(request, Request)
 
     answer = answer_with(request, vector.version, ERROR)
 
     assert type(answer).decode(vector.version, answer.encode(vector.version)) == answer
+    codes = codes_in(answer.to_json(vector.version))
+    assert ERROR in codes or (not codes and vector.sample.startswith("default")), codes
 
 
 def test_each_partition_of_each_topic_is_named_with_its_error() -> None:
@@ -177,6 +178,16 @@ def test_an_offset_commit_fails_partition_by_partition() -> None:
         3,
         ERROR,
     )
+
+
+def codes_in(value: object) -> set[object]:
+    """Every error code of an answer as JSON."""
+    if isinstance(value, list):
+        return {code for element in value for code in codes_in(element)}
+    if not isinstance(value, dict):
+        return set()
+    own = {found for key, found in value.items() if key in ("errorCode", "partitionErrorCode")}
+    return own.union(*(codes_in(found) for found in value.values()))
 
 
 def produce(topics: dict[str, tuple[int, ...]]) -> ProduceRequest:
