@@ -124,8 +124,9 @@ def joined(first: Response, second: Response, version: int) -> Response:
 # --- from a request to its answer
 
 
-def _mirror(asked: Struct, answer: Struct, version: int) -> None:
-    """What the answer repeats of the question: its names and numbers, element by element."""
+def _mirror(asked: Struct, answer: Struct, version: int, *, is_element: bool = False) -> None:
+    """What the answer repeats of the question: what has the same name, and in an element also the first of its kind, which is
+    the name or the number of what it is about."""
     theirs = {line.name: line for line in _fields(type(asked), version)}
     named: set[str] = set()
     for line in _fields(type(answer), version):
@@ -133,7 +134,7 @@ def _mirror(asked: Struct, answer: Struct, version: int) -> None:
         if same is not None and same.kind == line.kind and line.kind not in ("array", "struct"):
             setattr(answer, line.name, getattr(asked, line.name))
             named.add(line.kind)
-    for kind in ("string", "uuid", "int32"):
+    for kind in ("string", "uuid", "int32") if is_element else ():
         mine = _first(type(answer), version, kind)
         other = _first(type(asked), version, kind)
         if kind not in named and mine is not None and other is not None:
@@ -151,7 +152,7 @@ def _mirror(asked: Struct, answer: Struct, version: int) -> None:
 def _element(line: Field, asked: Any, version: int) -> Struct:
     element = line.struct()
     if isinstance(asked, Struct):
-        _mirror(asked, element, version)
+        _mirror(asked, element, version, is_element=True)
         return element
     mine = _first(line.struct, version, "string" if isinstance(asked, str) else "int32")
     if mine is not None:
