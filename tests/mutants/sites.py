@@ -57,7 +57,9 @@ class Site(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.path}:{self.line} {self.function}: {self.operator}: {_short(self.old)} -> {_short(self.new)}"
+        """Its own: verdicts are kept by it. A line may have the same change twice, at other bytes of the file."""
+        what = f"{_short(self.old)} -> {_short(self.new)}"
+        return f"{self.path}:{self.line} {self.function}: {self.operator}: {what} @{self.start}"
 
 
 def _short(text: str) -> str:

@@ -73,6 +73,16 @@ def test_each_operator_finds_its_place(change: tuple[str, str, str]) -> None:
     assert change in into()
 
 
+def test_the_same_change_at_two_places_of_a_line_has_two_names() -> None:
+    sites = sites_of(
+        "a.py", "def next_epoch(self):\n    self.epoch = 1 if self.epoch == MOST else self.epoch + 1\n"
+    )
+
+    ones = [site for site in sites if site.old == "1"]
+    assert len(ones) == len({site.name for site in ones}) == 2
+    assert len({site.change for site in ones}) == 1, "what explains one of them has to explain both"
+
+
 def test_names_outside_functions_defaults_and_texts_stay() -> None:
     assert [new for operator, old, new in into() if operator == "constant"] == ["2"]
 

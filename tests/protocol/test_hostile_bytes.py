@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odradek.model.error_codes import ErrorCode
 from odradek.protocol import reference
 from odradek.protocol.errors import MalformedMessage, UnsupportedVersion
 from odradek.protocol.flat import fetch_request, produce_request
@@ -228,8 +229,9 @@ def test_a_version_without_a_table_says_which_there_are() -> None:
             UnsupportedVersion, match=r"FetchRequest version -?[0-9]+ is not known; known are 4-17"
         ):
             FetchRequest.decode(version, b"")
-        with pytest.raises(UnsupportedVersion):
+        with pytest.raises(UnsupportedVersion) as refused:
             FetchRequest().encode(version)
+        assert refused.value.code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_what_we_may_not_write_raises_and_is_not_sent() -> None:
