@@ -72,6 +72,7 @@ def test_a_command_is_ended_with_it() -> None:
     [
         (("--set", "num.partitons=3"), "did you mean num.partitions?"),
         (("--brokers", "0"), "0 is not in the range"),
+        (("--broker", "2", "--", "true"), "--brokers"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(arguments: tuple[str, ...], sentence: str) -> None:

@@ -22,7 +22,7 @@ BOOTSTRAP, CONTROL = "ODRADEK_BOOTSTRAP", "ODRADEK_CONTROL"
 NOT_FOUND, NOT_RUN = 127, 126  # as shells have them
 
 
-@click.command(name="test-cluster", context_settings={"ignore_unknown_options": True})
+@click.command(name="test-cluster", context_settings={"allow_interspersed_args": False})
 @click.option(
     "--brokers", "-n", default=3, show_default=True, type=click.IntRange(1, 16), help="How many of them."
 )
