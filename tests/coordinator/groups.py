@@ -29,6 +29,7 @@ from tests.coordinator.topics import Topics
 START_MS = 1_800_000_000_000
 TOPICS = {"t": 4, "u": 4}
 GROUP = "g"
+LAST_SYNC_WITHOUT_PROTOCOL = 4
 READS_T = write_subscription(Subscription(FIRST_WITH_OWNED, ("t",), {}))
 
 
@@ -148,7 +149,7 @@ class Bench:
         request = SyncGroupRequest(
             group_id=GROUP, generation_id=generation, member_id=member, assignments=rows
         )
-        return self.ask(request, 5)
+        return self.ask(request, LAST_SYNC_WITHOUT_PROTOCOL)
 
     def stable(self, count: int = 1, **options: Any) -> list[str]:
         """A stable group of so many members, in the order they joined; its generation is `group.generation`."""

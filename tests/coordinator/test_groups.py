@@ -1,5 +1,7 @@
 """Rules of classic groups that no trace shows whole: what 3.9 forgets, limits, and what an append that fails leaves."""
 
+from typing import Any
+
 import pytest
 
 from odradek.coordinator.classic_group import ClassicGroup
@@ -17,6 +19,7 @@ from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.coordinator.groups import GROUP, Bench, join_request
 
@@ -77,6 +80,21 @@ def test_a_superseded_join_and_a_superseded_sync_are_answered() -> None:
     assert bench.answers[first].error_code == 0
     assert bench.answers[first_sync].error_code == ErrorCode.NOT_COORDINATOR
     assert second_sync not in bench.answers
+
+
+@pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
+def test_from_version_5_on_a_sync_names_the_protocol_of_its_group(missing: str) -> None:
+    """KIP-559; as Apache 3.9.1, which looks at nothing else before."""
+    bench = Bench()
+    (member,) = bench.stable()
+    named: dict[str, Any] = {"protocol_type": "consumer", "protocol_name": "range", missing: None}
+    for group in (GROUP, "unknown", ""):
+        request = SyncGroupRequest(
+            group_id=group, generation_id=bench.group.generation, member_id=member, **named
+        )
+        assert bench.call(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    old = SyncGroupRequest(group_id=GROUP, generation_id=bench.group.generation, member_id=member)
+    assert bench.call(old, 4).error_code == 0
 
 
 @pytest.mark.behaviour("G26")

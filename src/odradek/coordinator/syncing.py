@@ -16,8 +16,13 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass
 from odradek.protocol.messages.sync_group import SyncGroupRequest
 
+# From it on the member says which group it believes to be in (KIP-559).
+FIRST_WITH_PROTOCOL = 5
+
 
 def sync_group(shard: Shard, asked: Asked, request: SyncGroupRequest, now_ms: int) -> None:
+    if asked.version >= FIRST_WITH_PROTOCOL and None in (request.protocol_type, request.protocol_name):
+        return shard.answer(asked.call, sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     consumers = shard.consumer_groups.get(request.group_id)
     if consumers is not None:
         return sync_consumer_group(shard, consumers, asked, request, now_ms)
@@ -54,7 +59,6 @@ def _why_not(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode
     error = group.why_not_of_generation(request.member_id, request.group_instance_id, request.generation_id)
     if error:
         return error
-    # From version 5 on the member says which group it believes to be in.
     if request.protocol_type is not None and request.protocol_type != group.protocol_type:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if request.protocol_name is not None and request.protocol_name != group.protocol:
