@@ -14,6 +14,11 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from odradek.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -304,3 +309,40 @@ def test_a_commit_that_is_undecided_and_then_fails_is_under_way_no_more() -> Non
     bench.fail_late(late)
     assert not offsets.is_in_flight(GROUP, ("t", 0))
     assert fetched(bench) == []
+
+
+def test_in_a_group_without_members_no_generation_is_enough_for_a_commit_in_a_transaction_too() -> None:
+    """As for OffsetCommit, and as Apache 3.9.1: of an Empty group nobody is a member, whatever is named."""
+    bench = Bench()
+    bench.commit_offset(1)
+    for named in ({"member_id": "x"}, {"group_instance_id": "x"}):
+        assert commit_in_transaction(bench, **named) == 0
+        assert commit_in_transaction(bench, generation_id=3, **named) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_group_without_a_name_takes_old_commits_and_nothing_newer() -> None:
+    """As Apache 3.9.1, which has it for clients of version 0 alone."""
+    bench = Bench()
+    assert commit_in_transaction(bench, group_id="") == ErrorCode.INVALID_GROUP_ID
+    topics = [
+        OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(committed_offset=1)])
+    ]
+    row = bench.call(OffsetCommitRequest(group_id="", topics=topics), 8).topics[0].partitions[0]
+    assert row.error_code == 0
+    deletion = OffsetDeleteRequest(
+        group_id="", topics=[OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition()])]
+    )
+    answer = bench.call(deletion, 0)
+    assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_GROUP_ID, [])
+
+
+def commit_in_transaction(bench: Bench, group_id: str = GROUP, **named: Any) -> int:
+    topics = [
+        TxnOffsetCommitRequestTopic(
+            name="t", partitions=[TxnOffsetCommitRequestPartition(committed_offset=1)]
+        )
+    ]
+    request = TxnOffsetCommitRequest(
+        transactional_id="x", group_id=group_id, producer_id=1, producer_epoch=0, topics=topics, **named
+    )
+    return int(bench.call(request, 4).topics[0].partitions[0].error_code)

@@ -97,11 +97,13 @@ def _why_not(group: ClassicGroup | None, request: OffsetCommitRequest) -> ErrorC
 def _why_not_in_transaction(group: ClassicGroup | None, request: TxnOffsetCommitRequest) -> ErrorCode:
     """A producer that names neither generation nor member is believed: it is fenced by its own epoch."""
     is_bare = request.generation_id < 0 and not request.member_id and request.group_instance_id is None
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
     if group is None:
         return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if is_bare:
+    if is_bare or (group.state is GroupState.EMPTY and request.generation_id < 0):
         return ErrorCode.NONE
     return group.why_not_of_generation(request.member_id, request.group_instance_id, request.generation_id)
 

@@ -209,7 +209,7 @@ class ConsumerGroupRemoved(MindsLate):
 def offset_delete(shard: Shard, asked: Asked, request: OffsetDeleteRequest, now_ms: int) -> None:
     group: ClassicGroup | ConsumerGroup | None = shard.consumer_groups.get(request.group_id)
     group = group or shard.groups.get(request.group_id)
-    error = _why_no_delete(group)
+    error = _why_no_delete(group) if request.group_id else ErrorCode.INVALID_GROUP_ID
     if group is None or error:
         return shard.answer(asked.call, OffsetDeleteResponse(error_code=error))
     subscribed = _subscribed(group)
