@@ -167,3 +167,16 @@ def test_a_transactional_producer_hears_what_is_wrong_with_its_request(
     request = ip.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout)
     answer = world.call(1, request, 4)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error, -1, -1)
+
+
+@pytest.mark.parametrize("named", [{"producer_id": 5}, {"producer_epoch": 5}])
+def test_a_producer_names_its_id_and_its_epoch_or_neither_also_without_transactions(
+    world: World, named: dict[str, int]
+) -> None:
+    """As Apache 3.9.1."""
+    answer = world.call(1, ip.InitProducerIdRequest(transactional_id=None, **named), 4)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
+        ErrorCode.INVALID_REQUEST,
+        -1,
+        -1,
+    )

@@ -55,6 +55,8 @@ def why_not_sensible(request: InitProducerIdRequest, max_timeout_ms: int) -> Err
     """What can be told without asking the coordinator."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
         return ErrorCode.INVALID_REQUEST
+    if request.transactional_id is None:
+        return ErrorCode.NONE
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if not 0 < request.transaction_timeout_ms <= max_timeout_ms:

@@ -31,10 +31,10 @@ WAIT_MS = 10_000
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     version = request.api_version
     asked = InitProducerIdRequest.decode(version, request.body, budget=request.budget)
+    error = why_not_sensible(asked, broker.settings.transaction_max_timeout_ms)
+    if error:
+        return Reply([refused(version, error).encode(version)])
     if asked.transactional_id is not None:
-        error = why_not_sensible(asked, broker.settings.transaction_max_timeout_ms)
-        if error:
-            return Reply([refused(version, error).encode(version)])
         return ask_one(broker.transactions, request, asked, asked.transactional_id, now_ms)
     producer_id = broker.producer_ids.take()
     broker.producer_ids.ask_if_low()
