@@ -103,6 +103,13 @@ def test_the_record_that_was_refused_is_named(world: World) -> None:
     assert row.error_message
 
 
+def test_a_refusal_without_words_of_its_own_has_no_message_so_that_clients_use_theirs(world: World) -> None:
+    """Java's client shows an empty message as it is: `NotLeaderOrFollowerException: `, and nothing behind it."""
+    for broker, index, error in ((2, 0, 6), (1, 9, 3)):
+        row = world.produce(broker, b"a", index=index, version=9).message.responses[0].partition_responses[0]
+        assert (row.error_code, row.error_message) == (error, None)
+
+
 def test_one_bad_partition_does_not_hold_up_the_others(world: World) -> None:
     request = pm.ProduceRequest(
         acks=-1,

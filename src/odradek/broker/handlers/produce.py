@@ -360,7 +360,8 @@ def _refused(
             leader = broker.replicas.current_leader(topic, index)
     record_index = getattr(refusal, "record_index", None)
     record_errors = () if record_index is None else ((record_index, refusal.message),)
-    message = refusal.message if refusal.message != refusal.code.name else None
+    # Null has a client use its own words for the code; Java's shows an empty message as it is.
+    message = refusal.message or None
     return index, int(refusal.code), -1, -1, -1, record_errors, message, leader
 
 
