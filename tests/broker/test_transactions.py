@@ -706,8 +706,27 @@ def test_markers_nobody_asked_for_and_markers_that_are_too_old(world: World) -> 
     (row,) = first.active_producers
     assert (row.producer_id, row.producer_epoch, row.coordinator_epoch, row.last_sequence) == (9, 3, 5, -1)
     assert second.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    there = world.call(2, asked, 0).topics[0].partitions[0]
-    assert there.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_follower_tells_its_producers_too_and_whoever_has_no_replica_does_not(world: World) -> None:
+    """`kafka-transactions.sh describe-producers --broker-id` compares replicas."""
+    producer = init(world)
+    add(world, producer)
+    assert write(world, producer, b"a", 0) == 0
+    asked = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
+
+    of_leader, of_follower = (world.call(broker, asked, 0).topics[0].partitions[0] for broker in (LEADER, 2))
+
+    assert [one.producer_id for one in of_leader.active_producers] == [producer[0]]
+    assert of_follower == of_leader
+
+
+def test_a_name_that_no_topic_has_is_told_to_whoever_asks_for_its_producers(world: World) -> None:
+    asked = DescribeProducersRequest(topics=[TopicRequest(name="a b", partition_indexes=[0])])
+    (row,) = world.call(LEADER, asked, 0).topics[0].partitions
+    assert row.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert row.error_message is not None
+    assert row.error_message.startswith("Topic name is invalid: 'a b' contains")
 
 
 def test_who_writes_a_marker_that_nobody_replicates_hears_so_after_half_a_minute_and_not_before(

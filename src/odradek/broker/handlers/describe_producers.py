@@ -1,4 +1,6 @@
-"""DescribeProducers (key 61), version 0: the producers of partitions as the logs led here know them (KIP-664).
+"""DescribeProducers (key 61), version 0: the producers of partitions as the logs here know them (KIP-664).
+
+A follower answers too: a client that names the broker to ask compares the two.
 
 v0 flexible (KIP-664).
 """
@@ -9,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.broker.answers import Answer, CloseConnection, Park, Reply
 from odradek.log.producers import Producer, Producers
 from odradek.log.steps import Work
-from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.model.topic_names import check_topic_name
 from odradek.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -121,7 +123,7 @@ def _entries(
             try:
                 producers = _producers(broker, topic.name, index)
             except ProtocolError as refusal:
-                row.error_code = refusal.code
+                row.error_code, row.error_message = refusal.code, refusal.message or None
                 continue
             for producer_id in producers.ids():
                 producer = producers.get(producer_id)
@@ -141,7 +143,5 @@ def _seen(producer: Producer) -> Seen:
 
 
 def _producers(broker: "Broker", topic: str, index: int) -> Producers:
-    partition = broker.replicas.hosted(topic, index)
-    if not partition.is_leader:
-        raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return partition.log.producers
+    check_topic_name(topic)
+    return broker.replicas.hosted(topic, index).log.producers
