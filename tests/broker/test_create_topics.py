@@ -7,6 +7,7 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker.topic_creation import MOST_TOPICS
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import NO_TOPIC_ID
 from odradek.protocol.messages import create_topics as ct
 from tests.broker.topics import create, topic
 from tests.broker.world import World, told
@@ -219,5 +220,6 @@ def test_the_topics_of_groups_and_transactions_can_be_made_like_others(world: Wo
 
 def test_validate_only_writes_nothing(world: World) -> None:
     row = create(world, topic("new", -1, -1), validate_only=True).message.topics[0]
-    assert (row.error_code, row.num_partitions, row.replication_factor) == (0, 1, 1)
+    assert (row.error_code, row.error_message, row.num_partitions, row.replication_factor) == (0, None, 1, 1)
+    assert row.topic_id == NO_TOPIC_ID, "a topic that is not made has none"
     assert told(world, fx.StoreRequest) == []

@@ -2,7 +2,7 @@
 
 Each topic is checked, its replicas chosen or taken as given, and written to the store; the answer comes when every
 partition has a leader in this broker's cache, or REQUEST_TIMED_OUT after `timeout_ms` (at once, where that is 0 or
-less) while creation goes on. With `validate_only` nothing is written.
+less) while creation goes on. With `validate_only` nothing is written, and no topic has an id.
 
 v2 throttle time.
 v3 the response leaves before the client is throttled (KIP-219).
@@ -34,6 +34,7 @@ from odradek.broker.topic_creation import (
 )
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.model.ids import NO_TOPIC_ID
 from odradek.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -88,7 +89,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                 raise ProtocolError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             planned[name] = new
             taken.take(name)
-            results[name] = _created(new, described)
+            results[name] = _created(new, described, NO_TOPIC_ID if asked.validate_only else new.topic_id)
         except ProtocolError as refusal:
             results[name] = _refused(name, refusal.code, refusal.message or None)
 
@@ -204,10 +205,11 @@ class _Described:
         ]
 
 
-def _created(new: NewTopic, described: _Described) -> CreatableTopicResult:
+def _created(new: NewTopic, described: _Described, topic_id: bytes) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=new.topic,
-        topic_id=new.topic_id,
+        topic_id=topic_id,
+        error_message=None,
         num_partitions=len(new.assignment),
         replication_factor=len(new.assignment[0]),
         configs=described.of(new.config),
