@@ -149,6 +149,31 @@ def test_topics_are_found_by_id(world: World) -> None:
     assert (unknown.name, unknown.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
+def test_where_a_topic_has_an_id_and_a_name_the_id_decides(world: World) -> None:
+    """As Apache 3.9.1, from the version on that can ask by id."""
+    request = mm.MetadataRequest(
+        topics=[mm.MetadataRequestTopic(name=name, topic_id=TOPIC_ID) for name in ("t", "other")]
+        + [mm.MetadataRequestTopic(name="t", topic_id=bytes([5] * 16))]
+    )
+    rows = world.call(1, request, 12).topics
+    assert [(row.name, row.error_code) for row in rows] == [
+        ("t", 0),
+        ("t", 0),
+        (None, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+
+
+def test_what_is_allowed_is_told_of_a_topic_that_does_not_exist_too(world: World) -> None:
+    """As Apache 3.9.1."""
+    rows = [mm.MetadataRequestTopic(name=name) for name in ("t", "none")]
+    request = mm.MetadataRequest(
+        topics=rows, allow_auto_topic_creation=False, include_topic_authorized_operations=True
+    )
+    known, unknown = world.call(1, request, 12).topics
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert unknown.topic_authorized_operations == known.topic_authorized_operations == 3576
+
+
 def test_an_unknown_topic_is_made_when_request_and_broker_allow_it(world: World) -> None:
     assert metadata(world, "new").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert told(world, fx.StoreRequest, 2) == []

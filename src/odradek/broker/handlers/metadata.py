@@ -18,7 +18,7 @@ v8 operations that the client is allowed: all, as nobody is restricted here (KIP
 v9 flexible.
 v10 topic ids; names may be null in the answer (KIP-516).
 v11 without the allowed operations of the cluster (KIP-700).
-v12 topics may be asked for by id.
+v12 topics may be asked for by id, which decides where there is a name too.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -117,7 +117,9 @@ class _Telling(LargeAnswer):
         metadata = self._broker.metadata
         known = metadata.topics
         names = [
-            metadata.names.get(TopicId(bytes(topic.topic_id)), "") if topic.name is None else topic.name
+            metadata.names.get(topic_id, "")
+            if (topic_id := TopicId(bytes(topic.topic_id))) != NO_TOPIC_ID
+            else topic.name or ""
             for topic in self._wanted
         ]
         return sum([len(known[name]) for name in names if name in known]) > MOST_AT_ONCE
@@ -203,12 +205,13 @@ def _topic(
     name = wanted.name
     topic_id = TopicId(bytes(wanted.topic_id))
     if topic_id != NO_TOPIC_ID or name is None:
-        if version < FIRST_BY_ID or name:
+        if version < FIRST_BY_ID:
             return ErrorCode.INVALID_REQUEST, name or "", topic_id, False, (), NOT_ASKED
         name = metadata.names.get(topic_id)
         if name is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID if knows_topics else ErrorCode.LEADER_NOT_AVAILABLE
             return error, None, topic_id, False, (), NOT_ASKED
+    operations = TOPIC_OPERATIONS if asked.include_topic_authorized_operations else NOT_ASKED
     partitions = metadata.topics.get(name)
     if partitions is None:
         # A broker that has just started was told nothing, or of brokers alone, and cannot know which topics there are. A client that hears that
@@ -216,12 +219,11 @@ def _topic(
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if knows_topics else ErrorCode.LEADER_NOT_AVAILABLE
         if not is_made and problem_with(name) is not None:  # else whoever makes it says so
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
-        return error, name, NO_TOPIC_ID, name in INTERNAL_TOPICS, (), NOT_ASKED
+        return error, name, NO_TOPIC_ID, name in INTERNAL_TOPICS, (), operations
     rows = [
         partition_row(broker, version, listener, index, partition)
         for index, partition in sorted(partitions.items())
     ]
-    operations = TOPIC_OPERATIONS if asked.include_topic_authorized_operations else NOT_ASKED
     return ErrorCode.NONE, name, metadata.topic_id(name), name in INTERNAL_TOPICS, rows, operations
 
 
