@@ -14,6 +14,7 @@ from odradek.broker.config_description import (
     BrokerLayers,
     Synonym,
     broker_entries,
+    cluster_default_entries,
     topic_entries,
 )
 from odradek.model.settings import BrokerSettings
@@ -95,6 +96,45 @@ def test_the_nearest_source_wins_and_all_of_them_are_listed() -> None:
         ("2", STATIC_BROKER),
         ("1", DEFAULT),
     ]
+
+
+# Setting of a topic, what was written, and what Apache 3.9.1 tells of it.
+WRITTEN = [
+    ("retention.ms", " 78 ", "78"),
+    ("retention.ms", "+5", "5"),
+    ("cleanup.policy", " delete ,compact", "delete,compact"),
+    ("preallocate", "TRUE", "true"),
+    ("min.cleanable.dirty.ratio", "1", "1.0"),
+    ("min.cleanable.dirty.ratio", ".5", "0.5"),
+    ("min.cleanable.dirty.ratio", "1e-1", "0.1"),
+    ("min.cleanable.dirty.ratio", "0.00001", "1.0E-5"),
+    ("min.cleanable.dirty.ratio", "0", "0.0"),
+    ("leader.replication.throttled.replicas", " 0:1", "0:1"),
+    ("compression.type", "gzip", "gzip"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "told"), WRITTEN)
+def test_a_value_is_told_as_it_was_parsed(name: str, text: str, told: str) -> None:
+    (entry,) = topic_entries({name: text}, LAYERS, {name: None})
+    assert (entry.value, entry.synonyms[0].value) == (told, told)
+
+
+def test_a_value_of_brokers_is_told_as_it_was_parsed_and_its_synonyms_as_they_were_written() -> None:
+    """As Apache 3.9.1; what is asked for as the value of all brokers is told as it was written."""
+    everywhere = {"log.retention.ms": " 780000 ", "log.cleaner.min.cleanable.ratio": "1e-5"}
+    layers = LAYERS._replace(dynamic={"log.segment.bytes": "+77777777"}, dynamic_default=everywhere)
+    names = dict.fromkeys(("log.retention.ms", "log.segment.bytes", "log.cleaner.min.cleanable.ratio"))
+    found = {entry.setting.name: entry for entry in broker_entries(layers, names)}
+    assert {name: (entry.value, entry.synonyms[0].value) for name, entry in found.items()} == {
+        "log.retention.ms": ("780000", " 780000 "),
+        "log.segment.bytes": ("77777777", "+77777777"),
+        "log.cleaner.min.cleanable.ratio": ("1.0E-5", "1e-5"),
+    }
+    (of_topic,) = topic_entries({}, layers, {"segment.bytes": None})
+    assert (of_topic.value, of_topic.synonyms[0].value) == ("77777777", "+77777777")
+    of_all = cluster_default_entries(everywhere, None)
+    assert {entry.setting.name: entry.value for entry in of_all} == everywhere
 
 
 def test_settings_that_stand_in_for_each_other_are_listed_once_the_first_is_set() -> None:

@@ -2,17 +2,22 @@
 
 A value comes from the first of: the topic's own override, this broker's dynamic value, the cluster-wide
 dynamic default, the configuration file, the built-in default. The list of synonyms names every one of them
-that is set, in that order (tests/golden/configs.json shows Apache's).
+that is set, in that order (tests/golden/configs.json shows Apache's). Values are told as they were parsed, synonyms of a broker
+as they were written.
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from itertools import dropwhile
 from typing import NamedTuple
 
 from odradek.model.settings import (
     BROKER_SETTINGS,
+    DECIMAL_NUMBER,
+    INTEGER_BITS,
     ONLY_WHEN_SET,
     TOPIC_SETTINGS,
+    WHOLE_NUMBER,
     BrokerSettings,
     Setting,
     broker_synonyms,
@@ -36,6 +41,9 @@ TYPES = {
     "CLASS": 8,
     "PASSWORD": 9,
 }
+
+
+PARSED = frozenset(("BOOLEAN", "LIST", "DOUBLE", *INTEGER_BITS))
 
 
 class Synonym(NamedTuple):
@@ -103,6 +111,7 @@ def broker_entries(layers: BrokerLayers, names: Mapping[str, object] | None) -> 
             if not synonyms:
                 continue
         value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, DEFAULT)
+        value = _as_parsed(setting, value)
         # Those of replication can be changed, and Apache calls them read-only (tests/golden/admin_errors.json).
         is_read_only = not setting.dynamic or name in ONLY_WHEN_SET
         entries.append(_entry(setting, value, source, synonyms, is_read_only=is_read_only))
@@ -112,7 +121,7 @@ def broker_entries(layers: BrokerLayers, names: Mapping[str, object] | None) -> 
 def cluster_default_entries(
     dynamic_default: Mapping[str, str], names: Mapping[str, object] | None
 ) -> list[ConfigEntry]:
-    """The resource "" (all brokers): only what was set dynamically for all."""
+    """The resource "" (all brokers): only what was set dynamically for all, as it was written."""
     entries = []
     for name, text in sorted(dynamic_default.items()):
         setting = BROKER_SETTINGS.get(name)
@@ -134,10 +143,10 @@ def topic_entries(
         # Of several broker settings that stand in for each other only the first is a synonym, as in Apache.
         synonyms = _broker_synonyms(setting.broker_synonyms[0], layers) if setting.broker_synonyms else []
         if name in overrides:
-            value, source = overrides[name], DYNAMIC_TOPIC
+            value, source = _as_parsed(setting, overrides[name]), DYNAMIC_TOPIC
             synonyms.insert(0, Synonym(name, value, DYNAMIC_TOPIC))
         elif synonyms:
-            value, source = synonyms[0].value or "", synonyms[0].source
+            value, source = _as_parsed(setting, synonyms[0].value or ""), synonyms[0].source
         else:
             value, source = _folded(name, setting, layers.settings), DEFAULT
         entries.append(_entry(setting, value, source, synonyms, is_read_only=False))
@@ -176,3 +185,29 @@ def _entry(
         value = None
         synonyms = [synonym._replace(value=None) for synonym in synonyms]
     return ConfigEntry(setting, value, source, is_read_only, tuple(synonyms))
+
+
+def _as_parsed(setting: Setting, text: str | None) -> str | None:
+    """As Apache tells what it has parsed, whatever was written: ` 5` is 5, `TRUE` true, `1` of a ratio 1.0, `a ,b` a,b.
+
+    What stands in the store and cannot be parsed is told as it is.
+    """
+    kind = setting.type
+    if text is None or kind not in PARSED:
+        return text
+    stripped = text.strip()
+    if kind == "BOOLEAN":
+        return stripped.lower()
+    if kind == "LIST":
+        return ",".join(part.strip() for part in stripped.split(","))
+    if kind == "DOUBLE":
+        return _as_java_tells(float(stripped)) if DECIMAL_NUMBER.fullmatch(stripped) else text
+    return str(int(stripped)) if WHOLE_NUMBER.fullmatch(stripped) else text
+
+
+def _as_java_tells(value: float) -> str:
+    """Double.toString."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
