@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from odradek.model.errors import ConfigurationError
+from odradek.model.errors import ConfigurationError, InvalidValue
 from odradek.model.settings import (
     BROKER_SETTINGS,
     ONLY_WHEN_SET,
@@ -213,6 +213,7 @@ def test_an_unknown_topic_setting_gets_a_suggestion():
         ("0:", False),
         ("\u00b2:1", False),
         ("0:1,", False),
+        ("*,0:1", False),
     ],
 )
 def test_throttled_replicas_are_pairs_or_a_star(value, accepted):
@@ -296,3 +297,20 @@ def test_the_two_selectors_of_replicas_are_known_and_no_other_class_is_loaded():
     for other in ("com.example.Nearest", "RackAwareReplicaSelector", ""):
         with pytest.raises(ConfigurationError, match=rf"replica\.selector\.class={other}:.*{leader} and "):
             BrokerSettings({"replica.selector.class": other})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("compression.gzip.level", "0", "0 {}: Value must be between 1 and 9 or equal to -1"),
+        ("compression.gzip.level", "10", "10 {}: Value must be between 1 and 9 or equal to -1"),
+        ("cleanup.policy", "delete,", " {}: String must be one of: compact, delete"),
+        ("cleanup.policy", "delete,x", "x {}: String must be one of: compact, delete"),
+        ("message.format.version", "9.9", "9.9 {}: Version 9.9 is not a valid version"),
+    ],
+)
+def test_a_bad_value_of_a_topic_is_refused_in_apaches_words(name: str, text: str, words: str) -> None:
+    """As Apache 3.9.1 answered them."""
+    with pytest.raises(InvalidValue) as refusal:
+        TopicSettings(BrokerSettings(), {name: text})
+    assert refusal.value.kafka_message == "Invalid value " + words.format(f"for configuration {name}")

@@ -35,6 +35,7 @@ VALID_WORDS = {
     "$remote-threads": "-1, or [1,...]",
     "$throttled": "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
 }
+GZIP_LEVELS = "[1,...,9] or -1"
 
 
 class Setting(NamedTuple):
@@ -272,11 +273,13 @@ def _refused(
 
 
 def _kafka_value(setting: Setting, value: Any) -> str | None:
-    """A validator of Apache's prints what was parsed: 2.0 for 2, and lists that are judged as a whole."""
+    """A validator of Apache's prints what was parsed: 2.0 for 2, lists that are judged as a whole, else the first bad part."""
     if setting.type == "DOUBLE":
         return repr(value)
     if setting.valid == VALID_WORDS["$throttled"]:
         return f"[{', '.join(value)}]"
+    if isinstance(value, tuple) and setting.valid is not None:
+        return next((part for part in value if part not in _parts(setting.valid)), None)
     return None
 
 
@@ -288,6 +291,10 @@ def _kafka_problem(setting: Setting, value: Any) -> str:
         return (
             f"{setting.name} must be the literal '*' or a list of replicas in the following format: {valid}"
         )
+    if valid == GZIP_LEVELS:
+        return "Value must be between 1 and 9 or equal to -1"
+    if valid == VALID_WORDS["$versions"]:
+        return f"Version {value} is not a valid version"
     parts = _parts(valid)
     if "..." in parts:
         is_low = isinstance(value, int | float) and value < float(parts[0])
@@ -308,8 +315,9 @@ def _why_not_valid(setting: Setting, value: Any) -> str | None:
     if valid == VALID_WORDS["$remote-threads"]:
         return None if value == -1 or value >= 1 else "must be -1, or 1 or more"
     if valid == VALID_WORDS["$throttled"]:
-        return None if all(_is_throttled(part) for part in value) else "must be *, or pairs such as 0:1,0:2"
-    if valid == "[1,...,9] or -1":
+        is_valid = value == ("*",) or all(_is_throttled(part) for part in value)
+        return None if is_valid else "must be *, or pairs such as 0:1,0:2"
+    if valid == GZIP_LEVELS:
         return None if value == -1 or 1 <= value <= 9 else "must be -1, or 1 to 9"
     parts = _parts(valid)
     if "..." in parts:
@@ -342,7 +350,7 @@ def _limits(valid: str) -> tuple[float, float | None]:
 
 def _is_throttled(part: str) -> bool:
     partition, _, broker = part.partition(":")
-    return part == "*" or (number_in(partition) is not None and number_in(broker) is not None)
+    return number_in(partition) is not None and number_in(broker) is not None
 
 
 _BROKER_DEFAULTS = {s.attribute: parse_value(s, s.default) for s in BROKER_SETTINGS.values()}
