@@ -103,8 +103,10 @@ def _why_not_in_transaction(group: ClassicGroup | None, request: TxnOffsetCommit
         return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if is_bare or (group.state is GroupState.EMPTY and request.generation_id < 0):
+    if is_bare:
         return ErrorCode.NONE
+    if group.state is GroupState.EMPTY and request.generation_id < 0:
+        return ErrorCode.NONE  # as without a transaction: nobody is a member
     return group.why_not_of_generation(request.member_id, request.group_instance_id, request.generation_id)
 
 
