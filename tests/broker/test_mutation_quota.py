@@ -322,6 +322,8 @@ REFUSED: list[tuple[list[Any], dict[str, float | None], str]] = [
         {},
         "Invalid quota entity combination, IP entity should not be used with user",
     ),
+    (entity(ip="300.1.1.1"), {"connection_creation_rate": 1}, "300.1.1.1 is not a valid IP address"),
+    (entity(ip="localhost"), {"connection_creation_rate": 1}, "names of hosts are not looked up"),
     (entity(user="x"), {"speed": 1}, "Invalid configuration key speed"),
     (entity(user="x"), {"connection_creation_rate": 1}, "Invalid configuration key connection_creation_rate"),
     (entity(user="x"), {"producer_byte_rate": 1.5}, "Configuration producer_byte_rate must be a LONG value"),
@@ -408,3 +410,26 @@ def test_a_filter_that_says_nothing_is_refused(
     code, message = described(store, *components)
     assert code in (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
     assert error in message
+
+
+def test_an_address_is_limited_however_it_is_written_and_a_name_limits_nobody() -> None:
+    """Nodes have the name escaped, as Apache writes them: that of ::1 is %3A%3A1."""
+    quotas = ClientQuotas()
+    for name, rate in (("%3A%3A1", "5"), ("2001%3ADB8%3A0%3A0%3A%3A7", "6"), ("10.0.0.1", "7")):
+        assert quotas.change("ips", name, {"connection_creation_rate": rate}) == []
+    addresses = ("::1", "2001:db8::7", "10.0.0.1", "10.0.0.2")
+    assert [quotas.connection_rate(address) for address in addresses] == [5, 6, 7, None]
+
+    (line,) = quotas.change("ips", "some%20host", {"connection_creation_rate": "1"})
+    assert line == "/config/ips/some%20host limits nobody: some host is no IP address"
+    assert quotas.change("ips", "<default>", {"connection_creation_rate": "9"}) == []
+    assert quotas.connection_rate("10.0.0.2") == 9
+    assert quotas.change("ips", "%3A%3A1", {}) == []
+    assert quotas.connection_rate("::1") == 9
+
+
+def test_a_quota_of_a_name_of_a_host_can_be_removed(store: Store) -> None:
+    """Apache's brokers look names up, and store them."""
+    store.nodes["ips", "localhost"] = ({"connection_creation_rate": "7"}, 0)
+    assert alter(store, (entity(ip="localhost"), {"connection_creation_rate": None}))[0][0] == 0
+    assert not store.nodes["ips", "localhost"][0]

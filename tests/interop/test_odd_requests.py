@@ -64,7 +64,8 @@ DIFFERENT: Sequence[tuple[str, str]] = (
     ("described twice *", "named-once"),
     ("deleted twice *", "deleted-once"),
     ("quota -1 *", "quotas-are-numbers"),
-    ("quota of a host *", "hosts-not-looked-up"),
+    ("quota of localhost *", "hosts-not-looked-up"),
+    ("quota of ::1 *", "hosts-not-looked-up"),
     ("match of a kind 3 *", "refusals-named"),
     ("number in * digits *", "plain-numbers"),
     ("number NaN *", "plain-numbers"),
@@ -839,7 +840,8 @@ def quotas(a: Asked) -> None:
         for key in ("producer_byte_rate", "request_percentage", "controller_mutation_rate"):
             ask(f"{key} of {value}", {"user": "u"}, key, value)
     ask("quota -1 of requests", {"user": "u"}, "request_percentage", -1.0)
-    ask("quota of a host", {"ip": "300.1.1.1"}, "connection_creation_rate", 5.0)
+    for address in ("127.0.0.9", "300.1.1.1", "localhost", "::1"):
+        ask(f"quota of {address}", {"ip": address}, "connection_creation_rate", 5.0)
     ask("set", {"user": "q", "client-id": "c"}, "producer_byte_rate", 5.0, only=False)
 
     def look(label: str, *parts: tuple[str, int, str | None], strict: bool) -> dict[str, Any]:

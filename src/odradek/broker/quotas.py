@@ -10,9 +10,11 @@ Enforced here: `controller_mutation_rate` (partitions made or deleted a second).
 """
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from math import ceil
 from typing import NamedTuple
 
+from odradek.model.entity_names import unescape_entity
 from odradek.model.settings import BrokerSettings
 
 DEFAULT = "<default>"
@@ -61,9 +63,13 @@ class ClientQuotas:
             else:
                 values[name] = value
         if entity_type == "ips":
-            self._addresses.pop(entity_name, None)
+            name = unescape_entity(entity_name)
+            address = DEFAULT if entity_name == DEFAULT else address_in(name)
+            if address is None:
+                return [*problems, f"/config/ips/{entity_name} limits nobody: {name} is no IP address"]
+            self._addresses.pop(address, None)
             if CONNECTION_RATE in values:
-                self._addresses[entity_name] = values[CONNECTION_RATE]
+                self._addresses[address] = values[CONNECTION_RATE]
             return problems
         entity = entity_of(entity_type, entity_name)
         if entity is None:
@@ -87,6 +93,14 @@ class ClientQuotas:
     def connection_rate(self, address: str) -> float | None:
         """New connections a second from one address; None: as many as they like."""
         return self._addresses.get(address, self._addresses.get(DEFAULT))
+
+
+def address_in(text: str) -> str | None:
+    """An IP address as connections are told it; None for everything else, for names are not looked up."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return None
 
 
 def number(text: str) -> float | None:

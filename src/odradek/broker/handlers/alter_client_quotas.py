@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.config_changes import Alteration, Entity, Error
-from odradek.broker.quotas import CLIENT_KEYS, DEFAULT, IP_KEYS
+from odradek.broker.quotas import CLIENT_KEYS, DEFAULT, IP_KEYS, address_in
 from odradek.model.entity_names import escape_entity
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -89,6 +89,9 @@ def _entity(entry: AlterClientQuotasRequestEntryData) -> Entity:
         if part.entity_name in (".", ".."):
             # It is kept under its name, and no path of the store has a part like that.
             raise _refused(f"{part.entity_type} {part.entity_name} cannot have quotas of its own")
+        is_removed = all(op.remove for op in entry.ops)  # it may have been set elsewhere
+        if part.entity_type == "ip" and not is_removed and address_in(part.entity_name or "::") is None:
+            raise _refused(f"{part.entity_name} is not a valid IP address; names of hosts are not looked up.")
         names[part.entity_type] = DEFAULT if part.entity_name is None else escape_entity(part.entity_name)
     user, client, address = (names.get(kind) for kind in TYPES)
     if address is not None:
