@@ -6,6 +6,7 @@ Each ends with a second recovery, which must change nothing. Cases 10 and the sw
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -950,3 +951,40 @@ def test_no_producers_snapshot_of_what_was_cut_off_is_left(disk: Disk) -> None:
     assert [name for name in disk.names() if name.endswith(".snapshot")] == [
         f"{offset:020d}.snapshot" for offset in (1, 2)
     ]
+
+
+def ends_in_order(disk: Disk, log: PartitionLog) -> PartitionLog:
+    log.close()
+    return disk.open(clean=True).log
+
+
+def begins_behind_a_wide_gap(disk: Disk, log: PartitionLog) -> PartitionLog:
+    """Its active segment is empty, and is none any more."""
+    log.roll(NOW)
+    log.note_gaps()
+    follow(log, batch(base_offset=log.log_end_offset + WIDE, leader_epoch=0))
+    return log
+
+
+def takes_the_place_of_another(disk: Disk, log: PartitionLog) -> PartitionLog:
+    log.take_snapshot(log.log_end_offset)
+    return log
+
+
+@pytest.mark.parametrize("happens", [ends_in_order, begins_behind_a_wide_gap, takes_the_place_of_another])
+def test_no_snapshot_that_was_taken_within_a_segment_outlives_a_cut(
+    disk: Disk, happens: Callable[[Disk, PartitionLog], PartitionLog]
+) -> None:
+    log = disk.create()
+    for sequence in range(6):
+        produce(log, idempotent(sequence))
+    log = happens(disk, log)
+    assert disk.file(file_name(6, ".snapshot")).exists()
+
+    log.truncate_to(5, NOW)
+
+    assert [name for name in disk.names() if name.endswith(".snapshot")] == [file_name(5, ".snapshot")]
+    for sequence in (0, 1):
+        produce(log, idempotent(sequence, producer_id=8))
+    again = disk.open(recovery_point=7).log
+    assert again.producers.to_bytes() == log.producers.to_bytes()

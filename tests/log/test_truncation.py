@@ -8,6 +8,7 @@ import pytest
 
 from odradek.log.checkpoints import LEADER_EPOCHS, read_epochs
 from odradek.log.errors import CorruptLog
+from odradek.log.files import OsDirectory
 from odradek.log.log_state import PRODUCER_MARKS
 from odradek.log.partition_log import PartitionLog
 from odradek.log.segments import Segments
@@ -193,6 +194,33 @@ def test_a_cut_behind_very_many_producers_reads_their_snapshot_in_steps(
     produce(log, idempotent(0, producer_id=99))
     assert len(list(log.truncating_to(20, NOW))) == 3, "of seven producers"
     assert log.log_end_offset == 20 and len(log.producers) == 7
+
+
+def test_a_cut_does_not_list_the_directory(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 15,000 segments it has 60,000 files: to list them twice took longer than a turn may."""
+    log = filled(disk)
+    log.forget_marks()
+    snapshots = [name for name in disk.names() if name.endswith(".snapshot")]
+    assert len(snapshots) == 3
+    listed: list[str] = []
+    monkeypatch.setattr(OsDirectory, "names", lambda directory: listed.append(directory.path))
+
+    log.truncate_to(12, NOW)
+    log.truncate_fully_and_start_at(50, NOW)
+
+    assert not listed
+
+
+def test_a_cut_that_finds_no_snapshot_looks_for_a_few_at_a_time(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.log.lookups.SNAPSHOTS_AT_ONCE", 3)
+    log = filled(disk, 95)
+    for name in disk.names():
+        if name.endswith(".snapshot"):
+            log.directory.remove(name)
+    log.forget_marks()
+    assert len(list(log.truncating_to(93, NOW))) == 3, "of ten segments"
 
 
 def rolls(log: PartitionLog) -> None:

@@ -71,6 +71,8 @@ class LogState:
         # Always rising, at most PRODUCER_MARKS of them, the last at `marked_bytes` <= size of the active segment's file.
         self.producer_marks: list[tuple[int, bytes]] = []
         self.marked_bytes = self.segments.active.file.size_bytes
+        # Offsets of producers' snapshots that may be in the directory beside those at the beginning of a segment.
+        self.other_snapshots: set[int] = set()
         # Offsets may be missing between batches, and the file `offset-gaps` says so: cleanup.policy may change any day.
         self.has_gaps = has_gaps
         self._suspect_gap = -1  # the end of this log when a leader had nothing there
@@ -127,6 +129,8 @@ class LogState:
             self.segments.roll(files, following)
         except StorageError as error:
             raise self.give_up(error) from None
+        if is_empty:
+            self.other_snapshots.add(old.base_offset)  # its own is still there
         self.forget_marks()
 
     def prepare_segment(
@@ -164,6 +168,12 @@ class LogState:
         except StorageError as error:
             raise self.broken(error) from None
         self.flushed.name_changed(name)
+        self.other_snapshots.add(offset)
+
+    def remove_snapshots(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            self.directory.remove(file_name(offset, SNAPSHOT_SUFFIX))
+        self.other_snapshots.difference_update(offsets)
 
     # ------------------------------------------------------------------------------------------------- epochs
 

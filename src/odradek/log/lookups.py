@@ -1,14 +1,13 @@
 """What is asked of a log by timestamp or by transaction, and how its producers are known again after a cut."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 from odradek.log.errors import CorruptLog, StorageError
-from odradek.log.files import Directory
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.log_state import LogState
 from odradek.log.producers import MalformedSnapshot, Producers
-from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name, is_offset
+from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from odradek.log.segments import Segments
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import BATCH_OVERHEAD, CONTROL, BatchHeader, check_crc
@@ -29,6 +28,7 @@ DECOMPRESSING_LABOUR = 100
 NO_BOUND = 1 << 62
 # Of one step in which producers are learnt again, a millisecond or less.
 BATCHES_AT_ONCE = 500
+SNAPSHOTS_AT_ONCE = 50
 
 
 class FoundOffset(NamedTuple):
@@ -227,16 +227,14 @@ def aborted_transactions(
     return found
 
 
-def stale_snapshots(directory: Directory, end_offset: int) -> list[str]:
-    """Names of the snapshots that speak of what lies behind this offset."""
-    return [file_name(offset, SNAPSHOT_SUFFIX) for offset in _snapshots(directory) if offset > end_offset]
+def snapshots_behind(log: LogState, end_offset: int) -> list[int]:
+    """Offsets of the snapshots that may be there and speak of what lies behind this one."""
+    return [offset for offset in _snapshots(log, log.segments.since(end_offset)) if offset > end_offset]
 
 
-def _snapshots(directory: Directory) -> list[int]:
-    names = [
-        name.removesuffix(SNAPSHOT_SUFFIX) for name in directory.names() if name.endswith(SNAPSHOT_SUFFIX)
-    ]
-    return sorted(int(stem) for stem in names if is_offset(stem))
+def _snapshots(log: LogState, segments: Sequence[Segment]) -> list[int]:
+    """The directory is not listed for them: it has sixty thousand files where there are 15,000 segments."""
+    return sorted([*(segment.base_offset for segment in segments), *log.other_snapshots])
 
 
 def producers_at(log: LogState, end_offset: int, now_ms: int) -> Generator[None, None, Producers]:
@@ -271,17 +269,19 @@ def _newest_known(
     log: LogState, end_offset: int, now_ms: int
 ) -> Generator[None, None, tuple[int, Producers]]:
     first = log.segments[0].base_offset
-    snapshots = [offset for offset in _snapshots(log.directory) if first <= offset <= end_offset]
+    snapshots = [offset for offset in _snapshots(log, log.segments) if first <= offset <= end_offset]
     marks = [mark for mark in log.producer_marks if mark[0] <= end_offset]
     if marks and marks[-1][0] >= max(snapshots, default=-1):
         start, mark = marks[-1]
         return start, (yield from Producers.loading(mark, now_ms))
-    for offset in reversed(snapshots):
+    for tried, offset in enumerate(reversed(snapshots), 1):
+        if not tried % SNAPSHOTS_AT_ONCE:
+            yield
         data = log.directory.read(file_name(offset, SNAPSHOT_SUFFIX))
         try:
             return offset, (yield from Producers.loading(data or b"", now_ms))
         except MalformedSnapshot:
-            continue  # the one before it, and more batches
+            continue  # it is not there, or no good: the one before it, and more batches
     return first, Producers()
 
 

@@ -153,6 +153,7 @@ class _Opening:
         )
         if self.was_clean:
             log.stopped_at = log_end_offset
+        log.other_snapshots.add(self.replay_from)
         if self.changed_names:
             log.flushed.names_dirty()
         for name in self.written_names:

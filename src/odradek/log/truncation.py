@@ -81,15 +81,14 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
         if is_shortened
         else None
     )
-    stale = lookups.stale_snapshots(log.directory, end_offset)
+    stale = lookups.snapshots_behind(log, end_offset)
     following = log.prepare_segment(files, end_offset, now_ms, producers)
     epochs = _prepare_epochs(log, files, end_offset)
     _lower_flushed_point(log, end_offset, log.log_start_offset, nothing_left=nothing_left)
     try:
         log.segments.cut(target, cut, end_offset, is_kept=position > 0)
         log.log_end_offset = end_offset
-        for name in stale:
-            log.directory.remove(name)
+        log.remove_snapshots(stale)
         log.producers = producers
         log.segments.begin(files, following)
         log.forget_marks()
@@ -113,7 +112,7 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> None:
     if log.failure is not None:
         raise log.failure
     files = PreparedFiles(log.directory)
-    stale = lookups.stale_snapshots(log.directory, -1)
+    stale = lookups.snapshots_behind(log, -1)
     following = log.prepare_segment(files, offset, now_ms, Producers())
     epochs = _prepare_epochs(log, files, 0)
     log_start_offset = min(offset, log.log_start_offset)
@@ -121,8 +120,7 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> None:
     try:
         log.log_start_offset = log_start_offset
         log.segments.drop_all()
-        for name in stale:
-            log.directory.remove(name)
+        log.remove_snapshots(stale)
         log.producers = Producers()
         log.segments.begin(files, following)
         log.forget_marks()
