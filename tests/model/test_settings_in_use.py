@@ -3,6 +3,7 @@
 import ast
 from pathlib import Path
 
+from odradek.broker.dynamic_settings import CLEANER_THREADS, THREAD_COUNTS
 from odradek.model.settings import BROKER_SETTINGS, TOPIC_SETTINGS
 
 SRC = Path(__file__).parent.parent.parent / "src" / "odradek"
@@ -38,3 +39,9 @@ def test_every_setting_that_is_acted_on_is_read_somewhere():
     ]
     idle += [s.name for s in TOPIC_SETTINGS.values() if s.acted_on and s.name not in topics_read]
     assert idle == []
+
+
+def test_a_number_of_threads_that_nothing_acts_on_says_what_there_is_here():
+    """`DescribeConfigs` shows it without the heading that the reference has."""
+    counts = [BROKER_SETTINGS[name] for name in (*THREAD_COUNTS, CLEANER_THREADS)]
+    assert [setting.name for setting in counts if not setting.acted_on and "; here " not in setting.doc] == []

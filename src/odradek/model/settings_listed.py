@@ -108,7 +108,7 @@ kafka.metrics.reporters LIST "" LOW static
 log.cleaner.io.buffer.size INT 524288 MEDIUM dynamic [0,...]
     Buffer of the cleaner's reads and writes.
 log.cleaner.threads INT 1 MEDIUM dynamic [0,...]
-    Logs cleaned at one time.
+    Logs cleaned at one time; here one.
 log.dir.failure.timeout.ms LONG 30000 LOW static [1,...]
     KRaft: a failed directory that cannot be reported in this time stops the broker.
 log.local.retention.bytes LONG -2 MEDIUM dynamic [-2,...]
@@ -150,9 +150,9 @@ num.io.threads INT 8 HIGH dynamic [1,...]
 num.network.threads INT 3 HIGH dynamic [1,...]
     Threads that read and write sockets; here one event loop does.
 num.recovery.threads.per.data.dir INT 1 HIGH dynamic [1,...]
-    Threads that open logs at start-up.
+    Threads that open logs at start-up; here one: two took as long, since what they do is Python.
 num.replica.fetchers INT 1 HIGH dynamic
-    Connections to each leader over which this broker follows.
+    Connections to each leader over which this broker follows; here one.
 offsets.commit.required.acks SHORT -1 HIGH static
     Acknowledgement an offset commit waits for.
 offsets.load.buffer.size INT 5242880 HIGH static [1,...]
