@@ -301,3 +301,32 @@ def test_closing_answers_what_is_outstanding() -> None:
         assert ear.heard == [("x", None, "we stop")]
 
     run(serve, scenario)
+
+
+@pytest.mark.parametrize("others", [["192.0.2.1"], ["192.0.2.1", "192.0.2.2", "192.0.2.3"]])
+def test_an_address_of_a_name_that_is_silent_leaves_time_for_those_behind_it(
+    others: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`localhost` may be ::1 first, and a firewall may drop what is sent there."""
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        loop = asyncio.get_running_loop()
+        answers = loop.create_connection
+
+        async def resolve(host: str, port: int, **_: object) -> list[tuple[Any, ...]]:
+            assert host == "a-name"
+            return [(0, 0, 0, "", (address, port)) for address in (*others, "127.0.0.1")]
+
+        async def connect(make: Any, host: str, port: int) -> Any:
+            if host in others:
+                await asyncio.Event().wait()
+            return await answers(make, host, port)
+
+        monkeypatch.setattr(loop, "getaddrinfo", resolve)
+        monkeypatch.setattr(loop, "create_connection", connect)
+        link.host = "a-name"
+        link.send(METADATA, 1, b"one", ear.on("one"))
+        await ear.until(1)
+        assert ear.heard == [("one", b"one", "")]
+
+    run(echo, scenario, connect_timeout_ms=400)

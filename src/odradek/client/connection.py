@@ -6,9 +6,13 @@ turn: no task and no await between a response, what is done with it, and the nex
 
 import asyncio
 import logging
+import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
+from odradek.client.addresses import is_ip
 from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
@@ -27,6 +31,28 @@ CANNOT_CONNECT = (OSError, TimeoutError, ValueError, OverflowError)
 
 # What came back: the body of the answer (valid during the call only), or None with a reason.
 OnAnswer = Callable[[memoryview | None, str], None]
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+async def connect(
+    loop: asyncio.AbstractEventLoop, make_protocol: Callable[[], P], host: str, port: int, timeout_s: float
+) -> tuple[asyncio.Transport, P]:
+    """To the first address of `host` that answers. Raises what the last one said, as in CANNOT_CONNECT."""
+    deadline = loop.time() + timeout_s
+    async with asyncio.timeout(timeout_s):
+        *others, last = [host] if is_ip(host) else await _resolve(loop, host, port)
+        for tried, address in enumerate(others):
+            # A silent one may not use up the time of those after it.
+            share_s = (deadline - loop.time()) / (len(others) + 1 - tried)
+            with suppress(OSError):
+                async with asyncio.timeout(share_s):
+                    return await loop.create_connection(make_protocol, address, port)
+        return await loop.create_connection(make_protocol, last, port)
+
+
+async def _resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(endpoint[0]) for *_, endpoint in found]
 
 
 class _InFlight:
@@ -154,10 +180,13 @@ class BrokerLink:
             wait_s = self._not_before - self._loop.time()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
-            async with asyncio.timeout(self._connect_timeout_s):
-                transport, channel = await self._loop.create_connection(
-                    lambda: _Channel(self, self._pool), self.host, self.port
-                )
+            transport, channel = await connect(
+                self._loop,
+                lambda: _Channel(self, self._pool),
+                self.host,
+                self.port,
+                self._connect_timeout_s,
+            )
         except CANNOT_CONNECT as error:
             self._connecting = None
             self._not_before = self._loop.time() + self._backoff_s

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from odradek.client.addresses import is_ip
 from odradek.client.local_peers import is_within_a_host, no_pacing_within_a_host
 from odradek.client.produce_pieces import FileSlice, Piece
 from odradek.model.error_codes import ErrorCode
@@ -387,7 +388,7 @@ def _resolve(address: Address, deadline: float) -> list[Any]:
             # ValueError: a name with an empty label, one of 300 characters, a zero byte.
             failed.append(error)
 
-    if _is_ip(address.host):
+    if is_ip(address.host):
         look_up()
     else:
         thread = threading.Thread(target=look_up, daemon=True, name=f"resolve {address.host}")
@@ -402,13 +403,3 @@ def _resolve(address: Address, deadline: float) -> list[Any]:
             f"no broker answers at {address}: the name {address.host} is not known ({_cause(failed[0])})"
         ) from failed[0]
     return found
-
-
-def _is_ip(host: str) -> bool:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host.partition("%")[0])
-        except (OSError, ValueError):  # a zero byte in it
-            continue
-        return True
-    return False

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from odradek.client.connection import CANNOT_CONNECT
+from odradek.client.connection import CANNOT_CONNECT, connect
 from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.cluster import Endpoint
@@ -107,10 +107,13 @@ class Fetching:
                 await asyncio.sleep(pause_s)
             pause_s = RECONNECT_MS / 1000
             try:
-                async with asyncio.timeout(self._connect_timeout_s):
-                    transport, connection = await self._loop.create_connection(
-                        lambda: _LeaderConnection(self, self._pool), self.endpoint.host, self.endpoint.port
-                    )
+                transport, connection = await connect(
+                    self._loop,
+                    lambda: _LeaderConnection(self, self._pool),
+                    self.endpoint.host,
+                    self.endpoint.port,
+                    self._connect_timeout_s,
+                )
             except CANNOT_CONNECT as error:
                 self._metrics.fetcher_failures += 1
                 reason = str(error) or "timed out"

@@ -584,6 +584,12 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.AbstractServer:
         return self._network().listen(current_host.get(), protocol_factory, host, port, options.get("sock"))
 
+    async def getaddrinfo(  # type: ignore[override]
+        self, host: str, port: int, **options: Any
+    ) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        """A host of this network is addressed by its name."""
+        return [(0, 0, 0, "", (host, port))]
+
     async def create_connection(  # type: ignore[override]
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
