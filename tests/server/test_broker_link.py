@@ -330,3 +330,18 @@ def test_an_address_of_a_name_that_is_silent_leaves_time_for_those_behind_it(
         assert ear.heard == [("one", b"one", "")]
 
     run(echo, scenario, connect_timeout_ms=400)
+
+
+def test_a_mistake_of_one_who_is_told_of_a_failure_keeps_it_from_nobody_else() -> None:
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        def mistaken(body: memoryview | None, reason: str) -> None:
+            raise ValueError("mistaken")
+
+        link.send(METADATA, 1, b"one", mistaken)
+        link.send(METADATA, 1, b"two", ear.on("two"))
+        link.send(METADATA, 1, b"three", ear.on("three"))
+        with pytest.raises(ValueError, match="mistaken"):
+            link.close("closed")
+        assert ear.heard == [("two", None, "closed"), ("three", None, "closed")]
+
+    run(echo, scenario)

@@ -9,7 +9,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TypeVar
 
 from odradek.client.addresses import is_ip
@@ -289,5 +289,6 @@ class BrokerLink:
         failed += [on_answer for _, _, _, on_answer in self._unsent]
         self._in_flight.clear()
         self._unsent.clear()
-        for on_answer in failed:
-            on_answer(None, reason)
+        with ExitStack() as told:  # also behind one that raises
+            for on_answer in reversed(failed):
+                told.callback(on_answer, None, reason)
