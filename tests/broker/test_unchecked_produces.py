@@ -8,7 +8,7 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker.answers import CloseConnection, NoReply
 from odradek.broker.handlers import list_offsets
-from odradek.broker.unchecked_produces import MOST_AT_ONCE, MOST_WAITING_BYTES, Check
+from odradek.broker.unchecked_produces import MOST_AT_ONCE, MOST_OUTPUT_BYTES, MOST_WAITING_BYTES, Check
 from odradek.log.errors import CorruptLog
 from odradek.log.lookups import COLD_LABOUR, DECOMPRESSING_LABOUR, OPENING_LABOUR, RECORD_LABOUR
 from odradek.log.validation import FEW_HEADERS, HEADERS_AT_ONCE
@@ -16,6 +16,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import produce as pm
 from odradek.records.builder import NewRecord, build_batch
+from odradek.records.compression import most_opened_bytes
 from odradek.records.opened import OPENED_AT_ONCE
 from odradek.records.search import FIRST_BYTES
 from tests.broker.world import T0, Pending, World, batch
@@ -353,6 +354,27 @@ def test_a_request_with_very_many_partitions_is_appended_piece_by_piece(tmp_path
     assert work(world) == 1
     assert [row.base_offset for row in answer.message.responses[0].partition_responses] == list(range(count))
     assert world[1].values() == [b"%d" % n for n in range(count)]
+
+
+@pytest.mark.parametrize("settings", [{"compression.type": "uncompressed"}, {"cleanup.policy": "compact"}])
+def test_a_piece_of_work_opens_a_bounded_number_of_bytes_however_small_its_batches_are(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    """A request of a megabyte became a gigabyte in memory, a thousand batches at a time."""
+    world = leader(tmp_path, "header", settings)
+    small = build_batch([NewRecord(b"k", bytes(100_000), 1000)], codec="gzip")
+    assert len(small) < 500
+    count = 20
+    answers = [put(world, small) for _ in range(count)]
+    sizes = []
+    while waiting := asides(world):
+        (one,) = waiting
+        assert isinstance(one.work, Check)
+        sizes.append(sum(most_opened_bytes(len(batch.records)) for batch in one.work.batches))
+        world[1].broker.answered(one.request_id, one.work.run(), world.now_ms)
+    assert max(sizes) <= MOST_OUTPUT_BYTES + most_opened_bytes(len(small))
+    assert len(sizes) >= 3
+    assert [world.produced(answer) for answer in answers] == [(ErrorCode.NONE, n) for n in range(count)]
 
 
 # --------------------------------------------------------------------------------------------------- timestamps

@@ -14,6 +14,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import ATTRIBUTES_OFFSET, BATCH_OVERHEAD, CODEC_MASK, RECORD_COUNT_OFFSET
+from odradek.records.compression import most_opened_bytes
 
 # What is checked at once, without a thread: about a millisecond a batch, and so many of them in one request.
 QUICK_RECORDS = 1000
@@ -22,6 +23,8 @@ QUICK_COMPRESSED_BYTES = 4096
 MOST_OPENED_AT_ONCE = 8
 # Partitions of one request that are appended at once; and of one piece of work.
 MOST_AT_ONCE = 1000
+# What may come out of the batches of one piece of work: a kilobyte opens to a megabyte, and the topic may want that stored.
+MOST_OUTPUT_BYTES = 8 << 20
 # Copies of what waits. One batch may always wait, however large.
 MOST_WAITING_BYTES = 32 << 20
 
@@ -43,6 +46,12 @@ class Unchecked(NamedTuple):
     wait: AppendsLater
     slot: int
     is_transactional: bool = False
+
+    @property
+    def output_bytes(self) -> int:
+        """What may come out of it at most."""
+        size = len(self.records)
+        return most_opened_bytes(size) if self.config.opens_batches and _codec(self.records) else size
 
 
 class Check(NamedTuple):
@@ -67,11 +76,15 @@ def is_laborious(records: memoryview, config: LogConfig) -> bool:
     size = len(records)
     if size < BATCH_OVERHEAD:
         return False
-    is_compressed = records[ATTRIBUTES_OFFSET + 1] & CODEC_MASK or config.compression_type is not None
+    is_compressed = _codec(records) or config.compression_type is not None
     if size > (QUICK_COMPRESSED_BYTES if is_compressed else QUICK_BYTES):
         return True
     count = int.from_bytes(records[RECORD_COUNT_OFFSET:BATCH_OVERHEAD], "big", signed=True)
     return count > QUICK_RECORDS
+
+
+def _codec(records: memoryview) -> int:
+    return records[ATTRIBUTES_OFFSET + 1] & CODEC_MASK if len(records) >= BATCH_OVERHEAD else 0
 
 
 class UncheckedProduces:
@@ -96,11 +109,17 @@ class UncheckedProduces:
     def next_check(self, now_ms: int) -> Check | None:
         """A piece of what waits longest: one that takes long, or several that do not."""
         batches: list[Unchecked] = []
-        size = 0
-        while self._waiting and len(batches) < MOST_AT_ONCE and size < QUICK_BYTES:
+        size = output = 0
+        while (
+            self._waiting
+            and len(batches) < MOST_AT_ONCE
+            and size < QUICK_BYTES
+            and output < MOST_OUTPUT_BYTES
+        ):
             batch = self._waiting.popleft()
             batches.append(batch)
             size += len(batch.records)
+            output += batch.output_bytes
         return Check(batches, now_ms) if batches else None
 
     def ended(self, check: Check) -> None:
