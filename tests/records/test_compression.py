@@ -85,6 +85,12 @@ def test_several_gzip_members_are_one_stream() -> None:
     assert decompress(GZIP, data) == b"one two"
 
 
+def test_several_xerial_streams_are_one() -> None:
+    """So snappy-java reads them (`SnappyInputStream.hasNextChunk`)."""
+    data = bytes(compress(SNAPPY, b"one ")) + XERIAL_HEADER + bytes(compress(SNAPPY, b"two"))
+    assert bytes(decompress(SNAPPY, data)) == b"one two"
+
+
 @pytest.mark.parametrize("codec", COMPRESSING, ids=CODEC_NAMES[1:])
 def test_more_than_was_allowed_never_comes_out(codec: int) -> None:
     sample = bytes(3_000_000)

@@ -119,8 +119,12 @@ def snappy_blocks(data: Buffer) -> Iterator[memoryview]:
     if bytes(view[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
         yield view
         return
-    position = len(XERIAL_HEADER)
+    position = 0
     while position < len(view):
+        if bytes(view[position : position + len(XERIAL_MAGIC)]) == XERIAL_MAGIC:
+            # Of one stream, or of one behind another: Java's reader goes on with that.
+            position += len(XERIAL_HEADER)
+            continue
         if len(view) - position < 4:
             raise CorruptBatch("snappy: a block's length is cut short")
         size = int.from_bytes(view[position : position + 4], "big")
