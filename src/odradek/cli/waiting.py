@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from odradek.model.errors import OdradekError
@@ -21,41 +21,40 @@ def wait_for_cluster(bootstrap: str, *, quiet: bool = False, deadline_s: float =
     """
     from odradek.client.sync import SyncClient
 
-    end = time.monotonic() + deadline_s
-    is_said = quiet
-    while True:
+    def missing() -> str | None:
         with SyncClient(bootstrap, bootstrap_timeout_s=2.0, request_timeout_s=2.0) as client:
-            missing = what_is_missing(client)
-        if missing is None:
-            return
-        if time.monotonic() + PAUSE_S > end:
-            raise OdradekError(f"no cluster within {deadline_s:g} s: {missing}")
-        if not is_said:
-            print(f"waiting up to {deadline_s:g} s: {missing}", file=sys.stderr, flush=True)
-            is_said = True
-        time.sleep(PAUSE_S)
+            return what_is_missing(client)
+
+    still = _wait_until_there(missing, quiet=quiet, deadline_s=deadline_s)
+    if still is not None:
+        raise OdradekError(f"no cluster within {deadline_s:g} s: {still}")
 
 
 def wait_for_brokers(
     client: "SyncClient", *, count: int, ids: Collection[int], quiet: bool, deadline_s: float = WAIT_S
 ) -> None:
     """Until there are so many, and all of these; after the deadline whoever is asked says what does not do."""
-    end = time.monotonic() + deadline_s
-    is_said = quiet
-    while True:
+
+    def missing() -> str | None:
         live = client.cluster([]).brokers
         absent = sorted(set(ids) - set(live))
-        if (len(live) >= count and not absent) or time.monotonic() + PAUSE_S > end:
-            return
+        if absent:
+            return f"broker {absent[0]} is not there yet"
+        return f"{len(live)} of {count} brokers are there" if len(live) < count else None
+
+    _wait_until_there(missing, quiet=quiet, deadline_s=deadline_s)
+
+
+def _wait_until_there(missing: Callable[[], str | None], *, quiet: bool, deadline_s: float) -> str | None:
+    """What is missing still when the time is over."""
+    end = time.monotonic() + deadline_s
+    is_said = quiet
+    while (what := missing()) is not None and time.monotonic() + PAUSE_S <= end:
         if not is_said:
-            missing = (
-                f"broker {absent[0]} is not there yet"
-                if absent
-                else f"{len(live)} of {count} brokers are there"
-            )
-            print(f"waiting up to {deadline_s:g} s: {missing}", file=sys.stderr, flush=True)
+            print(f"waiting up to {deadline_s:g} s: {what}", file=sys.stderr, flush=True)
             is_said = True
         time.sleep(PAUSE_S)
+    return what
 
 
 def what_is_missing(client: "SyncClient") -> str | None:
