@@ -54,7 +54,7 @@ from odradek.records.batch import ATTRIBUTES_OFFSET, BATCH_OVERHEAD, CODEC_MASK,
 from odradek.records.compression import ZSTD
 from odradek.records.errors import TakesLong
 from odradek.replication.partition import Partition
-from odradek.replication.waiting import AckWaiter
+from odradek.replication.waiting import AckQueue, AckWaiter
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -130,19 +130,16 @@ def append_all(
                 done += 1
                 if admission is not None:
                     admission.check(partition, records)
-                if config.opens_batches or unchecked or done > MOST_AT_ONCE:
-                    opened += config.opens_batches
-                    if (
-                        done > MOST_AT_ONCE
-                        or opened > MOST_OPENED_AT_ONCE
-                        or partition.topic_partition in unchecked
-                        or (config.opens_batches and is_laborious(records, config))
-                    ):
-                        if wait is None:
-                            wait = ProduceWait(broker, request, answers, acks, admission)
-                        wait.append_later(partition, records, rows)
-                        continue
                 try:
+                    if config.opens_batches or unchecked or done > MOST_AT_ONCE:
+                        opened += config.opens_batches
+                        if (
+                            done > MOST_AT_ONCE
+                            or opened > MOST_OPENED_AT_ONCE
+                            or partition.topic_partition in unchecked
+                            or (config.opens_batches and is_laborious(records, config))
+                        ):
+                            raise TakesLong("others come first")
                     if admission is None:
                         result = partition.append(records, acks=acks, now_ms=now_ms)
                     else:
@@ -152,8 +149,7 @@ def append_all(
                         )
                         admission.appended(partition, found.headers[0])
                 except TakesLong:
-                    if wait is None:
-                        wait = ProduceWait(broker, request, answers, acks, admission)
+                    wait = wait or ProduceWait(broker, request, answers, acks, admission)
                     wait.append_later(partition, records, rows)
                     continue
             except ProtocolError as refusal:
@@ -174,13 +170,11 @@ def append_all(
             required = result.last_offset + 1
             if acks == ALL:
                 if partition.high_watermark < required:
-                    if wait is None:
-                        wait = ProduceWait(broker, request, answers, acks, admission)
-                    wait.expect(partition, required, rows)
+                    wait = wait or ProduceWait(broker, request, answers, acks, admission)
+                    wait.expect(partition.commit_waiters, partition, required, rows)
             elif acks and partition.flushes_before_ack and partition.log.recovery_point < required:
-                if wait is None:
-                    wait = ProduceWait(broker, request, answers, acks, admission)
-                wait.expect_flush(partition, required, rows)
+                wait = wait or ProduceWait(broker, request, answers, acks, admission)
+                wait.expect(partition.flush_waiters, partition, required, rows)
     if wait is not None and wait.open:
         wait.begin_appending(now_ms)
         # The timeout is of the acknowledgements: a leader's own work has its own.
@@ -229,13 +223,11 @@ class ProduceWait(AckWaiter):
         # Slot -> where the partition's row stands; a slot is settled when its place is None.
         self.places: list[tuple[Partition, list[PartitionAnswer], int] | None] = []
 
-    def expect(self, partition: Partition, required_offset: int, rows: list[PartitionAnswer]) -> None:
-        partition.commit_waiters.add(required_offset, self, len(self.places))
-        self.places.append((partition, rows, len(rows) - 1))
-        self.open += 1
-
-    def expect_flush(self, partition: Partition, required_offset: int, rows: list[PartitionAnswer]) -> None:
-        partition.flush_waiters.add(required_offset, self, len(self.places))
+    def expect(
+        self, queue: AckQueue, partition: Partition, required_offset: int, rows: list[PartitionAnswer]
+    ) -> None:
+        """`queue`: of the partition's two, for what is committed or what is flushed."""
+        queue.add(required_offset, self, len(self.places))
         self.places.append((partition, rows, len(rows) - 1))
         self.open += 1
 
