@@ -255,6 +255,26 @@ def test_a_fetcher_that_waits_for_the_flush_of_the_former_log_is_woken(tmp_path:
     assert fx.WakeFetcher(1) in world[2].broker.take_effects()  # type: ignore[arg-type]
 
 
+def copied(world: World, end_offset: int) -> fx.Effect:
+    """All of it, up to this offset; what is left is its flush."""
+    world.copies = False
+    ask(world, second(world))
+    for effect in steps(world):
+        do(world, effect)
+    assert world[1].logs.futures.logs[T0].log.log_end_offset == end_offset
+    (flush,) = steps(world)
+    assert isinstance(flush, fx.FlushLog)
+    return flush
+
+
+def arrives(world: World, flush: fx.Effect, values: list[bytes]) -> None:
+    world.copies = True
+    do(world, flush)
+    world.settle()
+    assert where(world) == second(world)
+    assert world[1].values() == values and world[1].raw() == world[2].raw()
+
+
 def test_a_copy_of_a_log_that_is_cut_is_cut_too(tmp_path: Path) -> None:
     """A follower behind a new leader: what was copied of the tail it loses must not be in the copy that replaces it."""
     world = a_world(tmp_path, (1, 2, 3))
@@ -264,24 +284,14 @@ def test_a_copy_of_a_log_that_is_cut_is_cut_too(tmp_path: Path) -> None:
     world.produce(1, b"lost", acks=1)
     world.produce(1, b"lost too", acks=1)
     world.settle()
-    world.copies = False
-    ask(world, second(world))
-    for effect in steps(world):
-        do(world, effect)
-    assert world[1].logs.futures.logs[T0].log.log_end_offset == 3
-    flush = steps(world)
-    assert [type(effect) for effect in flush] == [fx.FlushLog]
+    flush = copied(world, 3)
     world.cut.clear()
     world.lead(2, isr=(2, 3), replicas=(1, 2, 3))
     world.produce(2, b"kept", acks=1)
     world.produce(2, b"kept too", acks=1)
     world.settle()
     assert world[1].values() == [b"a", b"kept", b"kept too"]
-    world.copies = True
-    do(world, flush[0])
-    world.settle()
-    assert where(world) == second(world)
-    assert world[1].values() == [b"a", b"kept", b"kept too"] and world[1].raw() == world[2].raw()
+    arrives(world, flush, [b"a", b"kept", b"kept too"])
     assert "the copy is cut from 3 to 1" in lines(world)
 
 
@@ -297,22 +307,12 @@ def test_a_copy_is_cut_too_where_older_records_have_taken_the_place_of_what_was_
     world.produce(2, b"c", acks=1)
     world.lead(1, isr=(1, 2, 3), replicas=(1, 2, 3))
     world.produce(1, b"lost", acks=1)
-    world.copies = False
-    ask(world, second(world))
-    for effect in steps(world):
-        do(world, effect)
-    assert world[1].logs.futures.logs[T0].log.log_end_offset == 2
-    flush = steps(world)
-    assert [type(effect) for effect in flush] == [fx.FlushLog]
+    flush = copied(world, 2)
     world.cut.clear()
     world.lead(2, isr=(1, 2, 3), replicas=(1, 2, 3))
     world.advance(600)
     assert world[1].values() == [b"a", b"b", b"c"] and world[1].partition().high_watermark == 3
-    world.copies = True
-    do(world, flush[0])
-    world.settle()
-    assert where(world) == second(world)
-    assert world[1].values() == [b"a", b"b", b"c"] and world[1].raw() == world[2].raw()
+    arrives(world, flush, [b"a", b"b", b"c"])
 
 
 def test_what_was_read_before_a_cut_is_not_appended_after_it(tmp_path: Path) -> None:
