@@ -165,6 +165,7 @@ def test_they_are_copied_by_a_thread_and_nothing_is_cut_before(world: World) -> 
     assert world[1].values() == [b"a", b"b", b"c"]
     came = copy.work.run()
     assert tails(world, 1) == [[b"b", b"c"]] and world[1].values() == [b"a", b"b", b"c"]
+    world.works = True
     world[1].broker.answered(copy.request_id, came, world.now_ms)
     world.settle()
     world.advance(1)

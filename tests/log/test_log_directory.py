@@ -1,10 +1,12 @@
 """What is kept of a log directory beside its logs: what stands in its checkpoints, and when that is written."""
 
+import errno
 from collections.abc import Mapping
 
 import pytest
 
 from odradek.log.checkpoints import CLEANER, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
+from odradek.log.errors import StorageError
 from odradek.log.log_directory import LogDirectory
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.offset_checkpoint import OffsetCheckpoint
@@ -19,8 +21,8 @@ class Kept:
     """A directory in whose four files one log stands, and beside it another one."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, int] = ALL) -> None:
-        self._disk = MemoryDisk("/a")
-        self.directory = LogDirectory(self._disk.root)
+        self.disk = MemoryDisk("/a")
+        self.directory = LogDirectory(self.disk.root)
         self.written: list[str] = []
         for name, checkpoint in self.checkpoints(self.directory).items():
             checkpoint.write({OTHER: 3, **({TP: said[name]} if name in said else {})})
@@ -46,7 +48,7 @@ class Kept:
 
     def on_disk(self) -> dict[str, int]:
         """What the next life reads of the log; of the other one nothing has changed."""
-        found, notes = LogDirectory(self._disk.root), list[str]()
+        found, notes = LogDirectory(self.disk.root), list[str]()
         found.read_checkpoints(notes)
         by_name = self.by_name(found)
         assert notes == [] and all(offsets[OTHER] == 3 for offsets in by_name.values())
@@ -74,6 +76,28 @@ def test_before_a_cut_each_file_says_no_more_than_what_is_left(
     assert kept.on_disk() == expected
     assert set(kept.written) == {name for name, value in expected.items() if value < 5}
     assert {name: offsets[TP] for name, offsets in kept.by_name(kept.directory).items()} == expected
+
+
+@pytest.mark.parametrize(("offset", "start"), [(4, 4), (4, 5), (5, 4), (5, 5)])
+def test_a_thread_does_the_same_ahead_of_a_cut_and_leaves_nothing_to_do(
+    monkeypatch: pytest.MonkeyPatch, offset: int, start: int
+) -> None:
+    kept = Kept(monkeypatch)
+    work = kept.directory.lowering(TP, offset, start)
+    assert (work is None) == (min(offset, start) == 5)
+    assert work is None or work.run() is True
+    assert kept.on_disk() == {name: start if name == LOG_START else offset for name in ALL}
+    kept.directory.before_cut_below(TP, offset, start)
+    assert kept.written == [] and kept.directory.lowering(TP, offset, start) is None
+
+
+def test_a_disk_that_fails_a_thread_ahead_of_a_cut_is_told_as_a_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = Kept(monkeypatch)
+    work = kept.directory.lowering(TP, 4, 4)
+    kept.disk.inject("sync", errno.EIO)
+    assert work is not None and isinstance(work.run(), StorageError)
 
 
 def test_of_a_log_that_stands_in_no_file_nothing_is_written_before_a_cut(

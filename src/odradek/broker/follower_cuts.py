@@ -44,7 +44,7 @@ class FollowerCuts:
     def _made(self, cut: Cut, came: Any, now_ms: int) -> None:
         """By the thread. The next step has a turn of its own, as all have."""
         if came is None:
-            cut.give_up("what it would cut off could not be copied", now_ms)
+            cut.give_up("what a thread had to do before it could not be done", now_ms)
             self._wake_fetcher(cut.topic_partition)
             return
         self._slices.begin(partial(self._step, cut, came))

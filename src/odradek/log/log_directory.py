@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from threading import Lock
+from typing import NamedTuple
 
 from odradek.log import checkpoints
 from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, read_moves
@@ -63,10 +64,26 @@ class LogDirectory:
         never was.
         """
         with self.checkpointing:
-            for checkpoint in self._checkpoints:
-                checkpoint.lower(
-                    topic_partition, log_start_offset if checkpoint is self.log_starts else offset
-                )
+            for checkpoint, limit in self._limits(offset, log_start_offset):
+                checkpoint.lower(topic_partition, limit)
+
+    def lowering(
+        self, topic_partition: TopicPartition, offset: int, log_start_offset: int
+    ) -> "Lowering | None":
+        """`before_cut_below`, for a thread, and ahead of it. None: nothing has to be written."""
+        with self.checkpointing:
+            too_high = [
+                (checkpoint, limit)
+                for checkpoint, limit in self._limits(offset, log_start_offset)
+                if checkpoint.says_more(topic_partition, limit)
+            ]
+        return Lowering(topic_partition, too_high, self.checkpointing) if too_high else None
+
+    def _limits(self, offset: int, log_start_offset: int) -> list[tuple[OffsetCheckpoint, int]]:
+        return [
+            (checkpoint, log_start_offset if checkpoint is self.log_starts else offset)
+            for checkpoint in self._checkpoints
+        ]
 
     def expect(
         self,
@@ -103,6 +120,22 @@ class LogDirectory:
         with self.checkpointing:
             for checkpoint in self._checkpoints:
                 checkpoint.forget(topic_partition)
+
+
+class Lowering(NamedTuple):
+    """Work for a thread: True, or what went wrong, as a value."""
+
+    topic_partition: TopicPartition
+    limits: Sequence[tuple[OffsetCheckpoint, int]]
+    lock: Lock
+
+    def run(self) -> StorageError | bool:
+        try:
+            for checkpoint, limit in self.limits:
+                checkpoint.lower_beside(self.topic_partition, limit, self.lock)
+        except StorageError as error:
+            return error
+        return True
 
 
 class Homes(dict[TopicPartition, LogDirectory]):

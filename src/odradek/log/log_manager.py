@@ -30,6 +30,7 @@ from odradek.log.retention import drop_expired_segments
 from odradek.log.retired_logs import DELETE_SUFFIX, STRAY_SUFFIX, RetiredLogs
 from odradek.log.scrubbing import Scrubber
 from odradek.log.segments import SIZES_AT_ONCE
+from odradek.log.steps import Work
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 
@@ -140,6 +141,7 @@ class LogManager:
     def adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
         """It is the log in use from now on."""
         log.before_cut_below = self.before_cut_below
+        log.lowering = self.lowering
         log.on_broken = self._log_broken
         self._checkpoints.cut(log)
         self._hosted.put(topic_partition, directory, log)
@@ -381,6 +383,10 @@ class LogManager:
     def before_cut_below(self, log: LogState, offset: int, log_start_offset: int) -> None:
         self._checkpoints.cut(log)
         self.home_of(log).before_cut_below(log.topic_partition, offset, log_start_offset)
+
+    def lowering(self, log: LogState, offset: int, log_start_offset: int) -> Work | None:
+        self._checkpoints.cut(log)
+        return self.home_of(log).lowering(log.topic_partition, offset, log_start_offset)
 
     # ---------------------------------------------------------------------------------------- retention, removal
 

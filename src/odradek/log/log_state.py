@@ -15,6 +15,7 @@ from odradek.log.prepared_files import PreparedFiles
 from odradek.log.producers import Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from odradek.log.segments import Segments
+from odradek.log.steps import Work
 from odradek.model.ids import TopicId, TopicPartition
 from odradek.records.batch import BatchHeader
 from odradek.records.checksum import crc32c
@@ -64,6 +65,8 @@ class LogState:
         self.is_without_epochs = False  # a new log: no leader-epoch-checkpoint was ever written
         # Told before the log is cut: what the checkpoints may still say of flushed point and log start at most.
         self.before_cut_below: Callable[[LogState, int, int], None] | None = None
+        # The same ahead of it, for a thread; None: there is nothing that would wait for the disk.
+        self.lowering: Callable[[LogState, int, int], Work | None] | None = None
         self.cut_at = 0  # the number of its last cut among those of all logs: see `LogCheckpoints.cut`
         # The directory above, until it has made this log's own directory durable.
         self.parent: Directory | None = None

@@ -19,7 +19,7 @@ PREPARED_SUFFIX = ".prepared"
 
 
 class OffsetCheckpoint:
-    """All but `write_beside` with the directory's lock (`LogDirectory.checkpointing`) held, which is never held for long."""
+    """All but `write_beside` and `lower_beside` with the directory's lock (`LogDirectory.checkpointing`) held, which is never held for long."""
 
     __slots__ = ("_may_say", "_one_at_a_time", "_root", "_writes", "name", "offsets")
 
@@ -60,14 +60,24 @@ class OffsetCheckpoint:
         """As `write`: nothing above `limit` is said of this one. What is known to be less stays, and nothing is written where
         nothing says more.
         """
-        known = self.offsets.get(topic_partition, 0)
-        if max(known, self._may_say.get(topic_partition, 0)) > limit:
+        if self.says_more(topic_partition, limit):
+            known = self.offsets.get(topic_partition, 0)
             self.write({**self.offsets, topic_partition: min(known, limit)})
+
+    def says_more(self, topic_partition: TopicPartition, limit: int) -> bool:
+        """Now, or when it is written next."""
+        return max(self.offsets.get(topic_partition, 0), self._may_say.get(topic_partition, 0)) > limit
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """As `write`, without this one; nothing is written where nothing can say anything of it."""
         if self.may_say(topic_partition):
             self.write({key: offset for key, offset in self.offsets.items() if key != topic_partition})
+
+    def lower_beside(self, topic_partition: TopicPartition, limit: int, lock: Lock) -> None:
+        """As `lower`, by a thread: see `write_beside`."""
+        with lock:
+            self.offsets[topic_partition] = min(self.offsets.get(topic_partition, 0), limit)
+        self.write_beside(lock)
 
     def write_beside(self, lock: Lock) -> None:
         """`offsets`, as they are or come to be meanwhile. Blocks, and holds `lock` for nothing that waits for the disk."""

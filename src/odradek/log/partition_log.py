@@ -14,7 +14,7 @@ from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.errors import MissingFile, StorageError
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
-from odradek.log.steps import all_at_once
+from odradek.log.steps import Steps, all_at_once
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId
@@ -96,6 +96,17 @@ class PartitionLog(AppendableLog):
             return (yield from truncation.truncate_to(self, offset, now_ms))
         except StorageError as error:
             raise self.broken(error) from None
+
+    def preparing_cut(self, offset: int, log_start_offset: int) -> Steps[None]:
+        """What has to be on the disk before a cut to `offset` is put there by a thread, and the cut itself has nothing left to wait
+        for, unless it takes more than was said. Should it be given up, more is flushed, or read by a start, than needs be.
+        """
+        work = self.lowering and self.lowering(self, offset, log_start_offset)
+        if work is not None:
+            self.flushed.cut(offset)  # else the next checkpoint would say what this one takes back
+            came = yield work
+            if isinstance(came, StorageError):
+                raise self.broken(came)
 
     def delete_records_before(self, offset: int) -> int:
         """Moves the log's start up (DeleteRecords, or the leader's start told to a follower); whole segments below

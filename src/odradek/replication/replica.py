@@ -171,6 +171,9 @@ class Replica:
             end, kept = log.log_end_offset, (yield from keeping_tail(log, offset, now_ms))
             text = f"{self.topic_partition}: offsets {offset} to {end - 1} are cut off behind an unclean leader; {kept}"
             self._outbox.messages.append(("warning", text))
+        if offset < log.log_end_offset:
+            is_all = offset <= log.log_start_offset
+            yield from log.preparing_cut(0 if is_all else offset, min(offset, log.log_start_offset))
         for _ in log.truncating_to(offset, now_ms):
             self._was_cut()
             yield None
@@ -182,6 +185,7 @@ class Replica:
 
     def restarting_at(self, offset: int, now_ms: int) -> Steps[None]:
         """Everything of ours is gone at the leader: begin anew at its log start. In steps, as `truncating_to`."""
+        yield from self.log.preparing_cut(0, min(offset, self.log.log_start_offset))
         for _ in self.log.restarting_at(offset, now_ms):
             self._was_cut()
             yield None

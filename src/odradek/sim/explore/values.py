@@ -319,6 +319,10 @@ class TinyLog:
             self.epochs.truncate_from_end(offset)
         return iter(())
 
+    def preparing_cut(self, offset: int, log_start_offset: int) -> Iterator[None]:
+        """There are no checkpoints here."""
+        return iter(())
+
     def restarting_at(self, offset: int, now_ms: int) -> Iterator[None]:
         assert offset == 0, "nothing is ever deleted here"
         self.records = ()
