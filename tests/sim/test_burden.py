@@ -72,18 +72,31 @@ def metered(*faults: Fault, duration_s: float) -> Plan:
     return plan
 
 
-def test_a_read_that_brings_thousands_of_requests_is_handled_in_many_turns(
+DEAF = Fault(2.0, "deaf_clients", 0.1, 0.9, 3.0)
+
+
+@pytest.fixture
+def few_steps_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What clients ask here is cheap."""
+    monkeypatch.setattr("odradek.sim.checkers.burden.MOST_STEPS_OF_A_TURN", 50_000)
+
+
+@pytest.mark.usefixtures("few_steps_are_allowed")
+def test_a_read_that_brings_thousands_of_requests_is_handled_in_many_turns_and_to_count_them_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "odradek.sim.checkers.burden.MOST_STEPS_OF_A_TURN", 50_000
-    )  # what clients ask here is cheap
-    deaf = Fault(2.0, "deaf_clients", 0.1, 0.9, 3.0)
-    outcome = run(metered(deaf, duration_s=6.0))
-    assert outcome.code == OK, describe(outcome)
+    counted = run(metered(DEAF, duration_s=6.0))
+    assert counted.code == OK, describe(counted)
 
+    monkeypatch.setattr(Plan, "is_metered", False)
+    uncounted = run(plan_with(DEAF, seed=50, duration_s=6.0))
+    assert (counted.trace_hash, counted.events) == (uncounted.trace_hash, uncounted.events)
+
+
+@pytest.mark.usefixtures("few_steps_are_allowed")
+def test_a_read_that_is_handled_in_one_turn_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MOST_FRAMES_A_TURN", 1_000_000)
-    outcome = run(metered(deaf, duration_s=6.0))
+    outcome = run(metered(DEAF, duration_s=6.0))
     assert outcome.code == CORRECTNESS
     assert outcome.reason.startswith("BoundedBurden: ")
 
@@ -108,14 +121,6 @@ def test_what_is_held_for_a_connection_is_seen_by_whoever_looks() -> None:
     halves = [one.received_bytes for one in seen_held("half_frames")]
     assert max(halves) > 90_000  # of a large frame
     assert any(0 < size < 100 for size in halves)  # of a small one
-
-
-def test_to_count_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = run(metered(duration_s=5.0))
-    monkeypatch.setattr(Plan, "is_metered", False)
-    uncounted = run(plan_with(seed=50, duration_s=5.0))
-
-    assert (counted.trace_hash, counted.events) == (uncounted.trace_hash, uncounted.events)
 
 
 def steps_of(idle_partitions: int) -> int:

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from odradek.sim.profile import sampled
 from odradek.sim.run import CORRECTNESS, CRASH, LIVENESS, OK, Outcome, describe
 from odradek.sim.run import run as run_plan
 from odradek.sim.shrink import shrunk
-from odradek.sim.trace import folded
+from odradek.sim.trace import Action, Recorder, folded
 
 LAST_LINE = re.compile(
     r"seed \d+: ok, \d+ events, \d+ faults \([a-z, ]+\), \d+ acknowledged batches, \d+\.\d+ logical hours, trace [0-9a-f]{16}"
@@ -202,23 +203,24 @@ def test_the_trace_names_actions_and_the_time_line_shows_them(tmp_path: Path) ->
     assert page.tags.count("rect") > 10
 
 
-def test_a_recorded_run_is_the_same_run() -> None:
-    from odradek.sim.trace import Recorder
-
+@cache
+def recorded(seed: int) -> tuple[int, list[Action]]:
+    """The hash of its trace, and what the recorder saw."""
     recorders: list[Recorder] = []
-    recorded = run_plan(draw(6), prepare=lambda world, history: recorders.append(Recorder(world, history)))
+    outcome = run_plan(draw(seed), prepare=lambda world, history: recorders.append(Recorder(world, history)))
+    return outcome.trace_hash, recorders[0].actions
 
-    assert recorded.trace_hash == run_plan(draw(6)).trace_hash
-    assert len(recorders[0].actions) > 100
+
+def test_a_recorded_run_is_the_same_run() -> None:
+    trace_hash, actions = recorded(6)
+
+    assert trace_hash == run_plan(draw(6)).trace_hash
+    assert len(actions) > 100
 
 
 def test_every_write_of_a_leader_stands_in_the_trace() -> None:
-    from odradek.sim.trace import Recorder
-
-    recorders: list[Recorder] = []
-    run_plan(draw(5), prepare=lambda world, history: recorders.append(Recorder(world, history)))
     end: dict[tuple[int, str], int] = {}
-    for action in recorders[0].actions:
+    for action in recorded(6)[1]:
         if action["action"] in ("LeaderWrite", "FencedFollowerFetch", "FollowerTruncate"):
             key = action["broker"], action["partition"]
             assert end.get(key, action["from"]) == action["from"], "no change of a log is passed over"

@@ -22,17 +22,27 @@ from odradek.sim.coverage import (
 )
 from odradek.sim.not_entered import NOT_ENTERED, reason
 from odradek.sim.plan import draw
-from odradek.sim.run import run
+from odradek.sim.run import Outcome, run
 
 APPEND: Key = coverage._key(Partition.append.__code__)
 
 
 @cache
-def reached_by(*seeds: int) -> Mapping[str, bytes]:
+def ran(seed: int) -> Outcome:
+    return run(draw(seed))
+
+
+@cache
+def ran_watched(seed: int) -> tuple[Outcome, Mapping[str, bytes]]:
     with watched() as seen:
-        for seed in seeds:
-            assert run(draw(seed)).code == 0
-    return merged([seen])
+        outcome = run(draw(seed))
+    assert outcome.code == 0
+    return outcome, merged([seen])
+
+
+@cache
+def reached_by(*seeds: int) -> Mapping[str, bytes]:
+    return merged(ran_watched(seed)[1] for seed in seeds)
 
 
 def entered(seen: Mapping[str, bytes]) -> set[Key]:
@@ -55,10 +65,9 @@ def test_a_seed_that_is_watched_is_the_run_it_is_without() -> None:
     before = Partition.append.__code__
     with watched():
         assert Partition.append.__code__ is not before
-        seen = run(draw(5)).hash_line
 
     assert Partition.append.__code__ is before
-    assert run(draw(5)).hash_line == seen
+    assert ran_watched(5)[0].hash_line == ran(5).hash_line
 
 
 def test_every_statement_of_a_function_has_its_mark() -> None:
@@ -101,7 +110,7 @@ def test_a_function_that_none_of_128_seeds_enters_needs_a_reason(monkeypatch: py
     named = without_reason(seen)
     assert len(named) < 400 and not any("Partition.append" in line for line in named)
 
-    parts = [(run(draw(5)), 1.0, seen)] * sweep.MOST_WATCHED
+    parts = [(ran(5), 1.0, seen)] * sweep.MOST_WATCHED
     monkeypatch.setattr(sweep, "_run_all", lambda *arguments, **options: iter(parts))
     said: list[str] = []
     code = sweep.sweep(range(128), jobs=1, count_faults=False, say=said.append, coverage=True)
@@ -141,7 +150,7 @@ def test_a_room_of_which_too_little_is_reached_is_a_failure(monkeypatch: pytest.
     monkeypatch.setattr(sweep, "entered_with_reason", lambda seen: [])
     codes = {}
     for share in (0.8, 1.0):
-        parts = [(run(draw(5)), 1.0, reached("log", share))] * sweep.MOST_WATCHED
+        parts = [(ran(5), 1.0, reached("log", share))] * sweep.MOST_WATCHED
         monkeypatch.setattr(sweep, "_run_all", lambda *_, parts=parts, **__: iter(parts))
         said: list[str] = []
         codes[share] = sweep.sweep(range(128), jobs=1, count_faults=False, say=said.append, coverage=True)

@@ -3,7 +3,8 @@
 import gc
 import os
 import weakref
-from itertools import islice, permutations
+from itertools import permutations
+from typing import NamedTuple
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_what_is_searched_by_default_has_every_scope_and_most_states_of_the_firs
 def test_the_deposed_controller_acts_and_is_fenced() -> None:
     """It answers and tells what needs no write; where it would write, it is stopped."""
     model = Model(TWO._replace(deposals=1))
-    labels = {label for state in some_states(model, 3_000) for label, _ in model.successors(state)}
+    labels = {label for state in some_states(model, 4_000) for label, _ in model.successors(state)}
     whole = {label.partition("(")[0] for label in labels if label.startswith("Old")}
     assert whole == {"OldControllerElectsLeader, fenced", "OldControllerAlterPartition"}
     assert any(label.endswith(", fenced") for label in labels if "AlterPartition" in label)
@@ -95,7 +96,7 @@ def test_power_is_cut_only_while_all_are_well_and_takes_any_end_of_the_log() -> 
     model = Model(TWO._replace(power_cuts=1))
     cuts = {
         label
-        for state in some_states(model, 3_000)
+        for state in some_states(model, 4_000)
         for label, _ in model.successors(state)
         if label.startswith("PowerCut")
     }
@@ -152,22 +153,32 @@ def test_a_mutation_is_gone_afterwards() -> None:
 
 
 def some_states(model: Model, most: int) -> list[State]:
+    """The first `most` that a search finds, and the last one's other successors."""
     seen = {model.first(): None}
-    for state in islice(iter(list_growing(model, seen)), most):
-        assert state in seen
-    return list(seen)
-
-
-def list_growing(model: Model, seen: dict[State, None]) -> list[State]:
     queue = list(seen)
     for state in queue:
-        if len(queue) > 4_000:
+        if len(queue) > most:
             break
         for _, after in model.successors(state):
             if after not in seen:
                 seen[after] = None
                 queue.append(after)
     return queue
+
+
+class Searched(NamedTuple):
+    model: Model
+    states: list[State]
+
+
+OF_SCOPES = {**SCOPES, "lost disk": TWO._replace(broker_crashes=1, lost_disks=1)}
+
+
+@pytest.fixture(scope="module", params=OF_SCOPES)
+def searched(request: pytest.FixtureRequest) -> Searched:
+    """A model remembers what it was asked, and nothing that changes what it answers."""
+    model = Model(OF_SCOPES[request.param])
+    return Searched(model, some_states(model, 4_000))
 
 
 @pytest.mark.parametrize(
@@ -204,24 +215,20 @@ def test_renamed_states_are_one_state() -> None:
             assert model.canonical(model.renamed(state, names)) == state
 
 
-@pytest.mark.parametrize("name", list(SCOPES))
-def test_numbers_of_states_lead_to_the_states_that_are_told(name: str) -> None:
+def test_numbers_of_states_lead_to_the_states_that_are_told(searched: Searched) -> None:
     """What a search follows is what its counter-example is retold by."""
-    model = Model(SCOPES[name])
-    for state in some_states(model, 1_000)[:1_000]:
+    model = searched.model
+    for state in searched.states[:1_000]:
         number = model.number_of(state)
         assert model.state_of(number) == state
         told = [model.number_of(after) for _, after in model.successors(state)]
         assert list(model.reached(number)) == told
 
 
-@pytest.mark.parametrize(
-    "scope", [*SCOPES.values(), TWO._replace(broker_crashes=1, lost_disks=1)], ids=[*SCOPES, "lost disk"]
-)
-def test_a_remembered_move_is_what_would_be_found_anew(scope: Scope) -> None:
+def test_a_remembered_move_is_what_would_be_found_anew(searched: Searched) -> None:
     """What a broker may do is remembered by a part of the state: the rest must not matter."""
-    model = Model(scope)
-    for state in some_states(model, 2_000)[::7]:
+    model = searched.model
+    for state in searched.states[::7]:
         moves = [list(some) for some in model._moves(state)]
         model._known_moves.clear()
         assert [list(some) for some in model._moves(state)] == moves

@@ -102,10 +102,16 @@ def test_deleted_records_may_be_there_again_and_an_epoch_without_records_may_be_
     assert judge(GOOD, GOOD, running) == []
 
 
+# Nothing else asks the index, and a leader's log is not read again.
+FAULTLESS = replace(draw(11), faults=())
+
+
+def test_where_nothing_is_broken_the_simulator_sees_nothing() -> None:
+    assert run(FAULTLESS).code == OK
+
+
 @pytest.mark.parametrize("broken", ["recovery loses the end", "the index is off"])
 def test_the_simulator_sees_it(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = replace(draw(11), faults=())  # nothing else asks the index, and a leader's log is not read again
-    assert run(plan).code == OK
     if broken == "the index is off":
         right = Segment.position_of
 
@@ -124,7 +130,7 @@ def test_the_simulator_sees_it(broken: str, monkeypatch: pytest.MonkeyPatch) -> 
             lambda disks, like, now_ms, real=restart.recovered: _shorter(real(disks, like, now_ms)),
         )
 
-    outcome = run(plan)
+    outcome = run(FAULTLESS)
 
     assert outcome.code == CORRECTNESS
     assert outcome.anomalies[0].name == "I13"

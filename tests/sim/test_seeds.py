@@ -68,7 +68,7 @@ def test_what_a_controller_does_for_many_partitions_is_what_it_does_for_few(
 
 
 def test_a_run_leaves_the_logs_as_they_were(caplog: pytest.LogCaptureFixture) -> None:
-    run(draw(1))  # with a broker killed, of which others warn while the logs are quiet
+    run(draw(19))  # with a broker killed, of which others warn while the logs are quiet
     logging.getLogger("odradek.server").warning("still heard")
 
     assert "still heard" in caplog.text
