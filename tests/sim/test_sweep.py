@@ -90,6 +90,21 @@ def test_children_are_told_of_as_they_end_and_so_many_work_at_once() -> None:
     assert list(map(pickle.loads, told)) == [b"1"]
 
 
+def test_worlds_are_run_in_advance_only_for_more_children_than_these_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    warmed: list[tuple[int, ...]] = []
+    monkeypatch.setattr(sweep, "_warm_up", warmed.append)
+
+    def children(seeds: int) -> int:
+        return len(list(sweep._works([(seed, sweep.TO_THE_END) for seed in range(seeds)], frozenset())))
+
+    assert (children(0), children(3), children(16)) == (0, 1, 4)
+    assert warmed == []
+    assert children(17) == 5
+    assert warmed == [sweep.WARMS_UP]
+
+
 def test_a_world_that_ends_its_process_is_an_error_and_not_a_seed_that_is_right() -> None:
     def dies() -> object:
         os._exit(3)

@@ -35,6 +35,9 @@ TO_THE_END = sys.maxsize  # looks
 WARMS_UP = (8, 9, 15, 39)
 # What a child writes to that its parent has too is copied once; what its worlds make is kept until it ends.
 WORLDS_OF_A_CHILD = 4
+# So many seeds have as many children as that is worlds: with fewer, each imports and compiles in its own first world in less time.
+# 12 seeds take 9.3 s of a processor without it and 11.5 with it, 16 seeds 11.7 and 13.0.
+MOST_WITHOUT_WARM_UP = len(WARMS_UP) * WORLDS_OF_A_CHILD
 NO_MORE = b""
 
 
@@ -235,8 +238,9 @@ def _works(
             yield from (partial(_run_some, some, marks) for some in _parted(to_be_watched))
         # Functions have their own code again, and the interpreter has forgotten what it knew of it.
     others = [one for one in wanted if one[0] not in watched_seeds]
-    if others:
+    if len(others) > MOST_WITHOUT_WARM_UP:
         _warm_up(WARMS_UP)
+    if others:
         yield from (partial(_run_some, some, None) for some in _parted(others))
 
 
