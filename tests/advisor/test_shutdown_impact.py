@@ -87,7 +87,7 @@ def test_where_a_live_replica_is_behind_nothing_has_to_move() -> None:
     world = three("t", [2, 3])
     world.alter("t-0", [2])
     impact = shutdown_impact(world.context, ids(2))
-    assert names(impact.goes_offline) == ["t-0"] and impact.remedy == {} and impact.without_remedy == ()
+    assert names(impact.goes_offline) == ["t-0"] and impact.remedy == {} and impact.without_remedy == {}
     assert impact.safe_once_in_sync == {tp("t-0"): (3,)}
     assert impact.sentences()[-1] == "  t-0 is safe once broker 3 is in sync"
     assert impact.as_json()["safe_once_in_sync"] == {"t-0": [3]}
@@ -104,7 +104,7 @@ def test_a_remedy_replaces_dead_replicas_first_for_with_them_it_would_not_end() 
     (moved,), after = ask(world.context, [Reassign(impact.remedy)])
     assert moved.unfinished == () and shutdown_impact(after, ids(2)).is_safe
     world.kill(1, 4)
-    assert shutdown_impact(world.context, ids(2)).without_remedy == (tp("t-0"),)
+    assert list(shutdown_impact(world.context, ids(2)).without_remedy) == [tp("t-0")]
 
 
 def test_the_remedy_of_a_partition_that_moves_is_about_its_target() -> None:
@@ -165,7 +165,7 @@ def test_who_is_leaving_too_gets_no_replica() -> None:
     world.shut_down(4)
     assert shutdown_impact(world.context, ids(2)).remedy == {tp("t-0"): (5, 3)}
     world.shut_down(5)
-    assert shutdown_impact(world.context, ids(2)).without_remedy == (tp("t-0"),)
+    assert list(shutdown_impact(world.context, ids(2)).without_remedy) == [tp("t-0")]
 
 
 def test_without_another_broker_there_is_no_remedy_and_that_is_said() -> None:
@@ -173,13 +173,34 @@ def test_without_another_broker_there_is_no_remedy_and_that_is_said() -> None:
     world.elect()
     world.create("t", [1])
     impact = shutdown_impact(world.context, ids(1))
-    assert impact.remedy == {} and impact.without_remedy == (tp("t-0"),)
+    assert impact.remedy == {} and list(impact.without_remedy) == [tp("t-0")]
     assert impact.sentences() == [
         "taking down broker 1:",
         "  t-0 goes offline: broker 1 is the only one in sync",
         "  another leader for 0 partitions",
         "  t-0 cannot be made safe: there are too few other live brokers to take its replicas",
     ]
+
+
+def test_whose_leader_is_shutting_down_already_has_no_remedy_and_that_is_said() -> None:
+    """Nobody joins the ISR of a leader that leaves: a reassignment would not end, and who is behind stays so."""
+    world = three("t", [2], [2, 3])
+    world.alter("t-1", [2])
+    world.shut_down(2)
+    impact = shutdown_impact(world.context, ids(2))
+    assert (impact.remedy, impact.safe_once_in_sync) == ({}, {})
+    assert list(impact.without_remedy) == [tp("t-0"), tp("t-1")]
+    why = (
+        "cannot be made safe: broker 2, its leader, is shutting down already, and no replica joins its ISR (KIP-841); "
+        "start broker 2 again once it has stopped"
+    )
+    assert impact.sentences()[-2:] == [f"  t-0 {why}", f"  t-1 {why}"]
+    assert impact.as_json()["why_without_remedy"] == {"t-0": why, "t-1": why}
+    (moved,), _ = ask(world.context, [Reassign({tp("t-0"): (BrokerId(1),)})])
+    assert moved.unfinished == ("the reassignment of t-0 does not end: replica 1 has to join the ISR",)
+    world.kill(2)
+    world.start(2)
+    assert list(shutdown_impact(world.context, ids(2)).remedy) == [tp("t-0")], "back again it can be copied"
 
 
 def test_several_brokers_at_once_are_quoted_together() -> None:

@@ -20,7 +20,7 @@ from odradek.model.facts import BrokersChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition
 from odradek.model.values import dataclass
 
-WITHOUT_REMEDY = "cannot be made safe: there are too few other live brokers to take its replicas"
+TOO_FEW = "cannot be made safe: there are too few other live brokers to take its replicas"
 GROWING = ReassignmentPhase.GROWING
 REFUSALS = ("none", "offline", "under-min")  # odradek.controlled.shutdown.refuse
 
@@ -35,7 +35,7 @@ class ShutdownImpact:
     moves_its_leader: tuple[PartitionOutcome, ...]
     remedy: dict[TopicPartition, tuple[BrokerId, ...]]  # target replicas that make it safe
     safe_once_in_sync: dict[TopicPartition, tuple[BrokerId, ...]]  # nothing has to move: these catch up first
-    without_remedy: tuple[TopicPartition, ...]  # too few live brokers are left to take a replica
+    without_remedy: dict[TopicPartition, str]  # why nothing that could be asked for makes it safe
 
     @property
     def is_safe(self) -> bool:
@@ -81,8 +81,8 @@ class ShutdownImpact:
             lines.append(f"  first reassign {topic_partition} to {list(target)}")
         for topic_partition, behind in sorted(self.safe_once_in_sync.items()):
             lines.append(f"  {topic_partition} {once_in_sync(behind)}")
-        for topic_partition in self.without_remedy:
-            lines.append(f"  {topic_partition} {WITHOUT_REMEDY}")
+        for topic_partition, why in self.without_remedy.items():
+            lines.append(f"  {topic_partition} {why}")
         return lines
 
     def as_json(self) -> dict[str, object]:
@@ -112,6 +112,7 @@ class ShutdownImpact:
             ],
             "safe_once_in_sync": {str(tp): list(b) for tp, b in sorted(self.safe_once_in_sync.items())},
             "without_remedy": [str(tp) for tp in self.without_remedy],
+            "why_without_remedy": {str(tp): why for tp, why in self.without_remedy.items()},
         }
 
 
@@ -156,7 +157,7 @@ def shutdown_impact(context: ControllerContext, brokers: Collection[BrokerId]) -
         moved,
         remedies.moves,
         remedies.waits,
-        tuple(remedies.hopeless),
+        remedies.hopeless,
     )
 
 
@@ -176,11 +177,15 @@ class _Remedies:
         self.load = {b: len(context.partitions_on.get(b, ())) for b in context.brokers if b not in gone}
         self.moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self.waits: dict[TopicPartition, tuple[BrokerId, ...]] = {}
-        self.hopeless: list[TopicPartition] = []
+        self.hopeless: dict[TopicPartition, str] = {}
 
     def find(self, topic_partition: TopicPartition) -> None:
         context = self.context
         state = context.leadership(topic_partition)
+        if state is not None and state.leader in context.shutting_down_brokers:
+            # Nobody else was in sync, else another would lead; and an ISR with a broker that leaves is not taken (KIP-841).
+            self.hopeless[topic_partition] = _led_by_who_leaves(state.leader)
+            return
         isr = state.isr if state is not None else ()
         stored = context.stored_assignment(topic_partition)
         target = stored.target_replicas
@@ -197,7 +202,7 @@ class _Remedies:
             # Whoever was added and alone is in sync is not to be dropped until others are; so there is one replica more.
             after = self._after(topic_partition, target, isr, max(1, least), isr)
         if after is None:
-            self.hopeless.append(topic_partition)
+            self.hopeless[topic_partition] = TOO_FEW
             return
         self.moves[topic_partition] = after
         for broker in after:
@@ -235,6 +240,13 @@ class _Remedies:
 
 def once_in_sync(brokers: Collection[BrokerId]) -> str:
     return f"is safe once broker {', '.join(map(str, brokers))} is in sync"
+
+
+def _led_by_who_leaves(leader: BrokerId) -> str:
+    return (
+        f"cannot be made safe: broker {leader}, its leader, is shutting down already, and no replica joins its ISR "
+        f"(KIP-841); start broker {leader} again once it has stopped"
+    )
 
 
 def _first(outcomes: tuple[PartitionOutcome, ...]) -> str:

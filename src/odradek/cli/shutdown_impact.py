@@ -72,7 +72,7 @@ def shutdown_impact(
 
 
 def show(impact: "ShutdownImpact") -> None:
-    from odradek.advisor.shutdown_impact import WITHOUT_REMEDY, once_in_sync
+    from odradek.advisor.shutdown_impact import once_in_sync
 
     who = f"broker{'s' if len(impact.brokers) > 1 else ''} {','.join(map(str, impact.brokers))}"
     print(f"Stopping {who}: {headline(impact)}")
@@ -107,7 +107,7 @@ def show(impact: "ShutdownImpact") -> None:
     if len(rows) > SHOWN_PARTITIONS:
         print(f"and {len(rows) - SHOWN_PARTITIONS} more; --json lists all")
     waits = [f"{w} {once_in_sync(who)}: odradek why {w}" for w, who in impact.safe_once_in_sync.items()]
-    for sentences in (waits, [f"{where} {WITHOUT_REMEDY}" for where in impact.without_remedy]):
+    for sentences in (waits, [f"{where} {why}" for where, why in impact.without_remedy.items()]):
         for sentence in sentences[:SHOWN_PARTITIONS]:
             print(sentence)
         if len(sentences) > SHOWN_PARTITIONS:
