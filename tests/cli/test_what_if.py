@@ -6,9 +6,19 @@ from typing import Any
 import pytest
 from click import UsageError
 
-from odradek.advisor.what_if_steps import CatchUp, Configure, Elect, Kill, Reassign, ShutDown, Start, ask
+from odradek.advisor.what_if_steps import (
+    CatchUp,
+    Configure,
+    Elect,
+    Kill,
+    Reassign,
+    ShutDown,
+    Start,
+    Step,
+    ask,
+)
 from odradek.cli.sources import Source
-from odradek.cli.what_if import InOrder, as_dict, parse_step, show
+from odradek.cli.what_if import InOrder, as_dict, next_controller, parse_step, show
 from odradek.model.facts import MetadataLoaded
 from odradek.model.ids import BrokerId, TopicPartition
 from tests.cli.conftest import Shell
@@ -27,7 +37,7 @@ def test_an_unclean_election_is_told(capsys: pytest.CaptureFixture[str]) -> None
     world.alter("t-0", [2])
     world.context.topic_configs["t"] = {"unclean.leader.election.enable": "true"}
     answers, _ = ask(world.context, [Kill((BrokerId(2),))])
-    show(answers, Source("a world", MetadataLoaded((), (), {}), 1, 0), False, {1, 3})
+    show(answers, Source("a world", MetadataLoaded((), (), {}), 1, 0), None)
     lost = "acknowledged records may be lost in t-0: led by a replica that was not in sync"
     assert capsys.readouterr().out.splitlines()[-1] == lost
     told = as_dict(answers, False, True)["partitions"]
@@ -94,6 +104,46 @@ def test_every_option_is_its_step() -> None:
     assert parse_step("--config", "min.insync.replicas") == Configure(None, "min.insync.replicas", None)
     assert parse_step("--elect", "unclean:a-b-3") == Elect(True, (where,))
     assert parse_step("--elect", "preferred") == Elect(False, None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ([Kill((BrokerId(2),))], None),
+        ([Kill((BrokerId(1),))], "another one is elected first"),
+        ([ShutDown(BrokerId(1))], "another one is elected once it has stopped"),
+        ([ShutDown(BrokerId(2)), CatchUp()], None),
+        (
+            [Kill((BrokerId(2),)), ShutDown(BrokerId(3)), ShutDown(BrokerId(1))],
+            "no broker is left to be controller",
+        ),
+        (
+            [ShutDown(BrokerId(1)), Kill((BrokerId(2), BrokerId(3)))],
+            "another one is elected once it has stopped",
+        ),
+        (
+            [Start((BrokerId(4),)), Kill((BrokerId(1), BrokerId(2), BrokerId(3)))],
+            "another one is elected first",
+        ),
+        (
+            [Kill((BrokerId(1), BrokerId(2), BrokerId(3))), Start((BrokerId(4),))],
+            "no broker is left to be controller",
+        ),
+    ],
+)
+def test_whoever_is_controller_next_is_told_by_the_step_that_ends_the_present_one(
+    steps: list[Step], says: str | None
+) -> None:
+    assert next_controller(1, [BrokerId(b) for b in (1, 2, 3)], steps) == says
+
+
+def test_a_controller_that_is_shut_down_is_said(shell: Shell, topic: str) -> None:
+    controller = shell.json("cluster", "health")["controller"]
+    assert shell.json("what-if", "--shut-down", controller)["controller_dies"]
+    out = shell("what-if", "--shut-down", controller)[1]
+    assert out.startswith(
+        f"broker {controller} is the controller: another one is elected once it has stopped\n"
+    )
 
 
 def test_the_controller_among_the_dead_is_said(shell: Shell, topic: str) -> None:

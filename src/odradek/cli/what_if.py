@@ -77,7 +77,7 @@ def what_if(
     **_steps: Any,
 ) -> None:
     """What the controller would do: brokers die, start, partitions move, settings change; one after another."""
-    from odradek.advisor.what_if_steps import Kill, Start, ask
+    from odradek.advisor.what_if_steps import Kill, ask
     from odradek.cli.groups.moving import coordinators_moved, sentences
 
     steps = [parse_step(name, value) for name, value in ctx.meta["steps"]]
@@ -95,16 +95,20 @@ def what_if(
         answers, _ = ask(context, steps)
     except ValueError as error:
         fail(str(error))
-    killed = {b for step in steps if isinstance(step, Kill) for b in step.brokers}
-    started = {b for step in steps if isinstance(step, Start) for b in step.brokers}
-    dies = source.controller in killed
+    successor = next_controller(source.controller, alive, steps)
     safe = not still_bad(answers)
     moved = coordinators_moved(answers, bootstrap if place is None and journal is None else None)
     if as_json:
         about = {"source": source.where, "unknown": list(source.unknown)}
-        print_json({**as_dict(answers, dies, safe), "coordinators": [m.as_json() for m in moved], **about})
+        print_json(
+            {
+                **as_dict(answers, successor is not None, safe),
+                "coordinators": [m.as_json() for m in moved],
+                **about,
+            }
+        )
     else:
-        show(answers, source, dies, (alive | started) - killed)
+        show(answers, source, successor)
         for line in sentences(moved):
             print(line)
         if len(answers) > 1:
@@ -112,6 +116,24 @@ def what_if(
         for note in source.unknown:
             print(f"not known: {note}")
     sys.exit(0 if safe else 1)
+
+
+def next_controller(controller: int, alive: "Collection[BrokerId]", steps: "Sequence[Step]") -> str | None:
+    """Who takes over where a step ends the controller's process: a part of a sentence; None: it stays."""
+    from odradek.advisor.what_if_steps import Kill, ShutDown, Start
+
+    there = set(alive)
+    for step in steps:
+        if isinstance(step, Start):
+            there.update(step.brokers)
+        elif isinstance(step, Kill | ShutDown):
+            gone = step.brokers if isinstance(step, Kill) else (step.broker,)
+            there.difference_update(gone)
+            if controller in gone:
+                # Its own leaders it moves itself, as long as it is there.
+                when = "first" if isinstance(step, Kill) else "once it has stopped"
+                return f"another one is elected {when}" if there else "no broker is left to be controller"
+    return None
 
 
 def parse_step(name: str, value: str) -> "Step":
@@ -204,12 +226,9 @@ def as_dict(answers: "Sequence[WhatIf]", kills_controller: bool, safe: bool) -> 
     return {"safe": safe, "controller_dies": kills_controller, **steps[-1], "steps": steps}
 
 
-def show(
-    answers: "Sequence[WhatIf]", source: Source, kills_controller: bool, survivors: "Collection[BrokerId]"
-) -> None:
-    if kills_controller:
-        next_one = "another one is elected first" if survivors else "no broker is left to be controller"
-        print(f"broker {source.controller} is the controller: {next_one}")
+def show(answers: "Sequence[WhatIf]", source: Source, successor: str | None) -> None:
+    if successor is not None:
+        print(f"broker {source.controller} is the controller: {successor}")
     for answer in answers:
         words = ", ".join(f"{count} {verdict}" for verdict, count in answer.summary.items())
         print(f"{answer.question}: {words or 'no partition is touched'}")
