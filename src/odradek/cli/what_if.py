@@ -118,7 +118,9 @@ def what_if(
     sys.exit(0 if safe else 1)
 
 
-def next_controller(controller: int, alive: "Collection[BrokerId]", steps: "Sequence[Step]") -> str | None:
+def next_controller(
+    controller: int | None, alive: "Collection[BrokerId]", steps: "Sequence[Step]"
+) -> str | None:
     """Who takes over where a step ends the controller's process: a part of a sentence; None: it stays."""
     from odradek.advisor.what_if_steps import Kill, ShutDown, Start
 
