@@ -63,6 +63,75 @@ def test_a_journal_is_played_again_with_the_settings_of_its_broker(
     assert code == 0 and "the first consequence is at line " in out
 
 
+ELECTED, DIED = 0, -2  # lines of `outage`
+
+
+def damage(lines: list[dict[str, Any]], number: int, path: str, value: object) -> None:
+    """`path` leads to a field of a line; GONE: it is not there."""
+    *way, last = path.split(".")
+    place: Any = lines[number]
+    for step in way:
+        place = place[int(step)] if isinstance(place, list) else place[step]
+    if value is GONE:
+        del place[last]
+    else:
+        place[last] = value
+
+
+GONE = object()
+DAMAGED = {
+    "a change has no name": (-1, "changes.0.name", GONE, "StateChange: it names no name"),
+    "its reason is a number": (-1, "changes.0.reason", 5, "expected str, found 5"),
+    "an event has lost a field": (DIED, "event.brokers", GONE, "BrokersChanged: "),
+    "brokers are a number": (DIED, "event.brokers", 7, "BrokersChanged cannot be understood"),
+    "nobody is elected": (ELECTED, "event.broker", GONE, "Elected: "),
+    "the states are a list": (ELECTED, "event.snapshot.states", [1], "Elected cannot be understood"),
+    "the answers are no records": (-1, "event.answers", [3], "expected Stored, found 3"),
+}
+
+
+@pytest.mark.parametrize("why", DAMAGED)
+def test_a_line_that_no_controller_would_write_is_named_by_every_verb(
+    why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    number, path, value, words = DAMAGED[why]
+    lines = outage(ControllerSettings())
+    place = len(lines) + number if number < 0 else number
+    file, good = tmp_path / "controller-1.jsonl", tmp_path / "good.jsonl"
+    good.write_text(text(lines), encoding="utf-8")
+    damage(lines, number, path, value)
+    file.write_text(text(lines), encoding="utf-8")
+    refused = 0
+    for arguments in (
+        ("show", file, "--all"),
+        ("show", file, "--partition", "t-0"),
+        ("replay", file),
+        ("diff", file, good),
+        ("diff", good, file),
+        ("diff", file, "--set", f"{UNCLEAN}=true"),
+    ):
+        code, _, err = run(capsys, "journal", *arguments)
+        assert "mistake of ours" not in err, (arguments, err)
+        if err:
+            assert code == 1 and f"line {place} of the journal: " in err and words in err, (arguments, err)
+            refused += 1
+    assert refused, "somebody reads it"
+
+
+def test_what_fails_with_a_journal_that_is_right_is_our_own_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "controller-1.jsonl"
+    file.write_text(text(outage(ControllerSettings())), encoding="utf-8")
+
+    def fails(*arguments: object) -> str:
+        raise KeyError("topic_partition")
+
+    monkeypatch.setattr("odradek.cli.journal.show.change_words", fails)
+    code, _, err = run(capsys, "journal", "show", file)
+    assert code == 1 and "KeyError: 'topic_partition' (a mistake of ours" in err
+
+
 def test_what_came_after_the_end_of_a_comparison_is_no_difference(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

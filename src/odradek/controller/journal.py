@@ -5,7 +5,7 @@ A line holds one `core.step`: the event, and what came of it. A record is an obj
 the way back is read, so a new event needs nothing here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from functools import cache
 from types import NoneType, UnionType
@@ -106,8 +106,45 @@ def effects_as_json(effects: Effects) -> dict[str, Any]:
 
 
 def event_from_json(value: Any) -> Event:
+    return cast(Event, _understood(_event, value))
+
+
+def flaw_of(line: Mapping[str, Any], missing: object) -> str | None:
+    """What no controller would write in the event, the writes or the changes of this line; `missing`: a name that a record must
+    have, where one was looked for in vain."""
+    for value, read in (
+        (line["event"], _event),
+        *((v, _effect) for v in (*line["writes"], *line["changes"])),
+    ):
+        try:
+            _understood(read, value)
+        except UnreadableJournal as error:
+            return str(error)
+        if (kind := _kind_without(value, missing)) is not None:
+            return f"{kind}: it names no {missing}"
+    return None
+
+
+def _kind_without(value: Any, name: object) -> str | None:
+    """The first record within `value` that lacks this field of its type."""
+    if isinstance(value, dict):
+        kind = _TYPES.get(str(value.get("type")))
+        fields = {word_of(field) for field in getattr(kind, "__match_args__", ())}
+        if name in fields and name not in value:
+            return str(value["type"])
+        value = list(value.values())
+    if isinstance(value, list):
+        return next((found for item in value if (found := _kind_without(item, name)) is not None), None)
+    return None
+
+
+def _effect(value: Any) -> Any:
+    return _record(_TYPES[value["type"]], value)
+
+
+def _understood(read: Callable[[Any], Any], value: Any) -> Any:
     try:
-        return _event(value)
+        return read(value)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         kind = value.get("type") if isinstance(value, dict) else value
         raise UnreadableJournal(f"{kind} cannot be understood: {error!r}") from error
@@ -165,7 +202,7 @@ def _read(hint: Any, value: Any) -> Any:
         return _record(_TYPES[value["type"]], value)
     if isinstance(value, dict) and value.get("type") in _TYPES:
         return _record(_TYPES[value["type"]], value)
-    if hint in _PLAIN and type(value) is not hint:
+    if (hint in _PLAIN and type(value) is not hint) or hasattr(hint, "__match_args__"):
         raise UnreadableJournal(f"expected {hint.__name__}, found {value!r}")
     return value
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from odradek.cli.journal.files import History, read_history
+from odradek.cli.journal.files import History, blamed_on_its_line, read_history
 from odradek.cli.journal.words import (
     cause_of,
     change_options,
@@ -59,16 +59,18 @@ def diff(
         )
     until_ms = parse_time(until) if until is not None else None
     history = read_history(first)
-    one = side_of(history, str(first), until_ms)
-    if second is not None:
-        other = side_of(read_history(second), str(second), until_ms)
-    else:
-        other = changed_side(history, drop, settings, until_ms)
-    report = compare(one, other)
-    if as_json:
-        print_json(report)
-    else:
-        show(report)
+    compared_with = () if second is None else (read_history(second),)
+    with blamed_on_its_line(history, *compared_with):
+        one = side_of(history, str(first), until_ms)
+        if compared_with:
+            other = side_of(*compared_with, str(second), until_ms)
+        else:
+            other = changed_side(history, drop, settings, until_ms)
+        report = compare(one, other)
+        if as_json:
+            print_json(report)
+        else:
+            show(report)
     sys.exit(0 if report["same"] else 1)
 
 

@@ -6,7 +6,8 @@ for each broker that ever was controller; together they are its history, ordered
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,6 +68,30 @@ def read_history(place: Path) -> History:
     return _in_order(files, [])
 
 
+@contextmanager
+def blamed_on_its_line(*histories: History) -> Iterator[None]:
+    """What fails here is the fault of a line that no controller would write, if there is one; else it is our own."""
+    from odradek.controller.journal import flaw_of
+    from odradek.model.errors import OdradekError
+
+    try:
+        yield
+    except OdradekError:
+        raise
+    except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        missing = error.args[0] if isinstance(error, KeyError) else None
+        for history in histories:
+            for number, line in enumerate(history.lines):
+                flaw = flaw_of(line, missing)
+                if flaw is not None:
+                    fail(f"{_named(history.files)}, line {number} of the journal: {flaw}")
+        raise
+
+
+def _named(files: tuple[Path, ...]) -> str:
+    return ", ".join(map(str, files))
+
+
 def _in_order(files: list[Path], reasons: list[str]) -> History:
     lines: list[dict[str, Any]] = []
     notes: list[str] = list(reasons)
@@ -84,7 +109,7 @@ def _in_order(files: list[Path], reasons: list[str]) -> History:
             f"{counted(begins, 'step')} before the first election that is kept cannot be played again: left out"
         )
     if not lines[begins:]:
-        fail(f"{', '.join(map(str, files))}: no election is recorded, so there is nothing to play again")
+        fail(f"{_named(tuple(files))}: no election is recorded, so there is nothing to play again")
     return History(lines[begins:], tuple(files), tuple(notes))
 
 
@@ -94,7 +119,7 @@ def _check_one_cluster(lines: list[dict[str, Any]]) -> None:
     for line in lines:
         # In a journal kept from outside each run begins so, with the same epoch, whoever is controller by then.
         if line["event"].get("type") == "Elected" and not line.get("observed"):
-            broker = line["event"]["broker"]
+            broker = line["event"].get("broker")  # whoever reads on says that there is none
             if elected.setdefault(line["epoch"], broker) != broker:
                 fail(
                     f"brokers {elected[line['epoch']]} and {broker} were both elected with epoch {line['epoch']}: these "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.journal.files import History
+from odradek.cli.journal.files import History, blamed_on_its_line
 from odradek.cli.journal.words import (
     change_options,
     change_words,
@@ -52,30 +52,31 @@ def replay(
     from odradek.cli.sources import parse_time
 
     history = history_at(place, bootstrap)
-    check_lines(history, drop)
-    had, changed = changed_settings(history, settings)
-    until_ms = parse_time(until) if until is not None else None
-    steps, core = play(
-        history.lines, settings=changed or had, as_recorded=changed is None, drop=drop, until_ms=until_ms
-    )
-    if not steps:
-        fail(f"nothing happened up to then; the journal begins {clock(history.lines[0]['at_ms'])} UTC")
-    different = first_difference(steps)
-    report = {
-        "steps": len(steps),
-        "until_ms": history.lines[steps[-1].line]["at_ms"],
-        "changed": bool(drop or settings),
-        "as_recorded": different is None,
-        "first_difference": None if different is None else difference(history, different),
-        "controller": None if core.context is None else core.context.broker,
-        "partitions": [] if core.context is None else partitions_of(core.context, topic),
-        "notes": list(history.notes),
-    }
-    if as_json:
-        print_json(report)
-    else:
-        show(report)
-    sys.exit(0 if different is None or drop or settings else 1)
+    with blamed_on_its_line(history):
+        check_lines(history, drop)
+        had, changed = changed_settings(history, settings)
+        until_ms = parse_time(until) if until is not None else None
+        steps, core = play(
+            history.lines, settings=changed or had, as_recorded=changed is None, drop=drop, until_ms=until_ms
+        )
+        if not steps:
+            fail(f"nothing happened up to then; the journal begins {clock(history.lines[0]['at_ms'])} UTC")
+        different = first_difference(steps)
+        report = {
+            "steps": len(steps),
+            "until_ms": history.lines[steps[-1].line]["at_ms"],
+            "changed": bool(drop or settings),
+            "as_recorded": different is None,
+            "first_difference": None if different is None else difference(history, different),
+            "controller": None if core.context is None else core.context.broker,
+            "partitions": [] if core.context is None else partitions_of(core.context, topic),
+            "notes": list(history.notes),
+        }
+        if as_json:
+            print_json(report)
+        else:
+            show(report)
+        sys.exit(0 if different is None or drop or settings else 1)
 
 
 def difference(history: History, step: "Step") -> dict[str, Any]:

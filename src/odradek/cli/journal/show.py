@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from odradek.cli.journal.files import History
+from odradek.cli.journal.files import History, blamed_on_its_line
 from odradek.cli.journal.words import (
     cause_of,
     change_words,
@@ -74,30 +74,31 @@ def show(
     if not kept:
         first, newest = history.lines[0]["at_ms"], history.lines[-1]["at_ms"]
         fail(f"nothing happened then; the journal goes from {clock(first)} to {clock(newest)}")
-    if partition is not None:
-        # From the start, or what stood before `since` would not be known; without a gap, as a replay takes them.
-        whole = list(takewhile(lambda line: end is None or line["at_ms"] <= end, history.lines))
-        show_partition(history, whole, partition, begin or 0, svg, html, as_json)
-        return
-    steps = [
-        {
-            "line": number,
-            "at_ms": line["at_ms"],
-            "controller": line.get("controller"),
-            "epoch": line["epoch"],
-            "event": event_words(history.lines[cause_of(history.lines, number)]["event"]),
-            "writes": len(line["writes"]),
-            "requests": len(line["requests"]),
-            "changes": [c for c in line["changes"] if topic is None or _is_about(c, topic)],
-        }
-        for number, line in kept
-    ]
-    if as_json:
-        print_json({"steps": steps, "notes": list(history.notes)})
-        return
-    show_steps(steps, last, everything)
-    for note in history.notes:
-        print(f"note: {note}")
+    with blamed_on_its_line(history):
+        if partition is not None:
+            # From the start, or what stood before `since` would not be known; without a gap, as a replay takes them.
+            whole = list(takewhile(lambda line: end is None or line["at_ms"] <= end, history.lines))
+            show_partition(history, whole, partition, begin or 0, svg, html, as_json)
+            return
+        steps = [
+            {
+                "line": number,
+                "at_ms": line["at_ms"],
+                "controller": line.get("controller"),
+                "epoch": line["epoch"],
+                "event": event_words(history.lines[cause_of(history.lines, number)]["event"]),
+                "writes": len(line["writes"]),
+                "requests": len(line["requests"]),
+                "changes": [c for c in line["changes"] if topic is None or _is_about(c, topic)],
+            }
+            for number, line in kept
+        ]
+        if as_json:
+            print_json({"steps": steps, "notes": list(history.notes)})
+            return
+        show_steps(steps, last, everything)
+        for note in history.notes:
+            print(f"note: {note}")
 
 
 def show_steps(steps: list[dict[str, Any]], last: int, everything: bool) -> None:
