@@ -9,6 +9,8 @@ from odradek.advisor.reassignment_steps import (
     reassignments,
 )
 from odradek.advisor.timeline import outages, timeline
+from odradek.controller.broker_requests import UpdateMetadataRequest
+from odradek.controller.effects import Effects
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.ids import BrokerId, LeaderEpoch
 from tests.advisor.test_replay import written_down
@@ -171,18 +173,46 @@ def test_the_open_step_is_read_off_what_anybody_can_see() -> None:
     ids = BrokerId
     node = ReplicaAssignment((ids(3), ids(4), ids(1), ids(2)), (ids(3), ids(4)), (ids(1), ids(2)))
     alive = {ids(1), ids(2), ids(3), ids(4)}
+    union, target = node.replicas, node.target_replicas
     steps = [
-        (led(1, 1, 2), alive, 4, "brokers 3,4: copying, not in the ISR yet"),
-        (led(1, 1, 2, 3), alive - {ids(4)}, 4, "broker 4: not alive; start it, or cancel"),
-        (led(-1, 1), alive, 4, "it has no leader, so it cannot be copied: see odradek why"),
-        (led(1, 1, 2, 3, 4), alive, 7, "the leader moves from 1 to 3"),
-        (led(3, 1, 2, 3, 4), alive, 8, "brokers 1,2: leaving the ISR"),
-        (led(3, 3, 4), alive, 9, "brokers 1,2: deleting the copy, not answered yet"),
-        (led(3, 3, 4), {ids(3), ids(4)}, 10, "every removing replica is gone; the topic node is about to list the target alone"),
+        (led(1, 1, 2), alive, union, 4, "brokers 3,4: copying, not in the ISR yet"),
+        (led(1, 1, 2, 3), alive - {ids(4)}, union, 4, "broker 4: not alive; start it, or cancel"),
+        (led(-1, 1), alive, union, 4, "it has no leader, so it cannot be copied: see odradek why"),
+        (led(1, 1, 2, 3, 4), alive, union, 7, "the leader moves from 1 to 3"),
+        (led(3, 1, 2, 3, 4), alive, target, 8, "brokers 1,2: leaving the ISR"),
+        (led(3, 3, 4), alive, target, 9, "brokers 1,2: deleting the copy, not answered yet"),
+        (led(3, 3, 4), {ids(3), ids(4)}, target, 10, "every removing replica is gone; the topic node is about to list the target alone"),
+        (led(3, 3), alive, target, 9, "brokers 1,2: deleting the copy, not answered yet; broker 4: not in the ISR any more"),
+        (led(3, 3), alive - {ids(4)}, target, 9, "brokers 1,2: deleting the copy, not answered yet; broker 4: not in the ISR any more"),
+        (led(-1, 3), {ids(1), ids(4)}, target, 9, "broker 1: deleting the copy, not answered yet; broker 4: not in the ISR any more"),
+        (led(3, 1, 3), alive, target, 8, "broker 1: leaving the ISR; broker 4: not in the ISR any more"),
     ]  # fmt: skip
-    for leadership, live, step, sentence in steps:
-        found = progress(node, leadership, live)
+    for leadership, live, told, step, sentence in steps:
+        found = progress(node, leadership, live, told)
         assert (found.step, found.sentence) == (step, sentence)
         assert (
             found.state_of(step) == "now" and found.state_of(1) == "done" and found.state_of(12) == "to come"
         )
+
+
+def test_brokers_are_told_of_the_target_alone_once_every_target_replica_was_in_the_isr() -> None:
+    """By that a target replica that is lost later is told from one that never joined."""
+    world = World().brokers(1, 2, 3, 4)
+    world.elect(1)
+    world.create("t", [1, 2])
+
+    def told(effects: Effects) -> set[tuple[BrokerId, ...]]:
+        updates = [r for r in effects.requests if isinstance(r, UpdateMetadataRequest)]
+        return {row.replicas for update in updates[-1:] for row in update.partitions}
+
+    assert told(world.reassign({"t-0": [3, 4]})) == {(3, 4, 1, 2)}
+    assert told(world.alter("t-0", [1, 2, 3, 4])) == {(3, 4)}
+    lost = world.kill(4)
+    assert told(lost) == {(3, 4)} and world.context.reassignments
+    state = world.states[tp("t-0")].leader_and_isr
+    node = world.context.stored_assignment(tp("t-0"))
+    found = progress(node, state, [BrokerId(b) for b in (1, 2, 3)], next(iter(told(lost))))
+    assert (found.step, found.sentence) == (
+        9,
+        "brokers 1,2: deleting the copy, not answered yet; broker 4: not in the ISR any more",
+    )

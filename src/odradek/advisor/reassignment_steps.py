@@ -38,28 +38,39 @@ class Progress:
 
 
 def progress(
-    assignment: ReplicaAssignment, state: LeaderAndIsr | None, live: Collection[BrokerId]
+    assignment: ReplicaAssignment,
+    state: LeaderAndIsr | None,
+    live: Collection[BrokerId],
+    told: Collection[int],
 ) -> Progress:
-    """Read off what anybody can see: the assignment with adding and removing, leader and ISR, who is alive."""
-    target = assignment.target_replicas
+    """Read off what anybody can see: the assignment with adding and removing, leader and ISR, who is alive; and the replicas
+    that brokers are told of, which are the target alone from step 7 on. A target replica that is lost from then on does not
+    bring step 4 back.
+    """
+    target, removing = assignment.target_replicas, assignment.removing_replicas
     isr = state.isr if state is not None else ()
     missing = [b for b in target if b not in isr]
-    if state is None or state.leader == NO_LEADER or state.leader not in live:
-        return Progress(WAITS, "it has no leader, so it cannot be copied: see odradek why")
-    if missing:
+    is_led = state is not None and state.leader != NO_LEADER and state.leader in live
+    if not removing or any(b in told for b in removing):
+        if not is_led:
+            return Progress(WAITS, "it has no leader, so it cannot be copied: see odradek why")
         dead = [b for b in missing if b not in live]
         if dead:
             return Progress(WAITS, f"{_who(dead)}: not alive; start it, or cancel")
-        return Progress(WAITS, f"{_who(missing)}: copying, not in the ISR yet")
-    if state.leader not in target:
-        return Progress(LEADER, f"the leader moves from {state.leader} to {target[0]}")
-    leaving = [b for b in assignment.removing_replicas if b in isr]
+        if missing:
+            return Progress(WAITS, f"{_who(missing)}: copying, not in the ISR yet")
+    since = f"; {_who(missing)}: not in the ISR any more" if missing else ""
+    if state is not None and is_led and state.leader not in target:
+        return Progress(LEADER, f"the leader moves from {state.leader} to {target[0]}{since}")
+    leaving = [b for b in removing if b in isr]
     if leaving:
-        return Progress(LEAVE, f"{_who(leaving)}: leaving the ISR")
-    owing = [b for b in assignment.removing_replicas if b in live]
+        return Progress(LEAVE, f"{_who(leaving)}: leaving the ISR{since}")
+    owing = [b for b in removing if b in live]
     if owing:
-        return Progress(DELETE, f"{_who(owing)}: deleting the copy, not answered yet")
-    return Progress(10, "every removing replica is gone; the topic node is about to list the target alone")
+        return Progress(DELETE, f"{_who(owing)}: deleting the copy, not answered yet{since}")
+    return Progress(
+        10, f"every removing replica is gone; the topic node is about to list the target alone{since}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def status_rows(
             continue
         isr = tuple(BrokerId(b) for b in found.isr)
         state = LeaderAndIsr(BrokerId(found.leader), LeaderEpoch(max(0, found.leader_epoch)), isr)
-        open_step = progress(node, state, [BrokerId(b) for b in view.brokers])
+        open_step = progress(node, state, [BrokerId(b) for b in view.brokers], found.replicas)
         rows.append(
             Row(
                 where,
