@@ -264,11 +264,6 @@ class Plan:
         return TOPICS[: self.topic_count]
 
     @property
-    def has_racks(self) -> bool:
-        """Brokers have a rack each, and leaders send consumers to the replicas in theirs."""
-        return "replica.selector.class" in self.settings
-
-    @property
     def has_states(self) -> bool:
         return bool(self.states)
 

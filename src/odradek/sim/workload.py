@@ -400,7 +400,7 @@ class Workload:
         plan = self.plan
         kind: type[SimConsumer] = SimConsumer
         if name.startswith(BY_REPLICA):
-            kind = RackConsumer if plan.has_racks else ReplicaConsumer
+            kind = RackConsumer if self.world.has_racks else ReplicaConsumer
         if partition == STATES:
             kind = states.StateConsumer
         return kind(

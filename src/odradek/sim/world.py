@@ -321,6 +321,7 @@ class World:
         self.network = Network(self.loop)
         self.store = SimStore(self.loop)
         self.settings = dict(settings or {})
+        # Brokers have a rack each, and leaders send consumers to the replicas in theirs.
         self.has_racks = "replica.selector.class" in self.settings
         self.store_notices_death = store_notices_death
         self.store.splits_batches = not store_notices_death
