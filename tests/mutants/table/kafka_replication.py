@@ -192,7 +192,7 @@ EXHIBITS: tuple[Mutant, ...] = (
             ),
         ),
         commit="7ecc3a579a4",
-        scenario="an_idle_follower_learns_the_high_watermark",
+        scenario="elected_again_and_heard_of_nothing_between",
     ),
     Mutant(
         "10706",
