@@ -149,12 +149,13 @@ def test_when_brokers_become_live_each_partition_without_a_proposal_under_way_as
     world.settle()
     assert len(world[1].alters) == 1, "of 3"
     asked: list[Partition] = []
-    monkeypatch.setattr(Partition, "propose_again", lambda partition, now_ms: asked.append(partition))
+    monkeypatch.setattr(Partition, "_propose_expansion", lambda partition, now_ms: asked.append(partition))
     replicas = world[1].broker.replicas
-    replicas.propose_again(world.now_ms)
+    replicas.live_brokers_changed(world.now_ms)
     assert not asked
     world.answer_alter(world[1], "commit")
-    replicas.propose_again(world.now_ms)
+    asked.clear()
+    replicas.live_brokers_changed(world.now_ms)
     assert asked == [world[1].partition()]
 
 

@@ -185,6 +185,30 @@ def test_a_replica_about_to_join_holds_the_mark_back(tmp_path: Path) -> None:
     assert led.partition.high_watermark == 2, "it did not come"
 
 
+def test_a_replica_that_was_about_to_join_and_died_holds_the_mark_back_no_more(tmp_path: Path) -> None:
+    """At once, and not when members of the ISR are looked at the next time."""
+    led = Led(tmp_path, isr=(1, 2))
+    led.append(b"a")
+    led.fetched(3, 1)
+    answer(led, ErrorCode.INELIGIBLE_REPLICA)
+    waits = led.append_and_wait(b"b")
+    led.fetched(2, 2)
+    assert not waits.told
+    led.live.discard(3)
+    led.partition.live_brokers_changed(led.now_ms)
+    assert waits.told == [ErrorCode.NONE]
+
+
+def test_who_is_live_concerns_the_leader_alone(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2))
+    led.append(b"a")
+    led.fetched(2, 1)
+    led.append(b"b")
+    led.follow(2, isr=(1, 2))
+    led.partition.live_brokers_changed(led.now_ms)
+    assert led.partition.high_watermark == 1
+
+
 def test_a_duplicate_batch_is_known_by_the_offsets_of_the_original(tmp_path: Path) -> None:
     led = Led(tmp_path)
     options = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}

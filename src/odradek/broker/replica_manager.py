@@ -523,10 +523,9 @@ class ReplicaManager(Organ):
         for partition in self.partitions.values():
             partition.shrink_if_lagging(now_ms)
 
-    def propose_again(self, now_ms: int) -> None:
+    def live_brokers_changed(self, now_ms: int) -> None:
         for partition in self.partitions.values():
-            if partition.is_leader and partition.is_isr_settled:
-                partition.propose_again(now_ms)
+            partition.live_brokers_changed(now_ms)
 
     # -------------------------------------------------------------------------------------------- fetchers
 

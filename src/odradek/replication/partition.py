@@ -523,7 +523,7 @@ class Partition(Replica):
         return type(self.state) is Committed
 
     def propose_again(self, now_ms: int) -> None:
-        """A while ago the controller refused, or could not say; or a broker became live. What is it now?
+        """A while ago the controller refused, or could not say. What is it now?
 
         A follower that has nothing to fetch does not name the partition, so nobody else would ask.
         """
@@ -533,6 +533,16 @@ class Partition(Replica):
             self._propose_expansion(now_ms)
         else:
             self._outbox.proposals.append(self)
+
+    def live_brokers_changed(self, now_ms: int) -> None:
+        """Who was not live before may join now. Who is live no more holds back neither the mark nor DeleteRecords, and whoever waits
+        hears of it now."""
+        if not self.is_leader:
+            return
+        self._advance_high_watermark(now_ms)
+        self._outbox.purgatory.wake_key(self.topic_partition)
+        if self.is_isr_settled:
+            self._propose_expansion(now_ms)
 
     def shrink_if_lagging(self, now_ms: int) -> None:
         """Behaviour 131. A follower whose end is ours never leaves for its lag (KAFKA-7152): there is nothing

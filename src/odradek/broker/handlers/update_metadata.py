@@ -53,7 +53,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         broker.groups.topics_deleted(gone, now_ms)
     if change.brokers_changed:
         broker.replicas.settle_fetchers(now_ms)
-        broker.replicas.propose_again(now_ms)  # who was not live before may join now
+        broker.replicas.live_brokers_changed(now_ms)
     return Reply([UpdateMetadataResponse().encode(version)])
 
 
