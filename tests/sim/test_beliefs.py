@@ -5,11 +5,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from odradek.broker.answers import Park
+from odradek.broker.fetch_sessions import FetchSession
+from odradek.broker.handlers.delete_records import DeleteRecordsWait
+from odradek.broker.leader_wait import TopicWait
 from odradek.model.cluster import LeaderAndIsr
-from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.protocol.messages.delete_records import DeleteRecordsResponse
 from odradek.replication.isr import Committed
 from odradek.replication.waiting import AckWaiter
-from odradek.sim.beliefs import unknown_positions
+from odradek.sim.beliefs import at_work, told_ends, unknown_positions
 from odradek.sim.checkers import beliefs as b
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.replicas import BatchView, ClusterView, PartitionView, ReplicaView
@@ -42,6 +47,13 @@ def view(*replicas: ReplicaView, isr: tuple[BrokerId, ...] = (ONE, TWO)) -> Clus
 
 
 MAXIMAL, MARKS = b.maximal_isr_covers_the_store, b.marks_are_committed
+
+
+def ends_told(*told: tuple[int, int], eras: Sequence[tuple[int, int]] = ()) -> list[Anomaly]:
+    """One after the other: in which epoch, and which end; each in its era, where `eras` are given."""
+    memory = b.ToldEnds()
+    ends = [b.ToldEnd(T, ONE, epoch, eras[n] if eras else (0, 0), end) for n, (epoch, end) in enumerate(told)]
+    return [anomaly for end in ends for anomaly in memory.observe([end])]
 
 
 def low(high_watermark: int, *, epoch: int = 0, leads: BrokerId = ONE) -> b.LowMark:
@@ -127,6 +139,29 @@ BAD: dict[str, tuple[str, Callable[..., Any], Any]] = {
     ),
     "a consumer was told of none": ("ReaderIsTold", b.readers_are_told, [b.Reading(T, ONE, 0, 3, True)]),
     "a reader has left": ("ReaderIsTold", b.readers_are_told, [b.Reading(T, ONE, 3, 3, False)]),
+    "a reader was not told that its leader leads no more": (
+        "ReaderIsTold",
+        b.readers_are_told,
+        [b.Reading(T, ONE, 3, 3, True, knows_the_role=False)],
+    ),
+    "a consumer is told of a lower end by the next leader": (
+        "EndIsKept",
+        lambda told: ends_told(*told),
+        [(1, 5), (2, 4)],
+    ),
+    "by the same one": ("EndIsKept", lambda told: ends_told(*told), [(1, 5), (1, 4)]),
+    "by the one after the next": ("EndIsKept", lambda told: ends_told(*told), [(1, 5), (2, 5), (3, 4)]),
+    "nobody wakes who waits for a topic": (
+        "NobodyWaits",
+        b.nobody_oversleeps,
+        [b.Overslept(ONE, "TopicWait")],
+    ),
+    "nor who deletes records": ("NobodyWaits", b.nobody_oversleeps, [b.Overslept(TWO, "DeleteRecordsWait")]),
+    "nor two": (
+        "NobodyWaits",
+        b.nobody_oversleeps,
+        [b.Overslept(ONE, "TopicWait"), b.Overslept(TWO, "TopicWait")],
+    ),
     "another one does": ("LiveIsKnown", b.who_is_live_is_known, [b.Acquaintance(ONE, {1, 3}, {1, 2})]),
 }
 
@@ -172,6 +207,13 @@ GOOD: dict[str, tuple[Callable[..., Any], Any]] = {
         standing,
         [(0, [low(2)]), (0.9, [low(2, epoch=1)]), (1.8, [low(2, epoch=1)])],
     ),
+    "a leader that was deposed tells an older end": (lambda told: ends_told(*told), [(2, 5), (1, 4)]),
+    "the end rises": (lambda told: ends_told(*told), [(1, 4), (1, 5), (2, 5)]),
+    "it was lost by an unclean election": (
+        lambda told: ends_told(*told, eras=[(0, 0), (0, 1)]),
+        [(1, 5), (2, 4)],
+    ),
+    "it is another topic": (lambda told: ends_told(*told, eras=[(0, 0), (1, 0)]), [(1, 5), (1, 4)]),
     "all live ones are known": (b.who_is_live_is_known, [b.Acquaintance(ONE, {1, 2}, {1, 2})]),
 }
 
@@ -285,6 +327,45 @@ def former_reader(broker: Any) -> None:
     del found.session.wanted[found.key, found.index]
 
 
+def of_another_role(broker: Any) -> None:
+    found = next(iter(broker.replicas.partitions[T].follower_readers))
+    found.role = (found.role[0] - 1, True)
+    found.session.pending.pop(found, None)
+
+
+def deletion(broker: Any) -> None:
+    """Up to where every replica begins by now."""
+    partition = broker.replicas.partitions[T]
+    wait = DeleteRecordsWait(broker, 2, DeleteRecordsResponse(), [(partition, 0, None)])  # type: ignore[list-item]
+    broker.purgatory.park(wait, deadline_ms=1 << 50, keys=[T])
+
+
+def deletion_that_followers_lack(broker: Any) -> None:
+    partition = broker.replicas.partitions[T]
+    wait = DeleteRecordsWait(broker, 2, DeleteRecordsResponse(), [(partition, 1, None)])  # type: ignore[list-item]
+    broker.purgatory.park(wait, deadline_ms=1 << 50, keys=[T])
+
+
+def topic(broker: Any) -> None:
+    wait = TopicWait(broker, ["t"], is_over=lambda name: True, encode=lambda still: b"", park=Park())
+    broker.purgatory.park(wait, deadline_ms=1 << 50)
+
+
+def topic_of_which_nobody_has_told(broker: Any) -> None:
+    wait = TopicWait(
+        broker, ["t", "u"], is_over=lambda name: name == "t", encode=lambda still: b"", park=Park()
+    )
+    broker.purgatory.park(wait, deadline_ms=1 << 50)
+
+
+def topic_that_is_answered_in_this_turn(broker: Any) -> None:
+    topic(broker)
+    for bucket in broker.purgatory._buckets.values():
+        for parked in bucket:
+            if isinstance(parked, TopicWait):
+                broker.purgatory.wake(parked)
+
+
 PLANTED: dict[str, tuple[Callable[[Any], None], set[str]]] = {
     "a position": (position, {"ValidPosition"}),
     "who is live": (acquaintance, {"LiveIsKnown"}),
@@ -294,6 +375,12 @@ PLANTED: dict[str, tuple[Callable[[Any], None], set[str]]] = {
     "a producer that waits for what is committed": (waiter, {"NobodyWaits"}),
     "one whose batch was sent again, behind others": (waiter_of_a_batch_sent_again, {"NobodyWaits"}),
     "one that was answered": (answered_waiter, set()),
+    "a deletion that everybody has done": (deletion, {"NobodyWaits"}),
+    "one that followers lack": (deletion_that_followers_lack, set()),
+    "a topic that is known": (topic, {"NobodyWaits"}),
+    "one that is not": (topic_of_which_nobody_has_told, set()),
+    "one whose answer comes in this turn": (topic_that_is_answered_in_this_turn, set()),
+    "a reader that was not told of an epoch": (of_another_role, {"ReaderIsTold"}),
     "a reader that was not told": (reader, {"ReaderIsTold"}),
     "one whose turn comes": (one_that_will_be_read, set()),
     "one of which the session knows nothing": (former_reader, {"ReaderIsTold"}),
@@ -304,6 +391,41 @@ PLANTED: dict[str, tuple[Callable[[Any], None], set[str]]] = {
 def test_a_belief_that_is_planted_is_found(why: str) -> None:
     plant, names = PLANTED[why]
     assert found_with(plant) == names
+
+
+def test_a_fetch_without_a_session_that_waits_is_told_of_records_too() -> None:
+    """As consumers of a world fetch: all that it wants is pending as long as it waits."""
+    for is_dirty, seen_bytes, names in ((False, 0, ["ReaderIsTold"]), (True, 0, []), (False, 70, [])):
+        with healthy_world() as (world, leader):
+            partition = leader.replicas.partitions[T]
+            session = FetchSession(
+                0,
+                replica_id=-1,
+                replica_epoch=BrokerEpoch(-1),
+                by_id=False,
+                purgatory=leader.purgatory,
+                now_ms=0,
+            )
+            wanted = session.want("t", 0, -1, partition.high_watermark - 1, -1, -1, 1)
+            wanted.watch(partition)
+            wanted.role = (partition.leader_epoch, True)
+            wanted.is_dirty, wanted.seen_bytes = is_dirty, seen_bytes
+            assert [anomaly.name for anomaly in Watch(world).check()] == names
+
+
+def test_where_a_partition_is_told_to_end_is_looked_at_and_a_leader_that_is_not_sure_is_not_asked() -> None:
+    with healthy_world() as (world, leader):
+
+        def told() -> list[tuple[int, int]]:
+            partitions = world.view(with_batches=False).partitions
+            return [(one.leader, one.end) for one in told_ends(at_work(world), partitions)]
+
+        assert told() == [(leader.broker_id, 1)]
+        partition = leader.replicas.partitions[T]
+        partition.high_watermark = 0
+        assert told() == [(leader.broker_id, 0)]
+        partition.leader_epoch_start_offset = 1
+        assert told() == []
 
 
 def test_what_a_leader_does_not_know_of_a_follower_at_rest_is_named() -> None:

@@ -1,6 +1,12 @@
 """What a controller promises from one step to the next: named where a mutation breaks it, and kept without."""
 
+from types import SimpleNamespace
+from typing import Any
+
+from odradek.controller.context import UncleanPoll
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.acknowledgements import refused
+from odradek.sim.controller_promises import ControllerPromises
 from odradek.sim.plan import Fault
 from odradek.sim.run import OK, describe, run
 from tests.mutants.edit import Edit
@@ -28,3 +34,40 @@ def test_a_batch_that_is_known_and_refused_as_out_of_order_is_named() -> None:
         found = list(refused(ANSWER.broker, T, sequence, [10, 11, 12, 13, 14]))
         assert [anomaly.name for anomaly in found] == ["KnownBatch"]
     assert list(refused(ANSWER.broker, T, 9, [10, 11, 12, 13, 14])) == []
+
+
+def unclean(
+    leader: int, ends: dict[int, tuple[int, int]], *, live: tuple[int, ...] = (1, 2, 3), at_ms: int = 10
+) -> list[str]:
+    """1, 2 and 3 are asked until 100, and `ends` is what they hold that answer; then one of them leads."""
+    T0 = TopicPartition("t", 0)
+    poll = UncleanPoll(
+        tuple(map(BrokerId, (1, 2, 3))),
+        {BrokerId(b): end for b, end in ends.items()},
+        100,  # type: ignore[misc]
+    )
+    led = SimpleNamespace(leader_and_isr=SimpleNamespace(leader=leader))
+    context: Any = SimpleNamespace(
+        reassignments={}, polls={T0: poll}, leaderships={T0: led}, brokers=dict.fromkeys(live)
+    )
+    promises, nothing = ControllerPromises(), SimpleNamespace(answers=())
+    assert promises.observe(context, None, nothing, at_ms) == []
+    context.polls = {}
+    return [anomaly.name for anomaly in promises.observe(context, None, nothing, 0)]
+
+
+ALL = {1: (2, 5), 2: (3, 4), 3: (3, 6)}
+
+
+def test_who_is_elected_uncleanly_and_does_not_hold_the_most_is_named() -> None:
+    assert unclean(3, ALL) == []
+    assert unclean(1, ALL) == unclean(2, ALL) == ["UncleanIsBest"]
+    assert unclean(1, {2: (3, 4)}, live=(1, 2)) == ["UncleanIsBest", "UncleanIsBest"], "it has not answered"
+
+
+def test_an_unclean_election_before_all_have_answered_or_their_time_is_up_is_named() -> None:
+    two = {1: (2, 5), 2: (3, 4)}
+    assert unclean(2, two) == ["UncleanIsBest"]
+    assert unclean(2, two, at_ms=100) == unclean(2, two, live=(1, 2)) == []
+    assert unclean(1, {}, at_ms=100) == [], "nobody has answered"
+    assert unclean(4, two) == [], "a member of the ISR is back"

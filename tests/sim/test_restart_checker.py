@@ -7,7 +7,7 @@ import pytest
 from odradek.log.segment import Segment
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.batches import BatchView
-from odradek.sim.checkers.restart import KnownProducer, LogAnswers, known_alike, restartable
+from odradek.sim.checkers.restart import KnownProducer, LogAnswers, epochs_alike, known_alike, restartable
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, OK, run
 from tests.support import each
@@ -180,3 +180,28 @@ def test_a_producer_that_one_of_them_has_forgotten_is_named() -> None:
 def test_of_a_producer_whose_last_record_is_deleted_nothing_is_asked() -> None:
     assert alike((PRODUCER,), (), starts=(0, 3)) == alike((PRODUCER,), (), starts=(3, 0)) == []
     assert len(alike((PRODUCER,), (), starts=(2, 2))) == 1
+
+
+def epochs(*of_brokers: tuple[int, tuple[tuple[int, int], ...]]) -> list[str]:
+    """Of each broker where its log begins, and its epochs; all end at 9."""
+    logs = {BrokerId(n): LogAnswers(start, 9, (), known) for n, (start, known) in enumerate(of_brokers, 1)}
+    return [anomaly.detail for anomaly in epochs_alike(T, logs)]
+
+
+EPOCHS = (0, ((0, 0), (2, 4), (3, 6)))
+UNLIKE_EPOCHS = {
+    "one is missing": (0, ((0, 0), (3, 6))),
+    "one begins later": (0, ((0, 0), (2, 5), (3, 6))),
+    "the last one is another": (0, ((0, 0), (2, 4), (4, 6))),
+}
+
+
+@each(UNLIKE_EPOCHS)
+def test_replicas_that_know_an_epoch_differently_are_named(why: str) -> None:
+    (found,) = epochs(EPOCHS, EPOCHS, UNLIKE_EPOCHS[why])
+    assert found.startswith("broker 1 knows the epochs ((0, 0), (2, 4), (3, 6)), and broker 3 ")
+
+
+def test_of_an_epoch_that_brought_nothing_or_is_deleted_nothing_is_asked() -> None:
+    assert epochs(EPOCHS, (0, ((0, 0), (2, 4), (3, 6), (5, 9)))) == []
+    assert epochs(EPOCHS, (5, ((2, 5), (3, 6)))) == []

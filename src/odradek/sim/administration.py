@@ -36,6 +36,9 @@ PREFERRED, UNCLEAN = 0, 1
 MOST_PARTITIONS = 4
 ATTEMPTS = 8
 PAUSE_S = 0.2
+AT_REST = "made-at-rest"
+# Of a cluster at rest, with writes to the store and a request or two to each broker. Whoever is not woken waits for two seconds.
+PROMPTLY_S = 1.0
 
 
 class Administration(Operations):
@@ -52,7 +55,11 @@ class Administration(Operations):
         # Up to where records were to be deleted at most; no bound, where nobody knows.
         self.asked_to_delete: dict[TopicPartition, float] = {}
         self._host = Host("a1", 102)
-        self._client = SimClient(world.loop, self._host, [(b.name, PORT) for b in world.brokers.values()])
+        self._client = self._new_client()
+
+    def _new_client(self) -> SimClient:
+        brokers = [(broker.name, PORT) for broker in self.world.brokers.values()]
+        return SimClient(self.world.loop, self._host, brokers)
 
     def begin(self, fault: Fault) -> bool:
         """False: there is nothing to do it to."""
@@ -202,11 +209,15 @@ class Administration(Operations):
         partition = self._partition(fault)
         if partition is None:
             return "no topic"
-        wanted = elect_leaders.TopicPartitions(topic=partition.topic, partitions=[partition.partition])
+        return await self._elected(kind, None if fault.amount < 0.3 else partition)
+
+    async def _elected(self, kind: int, partition: TopicPartition | None) -> str:
+        """None: every one."""
+        wanted = None
+        if partition is not None:
+            wanted = [elect_leaders.TopicPartitions(topic=partition.topic, partitions=[partition.partition])]
         request = elect_leaders.ElectLeadersRequest(
-            election_type=kind,
-            topic_partitions=None if fault.amount < 0.3 else [wanted],
-            timeout_ms=2_000,
+            election_type=kind, topic_partitions=wanted, timeout_ms=2_000
         )
 
         def code_of(answer: Any) -> int:
@@ -295,6 +306,58 @@ class Administration(Operations):
                 said = f"{ErrorCode(row.error_code).name}, low watermark {row.low_watermark}"
                 raise NotInTime(f"records of {partition} below {half} are not deleted at rest: {said}")
 
+    async def topic_at_rest(self) -> None:
+        """In a cluster that is at rest: a topic is made and deleted. NotInTime, if one of the two is not answered at once."""
+        begun = self.world.loop.time()
+        error = await self._client.create_topic(AT_REST, 2, self.plan.replication_factor, self._configs)
+        self._was_prompt(f"a topic is made: {error.name}", begun, is_done=error == ErrorCode.NONE)
+        begun = self.world.loop.time()
+        request = delete_topics.DeleteTopicsRequest(
+            topics=[delete_topics.DeleteTopicState(name=AT_REST)], timeout_ms=2_000
+        )
+        said = await self._ask(request, lambda answer: answer.responses[0].error_code)
+        self._was_prompt(f"a topic is deleted: {said}", begun, is_done=said == ErrorCode.NONE.name)
+
+    async def leader_moves_at_rest(self) -> None:
+        """In a cluster that is at rest: a record is deleted, of which a follower cannot tell that it has done so; then another replica
+        leads. NotInTime, if the deletion is not answered at once."""
+        world, partition = self.world, TopicPartition(self.topic, 0)
+        address = await self._leader_at_rest(partition)
+        leader = self._client.leaders[partition][0]
+        found = world.topics.assignment(self.topic)
+        others = [] if found is None else [b for b in found.partitions[0].replicas if b != leader]
+        followers = [b for b in others if b != self._client.controller]  # that one has to tell who leads
+        start = await self._offset_at(address, partition, EARLIEST)
+        if not followers or start >= await self._latest(address, partition):
+            return
+        silent = world.brokers[followers[-1]].name
+        world.cut(silent, address[0])
+        answered: list[str] = []
+
+        async def delete() -> None:
+            other = self._new_client()  # on one connection everybody would wait for this
+            try:
+                row = await self._delete_up_to(address, partition, start + 1, other)
+                answered.append(ErrorCode(row.error_code).name)
+            except RequestFailed as failed:
+                answered.append(str(failed))
+
+        world.spawn(self._host, delete())
+        await self._alter(partition, [int(others[0]), int(leader), *map(int, others[1:])])
+        begun = world.loop.time()
+        while not answered and world.loop.time() < begun + PROMPTLY_S:
+            await self._elected(PREFERRED, partition)
+            await self._client.refresh([self.topic])
+        world.heal(silent, address[0])
+        world.note(f"administrator: a record is deleted at a leader that is moved: {answered}")
+        if not answered:
+            raise NotInTime("a deletion at a leader that leads no more is not answered at rest")
+
+    def _was_prompt(self, what: str, begun: float, *, is_done: bool) -> None:
+        took = self.world.loop.time() - begun
+        if not is_done or took > PROMPTLY_S:
+            raise NotInTime(f"{what} at rest, and that took {took:.1f} s")
+
     async def _leader_at_rest(self, partition: TopicPartition) -> Address:
         address = await self._leader(partition)
         assert address is not None, f"{partition} has no leader, and the cluster is at rest"
@@ -309,7 +372,9 @@ class Administration(Operations):
             if partition.topic in self.plan.all_topics and partition.topic != COMPACTED:
                 yield from begins_as_asked(partition, state, self.asked_to_delete.get(partition, 0))
 
-    async def _delete_up_to(self, address: Address, partition: TopicPartition, offset: int) -> Any:
+    async def _delete_up_to(
+        self, address: Address, partition: TopicPartition, offset: int, client: SimClient | None = None
+    ) -> Any:
         """The row of the answer, which was judged."""
         before = self.asked_to_delete.get(partition, 0)
         self.asked_to_delete[partition] = max(before, math.inf if offset < 0 else offset)
@@ -318,7 +383,7 @@ class Administration(Operations):
             topics=[delete_records.DeleteRecordsTopic(name=partition.topic, partitions=rows)],
             timeout_ms=2_000,
         )
-        answer = await self._client.ask(address, request)
+        answer = await (client or self._client).ask(address, request)
         row = answer.topics[0].partitions[0]
         if row.error_code == ErrorCode.NONE:
             self._judge_deleted(partition, row.low_watermark)

@@ -1,11 +1,25 @@
 """What the brokers of a world believe of each other, for `checkers.beliefs`."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
+from odradek.broker.handlers.delete_records import DeleteRecordsWait
+from odradek.broker.handlers.list_offsets import LATEST, OffsetAnswers, _find
 from odradek.broker.handlers.produce import ProduceWait
+from odradek.broker.leader_wait import TopicWait
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.sim.checkers.beliefs import Acquaintance, LowMark, Position, Reading, Told, Waiting
+from odradek.protocol.flat.list_offsets_request import ListOffsetsRequest
+from odradek.replication.purgatory import Waiter
+from odradek.sim.checkers.beliefs import (
+    Acquaintance,
+    LowMark,
+    Overslept,
+    Position,
+    Reading,
+    Told,
+    ToldEnd,
+    Waiting,
+)
 from odradek.sim.checkers.replicas import PartitionView
 from odradek.sim.world import SimBroker, World
 
@@ -112,20 +126,76 @@ def waiting(seen: AtWork) -> Iterator[Waiting]:
                 yield Waiting(partition, broker.broker_id, offset, replica.high_watermark)
 
 
+def overslept(seen: AtWork) -> Iterator[Overslept]:
+    """Requests that are parked, were not woken, and could be answered: their deadlines would do that."""
+    for number, (_, core) in seen.brokers.items():
+        for bucket in core.purgatory._buckets.values():
+            for waiter in bucket:
+                could_be = _COULD_BE_ANSWERED.get(type(waiter))
+                if could_be is not None and not waiter.is_ready and could_be(waiter):
+                    yield Overslept(number, type(waiter).__name__)
+
+
+def _is_deleted(waiter: Any) -> bool:
+    return all(
+        not partition.is_leader or partition.low_watermark >= offset for partition, offset, _ in waiter._open
+    )
+
+
+def _is_known(waiter: Any) -> bool:
+    return all(map(waiter._is_over, waiter.open))
+
+
+# Of those that wait for what the broker was told, or a partition knows; to ask them changes nothing. Of readers and producers see
+# `reading` and `waiting`.
+_COULD_BE_ANSWERED: dict[type[Waiter], Callable[[Any], bool]] = {
+    DeleteRecordsWait: _is_deleted,
+    TopicWait: _is_known,
+}
+
+
 def reading(seen: AtWork) -> Iterator[Reading]:
-    """Readers in fetch sessions that were not told of records, and those that nobody asks for any more."""
+    """Readers that were not told of records, or that the replica has another role now, and those that nobody asks for any more."""
     for number, (_, core) in seen.brokers.items():
         for partition, replica in core.replicas.partitions.items():
+            role = replica.leader_epoch, replica.is_leader
             for readers in (replica.follower_readers, replica.consumer_readers):
                 for reader in readers:
-                    is_asked_for = reader.session.wanted.get((reader.key, reader.index)) is reader
-                    if is_asked_for and (reader in reader.session.pending or reader.session.id == 0):
+                    session = reader.session
+                    is_asked_for = session.wanted.get((reader.key, reader.index)) is reader
+                    if is_asked_for and _will_be_read(reader, session):
                         continue
                     end = replica.log.log_end_offset
                     if readers is replica.consumer_readers:
                         end = min(replica.high_watermark, replica.last_stable_offset)
-                    if not is_asked_for or reader.fetch_offset < end:
-                        yield Reading(partition, number, reader.fetch_offset, end, is_asked_for)
+                    if not is_asked_for or reader.fetch_offset < end or reader.role != role:
+                        yield Reading(
+                            partition, number, reader.fetch_offset, end, is_asked_for, reader.role == role
+                        )
+
+
+def _will_be_read(reader: Any, session: Any) -> bool:
+    """Without a session all that is wanted is pending as long as the fetch is parked: then who was woken is dirty, and who has found
+    something waits for more."""
+    if session.id == 0:
+        return bool(reader.is_dirty or reader.seen_bytes)
+    return reader in session.pending
+
+
+# What a consumer asks: without a broker, for the ends are the replica's.
+_OF_A_CONSUMER = OffsetAnswers(cast(Any, None), 9, ListOffsetsRequest(-1, 0, []))
+
+
+def told_ends(seen: AtWork, partitions: Mapping[TopicPartition, PartitionView]) -> Iterator[ToldEnd]:
+    """What leaders would tell a consumer now that asks where these partitions end. Those that are not sure say so."""
+    for broker, _, partition, replica in seen.leaders:
+        state = partitions.get(partition)
+        if state is None or all(shown.broker != broker.broker_id for shown in state.replicas):
+            continue  # nothing has changed; or it has lost records with everybody's consent
+        _, error, _, offset, _ = _find(replica, _OF_A_CONSUMER, partition.partition, LATEST)
+        if not error:
+            era = state.incarnation, state.unclean_elections
+            yield ToldEnd(partition, broker.broker_id, replica.leader_epoch, era, offset)
 
 
 def unknown_positions(world: World) -> Iterator[str]:

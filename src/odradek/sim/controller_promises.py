@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from odradek.controller.context import ControllerContext, ReassignmentPhase
+from odradek.controller.context import ControllerContext, ReassignmentPhase, UncleanPoll
 from odradek.controller.events import Requested
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.controller_requests import ControlledShutdownAnswer, ControlledShutdownAsked
@@ -21,14 +21,21 @@ class ControllerPromises:
         self._context: ControllerContext | None = None
         self._growing: dict[TopicPartition, Growing] = {}
         self._leaving: dict[int, BrokerId] = {}  # request id -> who asks to stop
+        self._polls: dict[TopicPartition, UncleanPoll] = {}  # as they were at the last step
+        self._latest_ms = 0
 
-    def observe(self, context: ControllerContext, event: Any, effects: Any) -> list[Anomaly]:
+    def observe(self, context: ControllerContext, event: Any, effects: Any, now_ms: int = 0) -> list[Anomaly]:
+        """`now_ms`: by the clock of the controller."""
         if context is not self._context:
             self._context = context
             self._growing, self._leaving = {}, {}
+            self._polls, self._latest_ms = {}, 0
         found: list[Anomaly] = []
         if context.reassignments or self._growing:
             found += self._left_behind(context)
+        if context.polls or self._polls:
+            self._latest_ms = max(self._latest_ms, now_ms)  # its clock may be put back
+            found += self._lost_more(context)
         if type(event) is Requested and type(event.body) is ControlledShutdownAsked:
             self._leaving[event.request_id] = event.body.broker
         if self._leaving:
@@ -56,6 +63,29 @@ class ControllerPromises:
                         f"the reassignment to {list(moving.stored.target_replicas)} goes on without {behind}, and the ISR is "
                         f"{sorted(known[1])}",
                     )
+
+    def _lost_more(self, context: ControllerContext) -> Iterator[Anomaly]:
+        """UncleanIsBest: who is elected from outside the ISR holds the most, by the epoch of the last record and the log end, of those
+        that were asked and are live; all of them have answered, or their time was up."""
+        before, self._polls = self._polls, dict(context.polls)
+        for partition, poll in before.items():
+            stored = context.leaderships.get(partition)
+            if partition in context.polls or stored is None:
+                continue
+            leader = stored.leader_and_isr.leader
+            if leader not in poll.asked:
+                continue  # a member of the ISR was back, or the topic is gone
+            live = [broker for broker in poll.asked if broker in context.brokers]
+            ends = {broker: poll.ends[broker] for broker in live if broker in poll.ends}
+            silent = [broker for broker in live if broker not in ends]
+            if silent and self._latest_ms < poll.deadline_ms:
+                yield Anomaly(
+                    "UncleanIsBest", partition, f"broker {leader} leads, and {silent} could still answer"
+                )
+            if ends and (leader not in ends or ends[leader] < max(ends.values())):
+                yield Anomaly(
+                    "UncleanIsBest", partition, f"broker {leader} leads, and (epoch, log end) are {ends}"
+                )
 
 
 def _still_in_sync(context: ControllerContext, leaver: BrokerId, told: Any) -> Iterator[Anomaly]:

@@ -13,7 +13,7 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.beliefs import at_work
 from odradek.sim.checkers.batches import BatchView
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.restart import KnownProducer, LogAnswers, known_alike, restartable
+from odradek.sim.checkers.restart import KnownProducer, LogAnswers, epochs_alike, known_alike, restartable
 from odradek.sim.crash_states import disk_with
 from odradek.sim.world import SimBroker, World
 
@@ -45,14 +45,22 @@ def of_broker(broker: SimBroker) -> Iterator[Anomaly]:
 
 
 def known_differently(world: World) -> Iterator[Anomaly]:
-    """Of the producers of each partition, by the replicas that run."""
+    """Of the producers of each partition, and of its leader epochs, by the replicas that run."""
     logs: dict[TopicPartition, dict[BrokerId, tuple[int, tuple[KnownProducer, ...]]]] = {}
+    epochs: dict[TopicPartition, dict[BrokerId, LogAnswers]] = {}
     for broker, core in at_work(world).brokers.values():
         for partition, replica in core.replicas.partitions.items():
             log = replica.log
             logs.setdefault(partition, {})[broker.broker_id] = (log.log_start_offset, producers_of(log))
+            if (
+                not log.config.is_compacted
+            ):  # there the first records of an epoch may be gone, from one replica or all
+                answers = LogAnswers(log.log_start_offset, log.log_end_offset, (), epochs_of(log))
+                epochs.setdefault(partition, {})[broker.broker_id] = answers
     for partition, of_brokers in sorted(logs.items()):
         yield from known_alike(partition, of_brokers)
+    for partition, of_replicas in sorted(epochs.items()):
+        yield from epochs_alike(partition, of_replicas)
 
 
 def is_on(running: LogManager, partition: TopicPartition) -> bool:

@@ -20,6 +20,7 @@ from odradek.model.ids import TopicPartition
 from odradek.sim import faults, liveness, rolling
 from odradek.sim.acknowledgements import Acknowledgements
 from odradek.sim.administration import Administration
+from odradek.sim.answers import wrong_at_rest
 from odradek.sim.burden import burdens
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.burden import overburdened
@@ -267,6 +268,10 @@ class _Run:
             return
         except NotInTime as late:
             self.outcome.code, self.outcome.reason = LIVENESS, str(late)
+            found = self.acknowledgements.found or self.watch.found
+            if found:  # whoever waited was interrupted for this
+                self.outcome.code, self.outcome.reason = CORRECTNESS, str(found[0])
+                self.outcome.anomalies = list(found)
         except Broken as broken:
             self.outcome.code = broken.code
             self.outcome.reason = str(broken)
@@ -365,14 +370,20 @@ class _Run:
         liveness.goes_on(world, self.workload, self.client_host)
         if world.administration is not None and self.plan.has(MOVE_THE_LOG_START):
             world.call(self.client_host, world.administration.delete_at_rest(), within_s=liveness.PROMPT_S)
+            world.call(
+                self.client_host, world.administration.leader_moves_at_rest(), within_s=liveness.PROMPT_S
+            )
         found = list(liveness.groups_go_on(world, self.workload))
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
         if self.workload.ledger is not None:
             self.workload.ledger.goes_on(self.client_host)
+        if world.administration is not None:
+            world.call(self.client_host, world.administration.topic_at_rest(), within_s=liveness.PROMPT_S)
         self._come_to_rest(within_s=STAYS_S)
+        found = wrong_at_rest(world, self.workload.connected, self.client_host)
         view = world.view()
-        found = [a for check in replicas.QUIESCENCE_CHECKS for a in check(view)]
+        found += [a for check in replicas.QUIESCENCE_CHECKS for a in check(view)]
         found += known_differently(world)
         if world.administration is not None:
             found += world.administration.deleted_unasked()

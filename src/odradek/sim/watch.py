@@ -10,11 +10,23 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.sim.beliefs import acquaintances, at_work, low_marks, positions, reading, told, waiting
+from odradek.sim.beliefs import (
+    acquaintances,
+    at_work,
+    low_marks,
+    overslept,
+    positions,
+    reading,
+    told,
+    told_ends,
+    waiting,
+)
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.beliefs import (
     BELIEF_CHECKS,
     StandingMarks,
+    ToldEnds,
+    nobody_oversleeps,
     nobody_waits_in_vain,
     positions_are_held,
     readers_are_told,
@@ -53,6 +65,7 @@ class Watch:
         self._writes = ControllerWrites(world)
         self._resting = RestingControllers()
         self._marks = StandingMarks()
+        self._ends = ToldEnds()
         self._promises = ControllerPromises()
         self._on_broken = on_broken
         world.on_controller_step.append(self._controller_stepped)
@@ -95,7 +108,10 @@ class Watch:
         found += who_is_live_is_known(acquaintances(working))
         found += what_is_stored_is_known(told(self.world, working, whole.partitions))
         found += nobody_waits_in_vain(waiting(working))
+        found += nobody_oversleeps(overslept(working))
         found += readers_are_told(reading(working))
+        if changed:
+            found += self._ends.observe(told_ends(working, changed))
         found += self._marks.observe(low_marks(self.world, working), self.world.loop.time())
         self._seen = whole
         if found:
@@ -125,4 +141,5 @@ class Watch:
         term = None if broker.runtime is None else broker.runtime.controller.term
         if term is None or term.core.context is None:
             return []
-        return self._promises.observe(term.core.context, event, effects)
+        assert broker.runtime is not None
+        return self._promises.observe(term.core.context, event, effects, broker.runtime._now_ms())

@@ -194,25 +194,83 @@ def nobody_waits_in_vain(all_waiting: Iterable[Waiting]) -> Iterator[Anomaly]:
         )
 
 
+class Overslept(NamedTuple):
+    """A parked request that could be answered, and that nobody has woken."""
+
+    broker: BrokerId
+    waiter: str
+
+
+def nobody_oversleeps(all_overslept: Iterable[Overslept]) -> Iterator[Anomaly]:
+    """NobodyWaits, of requests of administrators: what makes an answer possible wakes whoever waits for it, and no deadline has to."""
+    for one in all_overslept:
+        yield Anomaly(
+            "NobodyWaits",
+            None,
+            f"a {one.waiter} of broker {one.broker} could be answered, and nobody has woken it",
+        )
+
+
 class Reading(NamedTuple):
-    """A reader of a fetch session that has not been told: there are records from `offset` on up to `end`. Or it is none any more."""
+    """A reader of a fetch session that has not been told: there are records from `offset` on up to `end`; the replica leads, follows,
+    or does so in another epoch. Or it is none any more."""
 
     topic_partition: TopicPartition
     broker: BrokerId
     offset: int
     end: int
     is_asked_for: bool
+    knows_the_role: bool = True
 
 
 def readers_are_told(all_reading: Iterable[Reading]) -> Iterator[Anomaly]:
-    """ReaderIsTold: what a fetch session does not hold for pending has nothing new for it; who has left it is no reader."""
+    """ReaderIsTold: what a fetch session, or a fetch that waits, does not hold for pending has nothing new for it; who has left it is
+    no reader."""
     for one in all_reading:
-        what = f"was not told of records up to {one.end - 1}" if one.is_asked_for else "has left its session"
+        what = f"was not told of records up to {one.end - 1}"
+        if not one.is_asked_for:
+            what = "has left its session"
+        elif not one.knows_the_role:
+            what = "was not told that the replica has another role, or epoch"
         yield Anomaly(
             "ReaderIsTold",
             one.topic_partition,
             f"a reader of broker {one.broker} at offset {one.offset} {what}",
         )
+
+
+class ToldEnd(NamedTuple):
+    """Where a leader tells consumers that a partition ends."""
+
+    topic_partition: TopicPartition
+    leader: BrokerId
+    leader_epoch: int
+    era: tuple[int, int]  # which topic of its name, and how many unclean elections ago its records began
+    end: int
+
+
+class ToldEnds:
+    """EndIsKept: where consumers are told that a partition ends never goes back: a leader whose high watermark may still be that of
+    one before it is not sure, and says so (KIP-207)."""
+
+    def __init__(self) -> None:
+        self._furthest: dict[
+            tuple[TopicPartition, tuple[int, int]], tuple[int, int]
+        ] = {}  # and in which epoch
+
+    def observe(self, told: Iterable[ToldEnd]) -> Iterator[Anomaly]:
+        for one in told:
+            key = one.topic_partition, one.era
+            furthest, epoch = self._furthest.get(key, (-1, -1))
+            if one.end < furthest and one.leader_epoch >= epoch:
+                yield Anomaly(
+                    "EndIsKept",
+                    one.topic_partition,
+                    f"leader {one.leader} tells consumers in epoch {one.leader_epoch} that it ends at {one.end}, and was {furthest} in "
+                    f"epoch {epoch}",
+                )
+            if one.end > furthest:
+                self._furthest[key] = one.end, one.leader_epoch
 
 
 def deleted_everywhere(

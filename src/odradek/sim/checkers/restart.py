@@ -111,6 +111,22 @@ def _changed(once: LogAnswers, twice: LogAnswers) -> str:
     return ", ".join(names)
 
 
+def epochs_alike(partition: TopicPartition, logs: Mapping[BrokerId, LogAnswers]) -> Iterator[Anomaly]:
+    """KnownAlike, of leader epochs: replicas at rest know of each epoch that brought a record where it began. A follower cuts its log
+    by that. `logs`: of each broker where its log begins and ends, and its epochs."""
+    start = max(answers.log_start_offset for answers in logs.values())
+    (first, mine), *others = sorted(
+        (broker, _with_records(answers, start)) for broker, answers in logs.items()
+    )
+    for broker, theirs in others:
+        if mine != theirs:
+            yield Anomaly(
+                "KnownAlike",
+                partition,
+                f"broker {first} knows the epochs {mine}, and broker {broker} {theirs}",
+            )
+
+
 def known_alike(
     partition: TopicPartition, logs: Mapping[BrokerId, tuple[int, tuple[KnownProducer, ...]]]
 ) -> Iterator[Anomaly]:
