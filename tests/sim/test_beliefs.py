@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from odradek.broker.answers import Park
 from odradek.broker.fetch_sessions import FetchSession
 from odradek.broker.handlers.delete_records import DeleteRecordsWait
@@ -14,7 +16,7 @@ from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 from odradek.protocol.messages.delete_records import DeleteRecordsResponse
 from odradek.replication.isr import Committed
 from odradek.replication.waiting import AckWaiter
-from odradek.sim.beliefs import at_work, told_ends, unknown_positions
+from odradek.sim.beliefs import at_work, following, told_ends, unknown_positions
 from odradek.sim.checkers import beliefs as b
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.replicas import BatchView, ClusterView, PartitionView, ReplicaView
@@ -151,6 +153,26 @@ BAD: dict[str, tuple[str, Callable[..., Any], Any]] = {
     ),
     "by the same one": ("EndIsKept", lambda told: ends_told(*told), [(1, 5), (1, 4)]),
     "by the one after the next": ("EndIsKept", lambda told: ends_told(*told), [(1, 5), (2, 5), (3, 4)]),
+    "a follower fetches from nobody": (
+        "FollowsItsLeader",
+        b.each_follows_its_leader,
+        [b.Following(T, TWO, (1, 3), ())],
+    ),
+    "from another one as well": (
+        "FollowsItsLeader",
+        b.each_follows_its_leader,
+        [b.Following(T, TWO, (1, 3), ((1, 3), (3, 2)))],
+    ),
+    "in an epoch that is over": (
+        "FollowsItsLeader",
+        b.each_follows_its_leader,
+        [b.Following(T, TWO, (1, 3), ((1, 2),))],
+    ),
+    "though it leads": (
+        "FollowsItsLeader",
+        b.each_follows_its_leader,
+        [b.Following(T, TWO, None, ((1, 3),))],
+    ),
     "nobody wakes who waits for a topic": (
         "NobodyWaits",
         b.nobody_oversleeps,
@@ -206,6 +228,10 @@ GOOD: dict[str, tuple[Callable[..., Any], Any]] = {
     "another epoch has begun": (
         standing,
         [(0, [low(2)]), (0.9, [low(2, epoch=1)]), (1.8, [low(2, epoch=1)])],
+    ),
+    "a follower fetches from its leader, and a leader from nobody": (
+        b.each_follows_its_leader,
+        [b.Following(T, TWO, (1, 3), ((1, 3),)), b.Following(T, ONE, None, ())],
     ),
     "a leader that was deposed tells an older end": (lambda told: ends_told(*told), [(2, 5), (1, 4)]),
     "the end rises": (lambda told: ends_told(*told), [(1, 4), (1, 5), (2, 5)]),
@@ -391,6 +417,29 @@ PLANTED: dict[str, tuple[Callable[[Any], None], set[str]]] = {
 def test_a_belief_that_is_planted_is_found(why: str) -> None:
     plant, names = PLANTED[why]
     assert found_with(plant) == names
+
+
+def _not_fetched(broker: Any) -> None:
+    for fetcher in broker.replicas.fetchers.values():
+        fetcher.partitions.clear()
+
+
+def _in_another_epoch(broker: Any) -> None:
+    for fetcher in broker.replicas.fetchers.values():
+        fetcher.partitions[T].leader_epoch -= 1
+
+
+def _fetched_though_deleted(broker: Any) -> None:
+    del broker.replicas.partitions[T]
+
+
+@pytest.mark.parametrize("plant", [_not_fetched, _in_another_epoch, _fetched_though_deleted])
+def test_a_follower_that_does_not_follow_its_leader_is_found(plant: Callable[[Any], None]) -> None:
+    with healthy_world() as (world, leader):
+        cores = [core for _, core in at_work(world).brokers.values() if core is not leader]
+        assert list(following(at_work(world))) == []
+        plant(cores[0])
+        assert [a.name for a in b.each_follows_its_leader(following(at_work(world)))] == ["FollowsItsLeader"]
 
 
 def test_a_fetch_without_a_session_that_waits_is_told_of_records_too() -> None:

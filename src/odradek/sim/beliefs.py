@@ -12,6 +12,7 @@ from odradek.protocol.flat.list_offsets_request import ListOffsetsRequest
 from odradek.replication.purgatory import Waiter
 from odradek.sim.checkers.beliefs import (
     Acquaintance,
+    Following,
     LowMark,
     Overslept,
     Position,
@@ -124,6 +125,46 @@ def waiting(seen: AtWork) -> Iterator[Waiting]:
             is_hopeless = replica.is_under_min_isr and isinstance(waiter, ProduceWait)
             if offset <= replica.high_watermark or is_hopeless:
                 yield Waiting(partition, broker.broker_id, offset, replica.high_watermark)
+
+
+def following(seen: AtWork) -> Iterator[Following]:
+    """Those that are wrong."""
+    for number, (_, core) in seen.brokers.items():
+        held, fetchers = core.replicas.partitions, core.replicas.fetchers
+        count = 0
+        for partition, replica in held.items():
+            leader = replica.leader
+            if replica.is_leader or leader < 0:
+                continue
+            count += 1
+            fetcher = fetchers.get(leader)
+            followed = None if fetcher is None else fetcher.partitions.get(partition)
+            if (
+                followed is None
+                or followed.partition is not replica
+                or followed.leader_epoch != replica.leader_epoch
+            ):
+                yield Following(
+                    partition, number, (leader, replica.leader_epoch), _fetched_from(fetchers, partition)
+                )
+        if count != sum(len(fetcher.partitions) for fetcher in fetchers.values()):
+            for partition in {tp: None for fetcher in fetchers.values() for tp in fetcher.partitions}:
+                replica = held.get(partition)
+                follows = replica is not None and not replica.is_leader and replica.leader >= 0
+                yield Following(
+                    partition,
+                    number,
+                    (replica.leader, replica.leader_epoch) if replica is not None and follows else None,
+                    _fetched_from(fetchers, partition),
+                )
+
+
+def _fetched_from(fetchers: Any, partition: TopicPartition) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (leader, fetcher.partitions[partition].leader_epoch)
+        for leader, fetcher in fetchers.items()
+        if partition in fetcher.partitions
+    )
 
 
 def overslept(seen: AtWork) -> Iterator[Overslept]:

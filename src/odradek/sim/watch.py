@@ -13,6 +13,7 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.beliefs import (
     acquaintances,
     at_work,
+    following,
     low_marks,
     overslept,
     positions,
@@ -26,6 +27,7 @@ from odradek.sim.checkers.beliefs import (
     BELIEF_CHECKS,
     StandingMarks,
     ToldEnds,
+    each_follows_its_leader,
     nobody_oversleeps,
     nobody_waits_in_vain,
     positions_are_held,
@@ -109,6 +111,7 @@ class Watch:
         found += what_is_stored_is_known(told(self.world, working, whole.partitions))
         found += nobody_waits_in_vain(waiting(working))
         found += nobody_oversleeps(overslept(working))
+        found += each_follows_its_leader(following(working))
         found += readers_are_told(reading(working))
         if changed:
             found += self._ends.observe(told_ends(working, changed))

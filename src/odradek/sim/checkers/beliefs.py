@@ -194,6 +194,27 @@ def nobody_waits_in_vain(all_waiting: Iterable[Waiting]) -> Iterator[Anomaly]:
         )
 
 
+class Following(NamedTuple):
+    """A replica that follows, or is fetched for, and from whom: who leads as it was told, and by whose fetchers it is fetched."""
+
+    topic_partition: TopicPartition
+    broker: BrokerId
+    leader: tuple[int, int] | None  # and in which epoch; None: it follows nobody
+    fetched_from: tuple[tuple[int, int], ...]
+
+
+def each_follows_its_leader(all_following: Iterable[Following]) -> Iterator[Anomaly]:
+    """FollowsItsLeader: a broker fetches each replica that follows from its leader, in the epoch that it was told, and nothing else."""
+    for one in all_following:
+        if one.fetched_from != (() if one.leader is None else (one.leader,)):
+            whom = "nobody" if one.leader is None else f"broker {one.leader[0]} in epoch {one.leader[1]}"
+            yield Anomaly(
+                "FollowsItsLeader",
+                one.topic_partition,
+                f"broker {one.broker} follows {whom}, and fetches from (broker, epoch) {list(one.fetched_from)}",
+            )
+
+
 class Overslept(NamedTuple):
     """A parked request that could be answered, and that nobody has woken."""
 
