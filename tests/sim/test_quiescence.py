@@ -151,12 +151,16 @@ def test_a_follower_that_hears_of_the_high_watermark_by_a_deadline_is_missed() -
     assert "every follower hears of the high watermark" in outcome.reason
 
 
-def test_a_reader_that_is_not_woken_is_missed() -> None:
+def test_a_reader_that_is_not_woken_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look sees that it was not told; and should none do, a poll does that waits at rest."""
     bug = Edit("replication.replica:Replica._wake_readers", "reader.wake()", "pass")
     worse = Edit("replication.partition:Partition._advance_high_watermark", "self.consumer_readers", "()")
     with applied([bug, worse]):
+        seen = run(without_faults(4))
+        monkeypatch.setattr("odradek.sim.watch.readers_are_told", lambda reading: [])
         outcome = run(without_faults(4))
 
+    assert seen.reason.startswith("ReaderIsTold")
     assert outcome.code == LIVENESS
     assert "a poll that waits sees a record of" in outcome.reason
 
