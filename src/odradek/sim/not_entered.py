@@ -32,6 +32,8 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "replication/follower.py FollowerFetcher.suspend",
         "replication/follower.py FollowerFetcher.resume",
         "server/environment.py Environment.intercepted",
+        "server/broker_runtime.py BrokerRuntime.now_ms",
+        "server/broker_runtime.py BrokerRuntime.end_turn",
     ),
     "for whoever debugs": ("* *.__repr__",),
     "of the disk in memory itself: for tests of crashes": (
@@ -332,6 +334,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "of quotas only those of all clients of a world are set, and for seconds": (
         "broker/client_throttles.py ClientThrottles.time_spent",
         "broker/quotas.py _levels_of_user",
+        "broker/quotas.py address_in",
         "broker/quotas.py TokenBucket.__init__",
         "broker/quotas.py TokenBucket.fill",
         "broker/quotas.py TokenBucket.wait_ms",
