@@ -77,6 +77,7 @@ class Watch:
         self._judge_anew()
         self.committed.forget(partition)
         self.last_values.forget(partition)
+        self._ends.forget(partition)
 
     def _judge_anew(self) -> None:
         self._judged, self._controllers, self._seen = {}, (), None

@@ -279,6 +279,9 @@ class ToldEnds:
             tuple[TopicPartition, tuple[int, int]], tuple[int, int]
         ] = {}  # and in which epoch
 
+    def forget(self, partition: TopicPartition) -> None:
+        self._furthest = {key: told for key, told in self._furthest.items() if key[0] != partition}
+
     def observe(self, told: Iterable[ToldEnd]) -> Iterator[Anomaly]:
         for one in told:
             key = one.topic_partition, one.era
