@@ -6,10 +6,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from odradek.model.topic_names import check_topic_name
+from odradek.testing.pytest_plugin import _wanted
 from odradek.testing.topic_names import topic_name_for
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +20,7 @@ PLUGIN = "odradek.testing.pytest_plugin"
 PROJECT = """
 import pytest
 from odradek.client.sync import SyncClient
+from odradek.model.errors import ConfigurationError
 
 clusters = []
 
@@ -35,6 +38,11 @@ def test_there_are_as_many_as_the_test_says(odradek_cluster):
     assert odradek_cluster is not clusters[0]
     assert brokers_of(odradek_cluster) == [1]
     assert odradek_cluster.cluster.settings == {"num.partitions": "7", "min.insync.replicas": "1"}
+
+@pytest.mark.xfail(raises=ConfigurationError, strict=True)
+@pytest.mark.odradek(settings={"num.partitons": "1"})
+def test_a_misspelt_setting_is_an_error_of_the_fixture(odradek_cluster):
+    pass
 
 topics = []
 
@@ -78,27 +86,39 @@ def test_a_project_has_clusters_as_it_says(tmp_path: Path) -> None:
     done = run(tmp_path, PROJECT, CONFIGURATION)
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "...." in done.stdout, "all four ran"
+    assert "..x.." in done.stdout, "all five ran"
+
+
+class Configuration:
+    """As pytest has read it."""
+
+    def __init__(self, brokers: str = "3", settings: tuple[str, ...] = ()) -> None:
+        self.values = {"odradek_brokers": brokers, "odradek_settings": list(settings)}
+
+    def getini(self, name: str) -> object:
+        return self.values[name]
 
 
 @pytest.mark.parametrize(
     ("configuration", "mark", "sentence"),
     [
-        ("odradek_brokers = many", "", "odradek_brokers: 'many' is no number"),
-        ("odradek_settings = num.partitions", "", "expected NAME=VALUE"),
-        ("", "@pytest.mark.odradek(broker=1)", "@pytest.mark.odradek(broker): write brokers="),
-        ("", "@pytest.mark.odradek(1)", "write brokers=, settings="),
-        ("", "@pytest.mark.odradek(brokers=0)", "0 brokers: a cluster has one at least"),
-        ("", "@pytest.mark.odradek(settings={'num.partitons': '1'})", "did you mean num.partitions?"),
+        (Configuration(brokers="many"), None, "odradek_brokers: 'many' is no number"),
+        (Configuration(settings=("num.partitions",)), None, "expected NAME=VALUE"),
+        (
+            Configuration(),
+            SimpleNamespace(args=(), kwargs={"broker": 1}),
+            "@pytest.mark.odradek(broker): write brokers=",
+        ),
+        (Configuration(), SimpleNamespace(args=(1,), kwargs={}), "write brokers=, settings="),
     ],
 )
-def test_what_cannot_be_is_one_sentence(tmp_path: Path, configuration: str, mark: str, sentence: str) -> None:
-    test = f"import pytest\n{mark}\ndef test_it(odradek_cluster):\n    pass\n"
+def test_what_cannot_be_is_one_sentence(
+    configuration: Configuration, mark: SimpleNamespace | None, sentence: str
+) -> None:
+    with pytest.raises(pytest.UsageError) as refused:
+        _wanted(configuration, mark)  # type: ignore[arg-type]
 
-    done = run(tmp_path, test, f"[pytest]\n{configuration}\n")
-
-    assert done.returncode != 0
-    assert sentence in done.stdout + done.stderr
+    assert sentence in str(refused.value)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
