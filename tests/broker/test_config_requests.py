@@ -76,6 +76,15 @@ def test_resources_that_cannot_be_described(
     assert (fine.error_code, len(fine.configs)) == (0, 1)
 
 
+@pytest.mark.parametrize("name", ["none", "a b", "x" * 250])
+def test_a_topic_that_cannot_be_is_altered_as_one_that_is_not_there(
+    world: World, store: Store, name: str
+) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+    assert alter(world, store, {"retention.ms": "5"}, name=name) == unknown
+    assert change(world, store, ("retention.ms", SET, "5"), name=name) == unknown
+
+
 def test_alter_configs_replaces_everything(world: World, store: Store) -> None:
     store.nodes["topics", "t"] = ({"retention.ms": "1", "segment.bytes": "2000"}, 4)
     assert alter(world, store, {"retention.ms": "5"}) == (ErrorCode.NONE, None)

@@ -11,6 +11,7 @@ from odradek.broker.handlers import offset_for_leader_epoch as epochs_handler
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import offset_for_leader_epoch as om
+from odradek.records.builder import NewRecord, build_batch
 from tests.broker.fetched import T_0, rows
 from tests.broker.world import World, batch
 
@@ -43,8 +44,6 @@ def list_offsets(
 
 
 def test_list_offsets_by_place_and_by_time(world: World) -> None:
-    from odradek.records.builder import NewRecord, build_batch
-
     for time in (100, 300, 200):
         world.produce(1, records=build_batch([NewRecord(None, b"x", time)]))
     cases = {
@@ -63,6 +62,16 @@ def test_list_offsets_by_place_and_by_time(world: World) -> None:
         assert row.error_code == 0
     assert list_offsets(world, -1).leader_epoch == 0
     assert list_offsets(world, -3, version=6).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_the_largest_timestamp_comes_with_its_epoch_where_its_record_was_deleted(world: World) -> None:
+    world.produce(1, b"newest")
+    world.lead(1)
+    world.produce(1, records=build_batch([NewRecord(None, b"older", 1)]))
+    world.advance(10)
+    world[1].partition().log.delete_records_before(1)
+    row = list_offsets(world, -3)
+    assert (row.offset, row.timestamp, row.leader_epoch) == (0, 1_000, 0)
 
 
 def test_a_replica_gets_the_log_end_and_a_consumer_the_high_watermark(tmp_path: Path) -> None:

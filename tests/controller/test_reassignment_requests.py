@@ -71,6 +71,13 @@ def test_a_dead_broker_that_is_assigned_already_may_stay() -> None:
     assert result(world.reassign({"r-0": [1, 2, 3]}))[0] is ErrorCode.NONE
 
 
+def test_a_partition_that_is_not_there_has_no_reassignment_to_cancel() -> None:
+    assert result(six([1, 2]).reassign({"r-7": None}), "r-7") == (
+        ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+        "No partition reassignment is in progress.",
+    )
+
+
 @pytest.mark.behaviour(163)
 def test_partitions_that_are_not_there_or_are_being_deleted_are_unknown() -> None:
     world = six([1, 2])

@@ -138,6 +138,16 @@ def test_an_id_that_nobody_used_may_leave_and_holds_nobody_up_from_then_on() -> 
     assert bench.answers[waits].error_code == ErrorCode.NONE
 
 
+def test_an_id_that_nobody_used_leaves_whatever_instance_is_named_with_it() -> None:
+    bench = Bench()
+    given = bench.call(join_request(), 9)
+    leaver = MemberIdentity(member_id=given.member_id, group_instance_id="i")
+
+    left = bench.call(LeaveGroupRequest(group_id=GROUP, members=[leaver]), 5)
+
+    assert [one.error_code for one in left.members] == [ErrorCode.NONE]
+
+
 def test_who_is_turned_away_from_a_full_group_holds_nobody_up_from_then_on() -> None:
     bench = Bench(max_size=1)
     first, surplus = (bench.call(join_request(), 9).member_id for _ in range(2))

@@ -228,6 +228,7 @@ ASKED: dict[str, Callable[[PartitionLog, LogRead], object]] = {
     "offset_for_timestamp": lambda log, _: log.offset_for_timestamp(NOW),
     "offset_of_max_timestamp": lambda log, _: log.offset_of_max_timestamp(),
     "max_timestamp": lambda log, _: log.max_timestamp(),
+    "epoch_in_header": lambda log, _: log.epoch_in_header(0),
     "aborted_transactions": lambda log, _: log.aborted_transactions(0, EVERYTHING),
     "aborted_in": lambda log, read: log.aborted_in(read, 0),
     "keeping_tail": lambda log, _: all_at_once(keeping_tail(log, 1, NOW)),

@@ -807,6 +807,7 @@ def test_a_leader_fences_both_directions(tmp_path: Path) -> None:
     assert led.partition.check_epoch(1) == ErrorCode.NONE
     assert led.partition.check_epoch(2) == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert led.partition.check_epoch(-1) == ErrorCode.NONE
+    assert led.partition.check_epoch(-2) == ErrorCode.FENCED_LEADER_EPOCH
 
 
 def test_divergence_is_named_with_the_epoch_where_the_logs_part(tmp_path: Path) -> None:

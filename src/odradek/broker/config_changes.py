@@ -16,7 +16,7 @@ from odradek.broker.config_resources import (
     Resource,
     check_broker_overrides,
     check_is_this_broker,
-    check_topic,
+    check_topic_is_known,
     check_topic_overrides,
     entity_of,
     unknown_type,
@@ -128,7 +128,7 @@ def _check_resource(broker: "Broker", resource: Resource) -> None:
     if resource_type == TOPIC:
         if not name:
             raise ProtocolError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-        check_topic(broker, name, f"The topic '{name}' does not exist.")
+        check_topic_is_known(broker, name, f"The topic '{name}' does not exist.")
     elif resource_type == BROKER:
         if name:
             check_is_this_broker(broker, name)

@@ -79,6 +79,11 @@ def unknown_type(resource_type: int, words: str) -> ProtocolError:
 
 def check_topic(broker: "Broker", name: str, message: str) -> None:
     check_topic_name(name)
+    check_topic_is_known(broker, name, message)
+
+
+def check_topic_is_known(broker: "Broker", name: str, message: str) -> None:
+    """Who alters is not told what is wrong with the name, as in Apache."""
     if name not in broker.metadata.topics:
         raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
 

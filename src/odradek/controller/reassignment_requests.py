@@ -34,6 +34,10 @@ from odradek.model.values import dataclass, field
 
 Refusal = tuple[ErrorCode, str]
 ACCEPTED: Refusal = (ErrorCode.NONE, "")
+NOTHING_TO_CANCEL: Refusal = (
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+    "No partition reassignment is in progress.",
+)
 # Of a topic's node, which names in a reassignment also who comes and who goes. ZooKeeper takes a packet of 1 MiB.
 MOST_NODE_BYTES = 1_000_000
 
@@ -145,12 +149,14 @@ def refusal(
     may_change_size: bool = True,
 ) -> Refusal:
     """Row 163, and the check Apache lacks: nobody who has the records may be lost by it (KAFKA-14424)."""
+    if target is None and topic_partition not in context.assignments:
+        return NOTHING_TO_CANCEL  # as Apache, which does not ask whether there is such a partition
     if topic_partition.topic in context.topics_to_delete or topic_partition not in context.assignments:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
     stored = context.stored_assignment(topic_partition)
     if target is None:
         if topic_partition not in context.reassignments or not stored.is_being_reassigned:
-            return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."
+            return NOTHING_TO_CANCEL
         return _loses_records(context, topic_partition, assignment_towards(stored, stored.origin_replicas))
     invalid = _invalid_list(context, stored, target)
     if invalid is not None:

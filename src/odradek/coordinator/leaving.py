@@ -55,7 +55,7 @@ def _leave(
     gone: dict[str, None] = {}
     was_pending = False
     for member_id, instance_id in leavers:
-        if instance_id is None and member_id in group.pending_ids:
+        if member_id in group.pending_ids:  # whatever instance it names: it is not one yet
             shard.forget_id(group, member_id)
             was_pending = True
             errors.append(ErrorCode.NONE)

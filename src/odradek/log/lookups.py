@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from odradek.log.errors import CorruptLog, StorageError
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
+from odradek.log.leader_epochs import UNDEFINED_EPOCH
 from odradek.log.log_state import LogState
 from odradek.log.producers import MalformedSnapshot, Producers
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
@@ -210,6 +211,14 @@ def knows_max_timestamp(log: LogState, allowance: Allowance) -> bool:
 def offset_of_max_timestamp(log: LogState) -> FoundOffset | None:
     best = max_timestamp(log)
     return None if best.timestamp < 0 else offset_for_timestamp(log, best.timestamp)
+
+
+def epoch_in_header(log: LogState, offset: int) -> int:
+    """-1 if no batch holds it. The epochs of a log are known from its start on only."""
+    segment = log.segments.holding(offset)
+    for _, header in segment.headers(segment.position_of(offset)):
+        return header.leader_epoch
+    return UNDEFINED_EPOCH
 
 
 def aborted_transactions(

@@ -201,6 +201,13 @@ class PartitionLog(AppendableLog):
         except StorageError as error:
             raise self.broken(error) from None
 
+    def epoch_in_header(self, offset: int) -> int:
+        """The leader epoch of the batch that holds `offset`, which may lie below the start of the log."""
+        try:
+            return lookups.epoch_in_header(self, offset)
+        except StorageError as error:
+            raise self.broken(error) from None
+
     # --------------------------------------------------------------------------------------- flush and close
 
     def flush_is_due(self, now_ms: int) -> bool:

@@ -13,6 +13,7 @@ from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import (
+    NO_EPOCH,
     NO_LEADER,
     BrokerId,
     LeaderEpoch,
@@ -196,7 +197,7 @@ class Replica:
 
     def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """KIP-320: a reader with another epoch than ours talks to the wrong incarnation. -1: do not check."""
-        if current_leader_epoch == self.leader_epoch or current_leader_epoch < 0:
+        if current_leader_epoch in (self.leader_epoch, NO_EPOCH):
             return ErrorCode.NONE
         if current_leader_epoch < self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH

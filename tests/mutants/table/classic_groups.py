@@ -180,7 +180,7 @@ OF_CLASSIC_GROUPS: tuple[Mutant, ...] = (
         "G25",
         "an id that was given and not used cannot leave",
         "coordinator.leaving:_leave",
-        "instance_id is None and member_id in group.pending_ids",
+        "member_id in group.pending_ids",
         "False",
     ),
     of_row(

@@ -285,7 +285,7 @@ def _find(
         if largest.timestamp >= 0:
             found = answers.find(log, largest.timestamp)
             if found is None:  # the batch that says so has no such record
-                epoch = log.epochs.epoch_at(largest.offset)
+                epoch = log.epoch_in_header(largest.offset)
                 found = FoundOffset(largest.timestamp, largest.offset, epoch)
     else:
         found = answers.find(log, timestamp)
