@@ -354,6 +354,16 @@ def test_a_session_tells_a_new_start_or_mark_without_records(world: World) -> No
     assert rows(reader.fetch()) == {}
 
 
+def test_a_partition_that_is_asked_for_and_forgotten_at_once_is_forgotten(world: World) -> None:
+    world.produce(1, b"a")
+    world.produce(1, b"b", topic="u")
+    reader = Reader(world)
+    reader.fetch((T, 0, 0), (U, 0, 0))
+
+    assert set(rows(reader.fetch((T, 0, 0), (T, 1, 0), forget=[(T, 0), (T, 1)]))) == {U_0}
+    assert set(rows(reader.fetch())) == {U_0}
+
+
 def test_forgotten_partitions_are_looked_at_no_more(world: World) -> None:
     reader = Reader(world)
     reader.fetch((T, 0, 0), (U, 0, 0))

@@ -129,14 +129,16 @@ def _session(broker: "Broker", version: int, body: FetchRequest, now_ms: int) ->
         if session.replica_epoch != replica_epoch:
             session.registered_anew(BrokerEpoch(replica_epoch))
         sessions.touch(session, now_ms)
-        for key, indexes in body.forgotten_topics_data:
-            for index in indexes:
-                session.forget(key, index)
         session.fetched_again()
     want = session.want
     for key, partitions in body.topics:
         for index, current_epoch, fetch_offset, last_epoch, log_start, max_bytes, _ in partitions:
             want(key, index, current_epoch, fetch_offset, last_epoch, log_start, max_bytes)
+    if session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+        # What is named in both lists is forgotten, as in Apache.
+        for key, indexes in body.forgotten_topics_data:
+            for index in indexes:
+                session.forget(key, index)
     if session.id != NO_SESSION and session.counted != len(session.wanted):
         if not broker.row_limits.has_reason(len(session.wanted)):
             # Added by one fetch after the other. Who has a reason asks for all of them again.
