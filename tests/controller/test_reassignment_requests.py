@@ -59,9 +59,10 @@ def test_a_wish_that_makes_no_sense_is_refused_with_a_sentence(
     target: list[int] | None, error: ErrorCode, why: str
 ) -> None:
     world = six([1, 2])
-    effects = world.reassign({"r-0": target})
-    assert result(effects) == (error, why)
-    assert world.writes() == [] and effects.requests == ()
+    for asked in ("r-0", "r-7", "none-0"):  # whether there is such a partition or not
+        effects = world.reassign({asked: target})
+        assert result(effects, asked) == (error, why)
+        assert world.writes() == [] and effects.requests == ()
 
 
 @pytest.mark.behaviour(163)
@@ -69,13 +70,6 @@ def test_a_dead_broker_that_is_assigned_already_may_stay() -> None:
     world = six([1, 2])
     world.kill(2)
     assert result(world.reassign({"r-0": [1, 2, 3]}))[0] is ErrorCode.NONE
-
-
-def test_a_partition_that_is_not_there_has_no_reassignment_to_cancel() -> None:
-    assert result(six([1, 2]).reassign({"r-7": None}), "r-7") == (
-        ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-        "No partition reassignment is in progress.",
-    )
 
 
 @pytest.mark.behaviour(163)

@@ -149,18 +149,20 @@ def refusal(
     may_change_size: bool = True,
 ) -> Refusal:
     """Row 163, and the check Apache lacks: nobody who has the records may be lost by it (KAFKA-14424)."""
-    if target is None and topic_partition not in context.assignments:
-        return NOTHING_TO_CANCEL  # as Apache, which does not ask whether there is such a partition
-    if topic_partition.topic in context.topics_to_delete or topic_partition not in context.assignments:
+    # As in Apache, a wish that makes no sense is refused for that before it is asked whether there is such a partition.
+    is_known = topic_partition in context.assignments
+    stored = context.stored_assignment(topic_partition) if is_known else ReplicaAssignment(())
+    if target is None and not is_known:
+        return NOTHING_TO_CANCEL
+    invalid = None if target is None else _invalid_list(context, stored, target)
+    if invalid is not None:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, invalid
+    if not is_known or topic_partition.topic in context.topics_to_delete:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
-    stored = context.stored_assignment(topic_partition)
     if target is None:
         if topic_partition not in context.reassignments or not stored.is_being_reassigned:
             return NOTHING_TO_CANCEL
         return _loses_records(context, topic_partition, assignment_towards(stored, stored.origin_replicas))
-    invalid = _invalid_list(context, stored, target)
-    if invalid is not None:
-        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, invalid
     if not may_change_size and len(target) != len(stored.origin_replicas):
         return (
             ErrorCode.INVALID_REPLICATION_FACTOR,

@@ -196,7 +196,9 @@ class Replica:
     # ---------------------------------------------------------------------------------------------- reading
 
     def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
-        """KIP-320: a reader with another epoch than ours talks to the wrong incarnation. -1: do not check."""
+        """KIP-320: a reader with another epoch than ours talks to the wrong incarnation. -1: do not check.
+
+        A Fetch asks only with epochs from 0 on, as in Apache."""
         if current_leader_epoch in (self.leader_epoch, NO_EPOCH):
             return ErrorCode.NONE
         if current_leader_epoch < self.leader_epoch:

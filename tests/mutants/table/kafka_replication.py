@@ -135,7 +135,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "broker.handlers.fetch:FetchWait._read_partition",
-                "current_epoch != partition.leader_epoch and current_epoch != NO_EPOCH",
+                "current_epoch != partition.leader_epoch and current_epoch >= 0",
                 "False",
             ),
         ),

@@ -374,7 +374,7 @@ class FetchWait(ParkedFetch):
         session = self.session
         offset = wanted.fetch_offset
         current_epoch = wanted.current_leader_epoch
-        if current_epoch != partition.leader_epoch and current_epoch != NO_EPOCH:
+        if current_epoch != partition.leader_epoch and current_epoch >= 0:
             raise ProtocolError(partition.check_epoch(current_epoch))
         log = partition.log
         if self.version < FIRST_WITH_ZSTD and log.config.compression_type == ZSTD:
