@@ -122,9 +122,9 @@ class Asked:
         for version in (last,) if versions is NEWEST else versions:
             if not first <= version <= last:
                 continue
-            answer = self._exchange(api, version, fields(version) if callable(fields) else fields, at)
+            answer = self.exchange(api, version, fields(version) if callable(fields) else fields, at)
             if keep:
-                shown = self._shown(answer, version) if isinstance(answer, Struct) else answer
+                shown = self.shown(answer, version) if isinstance(answer, Struct) else answer
                 row = f"{label} [{api} {version}]"
                 times = sum(1 for known in self.answers if known.rstrip("'") == row)
                 self.answers[row + "'" * times] = shown
@@ -134,13 +134,13 @@ class Asked:
         found: list[Any] = []
 
         def asked() -> bool:
-            found[:] = [self._exchange(api, self._served[KEYS[api]][1], fields, at)]
+            found[:] = [self.exchange(api, self._served[KEYS[api]][1], fields, at)]
             return isinstance(found[0], Struct) and holds(found[0])
 
         eventually(asked, 60.0, f"{api} {fields}")
         return found[0]
 
-    def _exchange(self, api: str, version: int, fields: Mapping[str, Any], at: int) -> Any:
+    def exchange(self, api: str, version: int, fields: Mapping[str, Any], at: int) -> Any:
         key = KEYS[api]
         if at not in self._connections:
             self._connections[at] = Connection(self._cluster.brokers[at].port)
@@ -168,7 +168,7 @@ class Asked:
         for connection in self._connections.values():
             connection.close()
 
-    def _shown(self, message: Struct, version: int) -> dict[str, Any]:
+    def shown(self, message: Struct, version: int) -> dict[str, Any]:
         shown = {}
         for line in message.TABLE:
             value = getattr(message, line.name)
@@ -182,10 +182,10 @@ class Asked:
         if value is None:
             return None
         if line.kind == "array" and isinstance(line.of, type):
-            rows = [self._shown(row, version) for row in value]
+            rows = [self.shown(row, version) for row in value]
             return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
         if line.kind == "struct":
-            return self._shown(value, version)
+            return self.shown(value, version)
         if line.kind == "array":
             return sorted(value) if line.name == "partitions" else value
         if isinstance(value, bytes | memoryview):
