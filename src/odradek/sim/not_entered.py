@@ -28,6 +28,10 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/preload.py *",
         "server/warm_up.py *",
     ),
+    "nobody asks a world for the largest timestamp of records that were deleted": (
+        "log/lookups.py epoch_in_header",
+        "log/partition_log.py PartitionLog.epoch_in_header",
+    ),
     "for clusters of tests (`odradek.testing`)": (
         "replication/follower.py FollowerFetcher.suspend",
         "replication/follower.py FollowerFetcher.resume",
