@@ -1,6 +1,8 @@
 """Faults between a client and a broker: which requests they meet, and what the client hears."""
 
+import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,13 +42,15 @@ class Shell:
         self.parks = False
         self.parked: list[Park] = []
         self.answers: dict[int, Any] = {}
+        self.now_ms = 7
+        self.runtime: Any = None
         self.intercepted = Intercepted(
             self.injections,
             1,
             self.handle,
             self,  # type: ignore[arg-type]
-            lambda: 7,
-            lambda: None,
+            lambda: self.now_ms,
+            lambda: self.runtime,
         )
 
     def call_later(self, delay_s: float, do: Callable[[], None]) -> None:
@@ -90,7 +94,7 @@ class Shell:
             memoryview(message.encode(version)),
             ConnectionInfo(1, "127.0.0.1:5", "PLAINTEXT"),
         )
-        return self.intercepted(request.held() if held else request, 7)
+        return self.intercepted(request.held() if held else request, self.now_ms)
 
     def hears(self, message: Message, version: int = VERSION, **how: Any) -> Any:
         answer = self.ask(message, version, **how)
@@ -219,6 +223,94 @@ def test_late_is_done_late_and_with_after_answered_late() -> None:
     assert isinstance(place.result, Reply)
 
 
+def test_what_a_connection_asks_while_a_request_of_it_waits_is_done_after_it() -> None:
+    shell = Shell()
+    with shell.inject(delay_s=2.0, topic="orders", times=2) as late:
+        places = [shell.ask(produce({topic: (0,)})) for topic in ("orders", "audit")]
+        shell.now_ms += 500
+        places += [shell.ask(produce({topic: (0,)})) for topic in ("orders", "payments")]
+    assert shell.handled == []
+    assert len(shell.timers) == 1
+
+    shell.now_ms += 1500
+    shell.timers[0][1]()
+    assert [set(partitions_of(message)) for message in shell.handled] == [
+        {("orders", 0)},
+        {("audit", 0)},
+        {("orders", 0)},
+        {("payments", 0)},
+    ]
+    assert all(isinstance(place, Park) and isinstance(place.result, Reply) for place in places)
+    assert late.hits == 1, "the second one was removed before anything met it"
+    assert isinstance(shell.ask(produce(ORDERS)), Reply)
+
+
+def test_each_of_several_late_requests_is_late_by_as_much_from_when_it_came() -> None:
+    shell = Shell()
+    late = shell.inject(delay_s=2.0)
+    shell.ask(produce(ORDERS))
+    shell.now_ms += 500
+    shell.ask(produce(ORDERS))
+    shell.ask(produce(ORDERS))
+
+    shell.now_ms += 1500
+    shell.timers[0][1]()
+    assert (len(shell.handled), len(shell.timers), shell.timers[1][0]) == (1, 2, 0.5)
+    shell.now_ms += 500
+    shell.timers[1][1]()
+    shell.timers[2][1]()
+
+    assert shell.timers[2][0] == 0.0
+    assert (len(shell.handled), late.hits) == (3, 3)
+
+
+def test_a_late_request_is_not_done_by_a_broker_that_has_ended() -> None:
+    shell = Shell()
+    shell.runtime = SimpleNamespace(parts=None)
+    shell.inject(delay_s=1.0)
+    shell.ask(produce(ORDERS))
+
+    shell.runtime = SimpleNamespace(parts=None)  # the next one, on the same files
+    shell.timers[0][1]()
+
+    assert shell.handled == []
+
+
+def test_faults_of_one_api_about_several_topics_are_all_met() -> None:
+    shell = Shell()
+    first = shell.inject(error=NAME, topic="orders")
+    second = shell.inject(error="MESSAGE_TOO_LARGE", after=True, topic="audit")
+    third = shell.inject(close=True, topic="payments")
+    answer = shell.hears(produce(ORDERS))
+    large = int(ErrorCode.MESSAGE_TOO_LARGE)
+    assert found_in(answer.responses) == {("orders", 0): ERROR, ("orders", 1): ERROR, ("audit", 0): large}
+    assert isinstance(shell.ask(produce({"payments": (0,)})), CloseConnection)
+    assert (first.hits, second.hits, third.hits) == (1, 1, 1)
+
+
+def test_of_several_faults_about_the_same_the_first_is_met() -> None:
+    shell = Shell()
+    first, second = (
+        shell.inject("Heartbeat", error=code, after=True, times=1)
+        for code in ("REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID")
+    )
+
+    heard = [shell.hears(HeartbeatRequest(group_id="g"), 4).error_code for _ in range(3)]
+
+    assert heard == [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID, 0]
+    assert (first.hits, second.hits) == (1, 1)
+
+
+def test_what_a_late_error_does_not_meet_is_not_late() -> None:
+    shell = Shell()
+    shell.inject(error=NAME, after=True, delay_s=1.0, topic="payments")
+    shell.inject("Heartbeat", error="REBALANCE_IN_PROGRESS", after=True, delay_s=1.0, skip=1)
+
+    assert isinstance(shell.ask(produce(ORDERS)), Reply)
+    assert isinstance(shell.ask(HeartbeatRequest(group_id="g"), 4), Reply)
+    assert isinstance(shell.ask(HeartbeatRequest(group_id="g"), 4), Park)
+
+
 def test_an_error_may_be_late_too() -> None:
     shell = Shell()
     shell.inject(error=NAME, delay_s=1.0)
@@ -321,6 +413,9 @@ def test_a_request_that_cannot_be_read_is_the_brokers_to_refuse() -> None:
         ("Produce", {}, "say what goes wrong"),
         ("Produce", {"error": NAME, "close": True}, "leave error out"),
         ("Produce", {"delay_s": -1.0}, "seconds from 0 on"),
+        ("Produce", {"delay_s": math.nan}, "seconds from 0 on"),
+        ("Produce", {"close": True, "skip": -1}, "skip is -1; 0 or more"),
+        ("Produce", {"close": True, "topic": "orders", "partition": -1}, "partition is -1; 0 or more"),
         ("Produce", {"close": True, "partition": 1}, "of which topic"),
         ("Produce", {"close": True, "times": 0}, "1 or more"),
         ("Produce", {"close": True, "share": 0.0}, "above 0"),

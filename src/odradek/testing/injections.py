@@ -5,8 +5,10 @@ cluster is in trouble. A test makes that trouble here, for the requests that it 
 """
 
 import asyncio
+import math
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from odradek.server.environment import Handle
 
 Ended = Reply | NoReply | CloseConnection
+Waiting = deque[tuple[Request, int, Park]]  # a request, when it came, and the place of its answer
 # What it answers does not stand in the order of the question, so nothing can be said without asking.
 CANNOT_MIRROR = frozenset((ApiKey.ALTER_REPLICA_LOG_DIRS,))
 _API_NAMES = {api.name.lower(): ApiKey(key) for key, api in APIS.items() if key in SERVED}
@@ -72,10 +75,14 @@ class Injection:
             raise ConfigurationError(f"{api}: say what goes wrong: error=..., close=True or delay_s=...")
         if error is not None and close:
             raise ConfigurationError(f"{api}: a connection that is closed has no answer; leave error out")
-        if delay_s < 0:
+        if not 0 <= delay_s < math.inf:
             raise ConfigurationError(f"{api}: delay_s is {delay_s:g}; seconds from 0 on")
         if partition is not None and topic is None:
             raise ConfigurationError(f"{api}: partition {partition} of which topic? name it with topic=...")
+        if partition is not None and partition < 0:
+            raise ConfigurationError(f"{api}: partition is {partition}; 0 or more")
+        if skip < 0:
+            raise ConfigurationError(f"{api}: skip is {skip}; 0 or more")
         if times is not None and times < 1:
             raise ConfigurationError(f"{api}: times is {times}; 1 or more, or None for all of them")
         if not 0 < share <= 1:
@@ -103,6 +110,11 @@ class Injection:
             and self.broker in (None, broker)
             and self.client_id in (None, request.client_id)
         )
+
+    @property
+    def changes_answers(self) -> bool:
+        """The broker is asked, and the error put into what it says."""
+        return self.error is not None and (self.after or self.api in ONLY_ASKED)
 
     def takes(self) -> bool:
         """This request, which it is about: counted, and drawn by lot where only a share is wanted."""
@@ -149,46 +161,124 @@ class Intercepted:
         self._loop = loop
         self._now_ms = now_ms
         self._runtime = runtime
+        # Connection -> what it has asked since one of its requests was made to wait.
+        self._waiting: dict[int, Waiting] = {}
 
     def __call__(self, request: Request, now_ms: int) -> Answer:
-        for injection in self._injections.all:
-            if (
-                injection.is_of(self._broker, request)
-                and not request.was_held
-                and request.client_id != administration.CLIENT_ID
-            ):
-                answer = self._met(injection, request, now_ms)
-                if answer is not None:
-                    return answer
-        return self._handle(request, now_ms)
+        waiting = self._waiting.get(request.connection.id)
+        if request.was_held:  # it was met when it came
+            return self._handle(request, now_ms)
+        if waiting is not None:
+            place = Park()
+            waiting.append((request.kept(), now_ms, place))
+            return place
+        return self._through(self._injections.all, request, now_ms, now_ms)
 
-    def _met(self, injection: Injection, request: Request, now_ms: int) -> Answer | None:
-        """None: it is not about this request."""
-        version = request.api_version
+    def _through(
+        self, injections: Sequence[Injection], request: Request, now_ms: int, came_ms: int
+    ) -> Answer:
+        """Handled by the broker, past these: the first that is about the request decides, and errors in the place of what the
+        broker says come afterwards."""
+        if request.client_id == administration.CLIENT_ID:
+            return self._handle(request, now_ms)
+        changing: list[Injection] = []
+        answer: Answer | None = None
+        for place, injection in enumerate(injections):
+            if not injection.is_of(self._broker, request):
+                continue
+            message = self._message(request)
+            if message is None:
+                break
+            if injection.changes_answers:
+                changing.append(injection)
+                continue
+            answer = self._met(injection, injections[place + 1 :], message, request, now_ms, came_ms)
+            if answer is not None:
+                break
+        if answer is None:
+            answer = self._handle(request, now_ms)
+        return self._changed(changing, request, answer) if changing else answer
+
+    def _message(self, request: Request) -> Message | None:
+        """None: it is none that faults are for."""
         try:
-            message = messages.request_class(request.api_key).decode(version, request.body)
+            message = messages.request_class(request.api_key).decode(request.api_version, request.body)
         except ProtocolError:
             return None  # the broker says what is wrong with it
-        if request.api_key not in BETWEEN_BROKERS and _is_of_a_broker(message):
-            return None
+        return None if request.api_key not in BETWEEN_BROKERS and _is_of_a_broker(message) else message
+
+    def _met(
+        self,
+        injection: Injection,
+        others: Sequence[Injection],
+        message: Message,
+        request: Request,
+        now_ms: int,
+        came_ms: int,
+    ) -> Answer | None:
+        """None: it is not about this request."""
         target = self._target(injection)
-        if injection.error is not None and (injection.after or request.api_key in ONLY_ASKED):
-            return self._late(injection, self._replaced(injection, target, request, now_ms))
-        part = message if target.is_all else error_answers.without(message, version, target)
-        if part is None or not injection.takes():
+        part = message
+        if not target.is_all:
+            taken = error_answers.without(message, request.api_version, target)
+            if taken is None:
+                return None
+            part = taken
+        if not injection.takes():
             return None
+
+        def handled(request: Request) -> Answer:
+            return self._through(others, request, now_ms, came_ms)
+
         if injection.error is not None:
-            return self._late(injection, self._failed(injection.error, message, part, request, now_ms))
+            return self._late(
+                injection.delay_s, self._failed(injection.error, message, part, request, handled)
+            )
         if injection.close:
             closed = CloseConnection(f"{APIS[request.api_key].name}: a test asked for it")
             if not injection.after:
-                return self._late(injection, closed)
-            return self._late(injection, then(self._handle(request, now_ms), lambda _: closed))
+                return self._late(injection.delay_s, closed)
+            return self._late(injection.delay_s, then(handled(request), lambda _: closed))
         if injection.after:
-            return self._late(injection, self._handle(request, now_ms))
-        kept, place = request.kept(), Park()
-        self._later(injection.delay_s, lambda: place.answer(lambda: self._handle(kept, self._now_ms())))
+            return self._late(injection.delay_s, handled(request))
+        return self._handled_late(injection, others, request, now_ms, came_ms)
+
+    def _handled_late(
+        self,
+        injection: Injection,
+        others: Sequence[Injection],
+        request: Request,
+        now_ms: int,
+        came_ms: int,
+    ) -> Answer:
+        """What its connection asks meanwhile is handled after it: a broker takes the requests of a connection in their order, and
+        an idempotent producer counts on it."""
+        kept, place, connection = request.kept(), Park(), request.connection.id
+        waiting = self._waiting[connection] = deque()
+
+        def handled() -> Answer:
+            still = [other for other in others if other in self._injections.all]
+            return self._through(still, kept, self._now_ms(), came_ms)
+
+        def in_time() -> None:
+            del self._waiting[connection]
+            place.answer(handled)
+            self._go_on(connection, waiting)
+
+        self._later(injection.delay_s - (now_ms - came_ms) / 1000, in_time)
         return place
+
+    def _go_on(self, connection: int, waiting: Waiting) -> None:
+        while waiting:
+            request, came_ms, place = waiting.popleft()
+            place.answer(
+                lambda request=request, came_ms=came_ms: self._through(  # type: ignore[misc]
+                    self._injections.all, request, self._now_ms(), came_ms
+                )
+            )
+            if connection in self._waiting:
+                self._waiting[connection].extend(waiting)
+                return
 
     def _target(self, injection: Injection) -> Target:
         runtime = self._runtime()
@@ -196,23 +286,47 @@ class Intercepted:
         topic_id = None if injection.topic is None else ids.get(injection.topic)
         return Target(injection.topic, topic_id, injection.partition)
 
-    def _replaced(self, injection: Injection, target: Target, request: Request, now_ms: int) -> Answer:
-        """What the broker answers, with the error in the place of what is about `target`."""
-        key, version, error = request.api_key, request.api_version, injection.error
-        assert error is not None
+    def _changed(self, injections: Sequence[Injection], request: Request, answer: Answer) -> Answer:
+        """What the broker answers, with errors in the place of what is about their targets."""
 
-        def replace(ended: Ended) -> Ended:
-            if not isinstance(ended, Reply):
-                return ended
-            answer = messages.response_class(key).decode(version, _bytes_of(ended))
-            if not error_answers.put(answer, version, error, target) or not injection.takes():
-                return ended
-            return Reply([answer.encode(version)], ended.throttle_time_ms)
+        def changed(ended: Ended) -> Answer:
+            return self._late(*self._replaced(injections, request, ended))
 
-        return then(self._handle(request, now_ms), replace)
+        if not isinstance(answer, Park):
+            return changed(answer)
+        place = Park()
+        answer.on_complete(lambda ended: place.answer(lambda: changed(ended)))
+        return place
+
+    def _replaced(
+        self, injections: Sequence[Injection], request: Request, ended: Ended
+    ) -> tuple[float, Ended]:
+        """How much later, and what. Of several about the same the first."""
+        if not isinstance(ended, Reply):
+            return 0.0, ended
+        key, version = request.api_key, request.api_version
+        answer = messages.response_class(key).decode(version, _bytes_of(ended))
+        delay_s = 0.0
+        replaced: set[Target] = set()
+        for injection in injections:
+            target = self._target(injection)
+            if replaced & {target, Target()}:
+                continue
+            changed = messages.response_class(key).decode(version, answer.encode(version))
+            assert injection.error is not None
+            if error_answers.put(changed, version, injection.error, target) and injection.takes():
+                answer = changed
+                delay_s = max(delay_s, injection.delay_s)
+                replaced.add(target)
+        return delay_s, Reply([answer.encode(version)], ended.throttle_time_ms) if replaced else ended
 
     def _failed(
-        self, error: ErrorCode, message: Message, part: Message, request: Request, now_ms: int
+        self,
+        error: ErrorCode,
+        message: Message,
+        part: Message,
+        request: Request,
+        handled: Callable[[Request], Answer],
     ) -> Answer:
         """`part` has failed; what is left of `message` is handled."""
         key, version = request.api_key, request.api_version
@@ -238,17 +352,17 @@ class Intercepted:
             whole = error_answers.joined(answer, failed, version)
             return Reply([whole.encode(version)], ended.throttle_time_ms)
 
-        return then(self._handle(rest, now_ms), join)
+        return then(handled(rest), join)
 
     # --- time
 
-    def _late(self, injection: Injection, answer: Answer) -> Answer:
-        if not injection.delay_s:
+    def _late(self, delay_s: float, answer: Answer) -> Answer:
+        if not delay_s:
             return answer
         place = Park()
 
         def ended(result: Ended) -> None:
-            self._later(injection.delay_s, lambda: place.complete(result))
+            self._later(delay_s, lambda: place.complete(result))
 
         if isinstance(answer, Park):
             answer.on_complete(ended)
@@ -257,9 +371,13 @@ class Intercepted:
         return place
 
     def _later(self, delay_s: float, do: Callable[[], None]) -> None:
+        asked = self._runtime()
+
         def in_time() -> None:
-            do()
             runtime = self._runtime()
+            if asked is not None and runtime is not asked:
+                return  # whoever was asked has ended, and another may run on its files
+            do()
             if runtime is not None and runtime.parts is not None:
                 runtime.end_turn()
 
