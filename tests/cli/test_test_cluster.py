@@ -1,6 +1,7 @@
 """`odradek test-cluster`, as a script or a test in another language starts it."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -64,6 +65,23 @@ def test_a_command_is_ended_with_it() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 5
+
+
+def test_the_first_interrupt_is_the_commands_and_the_second_ends_it() -> None:
+    waits = (
+        "import signal; signal.signal(signal.SIGINT, lambda *_: print('cleans up', flush=True));"
+        "signal.signal(signal.SIGTERM, lambda *_: exit(5)); print('up', flush=True)\n"
+        "while True: signal.pause()"
+    )
+    command = [*ODRADEK, "-n", "1", "--", sys.executable, "-c", waits]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.stdout.readline() == "cleans up\n"
+        assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 5
 
 

@@ -21,7 +21,9 @@ class Asking:
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
         connection = http.client.HTTPConnection(self.address, timeout=30)
-        text = body if isinstance(body, str | bytes) else None if body is None else json.dumps(body)
+        text = (
+            body if isinstance(body, str | bytes | Iterator) else None if body is None else json.dumps(body)
+        )
         connection.request(method, path, text, headers or {})
         answer = connection.getresponse()
         found = answer.status, json.loads(answer.read())
@@ -99,6 +101,7 @@ def test_silence_begins_in_one_request_and_ends_in_another(ask: Asking) -> None:
         ("/kill", {"broker": 1}, "it takes (broker_id: int)"),
         ("/kill", "{", "the body is no JSON"),
         ("/kill", "[1]", "no JSON object"),
+        ("/kill", "[" * 60_000, "the body is no JSON"),
         ("/inject", {"api": "Produse", "close": True}, "did you mean Produce?"),
     ],
 )
@@ -110,6 +113,35 @@ def test_a_wrong_question_is_answered_with_a_sentence(
     assert status == 400
     assert sentence in answer["error"]
     assert ask("GET", "/")[1]["begun"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/create_topic", {"name": "orders", "configs": {"retention.ms": 1000}}),
+        ("/create_topic", {"name": "orders", "partitions": 10**12}),
+        ("/inject", {"api": None, "close": True}),
+    ],
+)
+def test_a_value_of_another_kind_is_answered_too(ask: Asking, path: str, body: object) -> None:
+    status, answer = ask("POST", path, body)
+
+    assert status == 500
+    assert "rror: " in answer["error"]
+
+
+def test_a_body_in_chunks_is_read(ask: Asking) -> None:
+    assert ask("POST", "/leader", iter([b'{"topic":', b' "none"}']))[1]["error"].startswith("topic none: ")
+    status, answer = ask("POST", "/leader", iter([b" " * LARGEST_BODY_BYTES, b" "]))
+    assert (status, answer) == (400, {"error": f"chunks: at most {LARGEST_BODY_BYTES} bytes in all"})
+
+
+@pytest.mark.parametrize("size", ["", "-1", "x", "0x1"])
+def test_a_chunk_of_no_size_is_not_read(ask: Asking, size: str) -> None:
+    status, answer = ask("POST", "/kill", f"{size}\r\n", {"Transfer-Encoding": "chunked"})
+
+    assert status == 400
+    assert "is no size of a chunk" in answer["error"]
 
 
 def test_what_does_not_come_about_is_told(ask: Asking) -> None:

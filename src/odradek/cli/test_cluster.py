@@ -66,6 +66,7 @@ def test_cluster(
 
 
 def _run(command: tuple[str, ...], addresses: dict[str, str], ended: threading.Event) -> int:
+    _leave_first_interrupt_to_command(ended)
     try:
         process = subprocess.Popen(command, env={**os.environ, **addresses})
     except OSError as error:
@@ -82,9 +83,18 @@ def _end_with(ended: threading.Event, process: "subprocess.Popen[bytes]") -> Non
     process.terminate()
 
 
+def _leave_first_interrupt_to_command(ended: threading.Event) -> None:
+    """A terminal sends Ctrl-C to the command as well, which may need a while to clean up. The second one ends it."""
+
+    def first(*_: object) -> None:
+        signal.signal(signal.SIGINT, lambda *_: ended.set())
+
+    signal.signal(signal.SIGINT, first)
+
+
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Set at SIGINT and SIGTERM. A command hears Ctrl-C by itself, and is told of SIGTERM."""
+    """Set at SIGINT and SIGTERM."""
     ended = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)

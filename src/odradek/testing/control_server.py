@@ -22,6 +22,7 @@ from odradek.testing.injections import Injection
 from odradek.testing.running_cluster import RunningCluster
 
 LARGEST_BODY_BYTES = 65_536
+LARGEST_LINE_BYTES = 1024  # of those between chunks
 LOCAL_NAMES = ("127.0.0.1", "localhost")
 # The methods that are called; the second ones return what has an end.
 CALLED = (
@@ -153,6 +154,8 @@ class _Handler(BaseHTTPRequestHandler):
             answer, status = {"error": str(error)}, 400
         except (OdradekError, AssertionError, TimeoutError, TypeError, ValueError) as error:
             answer, status = {"error": str(error) or type(error).__name__}, 500
+        except Exception as error:  # a value of another kind than expected, or a mistake of ours
+            answer, status = {"error": f"{type(error).__name__}: {error}"}, 500
         body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -167,19 +170,41 @@ class _Handler(BaseHTTPRequestHandler):
             raise WrongQuestion("this is for programs on this machine, not for pages in a browser")
 
     def _arguments(self) -> dict[str, Any]:
-        size = self.headers.get("Content-Length", "0")
-        if not size.isdecimal() or int(size) > LARGEST_BODY_BYTES:
-            raise WrongQuestion(f"Content-Length {size}: at most {LARGEST_BODY_BYTES} bytes")
+        body = self._chunks() if self.headers.get("Transfer-Encoding") == "chunked" else self._body()
         try:
-            arguments = json.loads(self.rfile.read(int(size)) or b"{}")
-        except ValueError as error:
+            arguments = json.loads(body or b"{}")
+        except (ValueError, RecursionError) as error:
             raise WrongQuestion(f"the body is no JSON: {error}") from None
         if not isinstance(arguments, dict):
             raise WrongQuestion('the body is no JSON object, as in {"broker_id": 2}')
         return arguments
 
+    def _body(self) -> bytes:
+        size = self.headers.get("Content-Length", "0")
+        if not size.isdecimal() or int(size) > LARGEST_BODY_BYTES:
+            raise WrongQuestion(f"Content-Length {size}: at most {LARGEST_BODY_BYTES} bytes")
+        return self.rfile.read(int(size))
+
+    def _chunks(self) -> bytes:
+        """What clients send that do not know its size in advance: Node's, where the body is written and then ended."""
+        body = b""
+        while size := _chunk_size(self.rfile.readline(LARGEST_LINE_BYTES)):
+            if len(body) + size > LARGEST_BODY_BYTES:
+                raise WrongQuestion(f"chunks: at most {LARGEST_BODY_BYTES} bytes in all")
+            body += self.rfile.read(size)
+            self.rfile.readline(LARGEST_LINE_BYTES)
+        self.rfile.readline(LARGEST_LINE_BYTES)  # no trailers, or the answer is lost with the connection
+        return body
+
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: whoever asks has the answer."""
+
+
+def _chunk_size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip()
+    if not digits or digits.strip(b"0123456789abcdefABCDEF"):
+        raise WrongQuestion(f"{line!r} is no size of a chunk")
+    return int(digits, 16)
 
 
 def _number(name: str) -> int:
