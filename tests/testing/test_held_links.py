@@ -215,6 +215,21 @@ def test_a_cut_is_between_brokers_and_silence_is_towards_everybody() -> None:
     on(body)
 
 
+def test_of_two_cuts_that_overlap_each_heals_by_itself() -> None:
+    async def body(net: Net) -> None:
+        net.links.cut([1], [2])
+        net.links.cut([2], [1, 2, 3])
+        net.links.heal([2], [1, 2, 3])
+        net.near.say(b"x")
+        await some_turns()
+        assert net.far.heard == b""
+
+        net.links.heal([1], [2])
+        await until(lambda: net.far.heard == b"x")
+
+    on(body)
+
+
 def test_a_new_connection_waits_for_the_cut_to_heal() -> None:
     async def body(net: Net) -> None:
         net.links.cut([1], [2])

@@ -1,5 +1,6 @@
 """What `running_cluster` does to its brokers on demand, as a client of somebody else sees it."""
 
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -167,6 +168,50 @@ def test_a_broker_that_is_killed_while_it_is_paused_starts_again(cluster: Runnin
     cluster.wait_until(lambda: broker in cluster.isr(TOPIC), "it is back in the ISR")
 
 
+def test_a_broker_that_is_paused_is_not_stopped_in_order(cluster: RunningCluster) -> None:
+    broker = other_than(cluster, cluster.leader(TOPIC))
+
+    with (
+        cluster.paused(broker, session_ends_after_s=None),
+        pytest.raises(AssertionError, match=r"is paused and hears nothing; resume or kill it"),
+    ):
+        cluster.stop_in_order(broker)
+    cluster.stop_in_order(broker)
+    cluster.start(broker)
+
+
+def test_the_end_of_a_session_is_that_of_its_own_pause(cluster: RunningCluster) -> None:
+    broker = other_than(cluster, cluster.leader(TOPIC))
+    cluster.pause(broker, session_ends_after_s=3600)
+    cluster.resume(broker)
+
+    with cluster.paused(broker, session_ends_after_s=None):
+        cluster.advance(hours=2)
+        assert broker in cluster.isr(TOPIC)
+
+
+def test_what_a_paused_broker_held_back_does_not_leave_when_it_is_killed(cluster: RunningCluster) -> None:
+    broker = cluster.leader(TOPIC)
+    order: list[str] = []
+    runtime, links = cluster.cluster.runtimes[broker], cluster.cluster.links
+    crash, let_speak = runtime.crash, links.let_speak
+
+    with cluster.paused(broker), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(runtime, "crash", lambda: (order.append("crash"), crash()))
+        patched.setattr(links, "let_speak", lambda id: (order.append("speaks"), let_speak(id)))
+        cluster.kill(broker)
+    cluster.start(broker)
+
+    assert order == ["crash", "speaks"]
+
+
+def test_a_broker_that_there_is_not_is_neither_started_nor_met(cluster: RunningCluster) -> None:
+    with pytest.raises(AssertionError, match=r"there is no broker 4; there are \[1, 2, 3\]"):
+        cluster.start(4)
+    with pytest.raises(AssertionError, match="there is no broker 4"):
+        cluster.inject("Produce", close=True, broker=4)
+
+
 def test_a_leader_cut_off_from_its_followers_acknowledges_nothing_until_it_heals(
     cluster: RunningCluster,
 ) -> None:
@@ -200,8 +245,9 @@ def test_a_week_passes_and_retention_deletes_what_is_older() -> None:
         record = consumer.poll(30)  # its session is over, and it has joined again
         assert record is not None and record.offset() == 1
         consumer.close()
-        with pytest.raises(ConfigurationError, match="time only goes forward"):
-            cluster.advance(seconds=-1)
+        for days in (-1.0, math.nan, math.inf, 1e300):
+            with pytest.raises(ConfigurationError, match="time only goes forward, and by 100 years at most"):
+                cluster.advance(days=days)
 
 
 def test_nobody_can_be_asked_where_everybody_is_paused(cluster: RunningCluster) -> None:

@@ -5,6 +5,7 @@ below a broker, which is the same as ever.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -118,7 +119,7 @@ class Links:
     """The connections of all brokers of a cluster, and who of them is out of touch with whom."""
 
     def __init__(self) -> None:
-        self._cut: set[frozenset[int]] = set()
+        self._cut: Counter[frozenset[int]] = Counter()  # by how many cuts, of which each heals by itself
         self._silent: set[int] = set()
         self._owners: WeakKeyDictionary[HeldTransport, int] = WeakKeyDictionary()
         self._listening: dict[int, int] = {}  # port -> the broker that listens there
@@ -128,13 +129,11 @@ class Links:
 
     def cut(self, ones: Iterable[int], others: Iterable[int]) -> None:
         """Between each of `ones` and each of `others`, in both directions."""
-        there = set(others)
-        self._cut |= {frozenset((one, other)) for one in ones for other in there if one != other}
+        self._cut.update(_pairs(ones, others))
         self._settle()
 
     def heal(self, ones: Iterable[int], others: Iterable[int]) -> None:
-        there = set(others)
-        self._cut -= {frozenset((one, other)) for one in ones for other in there}
+        self._cut -= Counter(_pairs(ones, others))
         self._settle()
 
     def silence(self, broker: int) -> None:
@@ -198,6 +197,11 @@ class Links:
         if opened is not None and not opened.is_closing():
             return self._owners.get(opened)
         return self._listening.get(port)
+
+
+def _pairs(ones: Iterable[int], others: Iterable[int]) -> set[frozenset[int]]:
+    there = set(others)
+    return {frozenset((one, other)) for one in ones for other in there if one != other}
 
 
 def _port(transport: asyncio.BaseTransport, end: str) -> int:

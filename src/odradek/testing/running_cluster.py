@@ -35,6 +35,7 @@ from odradek.testing.injections import Injection, Injections, Intercepted
 
 T = TypeVar("T")
 START_S = 60.0
+FURTHEST_S = 100 * 365 * 86_400.0  # of one `advance`
 A_YEAR_MS = 365 * 86_400_000
 
 
@@ -89,6 +90,7 @@ class LocalCluster:
         self.runtimes: dict[int, BrokerRuntime] = {}
         self.links = Links()
         self.injections = Injections()
+        self._ends_of_sessions: dict[int, asyncio.TimerHandle] = {}  # of paused brokers
         self._ports: dict[int, int] = {}
         self._held: list[socket.socket] = []
         self._environments: list[Environment] = []
@@ -172,15 +174,19 @@ class LocalCluster:
     async def kill_broker(self, broker_id: int) -> None:
         """Nothing is closed in order; the store gives its session up, as it does when a process dies."""
         runtime = self._taken(broker_id)
-        self.links.let_speak(broker_id)
         session = runtime.store
         runtime.crash()
+        self._speaks_again(broker_id)  # or what a silent broker held back would leave before it dies
         if isinstance(session, MemorySession):
             self.ensemble.expire(session.session_id)
         elif session is not None:
             await session.close()  # of a process that dies the store hears by itself; this one lives on
 
     async def stop_broker(self, broker_id: int) -> None:
+        self._running(broker_id)
+        assert not self.links.is_silent(broker_id), (
+            f"broker {broker_id} is paused and hears nothing; resume or kill it"
+        )
         await self._taken(broker_id).stop()
 
     def _taken(self, broker_id: int) -> BrokerRuntime:
@@ -207,8 +213,11 @@ class LocalCluster:
         if not isinstance(session, MemorySession):
             return
         session.disconnect()
+        self._forget_end_of_session(broker_id)
         if session_ends_after_s is not None:
-            asyncio.get_running_loop().call_later(session_ends_after_s, self._give_up, session)
+            self._ends_of_sessions[broker_id] = asyncio.get_running_loop().call_later(
+                session_ends_after_s, self._give_up, session
+            )
 
     def _give_up(self, session: MemorySession) -> None:
         if session.state is SessionState.SUSPENDED:
@@ -221,7 +230,16 @@ class LocalCluster:
         session = self.runtimes[broker_id].store
         if isinstance(session, MemorySession):
             session.connect()
+        self._speaks_again(broker_id)
+
+    def _speaks_again(self, broker_id: int) -> None:
+        self._forget_end_of_session(broker_id)
         self.links.let_speak(broker_id)
+
+    def _forget_end_of_session(self, broker_id: int) -> None:
+        end = self._ends_of_sessions.pop(broker_id, None)
+        if end is not None:
+            end.cancel()
 
     async def leave_isr(self, about: TopicPartition, broker_id: int) -> None:
         leader, partition = self._led(about)
@@ -352,6 +370,7 @@ class RunningCluster(Administered):
         self.call(self.cluster.stop_broker(broker_id))
 
     def start(self, broker_id: int) -> None:
+        self.cluster.check_id(broker_id)
         self.call(self.cluster.start_broker(broker_id))
 
     # --- silence
@@ -421,8 +440,10 @@ class RunningCluster(Administered):
         Clients keep their clock: what they produce from now on with a time of their own is as old as the brokers are ahead.
         """
         ahead_s = days * 86_400 + hours * 3600 + seconds
-        if ahead_s <= 0:
-            raise ConfigurationError(f"advance: {ahead_s:g} s; time only goes forward")
+        if not 0 < ahead_s <= FURTHEST_S:
+            raise ConfigurationError(
+                f"advance: {ahead_s:g} s; time only goes forward, and by 100 years at most"
+            )
         self.call(self.cluster.advance(self._loop, ahead_s, deadline_s), deadline_s + 5)
 
     # --- faults
@@ -451,6 +472,8 @@ class RunningCluster(Administered):
         does, and the client does not hear of it. `topic` and `partition` leave the rest of a request alone. Of the requests
         that fit, the first `skip` pass, then `times` are met (None: all), or a `share` of them drawn by `seed`.
         """
+        if broker is not None:
+            self.cluster.check_id(broker)
         return self.cluster.injections.add(
             Injection(
                 self.cluster.injections,
