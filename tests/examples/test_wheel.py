@@ -64,6 +64,7 @@ def test_a_wheel_holds_the_package_and_its_licence_and_nothing_else(wheel: Path)
             "pyspark_odradek_fused",
             "pyspark_odradek_parquet",
         ),  # by these names Spark finds us
+        "pytest_odradek",  # and pytest by this one
     }
     assert {"odradek/py.typed", "odradek/cli/main.py"} <= set(names)
     assert {Path(name).name for name in names} >= {"LICENSE", "NOTICE"}

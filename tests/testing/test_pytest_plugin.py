@@ -11,11 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from odradek.model.topic_names import check_topic_name
+from odradek.testing import running_cluster
 from odradek.testing.pytest_plugin import _wanted
 from odradek.testing.topic_names import topic_name_for
 
 ROOT = Path(__file__).parents[2]
-PLUGIN = "odradek.testing.pytest_plugin"
+PLUGIN = "pytest_odradek"
 
 PROJECT = """
 import pytest
@@ -137,6 +138,11 @@ def test_who_does_not_use_a_fixture_pays_for_nothing(tmp_path: Path) -> None:
     done = run(tmp_path, "import sys\ndef test_it():\n    assert 'odradek.server' not in sys.modules\n")
 
     assert done.returncode == 0, done.stdout
+
+
+def test_brokers_run_as_they_do_without_pytest() -> None:
+    """Where a plugin is found in the package, all of it is loaded with other assertions: of this checkout, as it is installed."""
+    assert type(running_cluster.__spec__.loader).__name__ == "SourceFileLoader"  # type: ignore[union-attr]
 
 
 def test_pytest_finds_them_by_the_name_that_the_package_registers() -> None:
