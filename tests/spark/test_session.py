@@ -144,7 +144,7 @@ def test_every_source_and_sink_is_found_without_a_registration() -> None:
     ]["packages"]
     assert {Path(path).name for path in packaged} == {
         "odradek",
-        *(m.name for m in pkgutil.iter_modules(["src"]) if m.name.startswith("pyspark_")),
+        *(m.name for m in pkgutil.iter_modules(["src"]) if m.name.startswith(("pyspark_", "pytest_"))),
     }
 
 
