@@ -382,7 +382,8 @@ class _Run:
             world.call(self.client_host, world.administration.topic_at_rest(), within_s=liveness.PROMPT_S)
         self._come_to_rest(within_s=STAYS_S)
         found = wrong_at_rest(world, self.workload.connected, self.client_host)
-        self._come_to_rest(within_s=STAYS_S)  # while they were asked, a preferred leader may have taken over (seed 1819)
+        # While they were asked, a preferred leader may have taken over (seed 1819).
+        self._come_to_rest(within_s=STAYS_S)
         view = world.view()
         found += [a for check in replicas.QUIESCENCE_CHECKS for a in check(view)]
         found += known_differently(world)
