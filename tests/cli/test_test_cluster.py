@@ -6,6 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,8 +83,13 @@ def test_the_first_interrupt_is_the_commands_and_the_second_ends_it() -> None:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         assert process.stdout.readline() == "cleans up\n"
         assert process.poll() is None
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(30) == 5
+        # Two signals that come before the first one is handled are one: on a busy machine the second has to be sent again.
+        end = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < end:
+            os.killpg(process.pid, signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+        assert process.wait(1) == 5
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,14 @@ def _leave_first_interrupt_to_command(ended: threading.Event) -> None:
     """A terminal sends Ctrl-C to the command as well, which may need a while to clean up. The second one ends it."""
 
     def first(*_: object) -> None:
-        signal.signal(signal.SIGINT, lambda *_: ended.set())
+        signal.signal(signal.SIGINT, lambda *_: _end(ended))
 
     signal.signal(signal.SIGINT, first)
+
+
+def _end(ended: threading.Event) -> None:
+    """From a handler of signals, which another signal may interrupt: the lock of an event is not to be held here."""
+    threading.Thread(target=ended.set, daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -97,7 +102,7 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
     """Set at SIGINT and SIGTERM."""
     ended = threading.Event()
     before = {
-        number: signal.signal(number, lambda *_: ended.set()) for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, lambda *_: _end(ended)) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
         yield ended
