@@ -393,7 +393,7 @@ class SyncClient:
                             for p in members
                         ],
                     )
-                    for name, members in _by_topic(partitions).items()
+                    for name, members in by_topic(partitions).items()
                 ]
                 request = OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
                 for topic in self.call(leader, request, timeout_s=timeout_s).topics:
@@ -555,7 +555,7 @@ def _not_before(epoch: int, metadata_epoch: int) -> int:
     return max(epoch, metadata_epoch) if metadata_epoch >= 0 else -1
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     topics: dict[str, list[TopicPartition]] = {}
     for partition in partitions:
         topics.setdefault(partition.topic, []).append(partition)
@@ -583,6 +583,6 @@ def _list_offsets_request(
                     for p in members
                 ],
             )
-            for name, members in _by_topic(partitions).items()
+            for name, members in by_topic(partitions).items()
         ],
     )

@@ -1,7 +1,8 @@
 """Every broker of a cluster at rest is asked what it knows of it, as clients ask, for `checkers.answers`."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
+from odradek.client.sync import by_topic
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages import list_offsets, metadata, offset_for_leader_epoch
 from odradek.sim.checkers.answers import Shown, Told, epochs_of, offsets_as_held, shown_as_stored
@@ -82,7 +83,7 @@ async def _list_offsets(
                     for tp in of_topic
                 ],
             )
-            for topic, of_topic in _by_topic(partitions)
+            for topic, of_topic in by_topic(sorted(partitions)).items()
         ],
     )
     answer = await client.ask(address, request)
@@ -113,7 +114,7 @@ async def _epoch_ends(
                         for tp in of_topic
                     ],
                 )
-                for topic, of_topic in _by_topic(asked)
+                for topic, of_topic in by_topic(sorted(asked)).items()
             ],
         )
         answer = await client.ask(address, request)
@@ -128,8 +129,3 @@ def _asked_epochs(state: PartitionView) -> list[int]:
     """The latest of which some replica has records, and the one before the first of these, which ends where that begins."""
     held = sorted({epoch for replica in state.replicas for epoch in epochs_of(replica.batches)})[-3:]
     return [held[0] - 1, *held] if held and held[0] > 0 else held
-
-
-def _by_topic(partitions: Mapping[TopicPartition, object]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    for topic in sorted({tp.topic for tp in partitions}):
-        yield topic, sorted(tp for tp in partitions if tp.topic == topic)

@@ -35,8 +35,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "for clusters of tests (`odradek.testing`)": (
         "replication/follower.py FollowerFetcher.suspend",
         "replication/follower.py FollowerFetcher.resume",
-        "server/environment.py Environment.intercepted",
-        "server/broker_runtime.py BrokerRuntime.now_ms",
         "server/broker_runtime.py BrokerRuntime.end_turn",
     ),
     "for whoever debugs": ("* *.__repr__",),

@@ -27,7 +27,7 @@ def would_not_restart(world: World) -> Iterator[Anomaly]:
 def of_broker(broker: SimBroker) -> Iterator[Anomaly]:
     assert broker.runtime is not None
     running: LogManager = broker.runtime.broker.replicas.logs
-    now_ms = broker.runtime._now_ms()
+    now_ms = broker.runtime.now_ms()
     copies = [disk_with(disk._top, MemoryDisk(disk.path)) for disk in broker.disks]
     once = recovered(copies, running, now_ms)
     for copy in copies:
@@ -52,9 +52,8 @@ def known_differently(world: World) -> Iterator[Anomaly]:
         for partition, replica in core.replicas.partitions.items():
             log = replica.log
             logs.setdefault(partition, {})[broker.broker_id] = (log.log_start_offset, producers_of(log))
-            if (
-                not log.config.is_compacted
-            ):  # there the first records of an epoch may be gone, from one replica or all
+            # Of a compacted log the first records of an epoch may be gone, from one replica or all.
+            if not log.config.is_compacted:
                 answers = LogAnswers(log.log_start_offset, log.log_end_offset, (), epochs_of(log))
                 epochs.setdefault(partition, {})[broker.broker_id] = answers
     for partition, of_brokers in sorted(logs.items()):

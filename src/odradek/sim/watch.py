@@ -146,4 +146,4 @@ class Watch:
         if term is None or term.core.context is None:
             return []
         assert broker.runtime is not None
-        return self._promises.observe(term.core.context, event, effects, broker.runtime._now_ms())
+        return self._promises.observe(term.core.context, event, effects, broker.runtime.now_ms())

@@ -30,9 +30,9 @@ PAUSE_S = 0.01
 
 
 class Administered:
-    """A cluster that can be asked; `_reachable` are the addresses of brokers that answer."""
+    """A cluster that can be asked; `_answering` are the addresses of brokers that run and are not paused."""
 
-    def _reachable(self) -> str:
+    def _answering(self) -> list[str]:
         raise NotImplementedError
 
     def create_topic(
@@ -99,15 +99,21 @@ class Administered:
         end = time.monotonic() + deadline_s
         while not holds():
             if time.monotonic() > end:
-                raise TimeoutError(f"not within {deadline_s:g} s: {what}")
+                raise self._too_late(f"not within {deadline_s:g} s: {what}")
             time.sleep(pause_s)
+
+    def _too_late(self, sentence: str) -> Exception:
+        return TimeoutError(sentence)
 
     # --- inside
 
     @contextlib.contextmanager
     def _client(self, deadline_s: float = 30.0) -> Iterator[SyncClient]:
+        answering = self._answering()
+        if not answering:
+            raise ConfigurationError("no broker can be asked: none runs that is not paused")
         with SyncClient(
-            self._reachable(),
+            ",".join(answering),
             client_id=CLIENT_ID,
             bootstrap_timeout_s=deadline_s,
             request_timeout_s=ANSWER_S,

@@ -23,7 +23,7 @@ from typing import Self
 
 from odradek.client.sync import ClusterView, SyncClient
 from odradek.model.counted import counted
-from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.model.errors import OdradekError
 from odradek.testing.administration import Administered
 from odradek.testing.checked import checked_directory, checked_settings
 from odradek.testing.forked_process import ForkedProcess, can_fork
@@ -310,11 +310,8 @@ class ProcessCluster(Administered):
         self._broker(broker_id).signal(signal.SIGCONT)
         self._paused.discard(broker_id)
 
-    def _reachable(self) -> str:
-        found = [b.address for i, b in self.brokers.items() if b.is_running and i not in self._paused]
-        if not found:
-            raise ConfigurationError("no broker can be asked: none runs that is not paused")
-        return ",".join(found)
+    def _answering(self) -> list[str]:
+        return [b.address for i, b in self.brokers.items() if b.is_running and i not in self._paused]
 
     def _broker(self, broker_id: int) -> BrokerProcess:
         known = ", ".join(map(str, self.brokers))
@@ -338,14 +335,11 @@ class ProcessCluster(Administered):
         self, holds: Callable[[], bool], what: str, deadline_s: float = 60.0, pause_s: float = 0.02
     ) -> None:
         """Waits on a condition of the cluster; the message of the failure ends with the brokers' last words."""
-        end = time.monotonic() + deadline_s
-        while not holds():
-            if time.monotonic() > end:
-                words = "\n".join(
-                    f"broker {broker.broker_id}: {broker.last_words(3)}" for broker in self.brokers.values()
-                )
-                raise ClusterNotReady(f"not within {deadline_s:g} s: {what}\n{words}")
-            time.sleep(pause_s)
+        super().wait_until(holds, what, deadline_s, pause_s)
+
+    def _too_late(self, sentence: str) -> Exception:
+        words = [f"broker {broker.broker_id}: {broker.last_words(3)}" for broker in self.brokers.values()]
+        return ClusterNotReady("\n".join([sentence, *words]))
 
 
 def for_its_owner(path: str, flags: int) -> int:

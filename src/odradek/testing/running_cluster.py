@@ -343,12 +343,9 @@ class RunningCluster(Administered):
         found = [b for b, runtime in list(self.cluster.runtimes.items()) if runtime.controller.is_leading]
         return found[0] if found else None
 
-    def _reachable(self) -> str:
+    def _answering(self) -> list[str]:
         cluster = self.cluster
-        speaking = [b for b in cluster.runtimes if not cluster.links.is_silent(b)]
-        if not speaking:
-            raise ConfigurationError("no broker can be asked: none runs that is not paused")
-        return ",".join(cluster.address(broker) for broker in speaking)
+        return [cluster.address(b) for b in cluster.runtimes if not cluster.links.is_silent(b)]
 
     def call(self, work: Coroutine[Any, Any, T], deadline_s: float = 60.0) -> T:
         """Runs it on the brokers' loop."""

@@ -275,9 +275,8 @@ class ToldEnds:
     one before it is not sure, and says so (KIP-207)."""
 
     def __init__(self) -> None:
-        self._furthest: dict[
-            tuple[TopicPartition, tuple[int, int]], tuple[int, int]
-        ] = {}  # and in which epoch
+        # Partition and era -> the furthest end, and in which epoch it was told.
+        self._furthest: dict[tuple[TopicPartition, tuple[int, int]], tuple[int, int]] = {}
 
     def forget(self, partition: TopicPartition) -> None:
         self._furthest = {key: told for key, told in self._furthest.items() if key[0] != partition}

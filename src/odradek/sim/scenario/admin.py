@@ -72,7 +72,7 @@ class Administrating:
         runtime = self._broker(words.plain[0]).runtime
         assert runtime is not None
         yield from runtime.broker.replicas.logs.apply_retention(
-            runtime._now_ms(), runtime._high_watermarks(), runtime._log_start_moved
+            runtime.now_ms(), runtime._high_watermarks(), runtime._log_start_moved
         )
 
     def do_compact(self, words: Words) -> Iterator[str]:

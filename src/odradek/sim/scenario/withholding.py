@@ -121,7 +121,7 @@ class Withholding:
 
         def fall_behind() -> None:
             state.last_caught_up_time_ms = NEVER_MS
-            replica.shrink_if_lagging(runtime._now_ms())
+            replica.shrink_if_lagging(runtime.now_ms())
             runtime.parts.gateway.end_turn()  # type: ignore[union-attr]
 
         self.world.loop.call_as(broker.host, fall_behind)
