@@ -48,6 +48,9 @@ class IsrChannel(Organ):
         self._in_flight: dict[TopicPartition, tuple[Partition, IsrProposal]] = {}
         self._retries: dict[TopicPartition, tuple[int, Partition]] = {}
         self.due_ms = None  # of the first of them; asked for in every turn
+        # Of partitions led here, since the start: who left the ISR, and who joined it.
+        self.shrinks = 0
+        self.expansions = 0
 
     def send_proposals(self) -> None:
         """What partitions have left in the outbox, and what waits here: together, unless a request is in flight."""
@@ -100,13 +103,19 @@ class IsrChannel(Organ):
             if answer is None:
                 pause = UNSETTLED_RETRY_MS
             else:
+                before = partition.isr
                 settled = partition.isr_answered(proposal, _isr_answer(answer), now_ms)
                 if settled is None:
+                    self._count(before, partition.isr)
                     continue
                 pause = settled
             self._retries[topic_partition] = now_ms + pause, partition
         self._note_first_retry()
         self.send_proposals()
+
+    def _count(self, before: tuple[BrokerId, ...], after: tuple[BrokerId, ...]) -> None:
+        self.shrinks += not set(before) <= set(after)
+        self.expansions += not set(after) <= set(before)
 
     def tick(self, now_ms: int) -> None:
         if self.due_ms is not None and self.due_ms <= now_ms:

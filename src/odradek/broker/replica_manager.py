@@ -50,6 +50,7 @@ from odradek.replication.followed import FetchLimits
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.replication.throttle import ReplicationThrottle
+from odradek.replication.traffic import TopicTraffic
 from odradek.replication.waiting import Outbox
 
 if TYPE_CHECKING:
@@ -113,6 +114,9 @@ class ReplicaManager(Organ):
         self.role_changes: list[RoleChange] = []  # emptied by the hub at the end of the turn
         self._by_id: dict[tuple[bytes, int], Partition] = {}
         self._of_topic: dict[str, dict[TopicPartition, Partition]] = {}  # all of `partitions`
+        # Of topics hosted here, and of those that were once, together.
+        self.traffic: dict[str, TopicTraffic] = {}
+        self.former_traffic = TopicTraffic()
         self._outbox = outbox
         self._effects = effects
         self._broker_epoch = broker_epoch
@@ -314,6 +318,7 @@ class ReplicaManager(Organ):
             replica_lag_time_max_ms=self.settings.replica_lag_time_max_ms,
             live_brokers=self.metadata.live_brokers,
             outbox=self._outbox,
+            traffic=self._traffic_of(topic),
         )
         self.partitions[topic_partition] = partition
         self._by_id[partition.topic_id, topic_partition.partition] = partition
@@ -324,6 +329,12 @@ class ReplicaManager(Organ):
             partition.set_flushes_before_ack(self.topic_configs.may_flush_before_ack(topic))
         self.moves.hosted(partition, now_ms)
         return partition
+
+    def _traffic_of(self, topic: str) -> TopicTraffic:
+        known = self.traffic.get(topic)
+        if known is None:
+            known = self.traffic[topic] = TopicTraffic()
+        return known
 
     def _get_or_create(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> PartitionLog:
         self.unmade.pop(topic_partition, None)
@@ -439,6 +450,7 @@ class ReplicaManager(Organ):
         del left[topic_partition]
         if not left:
             del self._of_topic[topic]
+            self.former_traffic.add(self.traffic.pop(topic))
             self.topic_configs.forget(topic)
             self.unread_topics.pop(topic, None)
 

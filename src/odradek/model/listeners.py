@@ -14,6 +14,7 @@ from odradek.model.errors import ConfigurationError
 # The characters of Apache's EndPoint, and as long as a name in DNS may be.
 _HOST = re.compile(r"[0-9a-zA-Z\-._]{0,253}")
 _PORT = re.compile(r"[0-9]{1,5}")
+METRICS_LISTENER = "odradek.metrics.listener"
 _EVERY_INTERFACE = ("0.0.0.0", "::")
 
 
@@ -63,6 +64,21 @@ def parse_advertised(text: str, listeners: Collection[str]) -> tuple[ListenerAdd
                 f"advertised.listeners: no client can connect to {listener.host}; name an address of this machine"
             )
     return advertised
+
+
+def parse_metrics_listener(text: str | None) -> ListenerAddress | None:
+    """`http://host:port`; None where nothing is set."""
+    if not text:
+        return None
+    try:
+        (address,) = parse_listeners(METRICS_LISTENER, text)
+    except (ConfigurationError, ValueError):
+        address = None
+    if address is None or address.name != "HTTP":
+        raise ConfigurationError(
+            f"{METRICS_LISTENER}: {text!r} is no address; http://host:port would do, e.g. http://localhost:9404"
+        )
+    return address
 
 
 def _is_host(host: str) -> bool:

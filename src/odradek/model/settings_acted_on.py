@@ -305,6 +305,8 @@ odradek.log.record.validation STRING header LOW dynamic [full, header]
     What is checked of a produced batch beyond its CRC: its header and how its records begin, or every record in it.
 odradek.log.scrub.bytes.per.second LONG 1048576 LOW static [0,...]
     How much of the logs is read again to see that every batch is as it was written; 0 reads nothing.
+odradek.metrics.listener STRING "" LOW static
+    Where /metrics answers Prometheus, as http://host:port; empty: nowhere. Whoever can connect there may read it.
 odradek.store STRING null LOW static
     File of the embedded store, shared by all brokers of the host; unset means `odradek-store.sqlite`
     in the first log directory, unless zookeeper.connect is set.

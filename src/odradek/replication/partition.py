@@ -43,6 +43,7 @@ from odradek.replication.isr import (
 )
 from odradek.replication.partition_image import FollowerImage, PartitionImage
 from odradek.replication.replica import Replica
+from odradek.replication.traffic import TopicTraffic
 from odradek.replication.waiting import AckQueue, Outbox
 
 if TYPE_CHECKING:
@@ -92,9 +93,16 @@ class Partition(Replica):
         replica_lag_time_max_ms: int,
         live_brokers: Set[int],
         outbox: Outbox,
+        traffic: TopicTraffic | None = None,
     ) -> None:
         super().__init__(
-            topic_partition, topic_id, log, broker=broker, high_watermark=high_watermark, outbox=outbox
+            topic_partition,
+            topic_id,
+            log,
+            broker=broker,
+            high_watermark=high_watermark,
+            outbox=outbox,
+            traffic=traffic,
         )
         self.min_insync_replicas = min_insync_replicas
         self.replica_lag_time_max_ms = replica_lag_time_max_ms
@@ -288,9 +296,13 @@ class Partition(Replica):
             from_client=not from_coordinator,
             headers=headers,
         )
+        traffic = self.traffic
+        traffic.produce_requests += 1
         if result.duplicate:
             return result
         base_offset = result.base_offset
+        traffic.bytes_in += len(records)
+        traffic.messages_in += result.last_offset + 1 - base_offset
         for follower in self._followers:
             # Had everything until now: was caught up when it last fetched, whatever partitions that named.
             if follower.log_end_offset >= base_offset:

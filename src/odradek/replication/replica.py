@@ -21,6 +21,7 @@ from odradek.model.ids import (
     TopicId,
     TopicPartition,
 )
+from odradek.replication.traffic import TopicTraffic
 from odradek.replication.waiting import Outbox, Reader
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Replica:
         "partition_epoch",
         "topic_id",
         "topic_partition",
+        "traffic",
     )
 
     def __init__(
@@ -64,6 +66,7 @@ class Replica:
         broker: BrokerId,
         high_watermark: int,
         outbox: Outbox,
+        traffic: TopicTraffic | None = None,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -86,6 +89,7 @@ class Replica:
         self.flushes_before_ack = False  # flush.messages=1 (H5)
         self.is_flushing = False
         self.keeps_tails = False  # unclean.leader.election.enable: whatever is cut may have been acknowledged
+        self.traffic = traffic or TopicTraffic()  # of the topic: all its replicas on this broker share one
         self._outbox = outbox
 
     # ---------------------------------------------------------------------------------------------- epochs
@@ -138,6 +142,7 @@ class Replica:
         if records:
             try:
                 log.append_as_follower(records, now_ms=now_ms, leader_epoch=self.leader_epoch)
+                self.traffic.replicated_bytes_in += len(records)
             finally:  # of several batches the first is in when the second is refused
                 if self.flushes_before_ack:
                     self._ask_for_flush()

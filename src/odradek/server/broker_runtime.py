@@ -9,6 +9,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from odradek.broker import effects
 from odradek.broker.assembly import assemble_broker
@@ -23,6 +24,7 @@ from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.entity_names import escape_entity
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
+from odradek.model.listeners import ListenerAddress, parse_metrics_listener
 from odradek.model.settings import BrokerSettings
 from odradek.model.settings_unserved import check_served
 from odradek.model.values import dataclass
@@ -54,6 +56,9 @@ from odradek.server.shutdown_refusal import (
 from odradek.server.store_sessions import StoreSessions
 from odradek.store import api
 from odradek.store.facts import all_configs
+
+if TYPE_CHECKING:
+    from odradek.server.metrics_listener import MetricsListener
 
 logger = logging.getLogger("odradek.server")
 
@@ -122,9 +127,11 @@ class BrokerRuntime:
         self._first_store: api.Store | None = None
         self._logs: LogManager | None = None
         self._listeners = Listeners()
+        self._metrics_listener: MetricsListener | None = None
         self._housekeeping: asyncio.TimerHandle | None = None
         self._hurry = asyncio.Event()
         self._is_stopping = False
+        self._is_leaving = False  # leadership is being handed over, or that is done
 
     # --- for tests and whoever runs several brokers in one process
 
@@ -186,6 +193,7 @@ class BrokerRuntime:
             lambda listener: self._make_connection(listener, protocols[listener]),
         )
         self.endpoints = self._listeners.endpoints(settings, self._host_name)
+        await self._open_metrics()
         store = await self._stores.open_session(settings.zookeeper_session_timeout_ms)
         self._first_store = store
         cluster_id = await prepare_tree(store, self._environment, known_cluster)
@@ -193,12 +201,42 @@ class BrokerRuntime:
         await self._read_configs(store, topic_configs)
         await self._load_logs(self._logs)
         parts = self.parts = self._make_parts(cluster_id, topic_configs, self._logs, store)
+        self._show_metrics(parts)
         is_registered = parts.sessions.is_registered
         await asyncio.wait({parts.life, is_registered}, return_when=asyncio.FIRST_COMPLETED)
         if not is_registered.done():
             parts.life.result()
         served = ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in self.endpoints)
         logger.info("broker %d of cluster %s serves at %s", self.broker_id, cluster_id, served)
+
+    async def _open_metrics(self) -> None:
+        address = parse_metrics_listener(self.settings.odradek_metrics_listener)
+        if address is not None:
+            from odradek.server.metrics_listener import MetricsListener  # only who has metrics pays for it
+
+            self._metrics_listener = MetricsListener(self._loop, self._log)
+            await self._metrics_listener.open(address)
+
+    def _show_metrics(self, parts: Parts) -> None:
+        listener = self._metrics_listener
+        if listener is not None:
+            from odradek.server.broker_metrics import Seen, page
+
+            seen = Seen(
+                broker=parts.broker,
+                logs=self.logs,
+                gateway=parts.gateway,
+                controller=parts.controller,
+                metrics=self.metrics,
+                idle_share=listener.busy.idle_share,
+                is_stopping=lambda: self._is_leaving,
+            )
+            listener.show(lambda: page(seen))
+
+    @property
+    def metrics_address(self) -> ListenerAddress | None:
+        """Where `/metrics` is served, if it is."""
+        return None if self._metrics_listener is None else self._metrics_listener.address
 
     def _open_directories(self) -> tuple[list[Directory], dict[str, StorageError]]:
         """One that cannot be opened at all is left out, as long as another can: offline, as one that fails later."""
@@ -426,7 +464,12 @@ class BrokerRuntime:
         state. ShutdownRefused: it does not stop (`odradek.controlled.shutdown.refuse`), and goes on as before.
         """
         if is_controlled:
-            await self._leave_in_order()
+            self._is_leaving = True
+            try:
+                await self._leave_in_order()
+            except ShutdownRefused:
+                self._is_leaving = False
+                raise
         self._stop_moving()
         parts = self.parts
         if parts is not None:
@@ -504,6 +547,8 @@ class BrokerRuntime:
     def _stop_moving(self) -> None:
         self._is_stopping = True
         self._listeners.close()
+        if self._metrics_listener is not None:
+            self._metrics_listener.close()
         if self.parts is not None:
             self.parts.fetchers.stop_all()
             self.parts.channel.close()

@@ -190,6 +190,7 @@ class ControllerRuntime:
             inter_broker_listener=self._listener,
             journal=self._journal,
             log=self._log,
+            metrics=self._metrics,
             after_turn=self._after_turn,
             on_answer=self._on_answer,
         )

@@ -17,6 +17,7 @@ from odradek.controller import effects as controller_effects
 from odradek.controller import events
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
+from odradek.controller.election import UNCLEAN
 from odradek.model.controller_requests import (
     AllocateProducerIdsAsked,
     AlterPartitionAsked,
@@ -40,6 +41,7 @@ from odradek.server.environment import Environment
 from odradek.server.journal import Journal
 from odradek.server.links import Links
 from odradek.server.log_limits import LimitedLog
+from odradek.server.metrics import Metrics
 from odradek.server.outboxes import Outboxes
 from odradek.store import api, layout
 from odradek.store.facts import ControllerFacts
@@ -86,6 +88,7 @@ class ControllerTerm:
         inter_broker_listener: str,
         journal: Journal,
         log: LimitedLog,
+        metrics: Metrics,
         after_turn: Callable[[], None],
         on_answer: Callable[[int, ControllerAnswer], None],
     ) -> None:
@@ -102,6 +105,7 @@ class ControllerTerm:
         self._may_have_others = bool(settings.zookeeper_connect)
         self._journal = journal
         self._log = log
+        self._metrics = metrics
         self._after_turn = after_turn
         self._on_answer = on_answer
         self._inbox: deque[events.Event] = deque()
@@ -328,6 +332,7 @@ class ControllerTerm:
         """Everything but the writes: it depended on none, or on writes that are done. The journal has the time that the core was
         told: played again with a later one its deadlines would be later, and what they brought would not come."""
         self._journal.record(now_ms, self.epoch, event, effects)
+        self._metrics.unclean_elections += sum(map(_is_unclean_election, effects.changes))
         if effects.requests:
             self._outboxes.send(effects.requests, encoded)
         for answer in effects.answers:
@@ -354,3 +359,7 @@ class ControllerTerm:
     def _tick(self) -> None:
         self._tick_timer = None
         self._put(events.Tick())
+
+
+def _is_unclean_election(change: controller_effects.StateChange) -> bool:
+    return change.leader_and_isr is not None and change.reason.endswith(UNCLEAN)

@@ -22,7 +22,7 @@ from odradek.server.connection import MOST_LINGERING_S, Connection
 from odradek.server.connection_limits import ConnectionLimits, Full, Refused
 from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
-from odradek.server.metrics import Metrics
+from odradek.server.metrics import OTHER_KEYS, Metrics
 
 # Between the check for idle connections and their end.
 _LAST_WORDS_S = 0.05
@@ -87,6 +87,7 @@ class Gateway:
         self._protected_listener = protected_listener
         self._connections: dict[int, Connection] = {}
         self._per_address: dict[str, int] = {}
+        self.per_listener: dict[str, int] = {}  # connections open now
         self._next_connection_id = 0
         self._ready: list[Connection] = []
         self._is_ending_turn = False
@@ -122,6 +123,7 @@ class Gateway:
         self._per_address[address] = here + 1
         connection.info = ConnectionInfo(connection.connection_id, connection.peer, connection.listener)
         self._connections[connection.connection_id] = connection
+        self.per_listener[connection.listener] = self.per_listener.get(connection.listener, 0) + 1
         self._metrics.connections_accepted += 1
         self._metrics.connections_now = len(self._connections)
         if self._is_closed:
@@ -170,6 +172,7 @@ class Gateway:
     def connection_closed(self, connection: Connection) -> None:
         if self._connections.pop(connection.connection_id, None) is None:
             return
+        self.per_listener[connection.listener] -= 1
         address = connection.peer.rpartition(":")[0]
         left = self._per_address.get(address, 1) - 1
         if left:
@@ -236,6 +239,7 @@ class Gateway:
         try:
             header = headers.decode_request_header(frame)
             api_key, api_version, correlation_id, client_id, body_offset = header
+            metrics.requests_by_key[api_key if 0 <= api_key < OTHER_KEYS else OTHER_KEYS] += 1
             handle = self._handle_timed if self._throttles.counts_time else self._handle
             answer = handle(
                 Request(

@@ -81,6 +81,24 @@ def inter_broker_listener(settings: BrokerSettings) -> str:
     )
 
 
+async def bind(
+    loop: asyncio.AbstractEventLoop,
+    listener: ListenerAddress,
+    make_protocol: Callable[[], asyncio.BaseProtocol],
+    *,
+    setting: str = "listeners",
+) -> asyncio.Server:
+    """Bound and listening. PortInUse or CannotListen say what to change in `setting`."""
+    # `localhost` is told to clients as 127.0.0.1 (see endpoints), so that is where we listen.
+    host = "127.0.0.1" if listener.host == "localhost" else (listener.host or None)
+    if host is None and listener.port == 0:
+        host = "0.0.0.0"  # every interface and a free port: one port, so one family
+    try:
+        return await loop.create_server(make_protocol, host, listener.port, backlog=ACCEPTED_A_TURN)
+    except OSError as error:
+        raise _named(error, listener, setting) from error
+
+
 class Listeners:
     """The open server sockets of one broker."""
 
@@ -118,16 +136,7 @@ class Listeners:
         settings: BrokerSettings,
         make_protocol: Callable[[str], asyncio.BaseProtocol],
     ) -> asyncio.Server:
-        # `localhost` is told to clients as 127.0.0.1 (see endpoints), so that is where we listen.
-        host = "127.0.0.1" if listener.host == "localhost" else (listener.host or None)
-        if host is None and listener.port == 0:
-            host = "0.0.0.0"  # every interface and a free port: one port, so one family
-        try:
-            server = await loop.create_server(
-                lambda: make_protocol(listener.name), host, listener.port, backlog=ACCEPTED_A_TURN
-            )
-        except OSError as error:
-            raise _named(error, listener) from error
+        server = await bind(loop, listener, lambda: make_protocol(listener.name))
         for listening in server.sockets:
             if listening.fileno() < 0:
                 continue  # simulated: nothing waits for its loop
@@ -165,21 +174,21 @@ def _lengthen_queue(descriptor: int, backlog: int) -> None:
         same.listen(backlog)
 
 
-def _named(error: OSError, listener: ListenerAddress) -> PortInUse | CannotListen:
+def _named(error: OSError, listener: ListenerAddress, setting: str) -> PortInUse | CannotListen:
     shown = f"{listener.name}://{listener.host}:{listener.port}"
     if error.errno == errno.EADDRINUSE:
         return PortInUse(
             f"port {listener.port} is in use, so {shown} cannot be opened; "
-            "stop what listens there, or choose another port in listeners (0 takes a free one)"
+            f"stop what listens there, or choose another port in {setting} (0 takes a free one)"
         )
     if isinstance(error, socket.gaierror):
         return CannotListen(
             f"{shown} cannot be opened: the name {listener.host} is not known ({error.strerror}); "
-            "choose a name or an address of this machine in listeners"
+            f"choose a name or an address of this machine in {setting}"
         )
     if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
         return CannotListen(
             f"{shown} cannot be opened ({error.strerror}); "
-            "choose an address of this machine and a port above 1023 in listeners"
+            f"choose an address of this machine and a port above 1023 in {setting}"
         )
     return CannotListen(f"{shown} cannot be opened: {error}")

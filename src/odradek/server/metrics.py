@@ -1,10 +1,15 @@
 """Counters as plain ints: a labelled `inc()` costs 2.3 us, this 0.09. Whoever shows them reads them."""
 
+from odradek.protocol.api_keys import ApiKey
+
+# Behind the last key that there is: all others together.
+OTHER_KEYS = max(ApiKey) + 1
+
 
 class Metrics:
     """One per broker."""
 
-    __slots__ = (
+    NAMES = (
         "bytes_in",
         "connections_accepted",
         "connections_idle_closed",
@@ -18,7 +23,9 @@ class Metrics:
         "requests_failed_inside",
         "requests_not_served",
         "session_expirations",
+        "unclean_elections",
     )
+    __slots__ = (*NAMES, "requests_by_key")
 
     bytes_in: int
     connections_accepted: int
@@ -33,10 +40,12 @@ class Metrics:
     requests_failed_inside: int
     requests_not_served: int
     session_expirations: int
+    unclean_elections: int
 
     def __init__(self) -> None:
-        for name in self.__slots__:
+        for name in self.NAMES:
             setattr(self, name, 0)
+        self.requests_by_key = [0] * (OTHER_KEYS + 1)
 
     def snapshot(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.NAMES}

@@ -61,6 +61,19 @@ FIRST_WITH_LEADERS = 16
 NONE = 0
 NO_EPOCH = -1
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+# Of what Apache does not count as failed, for it says nothing against the broker.
+_FORESEEN = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
 HAS_NEW_LEADER = (NOT_LEADER, int(ErrorCode.FENCED_LEADER_EPOCH))
 
 
@@ -547,8 +560,10 @@ class FetchWait(ParkedFetch):
             self.broker.metadata.refusals += 1
             if self.version >= FIRST_WITH_LEADERS:
                 leader = self.broker.replicas.current_leader(wanted.key, wanted.index)
-        if error == ErrorCode.OFFSET_OUT_OF_RANGE and partition is not None:
-            log_start = partition.log.log_start_offset
+        if partition is not None:
+            partition.traffic.failed_fetch_requests += error not in _FORESEEN
+            if error == ErrorCode.OFFSET_OUT_OF_RANGE:
+                log_start = partition.log.log_start_offset
         return (wanted.index, int(error), -1, -1, log_start, None, -1, b"", None, leader, None)
 
     # ------------------------------------------------------------------------------------------- answering
@@ -570,11 +585,19 @@ class FetchWait(ParkedFetch):
         if gathered.throttled_bytes:
             self.broker.replicas.leader_throttle.record(gathered.throttled_bytes, gathered.at_ms)
         pending = session.pending
+        is_follower = session.replica_id >= 0
         for wanted in tuple(pending):
             partition = wanted.partition
-            if partition is not None and not wanted.is_refused:
-                wanted.sent_high_watermark = partition.high_watermark
-                wanted.sent_log_start = partition.log.log_start_offset
+            if partition is not None:
+                traffic = partition.traffic
+                traffic.fetch_requests += 1
+                if is_follower:
+                    traffic.replicated_bytes_out += wanted.seen_bytes
+                else:
+                    traffic.bytes_out += wanted.seen_bytes
+                if not wanted.is_refused:
+                    wanted.sent_high_watermark = partition.high_watermark
+                    wanted.sent_log_start = partition.log.log_start_offset
             if not wanted.has_more:
                 del pending[wanted]
                 wanted.is_dirty = False  # it will say when it has something

@@ -70,6 +70,17 @@ EMPTY = memoryview(b"")
 # For what a leader does before anybody else is asked, where a client gave it no time.
 PATIENCE_MS = 30_000
 MAY_WRITE_INTERNAL_TOPICS = "__admin_client"
+# Of what Apache does not count as failed, for it says nothing against the broker.
+_FORESEEN = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
 _NOT_YET: PartitionAnswer = (0, int(ErrorCode.REQUEST_TIMED_OUT), -1, -1, -1, (), None, None)
 
 TopicAnswers = list[tuple[str, list[PartitionAnswer]]]
@@ -153,6 +164,7 @@ def append_all(
                     wait.append_later(partition, records, rows)
                     continue
             except ProtocolError as refusal:
+                _count_refusal(partition, refusal)
                 rows.append(_refused(broker, version, topic, index, refusal))
                 continue
             rows.append(
@@ -270,6 +282,7 @@ class ProduceWait(AckWaiter):
             if self.admission is not None:
                 self.admission.appended(now, found.headers[0])
         except ProtocolError as refusal:
+            _count_refusal(partition, refusal)
             rows[at] = _refused(broker, self.version, topic, index, refusal)
             self.complete(slot, ErrorCode.NONE)
             return
@@ -355,6 +368,13 @@ def _refused(
     # Null has a client use its own words for the code; Java's shows an empty message as it is.
     message = refusal.message or None
     return index, int(refusal.code), -1, -1, -1, record_errors, message, leader
+
+
+def _count_refusal(partition: Partition | None, refusal: ProtocolError) -> None:
+    """Nothing is counted of what is not hosted here: of whose topic is it?"""
+    if partition is not None:
+        partition.traffic.produce_requests += 1
+        partition.traffic.failed_produce_requests += refusal.code not in _FORESEEN
 
 
 def _unacknowledged(answers: TopicAnswers) -> NoReply | CloseConnection:

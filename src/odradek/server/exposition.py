@@ -1,0 +1,53 @@
+"""The text format of Prometheus, version 0.0.4: what a family of samples is, and its lines.
+
+https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# So many lines are made at a stretch: a millisecond.
+LINES_AT_ONCE = 500
+
+Number = int | float
+Sample = tuple[tuple[str | int, ...], Number]  # values of the family's labels, and the number
+
+
+class Family(NamedTuple):
+    """`kind`: counter or gauge. `source`: whose name it is, an MBean of Apache's or an exporter; empty: ours."""
+
+    name: str
+    kind: str
+    text: str
+    labels: tuple[str, ...] = ()
+    source: str = ""
+
+
+def pieces(family: Family, samples: Iterable[Sample]) -> Iterator[str]:
+    """All lines of a family, as few hundred at a time. A label with an empty value is left out, which says the same."""
+    yield f"# HELP {family.name} {_escaped(family.text)}\n# TYPE {family.name} {family.kind}\n"
+    left = iter(samples)
+    while lines := [_line(family, sample) for sample in islice(left, LINES_AT_ONCE)]:
+        yield "".join(lines)
+
+
+def _line(family: Family, sample: Sample) -> str:
+    values, number = sample
+    labels = ",".join(
+        [
+            f'{name}="{_quoted(value)}"'
+            for name, value in zip(family.labels, values, strict=True)
+            if value != ""
+        ]
+    )
+    return f"{family.name}{{{labels}}} {number}\n" if labels else f"{family.name} {number}\n"
+
+
+def _quoted(value: str | int) -> str:
+    return str(value) if isinstance(value, int) else _escaped(value).replace('"', '\\"')
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
