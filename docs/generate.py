@@ -16,6 +16,7 @@ from odradek.model.settings import BROKER_SETTINGS, OPENED_ONCE, TOPIC_SETTINGS,
 from odradek.model.settings_unserved import is_relied_on
 from odradek.protocol import flat, flattening
 from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, CONTROLLER_ONLY, SERVED
+from odradek.server.broker_metrics import families
 
 REFERENCE = Path(__file__).parent / "reference"
 FLAT = Path(flat.__file__).parent
@@ -187,11 +188,32 @@ def state_machines() -> str:
     return page
 
 
+def metrics() -> str:
+    return (
+        HEAD
+        + "# Metrics\n\nOf each broker, where `odradek.metrics.listener` is set ([how to use them](../metrics.md)).\n\n"
+        + _table(
+            ["name", "kind", "labels", "what it says", "whose name"],
+            [
+                [
+                    f"`{family.name}`",
+                    family.kind,
+                    ", ".join(family.labels),
+                    family.text,
+                    f"`{family.source}`" if ":" in family.source else family.source,
+                ]
+                for family in families()
+            ],
+        )
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings,
     "api-keys.md": api_keys,
     "commands.md": commands,
     "state-machines.md": state_machines,
+    "metrics.md": metrics,
 }
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 import weakref
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from odradek.cli.output import Failed
 from odradek.cli.up import check_directory
 from odradek.client.sync import SyncClient
 from odradek.server import exit_codes
-from odradek.testing.process_cluster import BrokerProcess
+from odradek.testing.process_cluster import BrokerProcess, free_ports
 from tests.cli.conftest import Shell
 from tests.support import eventually
 
@@ -372,3 +373,36 @@ def test_start_refuses_a_wrong_configuration_in_one_sentence(tmp_path, text, wor
     )
     assert answer.returncode == exit_codes.CONFIGURATION
     assert words in answer.stderr and answer.stderr.count("\n") == 1
+
+
+def test_each_broker_serves_its_metrics_where_the_ready_line_says(up):
+    (port,) = free_ports(1)
+    process, ready = up("--brokers", "1", "--metrics-port", str(port))
+    url = ready["brokers"][0]["metrics"]
+    assert url == f"http://127.0.0.1:{port}/metrics"
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        lines = answer.read().decode().splitlines()
+    assert "kafka_controller_kafkacontroller_activecontrollercount 1" in lines
+    second = subprocess.run(
+        [*UP, "--port", "0", "--metrics-port", str(port)], capture_output=True, text=True, timeout=60
+    )
+    assert second.returncode == 1
+    assert second.stderr == f"odradek: port {port} is in use; --metrics-port N takes others\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--metrics-port", "65534"), "3 brokers would need ports up to 65536, and 65535 is the last"),
+        (
+            ("--set", "odradek.metrics.listener=http://localhost:9404"),
+            "3 brokers cannot have the same; say --metrics-port",
+        ),
+    ],
+)
+def test_ports_of_metrics_that_cannot_be_are_said(options, sentence):
+    ended = subprocess.run([*UP, "--port", "0", *options], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2
+    assert sentence in " ".join(ended.stderr.split())

@@ -24,6 +24,7 @@ from odradek.cli.begun import seconds_since_start
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.pairs import named_values
 from odradek.model.counted import counted
+from odradek.model.listeners import METRICS_LISTENER
 
 if TYPE_CHECKING:
     from odradek.testing.process_cluster import ProcessCluster
@@ -38,7 +39,7 @@ OF_A_CLUSTER = ("broker-*", "odradek-store.sqlite", "zookeeper", "lost+found")
 
 
 NUMBERS = ("broker.id", "node.id")
-EACH_ITS_OWN = ("listeners", "advertised.listeners", "log.dir", "log.dirs")
+EACH_ITS_OWN = ("listeners", "advertised.listeners", "log.dir", "log.dirs", METRICS_LISTENER)
 
 
 class Stop(BaseException):
@@ -59,6 +60,11 @@ _came: list[int] = []  # signals: what one raises in the midst of an import may 
     help="Kept; without it, a temporary one.",
 )
 @click.option("--port", type=click.IntRange(0, LAST_PORT), help="Of the first broker; 0 takes free ones.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(1, LAST_PORT),
+    help="Of the first broker's /metrics, for Prometheus; the others follow.",
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of every broker.")
 @click.option(
     "--zookeeper",
@@ -72,6 +78,7 @@ def up(
     brokers: int,
     directory: Path | None,
     port: int | None,
+    metrics_port: int | None,
     settings: tuple[str, ...],
     zookeeper: int,
     as_json: bool,
@@ -90,7 +97,8 @@ def up(
             values = parse_settings(settings, brokers)
             check_directory(directory)
             ensemble = stack.enter_context(running_zookeeper(directory, zookeeper, as_json))
-            run(directory, brokers, first_port(port, brokers), values, ensemble, as_json)
+            metrics = None if metrics_port is None else row_of_ports("--metrics-port", metrics_port, brokers)
+            run(directory, brokers, first_port(port, brokers), metrics, values, ensemble, as_json)
         except Stop:
             pass
 
@@ -123,6 +131,7 @@ def run(
     directory: Path,
     brokers: int,
     port: int | None,
+    metrics_port: int | None,
     settings: dict[str, str],
     ensemble: "ZooKeeperEnsemble | None",
     as_json: bool,
@@ -135,6 +144,7 @@ def run(
         settings=settings,
         first_port=port,
         zookeeper=None if ensemble is None else ensemble.connect,
+        metrics_port=metrics_port,
         may_fork=True,
     )
     try:
@@ -167,6 +177,7 @@ def describe(cluster: "ProcessCluster") -> dict[str, Any]:
                 "port": broker.port,
                 "pid": broker.pid,
                 "dir": str(broker.directory),
+                **({} if (url := cluster.metrics_url(broker)) is None else {"metrics": url}),
             }
             for broker in cluster.brokers.values()
         ],
@@ -189,6 +200,8 @@ def show(report: dict[str, Any], ready_ms: float) -> None:
             for broker in report["brokers"]
         ],
     )
+    if urls := [broker["metrics"] for broker in report["brokers"] if "metrics" in broker]:
+        print(f"metrics at {', '.join(urls)}")
     print("Ctrl-C stops the cluster.", flush=True)
 
 
@@ -261,17 +274,25 @@ def first_port(asked: int | None, brokers: int) -> int | None:
     """The first of `brokers` ports in a row, or None for any that are free."""
     if asked == 0:
         return None
-    port = USUAL_PORT if asked is None else asked
-    if port + brokers - 1 > LAST_PORT:
+    if asked is not None:
+        return row_of_ports("--port", asked, brokers, "--port 0 takes free ones, --port N others")
+    return USUAL_PORT if taken_of(USUAL_PORT, brokers) is None else None
+
+
+def row_of_ports(option: str, first: int, brokers: int, remedy: str = "") -> int:
+    """`first`, where it and as many behind it as there are brokers are free."""
+    if first + brokers - 1 > LAST_PORT:
         raise click.UsageError(
-            f"--port {port}: {brokers} brokers would need ports up to {port + brokers - 1}, and {LAST_PORT} is the last"
+            f"{option} {first}: {brokers} brokers would need ports up to {first + brokers - 1}, and {LAST_PORT} is the last"
         )
-    taken = [p for p in range(port, port + brokers) if not is_free(p)]
-    if not taken:
-        return port
-    if asked is None:
-        return None
-    return fail(f"port {taken[0]} is in use; --port 0 takes free ones, --port N others")
+    taken = taken_of(first, brokers)
+    if taken is None:
+        return first
+    return fail(f"port {taken} is in use; {remedy or f'{option} N takes others'}")
+
+
+def taken_of(first: int, count: int) -> int | None:
+    return next((port for port in range(first, first + count) if not is_free(port)), None)
 
 
 def is_free(port: int) -> bool:
@@ -298,9 +319,8 @@ def parse_settings(pairs: tuple[str, ...], brokers: int) -> dict[str, str]:
         if name in NUMBERS:
             raise click.UsageError(f"--set {name}: brokers are numbered from 1")
         if name in EACH_ITS_OWN and brokers > 1:
-            raise click.UsageError(
-                f"--set {name}: {brokers} brokers cannot have the same; say --port or --dir"
-            )
+            how = "--metrics-port" if name == METRICS_LISTENER else "--port or --dir"
+            raise click.UsageError(f"--set {name}: {brokers} brokers cannot have the same; say {how}")
     try:
         BrokerSettings(settings)
     except ConfigurationError as error:

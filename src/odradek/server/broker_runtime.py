@@ -24,7 +24,7 @@ from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.entity_names import escape_entity
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
-from odradek.model.listeners import ListenerAddress, parse_metrics_listener
+from odradek.model.listeners import parse_metrics_listener
 from odradek.model.settings import BrokerSettings
 from odradek.model.settings_unserved import check_served
 from odradek.model.values import dataclass
@@ -127,7 +127,7 @@ class BrokerRuntime:
         self._first_store: api.Store | None = None
         self._logs: LogManager | None = None
         self._listeners = Listeners()
-        self._metrics_listener: MetricsListener | None = None
+        self.metrics_listener: MetricsListener | None = None  # where /metrics is served, if it is
         self._housekeeping: asyncio.TimerHandle | None = None
         self._hurry = asyncio.Event()
         self._is_stopping = False
@@ -214,11 +214,11 @@ class BrokerRuntime:
         if address is not None:
             from odradek.server.metrics_listener import MetricsListener  # only who has metrics pays for it
 
-            self._metrics_listener = MetricsListener(self._loop, self._log)
-            await self._metrics_listener.open(address)
+            self.metrics_listener = MetricsListener(self._loop, self._log)
+            await self.metrics_listener.open(address)
 
     def _show_metrics(self, parts: Parts) -> None:
-        listener = self._metrics_listener
+        listener = self.metrics_listener
         if listener is not None:
             from odradek.server.broker_metrics import Seen, page
 
@@ -232,11 +232,6 @@ class BrokerRuntime:
                 is_stopping=lambda: self._is_leaving,
             )
             listener.show(lambda: page(seen))
-
-    @property
-    def metrics_address(self) -> ListenerAddress | None:
-        """Where `/metrics` is served, if it is."""
-        return None if self._metrics_listener is None else self._metrics_listener.address
 
     def _open_directories(self) -> tuple[list[Directory], dict[str, StorageError]]:
         """One that cannot be opened at all is left out, as long as another can: offline, as one that fails later."""
@@ -547,8 +542,8 @@ class BrokerRuntime:
     def _stop_moving(self) -> None:
         self._is_stopping = True
         self._listeners.close()
-        if self._metrics_listener is not None:
-            self._metrics_listener.close()
+        if self.metrics_listener is not None:
+            self.metrics_listener.close()
         if self.parts is not None:
             self.parts.fetchers.stop_all()
             self.parts.channel.close()

@@ -7,6 +7,7 @@ once are turned away: whoever may connect here can make a broker work, so the ad
 
 import asyncio
 from collections.abc import Callable, Iterator
+from typing import cast
 
 from odradek.model.listeners import METRICS_LISTENER, ListenerAddress
 from odradek.server.busy_time import BusyTime
@@ -82,8 +83,7 @@ class _Conversation(asyncio.Protocol):
         self._next: asyncio.Handle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         if self._listener.begun(self):
             self._timer = self._listener.later(REQUEST_TIMEOUT_S, self.abort)
         else:

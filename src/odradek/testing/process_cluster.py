@@ -24,6 +24,7 @@ from typing import Self
 from odradek.client.sync import ClusterView, SyncClient
 from odradek.model.counted import counted
 from odradek.model.errors import OdradekError
+from odradek.model.listeners import METRICS_LISTENER
 from odradek.testing.administration import Administered
 from odradek.testing.checked import checked_directory, checked_settings
 from odradek.testing.forked_process import ForkedProcess, can_fork
@@ -172,12 +173,15 @@ class ProcessCluster(Administered):
         host: str = "127.0.0.1",
         first_port: int | None = None,
         zookeeper: str | None = None,
+        metrics_port: int | None = None,
         may_fork: bool = False,
     ) -> None:
-        """`zookeeper`: its `zookeeper.connect`, in place of the embedded store. `may_fork`: brokers are made by fork
+        """`zookeeper`: its `zookeeper.connect`, in place of the embedded store. `metrics_port`: of the first broker's
+        `/metrics`, the others follow. `may_fork`: brokers are made by fork
         where that is safe; for a process that does nothing else and has one thread."""
         self.settings = checked_settings(brokers, settings)
         self.zookeeper = zookeeper
+        self._metrics_port = metrics_port
         self.directory = checked_directory(Path(directory).absolute())
         self.host = host
         self._paused: set[int] = set()
@@ -218,8 +222,19 @@ class ProcessCluster(Administered):
             "log.dirs": str(broker.directory / "data"),
             **self._store_properties(),
             "odradek.cluster.size": str(len(self.brokers)),
+            **self._metrics_properties(broker),
             **self.settings,
         }
+
+    def _metrics_properties(self, broker: BrokerProcess) -> dict[str, str]:
+        url = self.metrics_url(broker)
+        return {} if url is None else {METRICS_LISTENER: url.removesuffix("/metrics")}
+
+    def metrics_url(self, broker: BrokerProcess) -> str | None:
+        """Where Prometheus finds this broker, if it does."""
+        if self._metrics_port is None:
+            return None
+        return f"http://{self.host}:{self._metrics_port + broker.broker_id - 1}/metrics"
 
     def _store_properties(self) -> dict[str, str]:
         if self.zookeeper is not None:

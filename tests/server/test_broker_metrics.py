@@ -1,0 +1,294 @@
+"""What brokers tell Prometheus, read by its own parser, beside what really happened."""
+
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from odradek.model.ids import TopicPartition
+from odradek.server.broker_metrics import families
+from odradek.testing.running_cluster import RunningCluster, running_cluster
+
+TOPIC = "orders"
+SETTINGS = {
+    "odradek.metrics.listener": "http://localhost:0",
+    "offsets.topic.num.partitions": "3",
+    "log.retention.check.interval.ms": "60000",
+}
+# What Strimzi's dashboards and alerts of Kafka ask for (its version of August 2026), but for the JVM's, the container's and
+# KRaft's own.
+STRIMZI = {
+    "kafka_cluster_partition_atminisr",
+    "kafka_cluster_partition_underminisr",
+    "kafka_controller_controllerstats_uncleanleaderelections_total",
+    "kafka_controller_kafkacontroller_activecontrollercount",
+    "kafka_controller_kafkacontroller_offlinepartitionscount",
+    "kafka_log_log_size",
+    "kafka_log_logmanager_offlinelogdirectorycount",
+    "kafka_network_socketserver_networkprocessoravgidle_percent",
+    "kafka_server_brokertopicmetrics_bytesin_total",
+    "kafka_server_brokertopicmetrics_bytesout_total",
+    "kafka_server_brokertopicmetrics_failedfetchrequests_total",
+    "kafka_server_brokertopicmetrics_failedproducerequests_total",
+    "kafka_server_brokertopicmetrics_messagesin_total",
+    "kafka_server_brokertopicmetrics_totalfetchrequests_total",
+    "kafka_server_brokertopicmetrics_totalproducerequests_total",
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+    "kafka_server_replicamanager_leadercount",
+    "kafka_server_replicamanager_partitioncount",
+    "kafka_server_replicamanager_underminisrpartitioncount",
+    "kafka_server_replicamanager_underreplicatedpartitions",
+    "kafka_server_socket_server_metrics_connection_count",
+}
+# And those of kafka_exporter, but for the lag, which docs/metrics.md says how to reckon.
+KAFKA_EXPORTER = {
+    "kafka_consumergroup_current_offset",
+    "kafka_topic_partition_current_offset",
+    "kafka_topic_partition_in_sync_replica",
+    "kafka_topic_partition_leader_is_preferred",
+    "kafka_topic_partition_oldest_offset",
+    "kafka_topic_partition_replicas",
+    "kafka_topic_partition_under_replicated_partition",
+    "kafka_topic_partitions",
+}
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[RunningCluster]:
+    with running_cluster(brokers=3, settings=SETTINGS) as cluster:
+        cluster.create_topic(TOPIC, partitions=2, replication_factor=3, configs={"min.insync.replicas": "2"})
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: RunningCluster) -> Iterator[RunningCluster]:
+    yield shared
+    shared.wait_until(lambda: len(shared.isr(TOPIC)) == 3, "the ISR is full for the next test")
+
+
+def text_of(cluster: RunningCluster, broker: int) -> str:
+    listener = cluster.cluster.runtimes[broker].metrics_listener
+    assert listener is not None and listener.address is not None
+    with urllib.request.urlopen(f"http://127.0.0.1:{listener.address.port}/metrics", timeout=20) as answer:
+        return str(answer.read(), "utf-8")
+
+
+def read(cluster: RunningCluster, broker: int) -> Samples:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text_of(cluster, broker))
+        for sample in family.samples
+    }
+
+
+def of(samples: Samples, name: str, **labels: object) -> float:
+    return samples[name, tuple(sorted((label, str(value)) for label, value in labels.items()))]
+
+
+def everywhere(cluster: RunningCluster) -> Samples:
+    """The sum over all brokers."""
+    total: Counter[Any] = Counter()
+    for broker in cluster.cluster.runtimes:
+        total.update(read(cluster, broker))
+    return dict(total)
+
+
+def produce(cluster: RunningCluster, count: int, topic: str = TOPIC, partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for _ in range(count):
+        producer.produce(topic, b"x" * 100, partition=partition)
+    assert producer.flush(30) == 0
+
+
+def test_what_producers_and_consumers_did_is_counted_by_topic(cluster: RunningCluster) -> None:
+    before = everywhere(cluster)
+    produce(cluster, 50)
+    reader = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": 'the "readers"', "auto.offset.reset": "earliest"}
+    )
+    reader.subscribe([TOPIC])
+    seen = 0
+    while seen < 50:
+        seen += len(reader.consume(50 - seen, timeout=20))
+    reader.commit(asynchronous=False)
+    after = everywhere(cluster)
+
+    def grown(name: str) -> float:
+        key = f"kafka_server_brokertopicmetrics_{name}_total"
+        return of(after, key, topic=TOPIC) - of(before, key, topic=TOPIC)
+
+    assert grown("messagesin") == 50
+    size = grown("bytesin")
+    assert 5_000 < size < 10_000
+    assert grown("bytesout") == size
+    assert grown("replicationbytesout") == grown("replicationbytesin") == 2 * size
+    assert 1 <= grown("totalproducerequests") <= 50
+    assert grown("totalfetchrequests") >= 1
+    assert grown("failedproducerequests") == grown("failedfetchrequests") == 0
+    name = "kafka_server_brokertopicmetrics_messagesin_total"
+    assert of(after, name) >= of(after, name, topic=TOPIC)
+    assert (
+        of(
+            after,
+            "kafka_consumergroup_current_offset",
+            consumergroup='the "readers"',
+            topic=TOPIC,
+            partition=0,
+        )
+        == 50
+    )
+    assert of(after, "kafka_topic_partition_current_offset", topic=TOPIC, partition=0) == 50
+    assert of(after, "kafka_consumergroup_members", consumergroup='the "readers"') == 1
+    groups = "kafka_coordinator_group_groupmetadatamanager_num"
+    assert (of(after, f"{groups}groups"), of(after, f"{groups}groupsstable")) == (1, 1)
+    assert of(after, f"{groups}offsets") >= 1
+    requests = "kafka_network_requestmetrics_requests_total"
+    assert of(after, requests, request="Produce") > of(before, requests, request="Produce")
+    reader.close()
+    assert of(everywhere(cluster), f"{groups}groupsempty") == 1
+
+
+def test_a_topic_that_goes_takes_its_series_along_and_the_sums_stay(cluster: RunningCluster) -> None:
+    name = "kafka_server_brokertopicmetrics_messagesin_total"
+    cluster.create_topic("brief", replication_factor=3)
+    produce(cluster, 7, "brief")
+    before = everywhere(cluster)
+    assert of(before, name, topic="brief") == 7
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics(["brief"])["brief"].result(30)
+    cluster.wait_until(
+        lambda: all(
+            TopicPartition("brief", 0) not in runtime.broker.replicas.partitions
+            for runtime in cluster.cluster.runtimes.values()
+        ),
+        "its replicas are gone",
+    )
+    after = everywhere(cluster)
+    assert (name, (("topic", "brief"),)) not in after
+    assert of(after, name) == of(before, name)
+
+
+def test_each_partition_is_told_of_by_its_leader_alone_and_the_cluster_by_its_controller(
+    cluster: RunningCluster,
+) -> None:
+    produce(cluster, 1, partition=1)
+    total = everywhere(cluster)
+    for partition in range(2):
+        of_one = {"topic": TOPIC, "partition": partition}
+        assert of(total, "kafka_topic_partition_leader", **of_one) == cluster.leader(TOPIC, partition)
+        assert of(total, "kafka_topic_partition_replicas", **of_one) == 3
+        assert of(total, "kafka_topic_partition_in_sync_replica", **of_one) == 3
+        assert of(total, "kafka_topic_partition_under_replicated_partition", **of_one) == 0
+        assert of(total, "kafka_topic_partition_leader_is_preferred", **of_one) == 1
+        assert of(total, "kafka_topic_partition_oldest_offset", **of_one) == 0
+    assert of(total, "kafka_topic_partitions", topic=TOPIC) == 2
+    assert of(total, "kafka_brokers") == 3
+    assert of(total, "kafka_controller_kafkacontroller_activecontrollercount") == 1
+    assert of(total, "kafka_controller_kafkacontroller_offlinepartitionscount") == 0
+    partitions = of(total, "kafka_controller_kafkacontroller_globalpartitioncount")
+    assert of(total, "kafka_server_replicamanager_leadercount") == partitions
+    assert of(total, "kafka_server_replicamanager_partitioncount") == sum(
+        len(runtime.broker.replicas.partitions) for runtime in cluster.cluster.runtimes.values()
+    )
+    assert of(total, "kafka_server_kafkaserver_brokerstate") == 9  # 3, running, of each
+
+
+def test_an_isr_that_shrinks_and_grows_is_told(cluster: RunningCluster) -> None:
+    leader = cluster.leader(TOPIC)
+    first, second = (broker for broker in cluster.cluster.ids if broker != leader)
+    replicas = "kafka_server_replicamanager_"
+    before = read(cluster, leader)
+    with cluster.shrink_isr(TOPIC, without=first):
+        short = read(cluster, leader)
+        assert of(short, f"{replicas}underreplicatedpartitions") == 1
+        assert of(short, f"{replicas}atminisrpartitioncount") == 1
+        assert of(short, f"{replicas}underminisrpartitioncount") == 0
+        assert of(short, "kafka_cluster_partition_underreplicated", topic=TOPIC, partition=0) == 1
+        assert of(short, f"{replicas}isrshrinks_total") == of(before, f"{replicas}isrshrinks_total") + 1
+        with cluster.shrink_isr(TOPIC, without=second):
+            alone = read(cluster, leader)
+            assert of(alone, f"{replicas}underminisrpartitioncount") == 1
+            assert of(alone, f"{replicas}atminisrpartitioncount") == 0
+            assert of(alone, "kafka_cluster_partition_underminisr", topic=TOPIC, partition=0) == 1
+    cluster.wait_until(lambda: len(cluster.isr(TOPIC)) == 3, "both are back")
+    after = read(cluster, leader)
+    assert of(after, f"{replicas}isrexpands_total") >= of(before, f"{replicas}isrexpands_total") + 1
+    assert of(after, f"{replicas}underreplicatedpartitions") == 0
+
+
+def test_a_partition_without_a_leader_and_an_unclean_election_are_told_by_the_controller() -> None:
+    with running_cluster(brokers=3, settings=SETTINGS) as cluster:
+        controller = cluster.controller
+        assert controller is not None
+        cluster.create_topic(
+            "alone", replication_factor=2, configs={"unclean.leader.election.enable": "true"}
+        )
+        leader = cluster.leader("alone")
+        if leader == controller:
+            leader = next(broker for broker in cluster.isr("alone") if broker != controller)
+            cluster.move_leader("alone", to=leader)
+        other = next(broker for broker in cluster.isr("alone") if broker != leader)
+        if other == controller:
+            cluster.kill(controller)
+            cluster.start(controller)
+            cluster.wait_until(lambda: cluster.controller not in (None, controller), "another is controller")
+        cluster.wait_until(lambda: len(cluster.isr("alone")) == 2, "both are in sync")
+        name = "kafka_controller_controllerstats_uncleanleaderelections_total"
+        assert of(everywhere(cluster), name) == 0
+        with cluster.shrink_isr("alone", without=other):
+            cluster.kill(leader)
+            cluster.wait_until(lambda: cluster.leader("alone") == other, "the one outside the ISR leads")
+        assert of(everywhere(cluster), name) == 1
+
+
+def test_who_follows_and_is_behind_says_by_how_much(cluster: RunningCluster) -> None:
+    leader = cluster.leader(TOPIC)
+    follower = next(broker for broker in cluster.cluster.ids if broker != leader)
+    replicas = cluster.cluster.runtimes[follower].broker.replicas
+    followed = replicas.fetchers[replicas.partitions[TopicPartition(TOPIC, 0)].leader].partitions[
+        TopicPartition(TOPIC, 0)
+    ]
+    seen = followed.leader_high_watermark_seen
+    followed.leader_high_watermark_seen = followed.partition.log.log_end_offset + 12
+    try:
+        assert (
+            of(read(cluster, follower), "kafka_server_replicafetchermanager_maxlag", clientId="Replica") == 12
+        )
+    finally:
+        followed.leader_high_watermark_seen = seen
+    assert of(read(cluster, leader), "kafka_server_replicafetchermanager_maxlag", clientId="Replica") >= 0
+
+
+def test_every_family_is_there_once_and_the_dashboards_find_theirs(cluster: RunningCluster) -> None:
+    produce(cluster, 1)
+    controller = cluster.controller
+    assert controller is not None
+    lines = text_of(cluster, controller).splitlines()
+    heads = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert sorted(heads) == sorted(family.name for family in families())
+    assert len(set(heads)) == len(heads)
+    assert set(heads) >= STRIMZI | KAFKA_EXPORTER
+
+
+def test_a_cluster_of_many_partitions_is_read_a_few_at_a_time() -> None:
+    with running_cluster(brokers=1, settings=SETTINGS) as cluster:
+        cluster.create_topic("wide", partitions=200)
+        listener = cluster.cluster.runtimes[1].metrics_listener
+        looked: list[int] = []
+
+        async def read_all() -> None:
+            assert listener is not None and listener.page is not None
+            for piece in listener.page():
+                looked.append(piece.count("\n"))
+
+        cluster.call(read_all())
+        assert sum(looked) > 2_500
+        assert max(looked) <= 500
+        assert looked.count(0) >= 2  # while partitions are looked at nothing is written
