@@ -1,8 +1,10 @@
 """What brokers tell Prometheus, read by its own parser, beside what really happened."""
 
+import socket
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +12,13 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from odradek.model.cluster import ReplicaAssignment
+from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
-from odradek.server.broker_metrics import families
+from odradek.server.broker_metrics import families, row_of
+from odradek.server.shutdown_refusal import ShutdownRefused
 from odradek.testing.running_cluster import RunningCluster, running_cluster
+from tests.broker.world import World, batch
 
 TOPIC = "orders"
 SETTINGS = {
@@ -56,6 +62,8 @@ KAFKA_EXPORTER = {
     "kafka_topic_partition_under_replicated_partition",
     "kafka_topic_partitions",
 }
+
+BROKER_STATE = "kafka_server_kafkaserver_brokerstate"
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -275,6 +283,75 @@ def test_every_family_is_there_once_and_the_dashboards_find_theirs(cluster: Runn
     assert sorted(heads) == sorted(family.name for family in families())
     assert len(set(heads)) == len(heads)
     assert set(heads) >= STRIMZI | KAFKA_EXPORTER
+
+
+def test_connections_are_counted_while_they_are_open(cluster: RunningCluster) -> None:
+    broker = cluster.cluster.ids[0]
+    host, _, port = cluster.cluster.address(broker).rpartition(":")
+
+    def now() -> float:
+        return of(
+            read(cluster, broker), "kafka_server_socket_server_metrics_connection_count", listener="PLAINTEXT"
+        )
+
+    before = now()
+    held = [socket.create_connection((host, int(port))) for _ in range(5)]
+    cluster.wait_until(lambda: now() >= before + 5, "they are counted")
+    for one in held:
+        one.close()
+    cluster.wait_until(lambda: now() < before + 5, "and are not any more")
+
+
+def test_a_broker_that_leaves_in_order_says_so_and_one_that_stays_is_running() -> None:
+    refuse = {"odradek.controlled.shutdown.refuse": "offline", **SETTINGS}
+    with running_cluster(brokers=2, settings=refuse) as cluster:
+        cluster.create_topic("alone")
+        leader = cluster.leader("alone")
+        runtime = cluster.cluster.runtimes[leader]
+        seen: list[float] = []
+        give_up = runtime._leave_in_order
+
+        async def leave() -> None:
+            listener = runtime.metrics_listener
+            assert listener is not None and listener.page is not None
+            lines = "".join(listener.page()).splitlines()
+            seen.extend(float(line.split()[1]) for line in lines if line.startswith(f"{BROKER_STATE} "))
+            await give_up()
+
+        runtime._leave_in_order = leave  # type: ignore[method-assign]
+        with pytest.raises(ShutdownRefused):
+            cluster.call(runtime.stop())
+        assert seen == [6]
+        assert of(read(cluster, leader), BROKER_STATE) == 3
+
+
+def test_what_a_leader_refuses_is_counted_and_only_some_of_it_as_failed(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1, 2), is_new=True)
+    broker = world[1].broker
+    broker.replicas.partitions[TopicPartition("t", 0)].set_min_insync_replicas(2, world.now_ms)
+    refused = world.produced(world.produce(1, b"one", acks=-1))
+    assert refused[0] is ErrorCode.NOT_ENOUGH_REPLICAS
+    traffic = broker.replicas.traffic["t"]
+    assert (traffic.produce_requests, traffic.failed_produce_requests, traffic.messages_in) == (1, 1, 0)
+    broken = bytearray(batch(b"one"))
+    broken[-1] ^= 1
+    assert world.produced(world.produce(1, acks=1, records=bytes(broken)))[0] is ErrorCode.CORRUPT_MESSAGE
+    assert world.produced(world.produce(1, b"one", b"two", acks=1))[0] is ErrorCode.NONE
+    assert (traffic.produce_requests, traffic.failed_produce_requests, traffic.messages_in) == (3, 1, 2)
+
+
+def test_a_replica_that_is_being_added_is_not_missing_yet(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1, 2))
+    world.lead(1, isr=(1, 2), replicas=(1, 2, 3), is_new=True)
+    name = TopicPartition("t", 0)
+    broker = world[1].broker
+    partition = broker.replicas.partitions[name]
+    row = row_of(broker, name, partition)
+    assert (row.is_under_replicated, row.is_moving) == (True, False)
+    partition.assignment = ReplicaAssignment(replicas=(1, 2, 3), adding_replicas=(3,))
+    row = row_of(broker, name, partition)
+    assert (row.is_under_replicated, row.is_moving, row.in_sync) == (False, True, 2)
 
 
 def test_a_cluster_of_many_partitions_is_read_a_few_at_a_time() -> None:

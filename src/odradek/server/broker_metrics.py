@@ -446,7 +446,7 @@ def _of_partitions(seen: Seen) -> Iterator[str]:
                 yield ""
             if not partition.is_hosted:
                 continue
-            row = _row(seen, topic_partition, partition)
+            row = row_of(seen.broker, topic_partition, partition)
         except StorageError:
             continue  # its log was cut, moved or failed meanwhile: the next page has it as it is
         rows.append(row)
@@ -468,13 +468,13 @@ def _of_partitions(seen: Seen) -> Iterator[str]:
         yield from pieces(family, (((row.topic, row.partition), int(read(row))) for row in led))
 
 
-def _row(seen: Seen, topic_partition: TopicPartition, partition: Partition) -> Row:
+def row_of(broker: Broker, topic_partition: TopicPartition, partition: Partition) -> Row:
     assignment, log = partition.assignment, partition.log
     wanted = set(assignment.replicas).difference(assignment.adding_replicas)
     in_sync = partition.isr
     leads = partition.is_leader
     followed = None
-    if not leads and (fetcher := seen.broker.replicas.fetchers.get(partition.leader)) is not None:
+    if not leads and (fetcher := broker.replicas.fetchers.get(partition.leader)) is not None:
         followed = fetcher.partitions.get(topic_partition)
     lag = 0 if followed is None else followed.leader_high_watermark_seen - log.log_end_offset
     return Row(
