@@ -117,6 +117,26 @@ def test_of_numbers_in_the_place_of_elements_one_is_taken_out() -> None:
     assert request.v3_and_below_topics[0].partitions == [0]
 
 
+def test_what_a_transaction_asks_of_a_topic_is_taken_out_and_joined_again() -> None:
+    topics = [AddPartitionsToTxnTopic(name=name, partitions=[0, 1]) for name in ("orders", "audit")]
+    asked = AddPartitionsToTxnTransaction(transactional_id="t", topics=topics)
+    request = AddPartitionsToTxnRequest(transactions=[asked])
+    assert without(request, 5, Target("nobody")) is None
+
+    part = without(request, 5, Target("orders", partition=1))
+
+    assert isinstance(part, AddPartitionsToTxnRequest)
+    assert [(t.name, t.partitions) for t in part.transactions[0].topics] == [("orders", [1])]
+    assert [(t.name, t.partitions) for t in request.transactions[0].topics] == [
+        ("orders", [0]),
+        ("audit", [0, 1]),
+    ]
+    whole = joined(answer_with(request, 5, 0), answer_with(part, 5, ERROR), 5)
+    (result,) = whole.results_by_transaction
+    assert [topic.name for topic in result.topic_results] == ["orders", "audit"]
+    assert [p.partition_index for p in result.topic_results[0].results_by_partition] == [0, 1]
+
+
 def test_two_answers_become_one_and_a_topic_stands_in_it_once() -> None:
     failed = answer_with(produce({"orders": (2,), "audit": (1,)}), 9, ERROR)
 

@@ -12,6 +12,8 @@ from odradek.broker.request import ConnectionInfo, Request
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError
 from odradek.protocol import messages
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -21,8 +23,14 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
 )
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Request as Message
+from odradek.server.links import client_id_of
 from odradek.testing import administration
 from odradek.testing.error_answers import answer_with
 from odradek.testing.injections import Injection, Injections, Intercepted
@@ -418,6 +426,21 @@ def test_a_request_that_cannot_be_read_is_the_brokers_to_refuse() -> None:
         ("Produce", {"close": True, "topic": "orders", "partition": -1}, "partition is -1; 0 or more"),
         ("Produce", {"close": True, "partition": 1}, "of which topic"),
         ("Produce", {"close": True, "times": 0}, "1 or more"),
+        ("JoinGroup", {"error": NAME, "topic": "orders"}, "no request of it names a topic; leave topic out"),
+        ("IncrementalAlterConfigs", {"close": True, "topic": "orders"}, "leave topic out"),
+        ("FindCoordinator", {"error": NAME, "topic": "orders"}, "its answer has no error of one topic"),
+        ("DescribeLogDirs", {"error": NAME, "topic": "orders"}, "its answer has no error of one topic"),
+        (
+            "ConsumerGroupHeartbeat",
+            {"error": NAME, "topic": "orders"},
+            "its answer has no error of one topic",
+        ),
+        ("CreateTopics", {"error": NAME, "topic": "orders", "partition": 0}, "leave partition out"),
+        (
+            "Metadata",
+            {"delay_s": 1.0, "topic": "orders", "partition": 0},
+            "names a partition; leave partition out",
+        ),
         ("Produce", {"close": True, "share": 0.0}, "above 0"),
         ("AlterReplicaLogDirs", {"error": NAME}, "needs after=True"),
     ],
@@ -430,6 +453,54 @@ def test_what_cannot_be_meant_is_refused_at_once(api: str, options: dict[str, An
 
     assert sentence in str(refused.value)
     assert shell.injections.all == ()
+
+
+@pytest.mark.parametrize(
+    ("api", "options"),
+    [
+        ("Fetch", {"error": NAME, "partition": 0}),
+        ("Metadata", {"error": NAME, "partition": 0}),
+        ("Metadata", {"close": True}),
+        ("DeleteTopics", {"error": NAME}),
+        ("OffsetFetch", {"close": True, "partition": 0}),
+        ("AddPartitionsToTxn", {"error": NAME, "partition": 0}),
+        ("AlterPartition", {"error": NAME, "partition": 0}),
+        ("ElectLeaders", {"error": NAME, "partition": 0}),
+        ("StopReplica", {"error": NAME, "partition": 0}),
+        ("DescribeLogDirs", {"delay_s": 1.0, "partition": 0}),
+    ],
+)
+def test_a_topic_may_be_named_wherever_something_is_asked_or_said_of_it(
+    api: str, options: dict[str, Any]
+) -> None:
+    assert Shell().inject(api, topic="orders", **options).topic == "orders"
+
+
+def test_what_a_group_asks_of_its_topics_is_met_by_topic_and_partition() -> None:
+    def asked(topic: str, *partitions: int) -> OffsetFetchRequest:
+        wanted = OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))
+        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[wanted])])
+
+    shell = Shell()
+    fault = shell.inject("OffsetFetch", close=True, topic="orders", partition=1)
+
+    assert isinstance(shell.ask(asked("audit", 1)), Reply)
+    assert isinstance(shell.ask(asked("orders", 0)), Reply)
+    assert isinstance(shell.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")])), Reply)
+    assert isinstance(shell.ask(asked("orders", 0, 1)), CloseConnection)
+    assert fault.hits == 1
+
+
+def test_a_broker_that_asks_another_is_not_met() -> None:
+    shell = Shell()
+    faults = [shell.inject(api, close=True) for api in ("ApiVersions", "AddPartitionsToTxn")]
+
+    for message, version in ((ApiVersionsRequest(), 4), (AddPartitionsToTxnRequest(), 5)):
+        for purpose in ("to-controller", "to-broker", "cleaner"):
+            assert isinstance(shell.ask(message, version, client=client_id_of(2, purpose)), Reply)
+    assert [fault.hits for fault in faults] == [0, 0]
+
+    assert isinstance(shell.ask(ApiVersionsRequest(), 4, client="broker-2"), CloseConnection)
 
 
 def test_names_are_read_as_people_write_them() -> None:

@@ -39,7 +39,7 @@ from odradek.server.environment import Environment
 from odradek.server.fetchers import Fetchers
 from odradek.server.gateway import Gateway
 from odradek.server.journal import Journal
-from odradek.server.links import Links
+from odradek.server.links import Links, client_id_of
 from odradek.server.listener import Listeners, inter_broker_listener, security_protocols
 from odradek.server.log_limits import LimitedLog
 from odradek.server.log_maintenance import LogMaintenance
@@ -306,7 +306,7 @@ class BrokerRuntime:
         )
 
         def links_of(client: str) -> Links:
-            client_id = f"broker-{self.broker_id}-{client}"
+            client_id = client_id_of(self.broker_id, client)
             return Links(environment.loop, pool, client_id, gateway.end_turn, settings.request_timeout_ms)
 
         channel = ControllerChannel(links_of("to-controller"), self._log)

@@ -1,6 +1,7 @@
 """How this broker makes connections to others: one factory for all who ask them something."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,6 +13,19 @@ from odradek.server.log_limits import LimitedLog
 
 # The decoded answer, or None when the request could not be delivered or answered.
 OnMessage = Callable[[Any | None], None]
+
+
+_CLIENT_ID = re.compile(r"broker-\d+-(to-controller|to-broker|cleaner)")
+
+
+def client_id_of(broker_id: int, purpose: str) -> str:
+    found = f"broker-{broker_id}-{purpose}"
+    assert is_client_id_of_a_broker(found), found
+    return found
+
+
+def is_client_id_of_a_broker(client_id: str | None) -> bool:
+    return client_id is not None and _CLIENT_ID.fullmatch(client_id) is not None
 
 
 class Links(NamedTuple):

@@ -5,6 +5,7 @@ elements is about which topic and partition.
 """
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from odradek.client.sync_connection import response_type_of
@@ -15,6 +16,7 @@ from odradek.replication.follower import SESSION_ERRORS
 
 CODES = ("error_code", "partition_error_code")
 MESSAGE = "error_message"
+TOPIC_NAMES = ("topic", "topic_name")
 # What a client asks without changing anything: it is asked of the broker, and errors replace what came.
 ONLY_ASKED = frozenset(
     (
@@ -42,6 +44,14 @@ ONLY_ASKED = frozenset(
 )
 
 
+class About(IntEnum):
+    """What a message tells apart."""
+
+    NEITHER = 0
+    TOPICS = 1
+    PARTITIONS = 2
+
+
 class Target(NamedTuple):
     """Whom an error is about; None: all."""
 
@@ -61,7 +71,7 @@ class Target(NamedTuple):
         topic_id = getattr(element, "topic_id", None)
         if self.topic_id is not None and topic_id == self.topic_id:
             return True
-        for name in ("topic", "topic_name", "name"):
+        for name in (*TOPIC_NAMES, "name"):
             if name in names and (value := getattr(element, name)):
                 return bool(value == self.topic)
         return False if topic_id is not None else None
@@ -72,6 +82,40 @@ def has_errors(kind: type[Struct], version: int) -> bool:
         line.name in CODES or (_is_of_structs(line) and has_errors(line.struct, version))
         for line in _fields(kind, version)
     )
+
+
+def asks_about(kind: type[Struct], version: int) -> About:
+    """What the elements of a request name. Those of `protocols`, `users` and the like have names that are no topics'."""
+    found = About.NEITHER
+    for line in _fields(kind, version):
+        if line.kind != "array":
+            continue
+        inner = {li.name: li for li in _fields(line.struct, version)} if _is_of_structs(line) else {}
+        if not inner.keys().isdisjoint((*TOPIC_NAMES, "topic_id")) or "topic" in line.name:
+            has_partitions = any("partition" in li.name and li.kind == "array" for li in inner.values())
+            found = max(found, About.PARTITIONS if has_partitions else About.TOPICS)
+        elif inner:
+            found = max(found, asks_about(line.struct, version))
+    return found
+
+
+def fails_by(kind: type[Struct], version: int) -> About:
+    """For what the elements of an answer have an error of their own."""
+    found = About.NEITHER
+    for line in _fields(kind, version):
+        if not _is_of_structs(line) or not has_errors(line.struct, version):
+            continue
+        names = {li.name for li in _fields(line.struct, version)}
+        if names.isdisjoint((*TOPIC_NAMES, "topic_id", "name")):
+            found = max(found, fails_by(line.struct, version))
+        else:
+            is_leaf = not any(
+                _is_of_structs(li) and has_errors(li.struct, version) for li in _fields(line.struct, version)
+            )
+            found = max(
+                found, About.TOPICS if is_leaf and "partition_index" not in names else About.PARTITIONS
+            )
+    return found
 
 
 def answer_with(request: Request, version: int, error: int) -> Response:
@@ -223,13 +267,31 @@ def _parted(elements: list[Any], version: int, target: Target) -> tuple[list[Any
         about = target.names(element) if isinstance(element, Struct) else element == target.topic
         if about is False:
             kept.append(element)
+        elif about is None:
+            rest, taken = _looked_into(element, version, target)
+            kept += [rest] if rest is not None else []
+            out += [taken] if taken is not None else []
         elif target.partition is None or not isinstance(element, Struct):
-            (out if about else kept).append(element)
+            out.append(element)
         else:
             rest, taken = _by_partition(element, version, target.partition)
             kept += [rest] if rest is not None else []
             out += [taken] if taken is not None else []
     return kept, out
+
+
+def _looked_into(element: Struct, version: int, target: Target) -> tuple[Struct | None, Struct | None]:
+    """What a group or a transaction asks of its topics."""
+    line = next((li for li in _fields(type(element), version) if _is_of_structs(li)), None)
+    if line is None:
+        return element, None
+    kept, out = _parted(getattr(element, line.name) or [], version, target)
+    return (_with(element, line, kept), _with(element, line, out)) if out else (element, None)
+
+
+def _with(element: Struct, line: Field, found: list[Any]) -> Struct | None:
+    values = {other.name: getattr(element, other.name) for other in element.TABLE}
+    return type(element)(**{**values, line.name: found}) if found else None
 
 
 def _by_partition(topic: Struct, version: int, partition: int) -> tuple[Struct | None, Struct | None]:
@@ -246,12 +308,7 @@ def _by_partition(topic: Struct, version: int, partition: int) -> tuple[Struct |
 
     mine = [element for element in elements if is_it(element)]
     rest = [element for element in elements if not is_it(element)]
-
-    def of(found: list[Any]) -> Struct | None:
-        values = {other.name: getattr(topic, other.name) for other in topic.TABLE}
-        return type(topic)(**{**values, line.name: found}) if found else None
-
-    return of(rest), of(mine)
+    return _with(topic, line, rest), _with(topic, line, mine)
 
 
 def _joined(first: list[Struct], second: list[Struct], version: int) -> list[Struct]:
@@ -262,8 +319,8 @@ def _joined(first: list[Struct], second: list[Struct], version: int) -> list[Str
         line = None if same is None else _source_of(type(element), version)
         if same is None or line is None:
             found.append(element)
-        else:
-            setattr(same, line.name, [*getattr(same, line.name), *getattr(element, line.name)])
+        elif _is_of_structs(line):
+            setattr(same, line.name, _joined(getattr(same, line.name), getattr(element, line.name), version))
     return found
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
 from odradek.broker.request import Request
+from odradek.client.sync_connection import response_type_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.settings import nearest
@@ -21,8 +22,9 @@ from odradek.protocol import messages
 from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, SERVED, ApiKey
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Request as Message
+from odradek.server.links import is_client_id_of_a_broker
 from odradek.testing import administration, error_answers
-from odradek.testing.error_answers import ONLY_ASKED, Target
+from odradek.testing.error_answers import ONLY_ASKED, About, Target
 
 if TYPE_CHECKING:
     from odradek.server.broker_runtime import BrokerRuntime
@@ -81,6 +83,8 @@ class Injection:
             raise ConfigurationError(f"{api}: partition {partition} of which topic? name it with topic=...")
         if partition is not None and partition < 0:
             raise ConfigurationError(f"{api}: partition is {partition}; 0 or more")
+        if topic is not None:
+            self._check_target(api)
         if skip < 0:
             raise ConfigurationError(f"{api}: skip is {skip}; 0 or more")
         if times is not None and times < 1:
@@ -89,6 +93,16 @@ class Injection:
             raise ConfigurationError(f"{api}: share is {share:g}; above 0, and 1 for each request")
         if error is not None and self.api in CANNOT_MIRROR and not after:
             raise ConfigurationError(f"{api}: its error needs after=True: the broker has to be asked")
+
+    def _check_target(self, api: str) -> None:
+        """A fault about a topic of which no request, or no answer, says anything would never meet one."""
+        wanted, what = (About.TOPICS, "topic") if self.partition is None else (About.PARTITIONS, "partition")
+        newest = APIS[self.api].last_version
+        request = messages.request_class(self.api)
+        if not self.changes_answers and error_answers.asks_about(request, newest) < wanted:
+            raise ConfigurationError(f"{api}: no request of it names a {what}; leave {what} out")
+        if self.error is not None and error_answers.fails_by(response_type_of(request), newest) < wanted:
+            raise ConfigurationError(f"{api}: its answer has no error of one {what}; leave {what} out")
 
     def __enter__(self) -> Self:
         return self
@@ -205,7 +219,9 @@ class Intercepted:
             message = messages.request_class(request.api_key).decode(request.api_version, request.body)
         except ProtocolError:
             return None  # the broker says what is wrong with it
-        return None if request.api_key not in BETWEEN_BROKERS and _is_of_a_broker(message) else message
+        return (
+            None if request.api_key not in BETWEEN_BROKERS and _is_of_a_broker(request, message) else message
+        )
 
     def _met(
         self,
@@ -402,8 +418,11 @@ def _bytes_of(reply: Reply) -> bytes:
     )
 
 
-def _is_of_a_broker(message: Message) -> bool:
-    """A follower's Fetch, and what it asks of its leader beside it."""
+def _is_of_a_broker(request: Request, message: Message) -> bool:
+    """A follower's Fetch and what it asks of its leader beside it, and what is asked on the ways to another broker: whether a
+    transaction is open, and which versions the controller serves."""
+    if is_client_id_of_a_broker(request.client_id):
+        return True
     state = getattr(message, "replica_state", None)
     return getattr(message, "replica_id", -1) >= 0 or (state is not None and state.replica_id >= 0)
 
