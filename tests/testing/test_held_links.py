@@ -304,6 +304,21 @@ class Inside(asyncio.Transport):
         raise AssertionError("nobody writes")
 
 
+def test_a_connection_whose_opener_has_closed_it_stays_cut() -> None:
+    async def body(net: Net) -> None:
+        net.links.cut([1], [2])
+        assert net.near.transport is not None
+        net.near.transport.close()
+        net.links.cut([2], [3])
+        await some_turns()
+        assert not net.far.is_lost
+
+        net.links.heal([1], [2])
+        await until(lambda: net.far.is_lost)
+
+    on(body)
+
+
 def test_a_client_with_the_port_of_a_connection_that_ended_is_a_client() -> None:
     links = Links()
     links.listens(2, [9092])

@@ -125,6 +125,8 @@ class Links:
         self._listening: dict[int, int] = {}  # port -> the broker that listens there
         # Local port -> a connection that a broker has opened to another. Its other end knows no more of it than that.
         self._opened: WeakValueDictionary[int, HeldTransport] = WeakValueDictionary()
+        # Who has opened a connection that was accepted: also after its end, when somebody else may have the port.
+        self._openers: WeakKeyDictionary[HeldTransport, int] = WeakKeyDictionary()
         self._changed: asyncio.Event | None = None
 
     def cut(self, ones: Iterable[int], others: Iterable[int]) -> None:
@@ -192,11 +194,15 @@ class Links:
 
     def _other_end(self, transport: HeldTransport) -> int | None:
         """None: a client."""
+        known = self._openers.get(transport)
+        if known is not None:
+            return known
         port = _port(transport, "peername")
         opened = self._opened.get(port)
-        if opened is not None and not opened.is_closing():
-            return self._owners.get(opened)
-        return self._listening.get(port)
+        if opened is None or opened.is_closing():
+            return self._listening.get(port)
+        self._openers[transport] = owner = self._owners[opened]
+        return owner
 
 
 def _pairs(ones: Iterable[int], others: Iterable[int]) -> set[frozenset[int]]:
