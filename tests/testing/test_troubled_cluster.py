@@ -1,5 +1,6 @@
 """What `running_cluster` does to its brokers on demand, as a client of somebody else sees it."""
 
+import asyncio
 import math
 from collections.abc import Iterator
 
@@ -210,6 +211,25 @@ def test_a_broker_that_there_is_not_is_neither_started_nor_met(cluster: RunningC
         cluster.start(4)
     with pytest.raises(AssertionError, match="there is no broker 4"):
         cluster.inject("Produce", close=True, broker=4)
+
+
+def test_what_is_not_done_in_time_is_named(cluster: RunningCluster) -> None:
+    may_end = asyncio.Event()
+
+    async def wait_for_it() -> None:
+        await may_end.wait()
+
+    async def let_it_end() -> None:
+        may_end.set()
+
+    async def fail() -> None:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match=r"wait_for_it: not done within 0\.01 s"):
+        cluster.call(wait_for_it(), 0.01)
+    cluster.call(let_it_end())
+    with pytest.raises(TimeoutError, match="its own"):
+        cluster.call(fail())
 
 
 def test_a_leader_cut_off_from_its_followers_acknowledges_nothing_until_it_heals(

@@ -8,6 +8,7 @@ They are whole brokers with real sockets and real files; only the store is in me
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import socket
 import tempfile
@@ -348,8 +349,8 @@ class RunningCluster(Administered):
         return [cluster.address(b) for b in cluster.runtimes if not cluster.links.is_silent(b)]
 
     def call(self, work: Coroutine[Any, Any, T], deadline_s: float = 60.0) -> T:
-        """Runs it on the brokers' loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(deadline_s)
+        """Runs it on the brokers' loop. TimeoutError names what was not done; it goes on."""
+        return _result(asyncio.run_coroutine_threadsafe(work, self._loop), deadline_s, work)
 
     def _in_loop(self, do: Callable[[], T]) -> T:
         async def done() -> T:
@@ -491,6 +492,16 @@ class RunningCluster(Administered):
         )
 
 
+def _result(work: "concurrent.futures.Future[T]", deadline_s: float, what: object) -> T:
+    try:
+        return work.result(deadline_s)
+    except TimeoutError:
+        if work.done():
+            raise  # its own
+        name = getattr(what, "__qualname__", str(what))
+        raise TimeoutError(f"{name}: not done within {deadline_s:g} s") from None
+
+
 @contextlib.contextmanager
 def running_cluster(
     *,
@@ -509,7 +520,7 @@ def running_cluster(
         running = RunningCluster(cluster, loop)
         starting = asyncio.run_coroutine_threadsafe(cluster.start(), loop)
         try:
-            starting.result(START_S)
+            _result(starting, START_S, cluster.start)
             yield running
         finally:
             starting.cancel()  # where Ctrl-C or a time limit of the test came first
