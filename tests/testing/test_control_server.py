@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -142,6 +143,60 @@ def test_a_chunk_of_no_size_is_not_read(ask: Asking, size: str) -> None:
 
     assert status == 400
     assert "is no size of a chunk" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [
+        ("POST", "/kill", {}),
+        ("POST", "/kill", {"Origin": "null"}),
+        ("GET", "/nothing", {}),
+        ("PUT", "/kill", {}),
+    ],
+)
+def test_a_refused_body_that_no_socket_takes_at_once_does_not_cost_the_answer(
+    ask: Asking, method: str, path: str, headers: dict[str, str]
+) -> None:
+    status, answer = ask(method, path, b" " * 12_000_000, headers)
+
+    assert 400 <= status < 500
+    assert answer["error"]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS"])
+def test_another_method_is_refused_with_those_that_there_are(ask: Asking, method: str) -> None:
+    connection = http.client.HTTPConnection(ask.address, timeout=30)
+    connection.request(method, "/kill")
+    answer = connection.getresponse()
+
+    assert (answer.status, answer.headers["Allow"]) == (405, "GET, POST, DELETE")
+    assert json.loads(answer.read()) == {"error": f"{method}: it takes GET, POST and DELETE"}
+    connection.close()
+
+
+def test_whoever_asks_only_for_the_head_gets_no_body(ask: Asking) -> None:
+    connection = http.client.HTTPConnection(ask.address, timeout=30)
+    connection.request("HEAD", "/")
+    answer = connection.getresponse()
+
+    assert (answer.status, answer.read()) == (405, b"")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "line", [b"GET / HTTP/9.9", b"nonsense", b"GET / x HTTP/1.1", b"GET /" + b"x" * 70_000]
+)
+def test_what_is_no_request_is_answered_with_a_sentence(ask: Asking, line: bytes) -> None:
+    host, port = ask.address.split(":")
+    with socket.create_connection((host, int(port)), 30) as connection:
+        connection.sendall(line + b"\r\n\r\n")
+        answer = b""
+        while piece := connection.recv(65_536):
+            answer += piece
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"Content-Type: application/json" in head or not head.startswith(b"HTTP"), answer
+    assert json.loads(body or head)["error"]
 
 
 def test_what_does_not_come_about_is_told(ask: Asking) -> None:

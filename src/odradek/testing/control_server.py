@@ -8,11 +8,14 @@ which answers `{"id": 1}`, and ends with `DELETE /1`; `GET /1` says how many req
 Only programs of this machine reach it: it listens on loopback, and what a page in a browser may send is refused.
 """
 
+import contextlib
 import inspect
 import json
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -23,6 +26,8 @@ from odradek.testing.running_cluster import RunningCluster
 
 LARGEST_BODY_BYTES = 65_536
 LARGEST_LINE_BYTES = 1024  # of those between chunks
+LARGEST_DISCARDED_BYTES = 64 << 20  # of a body that is refused
+LAST_READ_S = 2.0
 LOCAL_NAMES = ("127.0.0.1", "localhost")
 # The methods that are called; the second ones return what has an end.
 CALLED = (
@@ -156,12 +161,40 @@ class _Handler(BaseHTTPRequestHandler):
             answer, status = {"error": str(error) or type(error).__name__}, 500
         except Exception as error:  # a value of another kind than expected, or a mistake of ours
             answer, status = {"error": f"{type(error).__name__}: {error}"}, 500
+        self._say(status, answer)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Of the base class, for another method than ours and for what is no request."""
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            self._say(
+                405, {"error": f"{self.command}: it takes GET, POST and DELETE"}, allow="GET, POST, DELETE"
+            )
+        else:
+            self._say(code, {"error": message or HTTPStatus(code).phrase})
+
+    def _say(self, status: int, answer: dict[str, Any], *, allow: str | None = None) -> None:
         body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
+        if allow is not None:
+            self.send_header("Allow", allow)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def finish(self) -> None:
+        """A socket that is closed while something in it is unread resets the connection, and whoever still sends a large
+        body that was refused would not hear why."""
+        super().finish()
+        with contextlib.suppress(
+            OSError
+        ):  # whoever asked is gone, or keeps the connection open and says nothing more
+            self.connection.shutdown(socket.SHUT_WR)
+            self.connection.settimeout(LAST_READ_S)
+            left = LARGEST_DISCARDED_BYTES
+            while left > 0 and (piece := self.connection.recv(LARGEST_BODY_BYTES)):
+                left -= len(piece)
 
     def _check_sender(self) -> None:
         """A page in a browser names its origin, or the name by which it was led here."""
