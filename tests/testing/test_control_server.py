@@ -3,13 +3,15 @@
 import http.client
 import json
 import socket
+import struct
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from odradek.testing.control_server import LARGEST_BODY_BYTES, ControlServer
+from odradek.testing.control_server import LARGEST_BODY_BYTES, ControlServer, _Server
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 
 
@@ -197,6 +199,22 @@ def test_what_is_no_request_is_answered_with_a_sentence(ask: Asking, line: bytes
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"Content-Type: application/json" in head or not head.startswith(b"HTTP"), answer
     assert json.loads(body or head)["error"]
+
+
+def test_of_whoever_is_gone_before_the_answer_nothing_is_printed(
+    ask: Asking, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(_Server, "shutdown_request", lambda server, request: (request.close(), ended.set()))
+    host, port = ask.address.split(":")
+
+    connection = socket.create_connection((host, int(port)), 30)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.sendall(b"GET / HTTP/1.1\r\n")
+    connection.close()
+
+    assert ended.wait(30)
+    assert capfd.readouterr().err == ""
 
 
 def test_what_does_not_come_about_is_told(ask: Asking) -> None:

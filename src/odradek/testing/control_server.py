@@ -12,6 +12,7 @@ import contextlib
 import inspect
 import json
 import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -114,8 +115,7 @@ class ControlServer:
         class Handler(_Handler):
             asked = control
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", port), Handler)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="odradek-control", daemon=True
         )
@@ -132,6 +132,15 @@ class ControlServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if isinstance(sys.exception(), ConnectionError):
+            return  # whoever asked is gone
+        super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
