@@ -9,6 +9,7 @@ from odradek.model.facts import MetadataLoaded, TopicAssignment
 from odradek.model.ids import NO_LEADER, BrokerId
 from odradek.model.values import replace
 from tests.controller.test_eligible import last_one_standing
+from tests.controller.test_pending_deletions import create_again, left_behind
 from tests.controller.world import World, three, tp
 
 
@@ -97,6 +98,15 @@ def test_a_broker_that_is_shutting_down_is_named() -> None:
     text = told(world, "late-0")
     assert "no   broker 3 is live: shutting down" in text
     assert "-> start broker 3 again once it has stopped" in text
+
+
+def test_a_broker_that_must_first_delete_an_older_topic_is_not_said_to_be_live() -> None:
+    world = left_behind()
+    create_again(world, 3)
+    world.start(3)
+    text = told(world, "d-0")
+    assert "no   broker 3 is live: it must first delete what it has of an older topic d\n" in text
+    assert "-> its answer; it is told again every ten seconds" in text
 
 
 def test_where_somebody_of_the_isr_lives_and_nobody_leads_the_controller_is_asked_for() -> None:

@@ -7,6 +7,7 @@ from odradek.advisor.explain_moves import SLOW_LEAVER_MS, why_not_deleted, why_r
 from odradek.controller.context import ControllerSettings
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested
+from odradek.model.ids import BrokerId, TopicId
 from tests.controller.world import World, three, tp
 
 
@@ -60,10 +61,51 @@ def test_a_target_that_cannot_copy_says_why(what: str) -> None:
         assert "broker 3 is in the ISR: its log directory failed" in text_of(stuck(world))
 
 
+def leads_alone_and_leaves(*targets: int) -> World:
+    world = three("t", [2])
+    world.start(4)
+    world.reassign({"t-0": list(targets)})
+    world.shut_down(2)
+    assert world.leader("t-0")[:2] == (2, (2,))
+    return world
+
+
+def test_nobody_joins_the_isr_of_a_leader_that_is_shutting_down() -> None:
+    world = leads_alone_and_leaves(3)
+    told = text_of(stuck(world))
+    assert (
+        "no   broker 3 is in the ISR: its leader 2 is shutting down, and no replica joins its ISR (KIP-841)\n"
+        "         -> start broker 2 again once it has stopped\n"
+    ) in told
+    assert "catches up" not in told
+
+
+@pytest.mark.parametrize("what", ["dead", "leaving", "disk"])
+def test_who_could_not_join_for_that_reason_either_is_told_both(what: str) -> None:
+    world = leads_alone_and_leaves(3)
+    if what == "dead":
+        world.kill(3)
+    elif what == "leaving":
+        world.shut_down(3)
+    else:
+        world.context.offline_directories[3] = frozenset({tp("t-0")})  # type: ignore[index]
+    (target,) = stuck(world).because[0].because
+    both = "and broker 2, its leader, which is shutting down: until then no replica joins its ISR"
+    assert both in target.unblocked_by
+
+
+def test_a_target_with_older_data_must_delete_it_first() -> None:
+    world = three("t", [2])
+    world.reassign({"t-0": [2, 3]})
+    world.context.pending_deletions[BrokerId(3)] = {tp("t-0"): TopicId(b"another topic of")}
+    assert "it must first delete what it has of an older topic t\n" in text_of(stuck(world))
+
+
 def test_a_partition_without_a_leader_cannot_be_copied() -> None:
     world = three("t", [2])
     world.reassign({"t-0": [3]})
     world.kill(2)
+    assert "broker 3 is in the ISR: nobody has what it could copy\n" in text_of(stuck(world))
     assert "no   the partition has a leader to copy from: it has no leader\n     " in text_of(stuck(world))
 
 

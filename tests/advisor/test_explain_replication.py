@@ -11,7 +11,7 @@ from odradek.advisor.observed import observed_context
 from odradek.controller.context import ControllerContext, ReassignmentPhase
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import MetadataLoaded, TopicAssignment
-from odradek.model.ids import BrokerId
+from odradek.model.ids import BrokerId, TopicId
 from tests.controller.world import registration, state, three, topic_id_of, tp
 
 
@@ -55,6 +55,27 @@ def test_a_failed_disk_and_a_leaving_broker_are_named() -> None:
     told = text(why_under_replicated(world.context, tp("t-0")))
     assert "mend the disk and restart broker 2" in told
     assert "a broker that leaves may not join (KIP-841)" in told
+
+
+def test_nobody_joins_the_isr_of_a_leader_that_is_shutting_down() -> None:
+    world = three("t", [1, 2, 3])
+    world.kill(3)
+    world.alter("t-0", [1])
+    world.context.shutting_down_brokers.add(BrokerId(1))
+    behind, dead = why_under_replicated(world.context, tp("t-0")).because
+    assert behind.detail == "its leader 1 is shutting down, and no replica joins its ISR (KIP-841)"
+    assert behind.unblocked_by == "start broker 1 again once it has stopped"
+    assert dead.unblocked_by == (
+        "start broker 3, and broker 1, its leader, which is shutting down: until then no replica joins its ISR"
+    )
+
+
+def test_older_data_of_a_topic_of_that_name_goes_first() -> None:
+    world = three("t", [1, 2])
+    world.alter("t-0", [1])
+    world.context.pending_deletions[BrokerId(2)] = {tp("t-0"): TopicId(b"another topic of")}
+    (missing,) = why_under_replicated(world.context, tp("t-0")).because
+    assert missing.detail == "it must first delete what it has of an older topic t"
 
 
 def test_acks_all_is_refused_below_the_effective_minimum() -> None:

@@ -12,6 +12,8 @@ from odradek.controller.states import PartitionState
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 from odradek.model.values import dataclass
 
+LEAVES = "shutting down: a broker that leaves may not join (KIP-841)"
+
 
 @dataclass(frozen=True, slots=True)
 class Why:
@@ -162,7 +164,50 @@ def _replica(context: ControllerContext, topic_partition: TopicPartition, broker
         return Why(condition, False, "its log directory failed", f"mend the disk and restart broker {broker}")
     if broker in context.shutting_down_brokers:
         return Why(condition, False, "shutting down", f"start broker {broker} again once it has stopped")
-    return Why(condition, True)
+    return why_older_data(context, topic_partition, broker, condition) or Why(condition, True)
+
+
+def why_older_data(
+    context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId, condition: str
+) -> Why | None:
+    """None: it keeps nothing of another topic of this name."""
+    if not context.has_pending_deletion(broker, topic_partition):
+        return None
+    return Why(
+        condition,
+        False,
+        f"it must first delete what it has of an older topic {topic_partition.topic}",
+        "its answer; it is told again every ten seconds",
+    )
+
+
+def why_leader_leaves(
+    context: ControllerContext, topic_partition: TopicPartition, condition: str
+) -> Why | None:
+    """None: it stays. Where it does not nobody else is in sync, else another would lead; and an ISR with a broker that leaves is
+    not taken."""
+    leader = _leader_that_leaves(context, topic_partition)
+    if leader is None:
+        return None
+    return Why(
+        condition,
+        False,
+        f"its leader {leader} is shutting down, and no replica joins its ISR (KIP-841)",
+        f"start broker {leader} again once it has stopped",
+    )
+
+
+def and_its_leader(context: ControllerContext, topic_partition: TopicPartition) -> str:
+    """What has to be done besides, for one that could not join otherwise."""
+    leader = _leader_that_leaves(context, topic_partition)
+    if leader is None:
+        return ""
+    return f", and broker {leader}, its leader, which is shutting down: until then no replica joins its ISR"
+
+
+def _leader_that_leaves(context: ControllerContext, topic_partition: TopicPartition) -> BrokerId | None:
+    state = context.leadership(topic_partition)
+    return state.leader if state is not None and state.leader in context.shutting_down_brokers else None
 
 
 def _if_started(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> str:

@@ -3,7 +3,7 @@
 Both keep their phase in the context, so the tree is read off it: which step is open, who owes what since when.
 """
 
-from odradek.advisor.explain import Why
+from odradek.advisor.explain import LEAVES, Why, and_its_leader, why_leader_leaves, why_older_data
 from odradek.controller.context import ControllerContext, ReassignmentPhase
 from odradek.controller.states import ReplicaState
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
@@ -108,18 +108,31 @@ def _caught_up(context: ControllerContext, topic_partition: TopicPartition, brok
     state = context.leadership(topic_partition)
     if state is not None and broker in state.isr:
         return Why(condition, True)
+    also = and_its_leader(context, topic_partition)
     if broker not in context.brokers:
-        return Why(condition, False, "not registered", f"start broker {broker}, or cancel and choose another")
+        help_ = also or ", or cancel and choose another"  # who would have to join as well
+        return Why(condition, False, "not registered", f"start broker {broker}{help_}")
     if broker in context.shutting_down_brokers:
-        return Why(condition, False, "shutting down", "a broker that leaves may not join (KIP-841)")
+        return Why(condition, False, LEAVES, f"start broker {broker} again once it has stopped{also}")
     if topic_partition in context.offline_directories.get(broker, ()):
-        return Why(condition, False, "its log directory failed", f"mend the disk and restart broker {broker}")
-    return Why(condition, False, "it copies", "it catches up; a throttle may hold it back")
+        help_ = f"mend the disk and restart broker {broker}{also}"
+        return Why(condition, False, "its log directory failed", help_)
+    older = why_older_data(context, topic_partition, broker, condition)
+    if older is not None:
+        return older
+    if not _has_leader(context, topic_partition):
+        return Why(condition, False, "nobody has what it could copy")
+    leaves = why_leader_leaves(context, topic_partition, condition)
+    return leaves or Why(condition, False, "it copies", "it catches up; a throttle may hold it back")
+
+
+def _has_leader(context: ControllerContext, topic_partition: TopicPartition) -> bool:
+    state = context.leadership(topic_partition)
+    return state is not None and state.leader != NO_LEADER and state.leader in context.brokers
 
 
 def _leads(context: ControllerContext, topic_partition: TopicPartition) -> Why:
-    state = context.leadership(topic_partition)
-    led = state is not None and state.leader != NO_LEADER and state.leader in context.brokers
+    led = _has_leader(context, topic_partition)
     return Why(
         "the partition has a leader to copy from",
         led,

@@ -7,7 +7,14 @@ says how far behind one is. Without it the tree says what it cannot know.
 from collections import Counter
 from collections.abc import Mapping
 
-from odradek.advisor.explain import Why, why_offline
+from odradek.advisor.explain import (
+    LEAVES,
+    Why,
+    and_its_leader,
+    why_leader_leaves,
+    why_offline,
+    why_older_data,
+)
 from odradek.advisor.explain_moves import why_reassignment_stuck
 from odradek.controller.context import ControllerContext
 from odradek.controller.states import PartitionState
@@ -108,26 +115,25 @@ def _in_sync(
     context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId, ends: Ends | None
 ) -> Why:
     condition = f"broker {broker} is in the ISR"
+    also = and_its_leader(context, topic_partition)
     if broker not in context.brokers:
         lost = _if_lost(context, topic_partition, broker)
-        return Why(
-            condition,
-            False,
-            "not registered",
-            f"start broker {broker}: it catches up and joins the ISR; if it is lost for good: {lost}",
-        )
+        joins = also or f": it catches up and joins the ISR; if it is lost for good: {lost}"
+        return Why(condition, False, "not registered", f"start broker {broker}{joins}")
     if topic_partition in context.offline_directories.get(broker, ()):
-        return Why(condition, False, "its log directory failed", f"mend the disk and restart broker {broker}")
+        help_ = f"mend the disk and restart broker {broker}{also}"
+        return Why(condition, False, "its log directory failed", help_)
     if broker in context.shutting_down_brokers:
-        return Why(
-            condition,
-            False,
-            "shutting down: a broker that leaves may not join (KIP-841)",
-            f"start broker {broker} again once it has stopped",
-        )
+        return Why(condition, False, LEAVES, f"start broker {broker} again once it has stopped{also}")
+    older = why_older_data(context, topic_partition, broker, condition)
+    if older is not None:
+        return older
     moving = context.reassignments.get(topic_partition)
     if moving is not None and broker in moving.stored.removing_replicas:
         return Why(condition, False, "a reassignment removes it", "nothing: it is meant to go")
+    leaves = why_leader_leaves(context, topic_partition, condition)
+    if leaves is not None:
+        return leaves
     new = moving is not None and broker in moving.stored.adding_replicas
     what = "a reassignment adds it, and it copies" if new else "it is live and behind"
     return Why(
