@@ -31,15 +31,21 @@ def at(port: int) -> tuple[Endpoint, ...]:
 class Away:
     """The store does not answer one call of that name, and something happens meanwhile."""
 
-    def __init__(self, call: str, meanwhile: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        call: str,
+        meanwhile: Callable[[], None],
+        error: type[api.StoreUnavailable] = api.StoreUnavailable,
+    ) -> None:
         self._call = call
+        self._error = error
         self._meanwhile: Callable[[], None] | None = meanwhile
 
     async def before(self, session_id: int, call: str) -> None:
         if call == self._call and self._meanwhile is not None:
             meanwhile, self._meanwhile = self._meanwhile, None
             meanwhile()
-            raise api.StoreUnavailable(message="out of touch")
+            raise self._error(message="out of touch")
 
     async def after(self, session_id: int, call: str) -> None:
         """Nothing is lost here."""
@@ -127,6 +133,47 @@ def test_a_new_registration_wished_while_the_session_begins_is_made_when_the_sto
 
         await until(is_made)
         assert (await scene.node()).stat.czxid == scene.broker.broker_epoch
+        task.cancel()
+
+    live(tmp_path, body)
+
+
+@pytest.mark.parametrize("call", ["get_many", "multi"])
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (api.StoreUnavailable, "the store cannot be reached: out of touch"),
+        (api.NotAllowed, "the store refuses it: out of touch"),
+        (api.StoreGone, "the store cannot be used: out of touch"),
+    ],
+)
+def test_a_store_that_answers_with_a_refusal_is_not_said_to_be_out_of_reach(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    call: str,
+    error: type[api.StoreUnavailable],
+    said: str,
+) -> None:
+    """While the session begins, and later."""
+
+    async def body(scene: Scene) -> None:
+        if call == "get_many":
+            scene.ensemble.gate = Away(call, lambda: None, error)
+        task = asyncio.ensure_future(scene.sessions.live())
+
+        async def is_registered() -> bool:
+            return scene.sessions.is_registered.done()
+
+        await until(is_registered)
+        if call == "multi":
+            scene.ensemble.gate = Away(call, lambda: None, error)
+            scene.endpoints = at(9999)
+            scene.sessions._advertise(scene.broker.settings)
+
+        async def is_said() -> bool:
+            return said in caplog.messages
+
+        await until(is_said)
         task.cancel()
 
     live(tmp_path, body)

@@ -236,7 +236,7 @@ class ControllerRuntime:
             await asyncio.sleep(PAUSE_AFTER_MISTAKE_S)
         except api.StoreUnavailable as error:
             # Whether the last write happened is not known, so nothing we remember can be trusted.
-            reason = f"the store cannot be reached: {error}"
+            reason = f"the store {error.verdict}: {error}"
         except Exception as error:
             reason = f"a mistake of its own: {error!r}"
             self._log.failure("controller", f"[Controller id={self._broker}] resigns: {error!r}", error)

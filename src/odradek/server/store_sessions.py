@@ -104,7 +104,7 @@ class StoreSessions:
             except api.StoreUnavailable as error:
                 # Away before we had registered or read everything. The session may live on, so begin again in it;
                 # what it said so far is told once more (KAFKA-5473).
-                self._log.warning("store", f"the store cannot be reached: {error}")
+                self._log.warning("store", f"the store {error.verdict}: {error}")
                 await asyncio.sleep(RETRY_S)
 
     async def _open_session(self) -> api.Store:
@@ -172,7 +172,7 @@ class StoreSessions:
                             store, self._environment, self.registration, self._endpoints
                         )
                 except api.StoreUnavailable as error:
-                    self._log.warning("store", f"the store cannot be reached: {error}")
+                    self._log.warning("store", f"the store {error.verdict}: {error}")
                     self._has_moved = self.registration.endpoints != self._endpoints
                     await asyncio.sleep(RETRY_S)
                     wake.set()

@@ -209,15 +209,22 @@ class SessionExpired(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store could not be reached or could not write. Whether a write happened is not known."""
+    """The store could not be reached or could not write. Whether a write happened is not known. `verdict`: as the message
+    goes on after "the store"."""
+
+    verdict = "cannot be reached"
 
 
 class NotAllowed(StoreUnavailable):
     """The store does not know us, or does not let us at this node. Nothing was changed."""
 
+    verdict = "refuses it"
+
 
 class TooLarge(StoreUnavailable):
     """More than the store takes in one transaction. Nothing was changed."""
+
+    verdict = "refuses it"
 
 
 class StoreGone(StoreUnavailable):
@@ -225,11 +232,14 @@ class StoreGone(StoreUnavailable):
     written last may be lost. `is_final`: this process cannot go on with what is there now.
     """
 
+    verdict = "cannot be used"
     is_final = False
 
 
 class StoreCorrupt(StoreUnavailable):
     """The store's file cannot be used as it is; the message says what to do."""
+
+    verdict = "cannot be used"
 
 
 # ---- the one interface

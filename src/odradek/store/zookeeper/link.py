@@ -331,6 +331,8 @@ class _LastWords(logging.LoggerAdapter):  # type: ignore[type-arg]
 class NoReadMany(StoreUnavailable):
     """The server does not know multiRead."""
 
+    verdict = "cannot be used"
+
 
 def error_of(code: int, path: str, index: int = 0) -> StoreError:
     """An error of the protocol, as one of ours."""
