@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.control_order import ControlOrder
-from odradek.client.connection import BrokerLink
+from odradek.client.connection import BrokerLink, connect
 from odradek.client.receive_buffers import BufferPool
 
 METADATA = 3
@@ -301,6 +301,22 @@ def test_closing_answers_what_is_outstanding() -> None:
         assert ear.heard == [("x", None, "we stop")]
 
     run(serve, scenario)
+
+
+@pytest.mark.parametrize("beyond", [65_536, -65_536])
+def test_a_port_that_is_none_is_not_taken_for_another(beyond: int) -> None:
+    """By uvloop it is taken modulo 65,536."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1] + beyond
+        with pytest.raises(ValueError, match=f"port {port} is not between 0 and 65535"):
+            await connect(loop, asyncio.Protocol, "127.0.0.1", port, 10)
+        server.close()
+
+    uvloop.run(body())
 
 
 @pytest.mark.parametrize("others", [["192.0.2.1"], ["192.0.2.1", "192.0.2.2", "192.0.2.3"]])

@@ -53,6 +53,11 @@ def test_what_is_no_listener_is_said(text: str) -> None:
         parse_listeners("listeners", text)
 
 
+def test_a_port_beyond_the_last_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"^listeners: 'A://h:65536': 65535 is the last port$"):
+        parse_listeners("listeners", "A://h:65535,A://h:65536")
+
+
 def endpoints(host_name: str = "me", **given: str) -> list[tuple[str, str, bool]]:
     async def main() -> list[tuple[str, str, bool]]:
         listeners, wanted = Listeners(), settings(**given)

@@ -17,6 +17,7 @@ import click
 from odradek.cli.begun import seconds_since_start
 from odradek.cli.output import fail, json_option, print_json
 from odradek.model.counted import counted
+from odradek.model.ids import LAST_PORT
 
 BOOTSTRAP, CONTROL = "ODRADEK_BOOTSTRAP", "ODRADEK_CONTROL"
 NOT_FOUND, NOT_RUN = 127, 126  # as shells have them
@@ -31,7 +32,7 @@ NOT_FOUND, NOT_RUN = 127, 126  # as shells have them
     "--control",
     "control_port",
     default=0,
-    type=click.IntRange(0, 65_535),
+    type=click.IntRange(0, LAST_PORT),
     help="Port of the HTTP control; 0 takes a free one.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)

@@ -24,6 +24,7 @@ from odradek.cli.begun import seconds_since_start
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.pairs import named_values
 from odradek.model.counted import counted
+from odradek.model.ids import LAST_PORT
 from odradek.model.listeners import METRICS_LISTENER
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from odradek.testing.zookeeper import ZooKeeperEnsemble
 
 USUAL_PORT = 9092
-LAST_PORT = 65_535
 POLL_S = 0.1
 SAYS_WHY = "odradek: "  # how the last line of a broker begins that ends for a reason of its own
 # What a directory may hold already: a cluster of before, or what mkfs makes.

@@ -16,6 +16,7 @@ from odradek.client.addresses import is_ip
 from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
+from odradek.model.ids import LAST_PORT
 from odradek.protocol.headers import decode_response_header, encode_request
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,9 @@ async def connect(
     loop: asyncio.AbstractEventLoop, make_protocol: Callable[[], P], host: str, port: int, timeout_s: float
 ) -> tuple[asyncio.Transport, P]:
     """To the first address of `host` that answers. Raises what the last one said, as in CANNOT_CONNECT."""
+    if not 0 <= port <= LAST_PORT:
+        # uvloop would take it modulo 65,536, and reach somebody else.
+        raise ValueError(f"port {port} is not between 0 and {LAST_PORT}")
     deadline = loop.time() + timeout_s
     async with asyncio.timeout(timeout_s):
         *others, last = [host] if is_ip(host) else await _resolve(loop, host, port)

@@ -20,7 +20,7 @@ from odradek.client.local_peers import is_within_a_host, no_pacing_within_a_host
 from odradek.client.produce_pieces import FileSlice, Piece
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
-from odradek.model.ids import number_in
+from odradek.model.ids import LAST_PORT, number_in
 from odradek.protocol import headers
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.primitives import size_of
@@ -75,8 +75,10 @@ def parse_addresses(text: str) -> list[Address]:
         number = number_in(port)
         if not is_host or number is None:
             raise ConfigurationError(f"bootstrap address {part!r}: expected host:port, as in localhost:9092")
-        if not 0 < number < 65536:
-            raise ConfigurationError(f"bootstrap address {part!r}: port {port} is not between 1 and 65535")
+        if not 0 < number <= LAST_PORT:
+            raise ConfigurationError(
+                f"bootstrap address {part!r}: port {port} is not between 1 and {LAST_PORT}"
+            )
         addresses.append(Address(host, number))
     return addresses
 

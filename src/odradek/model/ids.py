@@ -18,6 +18,7 @@ TopicId = NewType("TopicId", bytes)  # 16 bytes, as on the wire
 
 # As wide as ids of partitions and brokers, and counts of them, are on the wire.
 INT32_MAX = 2**31 - 1
+LAST_PORT = 65_535
 
 NO_LEADER = BrokerId(-1)
 # KIP-570: the leader of a partition whose topic is being deleted, told in UpdateMetadata.

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import LAST_PORT, number_in
 
 # The characters of Apache's EndPoint, and as long as a name in DNS may be.
 _HOST = re.compile(r"[0-9a-zA-Z\-._]{0,253}")
@@ -34,7 +35,9 @@ def parse_listeners(setting: str, text: str) -> tuple[ListenerAddress, ...]:
         host, colon, port_text = address.rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
-        is_port = _PORT.fullmatch(port_text) is not None and int(port_text) <= 65535
+        if (number_in(port_text) or 0) > LAST_PORT:
+            raise ConfigurationError(f"{setting}: {part!r}: {LAST_PORT} is the last port")
+        is_port = _PORT.fullmatch(port_text) is not None and int(port_text) <= LAST_PORT
         if not (separator and _HOST.fullmatch(name) and name and colon and is_port and _is_host(host)):
             raise ConfigurationError(
                 f"{setting}: {part!r} is no listener; NAME://host:port would do, e.g. PLAINTEXT://localhost:9092"

@@ -6,6 +6,7 @@ import logging
 import re
 
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import LAST_PORT
 from odradek.model.settings import BrokerSettings
 from odradek.store.api import InvalidPath, Store, StoreProvider, check_path
 from odradek.store.chroot import ChrootedStores
@@ -13,7 +14,7 @@ from odradek.store.zookeeper.last_session import LastSession, end_session
 from odradek.store.zookeeper.security import Security
 from odradek.store.zookeeper.session import ZooKeeperStore
 
-_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:\s]+)(:\d{1,5})?")
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:\s]+)(?::(?P<port>[0-9]{1,5}))?")
 logger = logging.getLogger(__name__)
 
 # Apache's zookeeper.max.in.flight.requests.
@@ -104,9 +105,14 @@ def split_connect(connect: str) -> tuple[str, str]:
     hosts, _, chroot = connect.strip().partition("/")
     path = f"/{chroot}".rstrip("/") or "/"
     for host in hosts.split(","):
-        if _HOST.fullmatch(host.strip()) is None:
+        found = _HOST.fullmatch(host.strip())
+        if found is None:
             raise ConfigurationError(
                 f"zookeeper.connect={connect}: expected host:port,host:port/chroot, found {host.strip()!r}"
+            )
+        if found["port"] is not None and not 0 < int(found["port"]) <= LAST_PORT:
+            raise ConfigurationError(
+                f"zookeeper.connect={connect}: port {found['port']} is not between 1 and {LAST_PORT}"
             )
     if "," in chroot:
         raise ConfigurationError(
