@@ -68,6 +68,7 @@ EACH: dict[str, tuple[str, str, object]] = {
     "readSegments": ("false", "connection.read_segments", "false"),
     "pushFilters": ("true", "push_filters", True),
     "kafka.client.id": ("me", "connection.client_id", "me"),
+    "kafka.client.rack": ("zone-a", "connection.client_rack", "zone-a"),
     "kafka.isolation.level": ("read_committed", "connection.read_committed", True),
     "kafka.request.timeout.ms": ("45000", "connection.request_timeout_s", 45.0),
     "kafka.max.partition.fetch.bytes": ("1000", "connection.fetch_max_bytes", 1000),

@@ -351,6 +351,21 @@ def test_what_was_read_of_the_log_of_a_former_leader_is_read_again(
     assert asked == [(0, 5), read]
 
 
+def test_headers_are_read_from_the_replica_in_the_rack_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    racks = []
+
+    def read_range(*_: Any, rack: str, **__: Any) -> Iterator[Any]:
+        racks.append(rack)
+        return iter(())
+
+    monkeypatch.setattr(transaction_boundaries, "read_range", read_range)
+    client: Any = None
+    ends = {TopicPartition("t", 0): Place(5, 3)}
+    boundaries = Boundaries(client, ConnectionOptions("b:9092", read_segments="false", client_rack="zone-a"))
+    boundaries._walk(Scan(0), TopicPartition("t", 0), 5, Offsets({}, ends), until=5)
+    assert racks == ["zone-a"]
+
+
 def test_an_emptied_batch_opens_nothing_and_a_gap_is_no_transaction() -> None:
     """Compaction leaves a producer's last batch without its records, and its marker goes once they are gone."""
     emptied = build_batch([], is_transactional=True, producer_id=1, base_offset=4, last_offset_delta=1)

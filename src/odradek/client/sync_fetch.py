@@ -8,6 +8,9 @@ A range that is not there any more is an error, never a shorter answer: `Offsets
 DeleteRecords was faster, or the log ends below what was promised; `LogCut` when an unclean election cut the log
 below it, however far it has grown again; `TopicRecreated` when the name now means another topic.
 
+With a `rack`, the replica to which the leader sends its readers is read from (KIP-392), until it fails or has nothing: the rest
+comes from the leader, who alone can say that something is gone.
+
 Where the leader's files can be read on this host, a range is read from them piece by piece; each is handed out once the leader has
 proved it by its last batch (`sync_segments`).
 """
@@ -91,7 +94,8 @@ class Fetched(NamedTuple):
 class _Ahead(NamedTuple):
     """A Fetch that was sent and not yet answered."""
 
-    leader: int
+    broker: int
+    is_leader: bool
     connection: SyncConnection
     pending: PendingAnswer
     deadline: float
@@ -110,6 +114,7 @@ def read_range(
     patience_s: float = PATIENCE_S,
     into: FrameBuffer | None = None,
     places: LogPlaces | None = None,
+    rack: str = "",
 ) -> Iterator[Fetched]:
     """Yields what covers [start, end), in order. With a `topic_id` other than zero it must be that topic.
 
@@ -118,10 +123,12 @@ def read_range(
 
     `leader_epoch` is that of the leader who said that the log reaches to `end`: under another leader it is asked
     whether it still does, for this log and not for records that took the place of those cut off.
+
+    `rack` is where the reader is, by `broker.rack` of the brokers there; empty: the leader is read from.
     """
     seen = OffsetAndEpoch(end, leader_epoch)
     reader = _RangeReader(
-        client, partition, end, topic_id, seen, read_committed, max_bytes, patience_s, into, places
+        client, partition, end, topic_id, seen, read_committed, max_bytes, patience_s, into, places, rack
     )
     try:
         yield from reader.read(start)
@@ -174,6 +181,7 @@ class _RangeReader:
         patience_s: float,
         into: FrameBuffer | None,
         places: LogPlaces | None,
+        rack: str,
     ) -> None:
         self._client = client
         self._partition = partition
@@ -191,6 +199,8 @@ class _RangeReader:
         self._places = places  # None: fetched, or from some doubt on
         self._segments: SegmentReader | None = None
         self._leader = -1  # who answered last
+        self._rack = rack
+        self._replica = -1  # where the leader sent us, or -1
 
     def read(self, position: int) -> Iterator[Fetched]:
         deadline = self._client.deadline(self._patience_s)
@@ -218,13 +228,22 @@ class _RangeReader:
                     ) from held_up
                 continue
             except (ConnectionLost, Unreachable, ProtocolError) as error:
+                if self._is_back_at_leader(position, str(error)):
+                    deadline = self._client.deadline(self._patience_s)
+                    continue
                 self._give_up_or_forget(error, position, is_late=time.monotonic() + pause > deadline)
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
                 continue
-            self._leader = asked.leader
+            if asked.is_leader:
+                self._leader = asked.broker
+                self._sent_to(answer.preferred_read_replica)
             records, next_offset = whole_batches(answer.records)
             if next_offset <= position:
+                if asked.is_leader and self._replica >= 0:
+                    continue
+                if self._is_back_at_leader(position, "it has nothing more yet"):
+                    continue
                 readable = answer.last_stable_offset if self._read_committed else answer.high_watermark
                 if readable >= self._end:
                     # The log holds nothing from here to the end: compaction has left a hole.
@@ -254,6 +273,25 @@ class _RangeReader:
             self._segments.close()
             self._segments = None
 
+    def _sent_to(self, replica: int) -> None:
+        if replica >= 0 and self._rack:
+            self._replica = replica
+            self._places = None  # files are those of the leader
+
+    def _is_back_at_leader(self, position: int, why: str) -> bool:
+        """For the rest of the range. A follower may lag, may not have heard of an epoch, and may die."""
+        if self._replica < 0:
+            return False
+        logger.debug(
+            "%s: from the leader at offset %d on, broker %d: %s",
+            self._partition,
+            position,
+            self._replica,
+            why,
+        )
+        self._replica, self._rack = -1, ""
+        return True
+
     def _has_read_to(self, position: int) -> int:
         if not self._is_end_seen:
             self._seen = OffsetAndEpoch(position, self._checked_epoch)
@@ -281,8 +319,8 @@ class _RangeReader:
             raise Doubt("which of its transactions were aborted the leader says of what it sends")
         asked = self._ask(piece.last_offset, max_bytes=1)  # a batch is sent whole
         answer = self._answer(asked, None)
-        if asked.leader != self._leader:
-            raise Doubt(f"broker {asked.leader} leads now; the files are those of {self._leader}")
+        if asked.broker != self._leader:
+            raise Doubt(f"broker {asked.broker} leads now; the files are those of {self._leader}")
         sent, _ = whole_batches(answer.records)
         if bytes(sent[: len(piece.last)]) != bytes(piece.last):
             raise Doubt(f"the leader has another batch at offset {piece.last_offset}")
@@ -316,7 +354,9 @@ class _RangeReader:
         topic_id = client.known_topic_id(partition.topic)
         self._check_not_cut(view.leader_epoch)
         deadline = client.deadline()
-        connection = client.connection_to(leader, deadline)
+        is_leader = self._replica < 0
+        broker = leader if is_leader else self._replica
+        connection = client.connection_to(broker, deadline)
         if self._places is not None and not self._places.may_be_beside(connection):
             self._places = None
         if not max_bytes:
@@ -337,8 +377,9 @@ class _RangeReader:
             max_bytes=max_bytes,
             isolation_level=int(self._read_committed),
             topics=[FetchTopic(topic=partition.topic, topic_id=topic_id, partitions=[wanted])],
+            rack_id=self._rack,
         )
-        return _Ahead(leader, connection, connection.send(request, version, deadline), deadline)
+        return _Ahead(broker, is_leader, connection, connection.send(request, version, deadline), deadline)
 
     def _ask_ahead(self, position: int) -> None:
         """If this fails, the next turn asks again and deals with it."""

@@ -75,6 +75,7 @@ _ACCEPTED = (
 _KAFKA_USED = (
     "kafka.bootstrap.servers",
     "kafka.client.id",
+    "kafka.client.rack",
     "kafka.isolation.level",
     "kafka.request.timeout.ms",
     "kafka.max.partition.fetch.bytes",
@@ -94,6 +95,7 @@ class ConnectionOptions(NamedTuple):
     fail_on_data_loss: bool = True
     max_record_bytes: int = 16 << 20
     read_segments: str = AUTO
+    client_rack: str = ""
 
 
 class SourceOptions(NamedTuple):
@@ -138,6 +140,7 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         max_record_bytes=options.positive("maxRecordBytes") or 16 << 20,
         read_segments=options.one_of("readSegments", (AUTO, TRUE, FALSE)),
+        client_rack=options.text("kafka.client.rack") or "",
     )
     parse_addresses(connection.bootstrap)
     most, least = options.positive("maxOffsetsPerTrigger"), options.positive("minOffsetsPerTrigger")

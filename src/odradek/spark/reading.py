@@ -93,6 +93,7 @@ def _read_one(
                 max_bytes=options.fetch_max_bytes,
                 into=buffer,
                 places=_places_for(options, client),
+                rack=options.client_rack,
             ):
                 for read_to, batch in decode(
                     fetched.records,

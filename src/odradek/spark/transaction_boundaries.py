@@ -75,6 +75,7 @@ class Boundaries:
     def __init__(self, client: SyncClient, options: ConnectionOptions) -> None:
         self._client = client
         self._fetch_max_bytes = options.fetch_max_bytes
+        self._rack = options.client_rack
         self._places = (
             None
             if options.read_segments == FALSE
@@ -174,6 +175,7 @@ class Boundaries:
             max_bytes=self._fetch_max_bytes,
             into=self._buffer,
             places=self._places,
+            rack=self._rack,
         ):
             scan.take(headers_of(fetched.records), to, until=until)
             if scan.boundary > until:
