@@ -3,6 +3,7 @@
 from odradek.client.sync import ClusterView, PartitionView, TopicView
 from odradek.demo.timeline import Timeline
 from odradek.demo.watch import ClusterWatch
+from tests.client.support import ScriptedBroker
 
 
 def view(isr: tuple[int, ...], leader_epoch: int) -> ClusterView:
@@ -17,6 +18,13 @@ def watched(*views: ClusterView) -> tuple[ClusterWatch, list[str]]:
         watch._observe(seen)
     watch.restarted = True
     return watch, [moment.name for moment in timeline.moments]
+
+
+def test_what_the_cluster_is_like_is_known_before_the_first_record() -> None:
+    with ScriptedBroker() as broker:
+        broker.partitions["t"] = [1]
+        with ClusterWatch(broker.address, "t", 1, Timeline(0.0)) as watch:
+            assert watch.view is not None and watch.view.controller_id == 1
 
 
 def test_an_isr_that_shrinks_and_is_full_again_is_told() -> None:

@@ -244,7 +244,7 @@ def controller_and_leader(watch: ClusterWatch, topic: str) -> int:
     """The broker to kill: it must be both, as the topic was made."""
     view = watch.view
     if view is None:
-        raise DemoFailed("no broker has answered Metadata yet; half of the records went out too quickly")
+        raise DemoFailed("no broker has answered Metadata yet, though half of the records are out")
     leader = view.topics[topic].partitions[0].leader
     if view.controller_id != leader:
         raise DemoFailed(f"broker {view.controller_id} is controller, but {leader} leads {topic}-0")

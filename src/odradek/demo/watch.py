@@ -8,10 +8,12 @@ from odradek.demo.timeline import Timeline
 from odradek.model.errors import OdradekError
 
 POLL_S = 0.025
+FIRST_ANSWER_S = 10.0
 
 
 class ClusterWatch:
-    """Asks until it is stopped; `view` is the last answer."""
+    """Asks until it is stopped; `view` is the last answer. The first one is waited for: a few records are produced in less time
+    than it takes."""
 
     def __init__(self, bootstrap: str, topic: str, replicas: int, timeline: Timeline) -> None:
         self._bootstrap = bootstrap
@@ -24,10 +26,12 @@ class ClusterWatch:
         self.view: ClusterView | None = None
         self.restarted = False
         self.isr_full_again = threading.Event()
+        self._is_answered = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cluster-watch", daemon=True)
 
     def __enter__(self) -> "ClusterWatch":
         self._thread.start()
+        self._is_answered.wait(FIRST_ANSWER_S)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -55,6 +59,7 @@ class ClusterWatch:
 
     def _observe(self, view: ClusterView) -> None:
         self.view = view
+        self._is_answered.set()
         sizes = self.isr_sizes()
         is_full = bool(sizes) and all(size == self._replicas for size in sizes)
         now_ms = time.time() * 1000
