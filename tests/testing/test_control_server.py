@@ -106,6 +106,11 @@ def test_silence_begins_in_one_request_and_ends_in_another(ask: Asking) -> None:
         ("/kill", "[1]", "no JSON object"),
         ("/kill", "[" * 60_000, "the body is no JSON"),
         ("/inject", {"api": "Produse", "close": True}, "did you mean Produce?"),
+        (
+            "/create_topic",
+            {"name": "orders", "configs": {"retention.ms": 1000}},
+            "1000 is no text; as in a file: '1000'",
+        ),
     ],
 )
 def test_a_wrong_question_is_answered_with_a_sentence(
@@ -121,7 +126,6 @@ def test_a_wrong_question_is_answered_with_a_sentence(
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/create_topic", {"name": "orders", "configs": {"retention.ms": 1000}}),
         ("/create_topic", {"name": "orders", "partitions": 10**12}),
         ("/inject", {"api": None, "close": True}),
     ],

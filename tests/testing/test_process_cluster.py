@@ -10,6 +10,13 @@ from odradek.testing.process_cluster import ProcessCluster
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.parametrize("first", [0, -1, 65_534, 70_000])
+def test_ports_that_there_are_not_are_refused_before_anything_starts(tmp_path: Path, first: int) -> None:
+    with pytest.raises(ConfigurationError, match=f"first_port {first}: 3 brokers need ports from there on"):
+        ProcessCluster(tmp_path, brokers=3, first_port=first)
+    assert ProcessCluster(tmp_path, brokers=3, first_port=65_533).bootstrap.endswith(":65535")
+
+
 def test_a_stopped_leader_is_replaced_and_follows_when_it_continues(tmp_path: Path) -> None:
     settings = {"zookeeper.session.timeout.ms": "2000"}
     with ProcessCluster(tmp_path, brokers=2, settings=settings) as cluster:

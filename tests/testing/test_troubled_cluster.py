@@ -1,6 +1,7 @@
 """What `running_cluster` does to its brokers on demand, as a client of somebody else sees it."""
 
 import asyncio
+import gc
 import math
 from collections.abc import Iterator
 
@@ -211,6 +212,22 @@ def test_a_broker_that_there_is_not_is_neither_started_nor_met(cluster: RunningC
         cluster.start(4)
     with pytest.raises(AssertionError, match="there is no broker 4"):
         cluster.inject("Produce", close=True, broker=4)
+    with pytest.raises(AssertionError, match="there is no broker 4"):
+        cluster.resume(4)
+    with pytest.raises(AssertionError, match="broker '1' does not run; there run 1, 2, 3"):
+        cluster.kill("1")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="orders has 1 partition, and no 7"):
+        cluster.leader(TOPIC, 7)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_cluster_that_has_ended_says_so() -> None:
+    with running_cluster(brokers=1) as cluster:
+        pass
+
+    with pytest.raises(ConfigurationError, match="the cluster has ended"):
+        cluster.kill(1)
+    gc.collect()  # a coroutine that nobody awaits warns then
 
 
 def test_what_is_not_done_in_time_is_named(cluster: RunningCluster) -> None:

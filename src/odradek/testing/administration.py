@@ -7,6 +7,7 @@ from typing import Any
 
 from odradek.client.sync import CONTROLLER, PartitionView, SyncClient
 from odradek.client.sync_connection import DeadlineExceeded, answered
+from odradek.model.counted import counted
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import TopicPartition
@@ -21,6 +22,7 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from odradek.testing.checked import checked_texts
 
 # Faults that a test injects are for its own clients, not for this one.
 CLIENT_ID = "odradek-testing"
@@ -49,7 +51,10 @@ class Administered:
             name=name,
             num_partitions=partitions,
             replication_factor=replication_factor,
-            configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+            configs=[
+                CreatableTopicConfig(name=key, value=value)
+                for key, value in checked_texts(configs or {}).items()
+            ],
         )
         with self._client(deadline_s) as client:
             request = CreateTopicsRequest(topics=[topic], timeout_ms=int(ANSWER_S * 1000))
@@ -124,7 +129,9 @@ class Administered:
         with self._client() as client:
             found = client.topic(topic).partitions
             if partition not in found:
-                raise ConfigurationError(f"{topic} has {len(found)} partitions, and no {partition}")
+                raise ConfigurationError(
+                    f"{topic} has {counted(len(found), 'partition')}, and no {partition}"
+                )
             return found[partition]
 
     def _ask(self, client: SyncClient, request: Any, outcome_of: Callable[[Any], Any], about: str) -> None:

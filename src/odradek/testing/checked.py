@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from odradek.model.counted import counted
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import LAST_PORT
 
 
 def checked_settings(brokers: int, settings: Mapping[str, str] | None) -> dict[str, str]:
@@ -11,11 +13,24 @@ def checked_settings(brokers: int, settings: Mapping[str, str] | None) -> dict[s
     those of a properties file."""
     if brokers < 1:
         raise ConfigurationError(f"{brokers} brokers: a cluster has one at least")
-    for name, value in (settings or {}).items():
+    return checked_texts(settings or {})
+
+
+def checked_texts(settings: Mapping[str, str]) -> dict[str, str]:
+    for name, value in settings.items():
         if not isinstance(value, str):
             text = str(value).lower() if isinstance(value, bool) else str(value)
             raise ConfigurationError(f"{name}: {value!r} is no text; as in a file: {text!r}")
-    return dict(settings or {})
+    return dict(settings)
+
+
+def checked_ports(first: int, count: int) -> list[int]:
+    """ConfigurationError where there are not as many from `first` on."""
+    if not 0 < first <= LAST_PORT - count + 1:
+        raise ConfigurationError(
+            f"first_port {first}: {counted(count, 'broker')} need ports from there on, of 1 to {LAST_PORT}"
+        )
+    return [first + number for number in range(count)]
 
 
 def checked_directory(directory: Path) -> Path:

@@ -26,7 +26,7 @@ from odradek.model.counted import counted
 from odradek.model.errors import OdradekError
 from odradek.model.listeners import METRICS_LISTENER
 from odradek.testing.administration import Administered
-from odradek.testing.checked import checked_directory, checked_settings
+from odradek.testing.checked import checked_directory, checked_ports, checked_settings
 from odradek.testing.forked_process import ForkedProcess, can_fork
 from odradek.testing.late_signals import late_signals
 from odradek.testing.life_line import LifeLine
@@ -185,11 +185,7 @@ class ProcessCluster(Administered):
         self.directory = checked_directory(Path(directory).absolute())
         self.host = host
         self._paused: set[int] = set()
-        ports = (
-            free_ports(brokers, host)
-            if first_port is None
-            else [first_port + number for number in range(brokers)]
-        )
+        ports = free_ports(brokers, host) if first_port is None else checked_ports(first_port, brokers)
         self.brokers = {
             broker_id: BrokerProcess(
                 broker_id, self.directory / f"broker-{broker_id}", host, port, may_fork=may_fork

@@ -196,11 +196,11 @@ class LocalCluster:
 
     def _running(self, broker_id: int) -> BrokerRuntime:
         running = ", ".join(map(str, sorted(self.runtimes))) or "none"
-        assert broker_id in self.runtimes, f"broker {broker_id} does not run; there run {running}"
+        assert broker_id in self.runtimes, f"broker {broker_id!r} does not run; there run {running}"
         return self.runtimes[broker_id]
 
     def check_id(self, broker_id: int) -> None:
-        assert broker_id in self.ids, f"there is no broker {broker_id}; there are {self.ids}"
+        assert broker_id in self.ids, f"there is no broker {broker_id!r}; there are {self.ids}"
 
     def address(self, broker_id: int) -> str:
         return f"127.0.0.1:{self._ports[broker_id]}"
@@ -350,6 +350,9 @@ class RunningCluster(Administered):
 
     def call(self, work: Coroutine[Any, Any, T], deadline_s: float = 60.0) -> T:
         """Runs it on the brokers' loop. TimeoutError names what was not done; it goes on."""
+        if self._loop.is_closed():
+            work.close()
+            raise ConfigurationError("the cluster has ended, and its brokers with it")
         return _result(asyncio.run_coroutine_threadsafe(work, self._loop), deadline_s, work)
 
     def _in_loop(self, do: Callable[[], T]) -> T:
@@ -383,6 +386,7 @@ class RunningCluster(Administered):
 
     def resume(self, broker_id: int) -> None:
         """What was sent meanwhile arrives."""
+        self.cluster.check_id(broker_id)
         self.call(self.cluster.resume_broker(broker_id))
 
     @contextlib.contextmanager
