@@ -14,6 +14,8 @@ pytestmark = pytest.mark.process
 def test_ports_that_there_are_not_are_refused_before_anything_starts(tmp_path: Path, first: int) -> None:
     with pytest.raises(ConfigurationError, match=f"first_port {first}: 3 brokers need ports from there on"):
         ProcessCluster(tmp_path, brokers=3, first_port=first)
+    with pytest.raises(ConfigurationError, match=f"metrics_port {first}: 3 brokers need ports from there on"):
+        ProcessCluster(tmp_path, brokers=3, metrics_port=first)
     assert ProcessCluster(tmp_path, brokers=3, first_port=65_533).bootstrap.endswith(":65535")
 
 

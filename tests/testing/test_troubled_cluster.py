@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import TopicPartition
+from odradek.testing import administration
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 
 TOPIC = "orders"
@@ -77,6 +78,15 @@ def test_a_topic_is_created_and_its_leader_moves(cluster: RunningCluster) -> Non
         cluster.move_leader("audit", 1, to=other_than(cluster, leader, follower))
     with pytest.raises(ConfigurationError, match="audit has 2 partitions"):
         cluster.leader("audit", 2)
+
+
+def test_a_topic_has_all_the_time_that_was_given_to_it(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(administration, "ANSWER_S", 0.001)  # of other questions
+    cluster.create_topic("wide", partitions=100, deadline_s=60)
+    monkeypatch.undo()
+    assert cluster.leader("wide", 99) in cluster.cluster.ids
 
 
 def test_a_producer_tries_again_after_an_error_and_no_record_is_there_twice(cluster: RunningCluster) -> None:

@@ -56,8 +56,8 @@ class Administered:
                 for key, value in checked_texts(configs or {}).items()
             ],
         )
-        with self._client(deadline_s) as client:
-            request = CreateTopicsRequest(topics=[topic], timeout_ms=int(ANSWER_S * 1000))
+        with self._client(deadline_s, answer_s=deadline_s) as client:
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=int(deadline_s * 1000))
             self._ask(client, request, lambda answer: answer.topics[0], f"topic {name}")
             client.topic(name, timeout_s=deadline_s, is_new=True)
 
@@ -113,7 +113,7 @@ class Administered:
     # --- inside
 
     @contextlib.contextmanager
-    def _client(self, deadline_s: float = 30.0) -> Iterator[SyncClient]:
+    def _client(self, deadline_s: float = 30.0, *, answer_s: float | None = None) -> Iterator[SyncClient]:
         answering = self._answering()
         if not answering:
             raise ConfigurationError("no broker can be asked: none runs that is not paused")
@@ -121,7 +121,7 @@ class Administered:
             ",".join(answering),
             client_id=CLIENT_ID,
             bootstrap_timeout_s=deadline_s,
-            request_timeout_s=ANSWER_S,
+            request_timeout_s=ANSWER_S if answer_s is None else answer_s,
         ) as client:
             yield client
 

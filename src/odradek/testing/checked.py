@@ -24,11 +24,11 @@ def checked_texts(settings: Mapping[str, str]) -> dict[str, str]:
     return dict(settings)
 
 
-def checked_ports(first: int, count: int) -> list[int]:
+def checked_ports(first: int, count: int, what: str = "first_port") -> list[int]:
     """ConfigurationError where there are not as many from `first` on."""
     if not 0 < first <= LAST_PORT - count + 1:
         raise ConfigurationError(
-            f"first_port {first}: {counted(count, 'broker')} need ports from there on, of 1 to {LAST_PORT}"
+            f"{what} {first}: {counted(count, 'broker')} need ports from there on, of 1 to {LAST_PORT}"
         )
     return [first + number for number in range(count)]
 

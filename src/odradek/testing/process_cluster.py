@@ -181,7 +181,9 @@ class ProcessCluster(Administered):
         where that is safe; for a process that does nothing else and has one thread."""
         self.settings = checked_settings(brokers, settings)
         self.zookeeper = zookeeper
-        self._metrics_port = metrics_port
+        self._metrics_ports = (
+            None if metrics_port is None else checked_ports(metrics_port, brokers, "metrics_port")
+        )
         self.directory = checked_directory(Path(directory).absolute())
         self.host = host
         self._paused: set[int] = set()
@@ -228,9 +230,9 @@ class ProcessCluster(Administered):
 
     def metrics_url(self, broker: BrokerProcess) -> str | None:
         """Where Prometheus finds this broker, if it does."""
-        if self._metrics_port is None:
+        if self._metrics_ports is None:
             return None
-        return f"http://{self.host}:{self._metrics_port + broker.broker_id - 1}/metrics"
+        return f"http://{self.host}:{self._metrics_ports[broker.broker_id - 1]}/metrics"
 
     def _store_properties(self) -> dict[str, str]:
         if self.zookeeper is not None:
