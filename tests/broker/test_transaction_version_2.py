@@ -189,6 +189,26 @@ def test_what_was_added_to_a_transaction_that_was_aborted_meanwhile_is_not_writt
     assert committed(world)[0] == 1, "the marker alone, and nothing open"
 
 
+@pytest.mark.behaviour("P3")
+def test_a_late_batch_of_an_older_producer_epoch_does_not_take_the_place_of_the_newer_ones_question(
+    world: World, wire: Wire
+) -> None:
+    older, newer = init(world), init(world)
+    assert newer == (older[0], older[1] + 1)
+    assert add(world, newer) == 0
+    wire.holds = is_question
+    pending = send(world, newer, b"newer", 0, 11)
+    late = send(world, older, b"older", 7, 11)
+    world.settle()
+    assert len(wire.held) == 2
+
+    wire.release()
+
+    assert world.produced(late)[0] == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert world.produced(pending)[0] == 0
+    assert world[LEADER].values() == [b"newer"]
+
+
 def test_a_leader_asks_a_few_times_and_then_gives_up(
     world: World, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,9 @@ class Verifications:
     def begin(self, partition: Partition, writer: Writer, *, is_adding: bool) -> Verification:
         key = partition.topic_partition, writer.producer_id
         found = self._open.get(key)
+        if found is not None and found.leader_epoch == partition.leader_epoch and writer.epoch < found.epoch:
+            # As Apache's entry, it keeps the larger epoch. What the older producer may write is for the coordinator to say.
+            return found
         if found is None or (found.epoch, found.leader_epoch) != (writer.epoch, partition.leader_epoch):
             if len(self._open) >= MOST_OPEN:
                 del self._open[next(iter(self._open))]
