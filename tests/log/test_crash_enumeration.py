@@ -10,9 +10,11 @@ import os
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import ClassVar, NamedTuple
+from unittest.mock import patch
 
 import pytest
 
+from odradek.log import truncation
 from odradek.log.indexes import OffsetIndex, TimeIndex, TransactionIndex
 from odradek.log.memory_files import MemoryDirectory, MemoryDisk, MemoryFile
 from odradek.log.partition_log import PartitionLog
@@ -224,6 +226,23 @@ def clean_stop(world: RecordedWorld) -> None:
     world.stop_and_start()
 
 
+def begun_anew(world: RecordedWorld) -> None:
+    """With segments at both ends that go in steps before: few of them, and fewer a step."""
+    for _ in range(34):
+        world.small()
+    world.flush()
+    world.deleted = 13
+    with patch.object(truncation, "has_segments_below", return_value=False):
+        world.log.delete_records_before(13)
+    world.checkpoint()
+    world.small()
+    assert len(world.log.segments) == 9
+    with patch.object(truncation, "MOST_SEGMENTS_CUT", 2):
+        world.begin_anew()
+    world.small()
+    world.flush()
+
+
 SMALL, BIG = SIZE * 4, 40_000  # segment.bytes
 SCRIPTS: tuple[tuple[Script, int], ...] = (
     (appends, BIG),
@@ -234,6 +253,7 @@ SCRIPTS: tuple[tuple[Script, int], ...] = (
     (checkpoints, SMALL),
     (deleted_records, SMALL),
     (deleted_topic, SMALL),
+    (begun_anew, SMALL),
     (clean_stop, SMALL),
 )
 

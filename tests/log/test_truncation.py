@@ -290,6 +290,43 @@ def test_very_many_segments_are_cut_some_at_a_time_and_a_kill_in_between_leaves_
     assert (log.log_start_offset, log.log_end_offset) == ((0, offset) if offset else (1_000, 1_000))
 
 
+@pytest.mark.parametrize("ends_at", [700, 930])
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_segments_below_the_logs_start_are_taken_out_some_at_a_time_where_it_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_at: int, begins_anew: bool
+) -> None:
+    """Retention takes a hundred a turn, and may have thousands to come to when the log is cut below its start."""
+    (tmp_path / "disk").mkdir()
+    disk = Disk(tmp_path / "disk", config(segment_bytes=SIZE * 10, index_interval_bytes=SIZE))
+    log = filled(disk, 955)
+    with monkeypatch.context() as retention:
+        retention.setattr("odradek.log.truncation.has_segments_below", lambda *asked: False)
+        log.delete_records_before(ends_at + 1)
+    monkeypatch.setattr("odradek.log.truncation.MOST_SEGMENTS_CUT", 5)
+    whole, count, ends = contents(log), len(log.segments), [log.log_end_offset]
+    assert count == 96
+    renamed: list[str] = []
+    rename = OsDirectory.rename
+    monkeypatch.setattr(OsDirectory, "rename", lambda *named: renamed.append(named[1]) or rename(*named))
+
+    for number, _ in enumerate(log.restarting_at(2_000, NOW) if begins_anew else log.truncating_to(3, NOW)):
+        assert len(renamed) <= 5 * 4 + 4
+        ends.append(log.log_end_offset)
+        assert ends[-1] <= ends[-2] and log.log_start_offset == ends_at + 1
+        assert contents(log) == whole[: SIZE * (ends[-1] - ends_at - 1)]
+        found = Disk(tmp_path / f"killed-{number}", disk.config)
+        shutil.copytree(disk.path, found.path)
+        reopened = found.open(recovery_point=log.recovery_point, log_start_offset=log.log_start_offset).log
+        assert state(reopened) == state(log)
+        renamed.clear()  # recovering the copy
+
+    assert len(renamed) <= 5 * 4 + 4
+    assert len(ends) > count // 5
+    assert log.log_start_offset == log.log_end_offset == (2_000 if begins_anew else 3)
+    assert len(log.segments) == 1
+    assert state(disk.open().log) == state(log)
+
+
 def test_aborted_transactions_behind_the_cut_are_gone_and_open_again(disk: Disk) -> None:
     log = disk.create()
     produce(log, idempotent(0, is_transactional=True))

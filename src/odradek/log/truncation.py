@@ -43,7 +43,7 @@ def truncate_to(log: LogState, offset: int, now_ms: int) -> Generator[None, None
         if epochs.truncate_from_end(offset):
             log.write_epochs(epochs)
         return log.log_end_offset
-    while len(log.segments.since(offset)) > MOST_SEGMENTS_CUT:
+    while offset > log.log_start_offset and len(log.segments.since(offset)) > MOST_SEGMENTS_CUT:
         yield from _cut(log, log.segments[-MOST_SEGMENTS_CUT].base_offset, now_ms)
         yield
     yield from _cut(log, offset, now_ms)
@@ -57,14 +57,14 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
         if log.failure is not None:
             raise log.failure
         if offset <= log.log_start_offset:
-            return _begin_anew(log, max(offset, 0), now_ms)
+            return (yield from _begin_anew(log, max(offset, 0), now_ms))
         target = log.segments.holding(offset)
         position = target.position_of(offset)
         # Where its last batch ends, in a gap too: see `roll`.
         end_offset = target.end_of_batches_before(position, offset)
         if end_offset <= log.log_start_offset:
             # Its first batch reaches below its start (DeleteRecords cuts anywhere), and that one goes.
-            return _begin_anew(log, log.log_start_offset, now_ms)
+            return (yield from _begin_anew(log, log.log_start_offset, now_ms))
         nothing_left = position == 0 and target is log.segments[0]
         if nothing_left:
             known = end_offset, Producers()
@@ -100,15 +100,19 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
 
 def truncate_fully_and_start_at(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]:
     """All records go, and the log begins at `offset`. In steps as `truncate_to`: there the log is shorter, and not begun anew yet."""
-    if log.failure is not None:
-        raise log.failure
+    yield from _begin_anew(log, offset, now_ms)
+
+
+def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]:
+    """Only the last step begins anew. Before it goes what retention has not come to yet, below the log's start, and then the end."""
+    while has_segments_below(log, log.log_start_offset):
+        if log.failure is not None:
+            raise log.failure
+        drop_segments_below(log, log.log_start_offset, MOST_SEGMENTS_CUT)
+        yield
     while len(log.segments) > MOST_SEGMENTS_CUT:
         yield from _cut(log, log.segments[-MOST_SEGMENTS_CUT].base_offset, now_ms)
         yield
-    _begin_anew(log, offset, now_ms)
-
-
-def _begin_anew(log: LogState, offset: int, now_ms: int) -> None:
     if log.failure is not None:
         raise log.failure
     files = PreparedFiles(log.directory)
@@ -191,9 +195,9 @@ def has_segments_below(log: LogState, offset: int) -> bool:
     return len(log.segments) > 1 and 0 <= log.segments[0].end_offset <= offset
 
 
-def drop_segments_below(log: LogState, offset: int) -> None:
-    """MOST_SEGMENTS of them: those that are left are below the log's start, where retention finds them."""
-    for _ in range(MOST_SEGMENTS):
+def drop_segments_below(log: LogState, offset: int, most: int = MOST_SEGMENTS) -> None:
+    """So many of them: those that are left are below the log's start, where retention finds them."""
+    for _ in range(most):
         if not has_segments_below(log, offset):
             return
         segment = log.segments.drop_first()
