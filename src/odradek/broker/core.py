@@ -39,6 +39,7 @@ from odradek.broker.fetch_sessions import FetchSessionCache
 from odradek.broker.follower_cuts import FollowerCuts
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.id_generator import IdGenerator
+from odradek.broker.index_rebuilds import IndexRebuilds
 from odradek.broker.isr_channel import IsrChannel
 from odradek.broker.large_answers import LargeAnswers
 from odradek.broker.log_flushes import LogFlushes
@@ -148,6 +149,7 @@ class Broker:
         )
         self.flushes = LogFlushes(self.replicas, self.outbox, self.effects, self.calls)
         self.cuts = FollowerCuts(self.outbox, self.slices, self.aside, self.replicas.wake_fetcher)
+        self.index_rebuilds = IndexRebuilds(self.replicas, self.aside, self.effects)
         self.isr_channel = IsrChannel(self.broker_id, self.outbox, self.effects, self.calls)
         self.producer_ids = ProducerIds(self.broker_id, self.effects, self.calls)
         self.row_limits = RowLimits(self.metadata, self.replicas.partitions)
@@ -260,6 +262,8 @@ class Broker:
             self._tell_roles()
         if outbox.cuts:
             self.cuts.begin(self._now_ms)
+        if self.index_rebuilds.asked:
+            self.index_rebuilds.begin(self._now_ms)
         if self.purgatory.ready:
             self.purgatory.sweep(self._now_ms)
         if outbox.proposals:

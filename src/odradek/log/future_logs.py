@@ -61,6 +61,7 @@ class LogsInUse(Protocol):
     ) -> Recovered: ...
     def before_cut_below(self, log: LogState, offset: int, log_start_offset: int) -> None: ...
     def adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None: ...
+    def watch_indexes(self, log: LogState) -> None: ...
     def retire(
         self,
         topic_partition: TopicPartition,
@@ -132,6 +133,7 @@ class FutureLogs:
         self, topic_partition: TopicPartition, directory: LogDirectory, name: str, log: PartitionLog
     ) -> FutureLog:
         log.before_cut_below = self._manager.before_cut_below
+        self._manager.watch_indexes(log)
         future = self.logs[topic_partition] = FutureLog(directory, name, log)
         return future
 

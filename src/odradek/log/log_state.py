@@ -8,7 +8,7 @@ from collections.abc import Callable
 from odradek.log import flushing
 from odradek.log.checkpoints import LEADER_EPOCHS, OFFSET_GAPS, epochs_to_bytes
 from odradek.log.config import LogConfig
-from odradek.log.errors import CorruptLog, MissingFile, StorageError
+from odradek.log.errors import CorruptLog, IndexPending, MissingFile, StorageError
 from odradek.log.files import Directory
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.prepared_files import PreparedFiles
@@ -62,6 +62,8 @@ class LogState:
         self.failure: StorageError | None = None  # once set, for good: every method raises it
         # Told once, perhaps by a thread: this log is damaged, and the disk under it is not (`broken`).
         self.on_broken: Callable[[LogState, StorageError], None] | None = None
+        # Told of a segment whose indexes a thread has to build; None: whoever asks builds them.
+        self._on_pending_index: Callable[[LogState, Segment], None] | None = None
         self.is_without_epochs = False  # a new log: no leader-epoch-checkpoint was ever written
         # Told before the log is cut: what the checkpoints may still say of flushed point and log start at most.
         self.before_cut_below: Callable[[LogState, int, int], None] | None = None
@@ -229,6 +231,13 @@ class LogState:
         self.flushed.name_changed(OFFSET_GAPS)
         self.has_gaps = True
 
+    # ------------------------------------------------------------------------------------------------ indexes
+
+    def rebuild_indexes_by(self, ask: "Callable[[LogState, Segment], None]") -> None:
+        """Whoever uses this log must not wait while all batches of a segment are walked over: IndexPending, and `ask` hears of it."""
+        self._on_pending_index = ask
+        self.segments.rebuild_elsewhere()
+
     # ------------------------------------------------------------------------------------------------ failing
 
     def fail(self, error: StorageError) -> StorageError:
@@ -243,6 +252,10 @@ class LogState:
         For want of a descriptor, or of whatever else the disk has nothing to do with, only this one operation fails:
         whoever gets here has not changed anything yet.
         """
+        if isinstance(error, IndexPending):
+            if self._on_pending_index is not None:
+                self._on_pending_index(self, error.segment)
+            return error
         if isinstance(error, CorruptLog | MissingFile) or self.directory.health.failure is not None:
             return self.give_up(error)
         return error

@@ -10,7 +10,7 @@ Base offset and leader epoch lie before the CRC (KIP-98): of these only the orde
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.log.errors import CorruptLog, MissingFile, StorageError
+from odradek.log.errors import CorruptLog, IndexPending, MissingFile, StorageError
 from odradek.log.log_state import LogState
 from odradek.log.scan import scan_batches
 from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, check_crc, read_header
@@ -63,6 +63,8 @@ def check_batch(log: LogState, offset: int) -> None:
         reason = reason or why_damaged(header, batch, segment.base_offset, limit, -1, log.latest_epoch)
         if reason:
             raise CorruptLog(f"{file.name} at {position}: {reason}")
+    except IndexPending as pending:
+        log.broken(pending)  # whoever is sent it again, and does not take it, has it looked at then
     except StorageError as error:
         raise log.broken(error) from None
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from odradek.log.errors import CorruptLog, MissingFile
+from odradek.log.errors import CorruptLog, IndexPending, MissingFile
 from odradek.log.files import Directory, File
 from odradek.log.indexes import (
     MAX_RELATIVE_OFFSET,
@@ -44,6 +44,11 @@ SMALLEST_LENGTH = BATCH_OVERHEAD - LOG_OVERHEAD
 # Batches of the active segment whose position is known without looking: more than a follower ever lags when it
 # is in sync, so that fetches and high watermarks at the end of the log cost one dictionary lookup.
 REMEMBERED_POSITIONS = 2048
+# Of an index that is built again.
+DENSE_INTERVAL_BYTES = 4096
+# What the loop looks at behind an index entry, in windows and in headers: more is there only where entries are missing.
+MOST_WINDOWS = 64
+MOST_HEADERS = 8_000
 
 
 def is_offset(stem: str) -> bool:
@@ -69,6 +74,7 @@ class Cut(NamedTuple):
 class Segment:
     __slots__ = (
         "_file",
+        "_has_gaps",
         "_index_file",
         "_size_bytes",
         "_time_index_file",
@@ -84,6 +90,7 @@ class Segment:
         "offset_index",
         "offset_of_max_timestamp",
         "positions",
+        "rebuilds_elsewhere",
         "time_index",
     )
 
@@ -108,6 +115,8 @@ class Segment:
         self._index_file: File | None = None
         self._time_index_file: File | None = None
         self._transactions: TransactionIndex | None = None
+        self._has_gaps: bool | None = None  # while that was not looked up
+        self.rebuilds_elsewhere = False  # IndexPending instead of a walk over all batches
 
     @classmethod
     def create(
@@ -268,17 +277,21 @@ class Segment:
         file = self.file
         data = file.read_at(position, HEADER_WINDOW) if position >= 0 else b""
         if position and not self._is_indexed_batch(data, position, self.base_offset + relative):
-            self.rebuild_indexes()
+            self._rebuild()
             relative, position = self._floor(offset - self.base_offset)
             data = file.read_at(position, HEADER_WINDOW)
         end = file.size_bytes
         at = 0
         last = len(data) - BATCH_OVERHEAD  # where a batch may begin at the latest
+        windows = MOST_WINDOWS if self.rebuilds_elsewhere and self.offset_index is None else -1
         while True:
             if at > last:
                 position += at
                 if position >= end:
                     return end
+                if not windows:
+                    raise IndexPending(self)
+                windows -= 1
                 data = file.read_at(position, HEADER_WINDOW)
                 at = 0
                 last = len(data) - BATCH_OVERHEAD
@@ -299,10 +312,10 @@ class Segment:
     def _open_index(self) -> File:
         if self._index_file is None:
             if not self.directory.exists(self.name(INDEX_SUFFIX)):
-                self.rebuild_indexes()
+                self._rebuild()
             file = self.directory.open(self.name(INDEX_SUFFIX))
             if file.size_bytes % OFFSET_ENTRY.size or self._index_lies(file):
-                self.rebuild_indexes()
+                self._rebuild()
                 file = self.directory.open(self.name(INDEX_SUFFIX))
             self._index_file = file
         return self._index_file
@@ -357,7 +370,7 @@ class Segment:
         relative, _ = self._floor(first - 1 - self.base_offset)
         start = self.position_of(self.base_offset + max(relative, 0))
         end_offset = self.base_offset
-        for at, header in self.headers(start if start < position else 0):
+        for at, header in self._few_headers(start if start < position else 0):
             if at >= position:
                 break
             end_offset = header.next_offset
@@ -367,11 +380,36 @@ class Segment:
         """Position and header of each batch from `position` on; bodies are not looked at."""
         return scan_headers(self.file, position, self.file.size_bytes)
 
+    def _few_headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """As many as there can be behind an index entry."""
+        headers = self.headers(position)
+        if not self.rebuilds_elsewhere:
+            return headers
+        return self._at_most(MOST_HEADERS, headers)
+
+    def _at_most(
+        self, left: int, headers: Iterator[tuple[int, BatchHeader]]
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        for found in headers:
+            if not left:
+                raise IndexPending(self)
+            left -= 1
+            yield found
+
+    def _rebuild(self) -> None:
+        if self.rebuilds_elsewhere:
+            raise IndexPending(self)
+        self.rebuild_indexes()
+
     def corrupt(self, position: int, what: str) -> CorruptLog:
         return CorruptLog(f"{self.file.name}: no batch where one must be, at {position}: {what}")
 
     def has_gaps(self) -> bool:
         """Whether compaction was here: records or whole batches are missing between others."""
+        if self._has_gaps is not None:
+            return self._has_gaps
+        if self.rebuilds_elsewhere:
+            raise IndexPending(self)  # that walk tells it too
         expected = self.base_offset
         for _, header in self.headers():
             if header.base_offset != expected or header.record_count != header.last_offset_delta + 1:
@@ -404,7 +442,7 @@ class Segment:
     def _find_largest_timestamp(self) -> None:
         timestamp, relative = last_in_file(self._open_time_index(), TIME_ENTRY)
         if timestamp < 0 and self.size_bytes:
-            self.rebuild_indexes()
+            self._rebuild()
             timestamp, relative = last_in_file(self._open_time_index(), TIME_ENTRY)
         self.max_timestamp = timestamp
         self.offset_of_max_timestamp = self.base_offset + relative if timestamp >= 0 else -1
@@ -413,10 +451,10 @@ class Segment:
         if self._time_index_file is None:
             name = self.name(TIME_INDEX_SUFFIX)
             if not self.directory.exists(name):
-                self.rebuild_indexes()
+                self._rebuild()
             file = self.directory.open(name)
             if file.size_bytes % TIME_ENTRY.size or not self._is_largest(*last_in_file(file, TIME_ENTRY)):
-                self.rebuild_indexes()
+                self._rebuild()
                 file = self.directory.open(name)
             self._time_index_file = file
         return self._time_index_file
@@ -428,7 +466,8 @@ class Segment:
         if timestamp < 0 or relative_offset < 0 or not self._is_time_of(timestamp, relative_offset):
             return False
         return all(
-            header.largest_timestamp <= timestamp for _, header in self.headers(self.last_indexed_position())
+            header.largest_timestamp <= timestamp
+            for _, header in self._few_headers(self.last_indexed_position())
         )
 
     def _is_time_of(self, timestamp: int, relative_offset: int) -> bool:
@@ -444,7 +483,7 @@ class Segment:
         else:
             found, relative = floor_in_file(self._open_time_index(), TIME_ENTRY, timestamp)
             if found >= 0 and not self._is_time_of(found, relative):
-                self.rebuild_indexes()
+                self._rebuild()
                 found, relative = floor_in_file(self._open_time_index(), TIME_ENTRY, timestamp)
         return self.base_offset + relative if found >= 0 else self.base_offset
 
@@ -496,7 +535,7 @@ class Segment:
 
     # ------------------------------------------------------------------------------------ changing its end
 
-    def rebuild_indexes(self, index_interval_bytes: int = 4096) -> list[str]:
+    def rebuild_indexes(self, index_interval_bytes: int = DENSE_INTERVAL_BYTES) -> list[str]:
         """Both indexes from the batches themselves: what they say must be what a scan says. Returns the names of the files
         written, not synced yet.
         """
@@ -511,6 +550,18 @@ class Segment:
                 index_interval_bytes,
             )
         return self.become_inactive() if self.end_offset >= 0 else []
+
+    def take_indexes(self, known: "Segment", *, has_gaps: bool) -> None:
+        """`known` was made of the batches of this segment, and what it knows is in place: in the files, of one that is not active."""
+        self.max_timestamp, self.offset_of_max_timestamp = known.max_timestamp, known.offset_of_max_timestamp
+        self.first_timestamp = known.first_timestamp
+        self._has_gaps = has_gaps
+        if self.end_offset >= 0:
+            self.rely_on_index_files(self.end_offset)
+        else:
+            self.offset_index, self.time_index = known.offset_index, known.time_index
+            self.bytes_since_index_entry = known.bytes_since_index_entry
+            self.positions = known.positions
 
     def make_index_in_memory(self) -> None:
         """Empty indexes and counters, ready for `note_batch` from the first batch on."""
@@ -528,6 +579,8 @@ class Segment:
         Returns the last batch. CorruptLog if the file does not end with a whole batch.
         """
         is_good, last = self._load_index_files()
+        if not is_good and self.rebuilds_elsewhere:
+            raise IndexPending(self)
         if not is_good:
             self.rebuild_indexes(index_interval_bytes)
             for _, header in self.headers(self.last_indexed_position()):
@@ -558,7 +611,7 @@ class Segment:
         if position and not self._batch_stands_at(position, self.base_offset + relative):
             return False, None
         is_time_known = False
-        for _, header in self.headers(position):
+        for _, header in self._few_headers(position):
             last = header
             if header.largest_timestamp > largest:
                 return False, None
@@ -584,7 +637,11 @@ class Segment:
             # Apart: an index that has to be built again stays in memory, and this segment is asked by its files.
             known = Segment(self.directory, self.base_offset, self.created_ms)
             known._file = self.file
-            known.load_indexes(index_interval_bytes)
+            known.rebuilds_elsewhere = self.rebuilds_elsewhere
+            try:
+                known.load_indexes(index_interval_bytes)
+            except IndexPending:
+                raise IndexPending(self) from None
         assert known.offset_index is not None and known.time_index is not None
         offsets = OffsetIndex.from_bytes(known.offset_index.to_bytes())
         times = TimeIndex.from_bytes(known.time_index.to_bytes())
@@ -619,6 +676,7 @@ class Segment:
         elif not cut.transactions:
             self.directory.remove(self.name(TRANSACTION_INDEX_SUFFIX))
         self._transactions = cut.transactions
+        self._has_gaps = None
         self.max_timestamp = cut.max_timestamp
         self.offset_of_max_timestamp = cut.offset_of_max_timestamp
         self.rely_on_index_files(cut.end_offset)

@@ -27,7 +27,15 @@ class Segments(Sequence[Segment]):
     Invariant: each but the active one ends where the next one begins.
     """
 
-    __slots__ = ("_all", "_flushed", "_kept_open", "active", "directory", "pending_removal")
+    __slots__ = (
+        "_all",
+        "_flushed",
+        "_kept_open",
+        "_rebuilds_elsewhere",
+        "active",
+        "directory",
+        "pending_removal",
+    )
 
     def __init__(self, directory: Directory, segments: Sequence[Segment], flushed: FlushState) -> None:
         assert segments, "a log has at least its active segment"
@@ -39,6 +47,7 @@ class Segments(Sequence[Segment]):
         self.pending_removal: list[str] = []
         # The one older segment that keeps its descriptors.
         self._kept_open: Segment | None = None
+        self._rebuilds_elsewhere = False
 
     # ---------------------------------------------------------------------------------------------- the list
 
@@ -88,6 +97,12 @@ class Segments(Sequence[Segment]):
                 if segment in self._all:
                     raise
 
+    def rebuild_elsewhere(self) -> None:
+        """From now on whoever would have to walk over all batches of a segment for its indexes is told IndexPending."""
+        self._rebuilds_elsewhere = True
+        for segment in self._all:
+            segment.rebuilds_elsewhere = True
+
     # ---------------------------------------------------------------------------------------------- changing it
 
     def roll(self, files: PreparedFiles, following: Segment) -> None:
@@ -105,6 +120,7 @@ class Segments(Sequence[Segment]):
         for name in files.put():
             if name != following.name():  # what is appended to is synced by itself
                 self._flushed.name_changed(name)
+        following.rebuilds_elsewhere = self._rebuilds_elsewhere
         self._all = (*self._all, following)
         self.active = following
         self._flushed.rolled()
@@ -155,6 +171,7 @@ class Segments(Sequence[Segment]):
             self._mark_deleted(segment)
         cleaned.files.put()
         cleaned.segment.close_handles()
+        cleaned.segment.rebuilds_elsewhere = self._rebuilds_elsewhere
         self._all = (*self._all[:first], cleaned.segment, *self._all[first + len(old) :])
         self._flushed.names_dirty()
 

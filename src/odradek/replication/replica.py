@@ -120,6 +120,10 @@ class Replica:
                 if not reader.is_dirty:
                     reader.wake()
 
+    def readable_again(self) -> None:
+        """What could not be looked up for a while can be."""
+        self._wake_readers()
+
     # ---------------------------------------------------------------------------- flush before acknowledging
 
     def set_flushes_before_ack(self, wanted: bool) -> None:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.answers import Answer, Buffer, Park, Reply
 from odradek.broker.fetch_sessions import NO_SESSION, FetchSession, ParkedFetch, WantedPartition
 from odradek.broker.read_replicas import preferred_read_replica
+from odradek.log.errors import IndexPending
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerEpoch, BrokerId
@@ -456,15 +457,18 @@ class FetchWait(ParkedFetch):
             room = self.max_bytes - so_far
             is_held_back = session.replica_id >= 0 and self._is_held_back(partition, now_ms)
             if not is_held_back and not self.is_filled and (room > 0 or not so_far):
-                found = log.read(
-                    offset,
-                    max_bytes=max(min(wanted.max_bytes, room), 0),
-                    upper_bound_offset=upper_bound,
-                    min_one_batch=not so_far,
-                )
-                records = found.slices
-                size = found.size_bytes
-                self.is_filled = not size and so_far > 0 and room <= wanted.max_bytes
+                try:
+                    found = log.read(
+                        offset,
+                        max_bytes=max(min(wanted.max_bytes, room), 0),
+                        upper_bound_offset=upper_bound,
+                        min_one_batch=not so_far,
+                    )
+                    records = found.slices
+                    size = found.size_bytes
+                    self.is_filled = not size and so_far > 0 and room <= wanted.max_bytes
+                except IndexPending:
+                    pass  # nothing for now: the partition says when a thread has built the index
         aborted: list[tuple[int, int]] | None = None
         if self.body.isolation_level == READ_COMMITTED and session.replica_id < 0:
             # Of what is sent now: up to the last stable offset there may be a hundred thousand of them.

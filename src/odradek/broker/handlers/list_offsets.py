@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.slices import answer_in_slices
+from odradek.log.errors import IndexPending
 from odradek.log.lookups import Allowance, Candidate, FoundOffset, TimestampSearch
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -90,14 +91,15 @@ def _rows(answers: "OffsetAnswers") -> Iterator[None]:
 
 
 class _NotNow(Exception):
-    """To go on with this search at once would hold up everybody else. None: it is not even known for which timestamp."""
+    """To go on with this search at once would hold up everybody else. None: it is not even known for which timestamp, or an
+    index is built again."""
 
     def __init__(self, search: TimestampSearch | None) -> None:
         self.search = search
 
 
 class _Later(NamedTuple):
-    """A row whose timestamp is still being searched for; or, without a search, the largest one of its log."""
+    """A row whose timestamp is still being searched for; or, without a search, the largest one of its log, or the row is tried again."""
 
     search: TimestampSearch | None
     topic: str
@@ -111,7 +113,17 @@ class OffsetAnswers(Waiter):
     opens the batches that it finds, one after the other; what may be told of it is decided when that is over.
     """
 
-    __slots__ = ("_allowance", "_broker", "_candidate", "_later", "asked", "park", "topics", "version")
+    __slots__ = (
+        "_allowance",
+        "_broker",
+        "_candidate",
+        "_later",
+        "asked",
+        "park",
+        "pending",
+        "topics",
+        "version",
+    )
 
     def __init__(self, broker: "Broker", version: int, asked: ListOffsetsRequest) -> None:
         super().__init__()
@@ -123,6 +135,7 @@ class OffsetAnswers(Waiter):
         self._allowance = Allowance(AT_ONCE)
         self._later: deque[_Later] = deque()
         self._candidate: Candidate | None = None  # which the thread has
+        self.pending: IndexPending | None = None  # an index to be waited for
 
     def add(self, rows: list[ListOffsetsPartitionResponse], topic: str, wanted: ListOffsetsPartition) -> None:
         try:
@@ -179,10 +192,17 @@ class OffsetAnswers(Waiter):
             return False
         allowance = self._allowance = Allowance(OF_A_SLICE)
         while self._later and not allowance.is_used_up:
+            if self.pending is not None:
+                pending, self.pending = self.pending, None
+                self._broker.index_rebuilds.wait(pending.segment, self._go_on)
+                return False
             search = self._later[0].search
             try:
                 if search is not None and not search.is_near(allowance):
                     return True
+            except IndexPending as pending:
+                self.pending = pending
+                continue
             except ProtocolError as error:
                 self._end_first(error)
                 continue
@@ -200,6 +220,8 @@ class OffsetAnswers(Waiter):
         if not self.is_done and not self.park.abandoned and self._later[0].search is not None:
             try:
                 self._candidate = self._later[0].search.next_candidate(Allowance(OF_A_SLICE))
+            except IndexPending as pending:
+                self.pending = pending
             except ProtocolError as error:
                 self._end_first(error)
         return self._candidate
@@ -248,6 +270,9 @@ def _partition(
         if not partition.is_leader and answers.asked.replica_id != DEBUGGING:
             return _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return _find(partition, answers, index, timestamp)
+    except IndexPending as pending:
+        answers.pending = pending
+        raise _NotNow(None) from None
     except ProtocolError as refusal:
         return _error(index, refusal.code)
 

@@ -1,0 +1,77 @@
+"""Indexes of segments that a thread builds again: who asked for what they say is answered, or asks again, when it has."""
+
+from collections.abc import Callable
+from functools import partial
+
+from odradek.broker.aside import Aside
+from odradek.broker.effects import Effect, LogLine
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.log.errors import StorageError
+from odradek.log.index_rebuilding import IndexRebuild
+from odradek.log.log_state import LogState
+from odradek.log.segment import Segment
+
+
+class IndexRebuilds:
+    def __init__(self, replicas: ReplicaManager, aside: Aside, effects: list[Effect]) -> None:
+        self._replicas = replicas
+        self._aside = aside
+        self._effects = effects
+        self.asked: list[IndexRebuild] = []  # in this turn
+        # Those that are asked for and not over, and who waits for each beside the readers of its partition.
+        self._waiting: dict[Segment, list[Callable[[], None]]] = {}
+        replicas.logs.rebuild_indexes_by(self._ask)
+
+    def _ask(self, log: LogState, segment: Segment) -> None:
+        if segment not in self._waiting:
+            self._waiting[segment] = []
+            self.asked.append(IndexRebuild(log, segment))
+
+    def wait(self, segment: Segment, go_on: Callable[[], None]) -> None:
+        """`go_on` once, when it is built, or could not be."""
+        waiting = self._waiting.get(segment)
+        if waiting is None:
+            go_on()
+        else:
+            waiting.append(go_on)
+
+    def begin(self, now_ms: int) -> None:
+        """At the end of the turn in which they were asked for."""
+        asked, self.asked[:] = self.asked[:], []
+        for rebuild in asked:
+            name = f"{rebuild.log.topic_partition}: the indexes of segment {rebuild.segment.base_offset}"
+            self._effects.append(
+                LogLine("warning", f"{name} are missing, damaged or too thin: built again from its batches")
+            )
+            self._go_on_with(rebuild, now_ms)
+
+    def _go_on_with(self, rebuild: IndexRebuild, now_ms: int) -> None:
+        self._aside.ask(
+            self._aside.lookups,
+            lambda: rebuild if rebuild.is_wanted else None,
+            partial(self._ran, rebuild),
+            now_ms,
+        )
+
+    def _ran(self, rebuild: IndexRebuild, came: StorageError | bool | None, now_ms: int) -> None:
+        """A piece of it; None where nothing was begun, or the thread failed as nobody foresaw."""
+        is_over = came is not True
+        if isinstance(came, StorageError):
+            rebuild.failed(came)
+        try:
+            if is_over:
+                rebuild.give_up()
+            elif rebuild.is_over:
+                is_over = rebuild.put()
+        except StorageError as error:
+            is_over = True
+            self._effects.append(LogLine("warning", f"{rebuild.log.topic_partition}: {error.message}"))
+        if not is_over:
+            self._go_on_with(rebuild, now_ms)
+            return
+        waiting = self._waiting.pop(rebuild.segment)
+        partition = self._replicas.partitions.get(rebuild.log.topic_partition)
+        if partition is not None and partition.log is rebuild.log:
+            partition.readable_again()
+        for go_on in waiting:
+            go_on()
