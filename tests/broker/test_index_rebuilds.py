@@ -8,11 +8,11 @@ import pytest
 
 from odradek.broker import effects as fx
 from odradek.log import segment as segments
-from odradek.log.errors import IndexPending, NoDescriptor
+from odradek.log.errors import NoDescriptor
 from odradek.log.index_rebuilding import IndexRebuild
 from odradek.log.indexes import OffsetIndex
 from odradek.log.partition_log import PartitionLog
-from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name
+from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, IndexPending, Segment, file_name
 from odradek.model.error_codes import ErrorCode
 from odradek.records.builder import NewRecord, build_batch
 from tests.broker.fetched import T_0, rows, values

@@ -1,13 +1,9 @@
 """What the disk does to us, by name. All of them reach a client as KAFKA_STORAGE_ERROR."""
 
 import errno
-from typing import TYPE_CHECKING
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
-
-if TYPE_CHECKING:
-    from odradek.log.segment import Segment
 
 
 class StorageError(ProtocolError):
@@ -43,17 +39,6 @@ class DirectoryOffline(StorageError):
 
 class CorruptLog(StorageError):
     """Bytes that were flushed are not what was written. Never cut silently: a peer has them, or a person decides."""
-
-
-class IndexPending(StorageError):
-    """An index of a segment is missing, damaged or too thin, and a thread has to build it again. Nothing has happened; who asks
-    again later is answered."""
-
-    def __init__(self, segment: "Segment") -> None:
-        super().__init__(
-            f"{segment.directory.path}/{segment.name()}: its indexes are missing or damaged, and are built again"
-        )
-        self.segment = segment
 
 
 class DirectoryInUse(OdradekError):

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from odradek.log import flushing
 from odradek.log.checkpoints import LEADER_EPOCHS, OFFSET_GAPS, epochs_to_bytes
 from odradek.log.config import LogConfig
-from odradek.log.errors import CorruptLog, IndexPending, MissingFile, StorageError
+from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.files import Directory
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.producers import Producers
-from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from odradek.log.segment import SNAPSHOT_SUFFIX, IndexPending, Segment, file_name
 from odradek.log.segments import Segments
 from odradek.log.steps import Work
 from odradek.model.ids import TopicId, TopicPartition

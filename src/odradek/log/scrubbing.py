@@ -8,16 +8,14 @@ Base offset and leader epoch lie before the CRC (KIP-98): of these only the orde
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from odradek.log.errors import CorruptLog, IndexPending, MissingFile, StorageError
+from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.log_state import LogState
 from odradek.log.scan import scan_batches
+from odradek.log.segment import IndexPending, Segment
 from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, check_crc, read_header
 from odradek.records.errors import CorruptBatch
-
-if TYPE_CHECKING:
-    from odradek.log.segment import Segment
 
 # Small batches cost more than their bytes say: this many a look are a few milliseconds.
 MOST_BATCHES = 1000

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from odradek.log.errors import CorruptLog, IndexPending, MissingFile
+from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.files import Directory, File
 from odradek.log.indexes import (
     MAX_RELATIVE_OFFSET,
@@ -69,6 +69,17 @@ class Cut(NamedTuple):
     offset_of_max_timestamp: int
     transactions: TransactionIndex
     transaction_file: File | None  # where entries of it go
+
+
+class IndexPending(StorageError):
+    """An index of a segment is missing, damaged or too thin, and a thread has to build it again. Nothing has happened; who asks
+    again later is answered."""
+
+    def __init__(self, segment: "Segment") -> None:
+        super().__init__(
+            f"{segment.directory.path}/{segment.name()}: its indexes are missing or damaged, and are built again"
+        )
+        self.segment = segment
 
 
 class Segment:

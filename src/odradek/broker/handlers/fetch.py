@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.answers import Answer, Buffer, Park, Reply
 from odradek.broker.fetch_sessions import NO_SESSION, FetchSession, ParkedFetch, WantedPartition
 from odradek.broker.read_replicas import preferred_read_replica
-from odradek.log.errors import IndexPending
+from odradek.log.segment import IndexPending
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerEpoch, BrokerId

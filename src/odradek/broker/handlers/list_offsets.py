@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.slices import answer_in_slices
-from odradek.log.errors import IndexPending
 from odradek.log.lookups import Allowance, Candidate, FoundOffset, TimestampSearch
+from odradek.log.segment import IndexPending
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.flat.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
