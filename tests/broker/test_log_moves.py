@@ -1,6 +1,7 @@
 """AlterReplicaLogDirs: replicas on their way between log directories while they are read, written and cut."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,8 +9,10 @@ from odradek.broker import effects as fx
 from odradek.broker.handlers.alter_replica_log_dirs import AT_ONCE
 from odradek.broker.log_moves import LAST_BYTES, RETRY_MS, LogMoves, data_of
 from odradek.log import flushing
-from odradek.log.errors import DiskFault
-from odradek.log.files import OsDirectory
+from odradek.log.errors import DiskFault, NoDescriptor, StorageError
+from odradek.log.files import OsDirectory, OsFile
+from odradek.log.log_directory import Lowering
+from odradek.log.offset_checkpoint import OffsetCheckpoint
 from odradek.log.partition_log import PartitionLog
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -158,9 +161,101 @@ def test_a_copy_has_as_much_on_the_disk_as_the_log_in_use_when_it_takes_its_plac
     log = world[1].partition().log
     assert log.flush() == log.log_end_offset == 6
     do(world, flush)
+    (flush,) = steps(world)
+    assert where(world) == first(world), "the loop does not wait for the disk"
+    do(world, flush)
     world.settle()
     assert where(world) == second(world)
     assert world[1].partition().log.recovery_point == 6
+
+
+def test_flushes_of_the_log_in_use_wait_for_the_last_one_of_its_copy_and_nothing_is_synced_in_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would put the log in use ahead of the copy again, and that was synced in the turn of the swap."""
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world.configs["topics", "t"] = {"flush.messages": "1"}
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.copies = False
+    ask(world, second(world))
+    first_flush, *others = steps(world)
+    assert isinstance(first_flush, fx.FlushLog) and others == []
+    synced: list[str] = []
+
+    def synced_by_the_loop(file: OsFile) -> None:
+        synced.append(file.name)
+
+    before = world.produce(1, b"a")
+    (flush,) = steps(world)
+    do(world, flush)
+    world.settle()
+    assert world.produced(before) == (ErrorCode.NONE, 0)
+    do(world, first_flush)
+    (read,) = steps(world)
+    do(world, read)
+    (last,) = steps(world)
+    assert last.log is world[1].logs.futures.logs[T0].log
+    meanwhile = world.produce(1, b"b")
+    world.settle()
+    assert steps(world) == [] and not meanwhile.is_answered
+    last.plan.run()
+    with monkeypatch.context() as loop:
+        loop.setattr(OsFile, "sync", synced_by_the_loop)
+        world[1].broker.answered(last.request_id, fx.Flushed(last.plan, None), world.now_ms)
+        (flush,) = steps(world)
+    assert where(world) == second(world) and synced == []
+    assert flush.log is world[1].partition().log and not meanwhile.is_answered
+    do(world, flush)
+    world.settle()
+    assert world.produced(meanwhile) == (ErrorCode.NONE, 1)
+    assert world[1].partition().log.recovery_point == 2
+
+
+def test_a_copy_that_is_cut_has_its_checkpoints_lowered_by_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop waited for two syncs of each file that calls committed, or flushed, what is cut."""
+    world = five_records(tmp_path)
+    do(world, under_way(world))
+    (flush,) = steps(world)
+    future = world[1].logs.futures.logs[T0].log
+    world[1].partition().log.truncate_to(2, world.now_ms)
+    written: list[str] = []
+    write = OffsetCheckpoint.write
+
+    def noted(checkpoint: OffsetCheckpoint, offsets: Any) -> None:
+        written.append(checkpoint.name)
+        write(checkpoint, offsets)
+
+    monkeypatch.setattr(OffsetCheckpoint, "write", noted)
+    world.works = False
+    do(world, flush)
+    (waiting,) = told(world, fx.RunAside)
+    assert isinstance(waiting.work, Lowering)
+    assert future.log_end_offset == 5
+    world[1].broker.answered(waiting.request_id, waiting.work.run(), world.now_ms)
+    world.advance(2)
+    assert future.log_end_offset == 2 and written == []
+
+
+@pytest.mark.parametrize("came", [None, NoDescriptor("no descriptor is left")])
+def test_a_copy_whose_cut_could_not_be_prepared_is_cut_after_a_pause(
+    tmp_path: Path, came: StorageError | None
+) -> None:
+    world = five_records(tmp_path)
+    do(world, under_way(world))
+    (flush,) = steps(world)
+    future = world[1].logs.futures.logs[T0].log
+    world[1].partition().log.truncate_to(2, world.now_ms)
+    world.works = False
+    do(world, flush)
+    (waiting,) = told(world, fx.RunAside)
+    world.works = True
+    world[1].broker.answered(waiting.request_id, came, world.now_ms)
+    world.advance(RETRY_MS - 1)
+    assert future.log_end_offset == 5
+    world.advance(2)
+    assert future.log_end_offset == 2 and world[1].partition().log is future
 
 
 def test_a_consumer_that_waits_and_one_in_the_middle_go_on(world: World) -> None:
@@ -351,6 +446,7 @@ def test_a_copy_that_is_cut_in_steps_goes_on_a_millisecond_later(
     future = world[1].logs.futures.logs[T0].log
     world[1].partition().log.truncate_to(2, world.now_ms)
     do(world, flush)
+    world.settle()  # checkpoints are lowered
     moves, ends = world[1].broker.replicas.moves, []
     while moves.due_ms is not None:
         ends.append(future.log_end_offset)

@@ -31,13 +31,17 @@ class LogFlushes:
     def plan(self) -> list[FlushLog]:
         """A log of which not even that can be said is given up: somebody waits for it."""
         planned = []
+        held = []
         # It may stand there twice: it was asked for, and then the log has moved.
         for partition in dict.fromkeys(self._outbox.flushes):
+            if self._replicas.moves.holds_flushes_of(partition.topic_partition):
+                held.append(partition)
+                continue
             try:
                 planned.append(self._flush_of(partition))
             except StorageError as error:
                 partition.log.give_up(error)
-        self._outbox.flushes.clear()
+        self._outbox.flushes[:] = held
         return planned
 
     def _flush_of(self, partition: "Replica") -> FlushLog:

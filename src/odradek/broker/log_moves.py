@@ -9,19 +9,29 @@ Where the log in use was cut since (its `generation` tells), or when the copy is
 log is cut first, to where both have the same epochs (KIP-101, KIP-279): the rule of any follower, with an answer that
 takes no request.
 
-With the same end it is flushed once, in a thread, and what was appended meanwhile is copied and synced within one turn;
-then they are swapped. Nothing of a client comes in between, so nobody notices but for the directory.
+With the same end it is flushed once, in a thread, and what was appended meanwhile is copied within one turn; then they are
+swapped. Nothing of a client comes in between, so nobody notices but for the directory. Where more of the log in use was flushed
+meanwhile, the thread flushes once more, and further flushes of that log, and who waits for them, wait for this one: the swap
+comes behind it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from odradek.broker.effects import CheckpointHighWatermarks, Effect, Flushed, FlushLog, LogLine, ReadSlices
+from odradek.broker.effects import (
+    CheckpointHighWatermarks,
+    Effect,
+    Flushed,
+    FlushLog,
+    LogLine,
+    ReadSlices,
+    RunAside,
+)
 from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import PendingCalls
-from odradek.broker.slices import END
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.future_logs import is_too_long
+from odradek.log.steps import Steps, Work
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
@@ -55,6 +65,7 @@ class Move:
         "current",
         "doing",
         "generation",
+        "holds_flushes",
         "is_flushed",
         "is_near",
         "partition",
@@ -66,8 +77,10 @@ class Move:
         self.partition = partition
         self.current: PartitionLog | None = None  # what was aligned with, and in which generation of it
         self.generation = -1
-        self.doing: tuple[object, Iterator[None]] | None = None  # to the future log, and what is left of it
-        self.awaits: ReadSlices | FlushLog | None = None  # what a thread does for it
+        # What is done to the future log, what is left of that, and what came of the work that it asked for.
+        self.doing: tuple[object, Steps[None], Any] | None = None
+        self.awaits: ReadSlices | FlushLog | RunAside | None = None  # what a thread does for it
+        self.holds_flushes = False  # those of the log in use, while the last one of the copy runs
         self.is_near = False  # what was left when it was read last was little
         self.is_flushed = False  # once; from then on only `unflushed_bytes` is not
         self.unflushed_bytes = 0
@@ -207,12 +220,30 @@ class LogMoves(Organ):
         if move.awaits is not flush or self._moves.get(flush.topic_partition) is not move:
             return
         move.awaits = None
+        move.holds_flushes = False
         if done.error is None:
             flush.log.commit_flush(done.plan, now_ms)
             move.is_flushed = not done.plan.is_partial
         else:
             self._failed(move, flush.log.fail(StorageError(done.error)), now_ms)
         self.go_on(now_ms)
+
+    def _was_done(self, move: Move, asked: RunAside, came: Any, now_ms: int) -> None:
+        """What a step asked a thread for; None: it failed as nobody foresaw, and is begun anew."""
+        if move.awaits is not asked or self._moves.get(move.partition.topic_partition) is not move:
+            return
+        move.awaits = None
+        if came is None or move.doing is None:
+            move.doing = None
+            move.at_ms = now_ms + RETRY_MS
+        else:
+            move.doing = (*move.doing[:2], came)
+        self.go_on(now_ms)
+
+    def holds_flushes_of(self, topic_partition: TopicPartition) -> bool:
+        """They are asked for again once the copy has taken the place of the log, or has not."""
+        move = self._moves.get(topic_partition)
+        return move is not None and move.holds_flushes
 
     # ------------------------------------------------------------------------------------------------ copying
 
@@ -290,13 +321,13 @@ class LogMoves(Organ):
             raise future.failure
         if not self._is_aligned(move):
             wanted = current, current.flushed.generation
-            if not self._is_done(move, wanted, lambda: self._aligned(move, future, current, now_ms)):
+            if not self._is_done(move, wanted, lambda: self._aligned(move, future, current, now_ms), now_ms):
                 return
             move.current, move.generation = wanted
         start = current.log_start_offset
         if start > future.log_end_offset:
             move.is_flushed = False
-            if not self._is_done(move, start, lambda: future.restarting_at(start, now_ms)):
+            if not self._is_done(move, start, lambda: _restarting_at(future, start, now_ms), now_ms):
                 return
         elif start > future.log_start_offset:
             future.delete_records_before(start)
@@ -304,15 +335,25 @@ class LogMoves(Organ):
             return
         self._arrive(move, future, current, now_ms)
 
-    def _is_done(self, move: Move, what: object, steps: Callable[[], Iterator[None]]) -> bool:
+    def _is_done(self, move: Move, what: object, begin: Callable[[], Steps[None]], now_ms: int) -> bool:
         """Takes the next step of what is done to the future log, or the first; whether it was the last one. What has failed is
         begun anew."""
-        doing = move.doing if move.doing is not None and move.doing[0] == what else (what, steps())
+        doing = move.doing if move.doing is not None and move.doing[0] == what else (what, begin(), None)
         move.doing = None
-        if next(doing[1], END) is END:
+        _, steps, came = doing
+        try:
+            work = steps.send(came)
+        except StopIteration:
             return True
-        move.doing = doing
+        move.doing = what, steps, None
+        if work is not None:
+            self._do(move, work)
         return False
+
+    def _do(self, move: Move, work: Work) -> None:
+        request_id = self._calls.expect(lambda came, now_ms: self._was_done(move, asked, came, now_ms))
+        asked = move.awaits = RunAside(request_id, work)
+        self._effects.append(asked)
 
     def _copy(self, move: Move, future: "PartitionLog", current: "PartitionLog", now_ms: int) -> bool:
         """True when the future log ends where the log in use does. What is left at last is copied within the turn: under
@@ -378,7 +419,7 @@ class LogMoves(Organ):
 
     def _aligned(
         self, move: Move, future: "PartitionLog", current: "PartitionLog", now_ms: int
-    ) -> Iterator[None]:
+    ) -> Steps[None]:
         """Cuts the future log to where it agrees with the log in use, in steps of some milliseconds."""
         end = future.log_end_offset
         is_complete = future.latest_epoch < 0
@@ -395,10 +436,10 @@ class LogMoves(Organ):
                 leader_end_offset=leader_end_offset,
                 high_watermark=min(move.partition.high_watermark, current.log_end_offset),
             )
-            yield from future.truncating_to(truncation.offset, now_ms)
+            yield from _cut(future, truncation.offset, now_ms)
             is_complete = truncation.is_complete or future.latest_epoch < 0
         if future.log_end_offset > current.log_end_offset:
-            yield from future.truncating_to(current.log_end_offset, now_ms)
+            yield from _cut(future, current.log_end_offset, now_ms)
         if future.log_end_offset < end:
             self._effects.append(
                 LogLine(
@@ -412,18 +453,12 @@ class LogMoves(Organ):
 
     def _arrive(self, move: Move, future: "PartitionLog", current: "PartitionLog", now_ms: int) -> None:
         topic_partition = move.partition.topic_partition
-        if (
-            not move.is_flushed
-            or not future.flushed.is_in_place
-            or (
-                future.recovery_point < current.recovery_point
-                and move.unflushed_bytes >= LAST_UNFLUSHED_BYTES
-            )
-        ):
+        is_flushed = move.is_flushed and future.flushed.is_in_place
+        if not is_flushed or future.recovery_point < current.recovery_point:
+            # What is flushed of the log in use from here on would have to be flushed of the copy too, without end.
+            move.holds_flushes = is_flushed
             self._flush(move, future)
             return
-        if future.recovery_point < current.recovery_point:
-            future.flush(now_ms)
         lines = self._futures.swap(topic_partition, move.partition.high_watermark, now_ms)
         del self._moves[topic_partition]
         move.partition.take_log(self._logs.logs[topic_partition])
@@ -443,6 +478,18 @@ class LogMoves(Organ):
 
     def _marks(self) -> dict[TopicPartition, int]:
         return {tp: partition.high_watermark for tp, partition in sorted(self._partitions.items())}
+
+
+def _cut(future: "PartitionLog", offset: int, now_ms: int) -> Steps[None]:
+    if offset < future.log_end_offset:
+        is_all = offset <= future.log_start_offset
+        yield from future.preparing_cut(0 if is_all else offset, min(offset, future.log_start_offset))
+    yield from future.truncating_to(offset, now_ms)
+
+
+def _restarting_at(future: "PartitionLog", offset: int, now_ms: int) -> Steps[None]:
+    yield from future.preparing_cut(0, min(offset, future.log_start_offset))
+    yield from future.restarting_at(offset, now_ms)
 
 
 def lag_of(future: "PartitionLog", hosted: Partition | None) -> int:

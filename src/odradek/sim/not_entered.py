@@ -301,6 +301,17 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a bit has to turn in the length or the magic of a batch that is read before the walk over all logs comes by": (
         "log/segment.py Segment.corrupt",
     ),
+    "no world removes or damages index files of a broker that runs": (
+        "log/index_rebuilding.py *",
+        "log/segment.py IndexPending.__init__",
+        "log/segment.py Segment.take_indexes",
+        "broker/index_rebuilds.py IndexRebuilds._ask",
+        "broker/index_rebuilds.py IndexRebuilds.wait",
+        "broker/index_rebuilds.py IndexRebuilds.begin",
+        "broker/index_rebuilds.py IndexRebuilds._go_on_with*",
+        "broker/index_rebuilds.py IndexRebuilds._ran",
+        "replication/replica.py Replica.readable_again",
+    ),
     "no administrator of a world takes compaction from a topic": ("log/segment.py Segment.has_gaps",),
     "a broker has to obey a later controller while the one before has not lost its session": (
         "server/controller_term.py ControllerTerm._check_superseded",
