@@ -27,9 +27,12 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -380,21 +383,75 @@ def topics_made_by_metadata(path: Path, rows: int) -> TimedWorld:
     return world
 
 
+def groups_described(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    world.watch()
+    names = [f"group-{number}" for number in range(rows)]
+    answer = world.ask(DescribeGroupsRequest(groups=names), 4).message
+    assert [group.group_id for group in answer.groups] == names
+    return world
+
+
+def offsets_of_many_groups(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    groups = [OffsetFetchRequestGroup(group_id=f"group-{number}", topics=None) for number in range(rows)]
+    world.watch()
+    answer = world.ask(OffsetFetchRequest(groups=groups), 8).message
+    assert [group.group_id for group in answer.groups] == [group.group_id for group in groups]
+    return world
+
+
+def transactions_described(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    ids = [f"tx-{number}" for number in range(rows)]
+    world.watch()
+    answer = world.ask(DescribeTransactionsRequest(transactional_ids=ids), 0).message
+    assert [row.transactional_id for row in answer.transaction_states] == ids
+    return world
+
+
+def coordinators_found(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    keys = [f"group-{number}" for number in range(rows)]
+    world.watch()
+    answer = world.ask(FindCoordinatorRequest(coordinator_keys=keys), 4).message
+    assert [row.key for row in answer.coordinators] == keys
+    return world
+
+
+def configs_described(path: Path, rows: int) -> TimedWorld:
+    """Of topics that there are not."""
+    world = a_world(path, rows)
+    resources = [
+        DescribeConfigsResource(resource_type=2, resource_name=f"topic-{number}", configuration_keys=None)
+        for number in range(rows)
+    ]
+    world.watch()
+    answer = world.ask(DescribeConfigsRequest(resources=resources), 4).message
+    assert [row.error_code for row in answer.results] == [3] * rows
+    return world
+
+
 CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "JoinGroup: a group begins its generation": (join_of_a_group, 10_000),
     "SyncGroup: assignments of the leader": (sync_of_its_leader, 5_000),
     "LeaveGroup: all members at once": (leave_of_all, 10_000),
     "DescribeGroups: members": (describe_of_a_group, 10_000),
+    "DescribeGroups: groups": (groups_described, 20_000),
     "ListGroups: groups": (list_of_groups, 100_000),
     "OffsetCommit: partitions": (commit_of_many, 10_000),
     "OffsetCommit: partitions, refused": (commit_that_is_refused, 100_000),
     "OffsetFetch: all of a group": (fetch_of_all, 100_000),
+    "OffsetFetch: groups": (offsets_of_many_groups, 20_000),
     "TxnOffsetCommit: partitions": (commit_in_a_transaction, 10_000),
     "WriteTxnMarkers: offsets that become visible": (its_marker, 10_000),
     "WriteTxnMarkers: partitions": (markers_written, 10_000),
     "AddPartitionsToTxn: partitions": (partitions_added, 10_000),
     "EndTxn: partitions": (end_of_a_transaction, 10_000),
     "DescribeTopicPartitions: partitions": (partitions_described, 10_000),
+    "DescribeTransactions: ids": (transactions_described, 20_000),
+    "FindCoordinator: keys": (coordinators_found, 20_000),
+    "DescribeConfigs: topics that there are not": (configs_described, 20_000),
     "IncrementalAlterConfigs: settings": (configs_altered, 5_000),
     "Metadata: topics that are made": (topics_made_by_metadata, 4_900),
 }

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.answers import Answer, CloseConnection, Park, Reply
+from odradek.broker.slices import Slices
 from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Client
 from odradek.protocol.schema import Request as Message
@@ -12,6 +13,10 @@ from odradek.protocol.schema import Response
 if TYPE_CHECKING:
     from odradek.broker.coordinator_shards import CoordinatorShards
     from odradek.broker.request import Request
+
+
+# Groups, or transactional ids, that are asked about in one turn: a few milliseconds.
+NAMES_AT_ONCE = 500
 
 
 def client_of(request: "Request") -> Client:
@@ -42,24 +47,12 @@ def ask_each(
     version = request.api_version
     answers: list[Response | Later] = []
 
-    def made(data: bytes | None, later_ms: int) -> None:
-        park.answer(
-            lambda: CloseConnection("its answer could not be made") if data is None else Reply([data])
-        )
-
     def done(response: Response | Later) -> None:
         answers.append(response)
         if len(answers) < len(parts):
             return
         if any(isinstance(one, Later) for one in answers):
-
-            def begin() -> Merge | None:
-                if park.abandoned:
-                    return None
-                seen = [one.see() if isinstance(one, Later) else one for one in answers]
-                return Merge(seen, merge, version)
-
-            shards.aside.ask(shards.aside.lookups, begin, made, now_ms)
+            _merge_aside(shards, park, answers, merge, version, now_ms)
         else:
             park.answer(lambda: Reply([merge(answers).encode(version)]))
 
@@ -68,6 +61,68 @@ def ask_each(
     for index, message in sorted(parts.items()):
         shards.ask(index, message, version, client_of(request), done, now_ms)
     return park if park.result is None else park.result
+
+
+def ask_about(
+    shards: "CoordinatorShards[Any]",
+    slices: Slices,
+    request: "Request",
+    names: Sequence[str],
+    message_of: Callable[[list[str]], Message],
+    merge: Callable[[list[Any]], Response],
+    now_ms: int,
+) -> Answer:
+    """`names`, each once: of groups, or transactional ids. Of more than NAMES_AT_ONCE a slice asks about so many, and a thread makes
+    the answer: for questions, which may come behind what the same connection asks later."""
+    if len(names) <= NAMES_AT_ONCE:
+        found = by_partition(shards, names)
+        parts = {index: message_of(some) for index, some in found.items()}
+        return ask_each(shards, request, parts, merge, now_ms)
+    park = Park()
+    version, client = request.api_version, client_of(request)
+    answers: list[Response | Later] = []
+    asked = at = 0
+
+    def done(response: Response | Later) -> None:
+        answers.append(response)
+        if at >= len(names) and len(answers) == asked:
+            _merge_aside(shards, park, answers, merge, version, now_ms)
+
+    def ask(later_ms: int) -> bool:
+        nonlocal asked, at
+        if park.abandoned:
+            return False
+        found = by_partition(shards, names[at : at + NAMES_AT_ONCE])
+        at += NAMES_AT_ONCE
+        asked += len(found)
+        for index, some in sorted(found.items()):
+            shards.ask(index, message_of(some), version, client, done, later_ms)
+        return at < len(names)
+
+    slices.begin(ask)
+    return park
+
+
+def _merge_aside(
+    shards: "CoordinatorShards[Any]",
+    park: Park,
+    answers: Sequence[Response | Later],
+    merge: Callable[[list[Any]], Response],
+    version: int,
+    now_ms: int,
+) -> None:
+    def begin() -> Merge | None:
+        if park.abandoned:
+            return None
+        seen = [one.see() if isinstance(one, Later) else one for one in answers]
+        return Merge(seen, merge, version)
+
+    def made(data: bytes | None, later_ms: int) -> None:
+        park.answer(
+            lambda: CloseConnection("its answer could not be made") if data is None else Reply([data])
+        )
+
+    shards.aside.ask(shards.aside.lookups, begin, made, now_ms)
 
 
 class Merge(NamedTuple):

@@ -9,7 +9,7 @@ v1 which protocol a member speaks.
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer, Reply
-from odradek.broker.coordinator_calls import ask_each, by_partition
+from odradek.broker.coordinator_calls import ask_about
 from odradek.coordinator.refusals import refuse
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import (
@@ -28,15 +28,14 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if not broker.settings.offers_consumer_groups:
         return Reply([refuse(asked, version, ErrorCode.UNSUPPORTED_VERSION).encode(version)])
     wanted = dict.fromkeys(asked.group_ids)  # each once, as in DescribeGroups
-    parts = {
-        index: ConsumerGroupDescribeRequest(
-            group_ids=names, include_authorized_operations=asked.include_authorized_operations
+
+    def message_of(some: list[str]) -> ConsumerGroupDescribeRequest:
+        return ConsumerGroupDescribeRequest(
+            group_ids=some, include_authorized_operations=asked.include_authorized_operations
         )
-        for index, names in by_partition(broker.groups, wanted).items()
-    }
 
     def merge(answers: list[Any]) -> ConsumerGroupDescribeResponse:
         found = {group.group_id: group for answer in answers for group in answer.groups}
         return ConsumerGroupDescribeResponse(groups=[found[name] for name in wanted])
 
-    return ask_each(broker.groups, request, parts, merge, now_ms)
+    return ask_about(broker.groups, broker.slices, request, list(wanted), message_of, merge, now_ms)

@@ -10,6 +10,7 @@ v3 type and documentation (KIP-569).
 v4 flexible.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.broker import loggers
@@ -35,6 +36,7 @@ from odradek.broker.config_resources import (
     unknown_type,
 )
 from odradek.broker.effects import ConfigsRead, ReadConfigs, StoredConfig, StoreFailed, StoreResult
+from odradek.broker.slices import answer_in_slices
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.settings import BrokerSettings
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 NOTHING_STORED = StoredConfig({}, -1)
 # Resources that are told in the turn in which the store has answered: a millisecond. A thread makes longer answers.
 MOST_AT_ONCE = 10
+# That are looked at in one turn: a millisecond or two.
+CHECKED_AT_ONCE = 500
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -67,8 +71,23 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, levels: loggers.Levels) -> Answer:
     refused: dict[int, ProtocolError] = {}
     entities: dict[tuple[str, str], None] = {}
+    steps = _checked(broker, asked, refused, entities)
+    return answer_in_slices(
+        broker.slices, steps, lambda: _described_all(broker, version, asked, levels, refused, entities)
+    )
+
+
+def _checked(
+    broker: "Broker",
+    asked: DescribeConfigsRequest,
+    refused: dict[int, ProtocolError],
+    entities: dict[tuple[str, str], None],
+) -> Iterator[None]:
+    """By their places those that are refused, and what is read of the others; a step each CHECKED_AT_ONCE."""
     named: set[tuple[int, str]] = set()
     for place, resource in enumerate(asked.resources):
+        if place and not place % CHECKED_AT_ONCE:
+            yield
         try:
             _check(broker, resource.resource_type, resource.resource_name)
             if (resource.resource_type, resource.resource_name) in named:
@@ -83,6 +102,15 @@ def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, level
         if resource.resource_type == BROKER:
             entities["brokers", DEFAULT_NAME] = None
 
+
+def _described_all(
+    broker: "Broker",
+    version: int,
+    asked: DescribeConfigsRequest,
+    levels: loggers.Levels,
+    refused: dict[int, ProtocolError],
+    entities: dict[tuple[str, str], None],
+) -> Answer:
     layers, of_file = broker.layers, broker.dynamic.static
 
     def encode(configs: ConfigsRead) -> bytes:
@@ -98,9 +126,11 @@ def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, level
                 results.append(_described(of_file, topics, asked, resource, configs))
         return DescribeConfigsResponse(results=results).encode(version)
 
-    if not entities:
-        return Reply([encode(ConfigsRead({}))])
     park = Park()
+    if not entities:
+        if len(asked.resources) <= MOST_AT_ONCE:
+            return Reply([encode(ConfigsRead({}))])
+        return answer_aside(broker.aside, park, lambda: encode(ConfigsRead({})), broker.now_ms)
 
     def answered(result: StoreResult, later_ms: int) -> None:
         if isinstance(result, ConfigsRead):
@@ -113,7 +143,10 @@ def _answer(broker: "Broker", version: int, asked: DescribeConfigsRequest, level
         for place, resource in enumerate(asked.resources):
             if resource.resource_type != BROKER_LOGGER:
                 refused.setdefault(place, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
-        park.answer(lambda: Reply([encode(ConfigsRead({}))]))
+        if len(asked.resources) <= MOST_AT_ONCE:
+            park.answer(lambda: Reply([encode(ConfigsRead({}))]))
+            return
+        answer_aside(broker.aside, park, lambda: encode(ConfigsRead({})), later_ms)
 
     broker.ask_store(ReadConfigs(tuple(entities)), answered)
     return park

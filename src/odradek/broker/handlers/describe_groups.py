@@ -13,7 +13,7 @@ v5 flexible.
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.coordinator_calls import ask_each, by_partition
+from odradek.broker.coordinator_calls import ask_about
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 if TYPE_CHECKING:
@@ -25,15 +25,14 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = DescribeGroupsRequest.decode(request.api_version, request.body, budget=request.budget)
     # Each once: a row may be a group of ten thousand members, and a request has room for five thousand rows.
     wanted = dict.fromkeys(asked.groups)
-    parts = {
-        index: DescribeGroupsRequest(
-            groups=names, include_authorized_operations=asked.include_authorized_operations
+
+    def message_of(some: list[str]) -> DescribeGroupsRequest:
+        return DescribeGroupsRequest(
+            groups=some, include_authorized_operations=asked.include_authorized_operations
         )
-        for index, names in by_partition(broker.groups, wanted).items()
-    }
 
     def merge(answers: list[Any]) -> DescribeGroupsResponse:
         found = {group.group_id: group for answer in answers for group in answer.groups}
         return DescribeGroupsResponse(groups=[found[name] for name in wanted])
 
-    return ask_each(broker.groups, request, parts, merge, now_ms)
+    return ask_about(broker.groups, broker.slices, request, list(wanted), message_of, merge, now_ms)

@@ -6,7 +6,7 @@ v0 flexible (KIP-664).
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.coordinator_calls import ask_each, by_partition
+from odradek.broker.coordinator_calls import ask_about
 from odradek.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = DescribeTransactionsRequest.decode(request.api_version, request.body, budget=request.budget)
-    names = by_partition(broker.transactions, dict.fromkeys(asked.transactional_ids))
-    parts = {index: DescribeTransactionsRequest(transactional_ids=some) for index, some in names.items()}
+    names = list(dict.fromkeys(asked.transactional_ids))
+
+    def message_of(some: list[str]) -> DescribeTransactionsRequest:
+        return DescribeTransactionsRequest(transactional_ids=some)
 
     def merge(answers: list[Any]) -> DescribeTransactionsResponse:
         return DescribeTransactionsResponse(
             transaction_states=[row for answer in answers for row in answer.transaction_states]
         )
 
-    return ask_each(broker.transactions, request, parts, merge, now_ms)
+    return ask_about(broker.transactions, broker.slices, request, names, message_of, merge, now_ms)

@@ -12,11 +12,14 @@ v5 TRANSACTION_ABORTABLE (KIP-890).
 v6 share groups (KIP-932).
 """
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer, Reply
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.aside import answer_aside
 from odradek.broker.effects import CreateTopics, LogLine, StoreResult
 from odradek.broker.internal_topics import PURPOSES, plan_internal_topic
+from odradek.broker.slices import answer_in_slices
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -34,6 +37,8 @@ FIRST_WITH_KEYS = 4
 FIRST_WITH_SHARE_GROUPS = 6
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPICS = {GROUP: GROUPS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
+# Of one turn: some two milliseconds. Longer answers are encoded by a thread.
+KEYS_AT_ONCE = 500
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -43,10 +48,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     topic = TOPICS.get(asked.key_type)
     if topic is not None and keys and not broker.metadata.topics.get(topic):
         _create(broker, topic)  # once, however many keys there are
-    rows = [_find(broker, request, asked.key_type, key) for key in keys]
     if version >= FIRST_WITH_KEYS:
-        return Reply([FindCoordinatorResponse(coordinators=rows).encode(version)])
-    only = rows[0]
+        rows: list[Coordinator] = []
+        steps = _rows(broker, request.connection.listener, version, asked.key_type, keys, rows)
+        return answer_in_slices(broker.slices, steps, lambda: _told(broker, rows, version))
+    only = _find(broker, request.connection.listener, version, asked.key_type, keys[0])
     response = FindCoordinatorResponse(
         error_code=only.error_code,
         error_message=only.error_message if only.error_code else "NONE",
@@ -57,8 +63,27 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     return Reply([response.encode(version)])
 
 
-def _find(broker: "Broker", request: "Request", key_type: int, key: str) -> Coordinator:
-    if key_type == SHARE and request.api_version >= FIRST_WITH_SHARE_GROUPS:
+def _rows(
+    broker: "Broker", listener: str, version: int, key_type: int, keys: Sequence[str], rows: list[Coordinator]
+) -> Iterator[None]:
+    """Into `rows`; a step each KEYS_AT_ONCE."""
+    for begin in range(0, len(keys), KEYS_AT_ONCE):
+        if begin:
+            yield
+        rows += [
+            _find(broker, listener, version, key_type, key) for key in keys[begin : begin + KEYS_AT_ONCE]
+        ]
+
+
+def _told(broker: "Broker", rows: list[Coordinator], version: int) -> Answer:
+    response = FindCoordinatorResponse(coordinators=rows)
+    if len(rows) <= KEYS_AT_ONCE:
+        return Reply([response.encode(version)])
+    return answer_aside(broker.aside, Park(), lambda: response.encode(version), broker.now_ms)
+
+
+def _find(broker: "Broker", listener: str, version: int, key_type: int, key: str) -> Coordinator:
+    if key_type == SHARE and version >= FIRST_WITH_SHARE_GROUPS:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     topic = TOPICS.get(key_type)
     if topic is None:
@@ -67,7 +92,7 @@ def _find(broker: "Broker", request: "Request", key_type: int, key: str) -> Coor
     if not partitions:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     found = partitions.get(partition_of(key, len(partitions)))
-    endpoint = None if found is None else broker.metadata.endpoint(found.leader, request.connection.listener)
+    endpoint = None if found is None else broker.metadata.endpoint(found.leader, listener)
     if found is None or endpoint is None:
         return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Coordinator(

@@ -16,7 +16,7 @@ v9 member id and epoch (KIP-848).
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.coordinator_calls import ask_each, ask_one, by_partition
+from odradek.broker.coordinator_calls import ask_about, ask_one
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -44,14 +44,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             # A row may ask for all that a group has, a million offsets, and a request has room for thousands of rows.
             refused = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.INVALID_REQUEST)
             again.append(refused)
-    parts = {
-        index: OffsetFetchRequest(
-            groups=[wanted[name] for name in names], require_stable=asked.require_stable
-        )
-        for index, names in by_partition(broker.groups, wanted).items()
-    }
+
+    def message_of(some: list[str]) -> OffsetFetchRequest:
+        return OffsetFetchRequest(groups=[wanted[name] for name in some], require_stable=asked.require_stable)
 
     def merge(answers: list[Any]) -> OffsetFetchResponse:
         return OffsetFetchResponse(groups=[*(group for answer in answers for group in answer.groups), *again])
 
-    return ask_each(broker.groups, request, parts, merge, now_ms)
+    return ask_about(broker.groups, broker.slices, request, list(wanted), message_of, merge, now_ms)
