@@ -410,6 +410,15 @@ def transactions_described(path: Path, rows: int) -> TimedWorld:
     return world
 
 
+def a_transaction_described(path: Path, rows: int) -> TimedWorld:
+    world = a_world(path, rows)
+    _added(world, "big", list(range(rows)))
+    world.watch()
+    (row,) = world.ask(DescribeTransactionsRequest(transactional_ids=["tx"]), 0).message.transaction_states
+    assert row.topics[0].partitions == list(range(rows))
+    return world
+
+
 def coordinators_found(path: Path, rows: int) -> TimedWorld:
     world = a_world(path, rows)
     keys = [f"group-{number}" for number in range(rows)]
@@ -450,6 +459,7 @@ CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "EndTxn: partitions": (end_of_a_transaction, 10_000),
     "DescribeTopicPartitions: partitions": (partitions_described, 10_000),
     "DescribeTransactions: ids": (transactions_described, 20_000),
+    "DescribeTransactions: partitions": (a_transaction_described, 20_000),
     "FindCoordinator: keys": (coordinators_found, 20_000),
     "DescribeConfigs: topics that there are not": (configs_described, 20_000),
     "IncrementalAlterConfigs: settings": (configs_altered, 5_000),

@@ -31,6 +31,7 @@ MOST_CALLS = {
     "end_of_a_transaction": 12,
     "partitions_described": 13,
     "transactions_described": 1,
+    "a_transaction_described": 1,
     "coordinators_found": 2,
     "configs_described": 4,
     "configs_altered": 6,

@@ -1,7 +1,10 @@
 """DescribeTransactions and ListTransactions (KIP-664): what stands of each id."""
 
+from collections.abc import Collection
+
 from odradek.coordinator.events import Asked
 from odradek.coordinator.later import made
+from odradek.coordinator.transaction_records import StoredTransaction
 from odradek.coordinator.transaction_room import Room
 from odradek.coordinator.transaction_states import BY_TITLE, PREPARED
 from odradek.model.error_codes import ErrorCode
@@ -18,21 +21,31 @@ from odradek.protocol.messages.describe_transactions import (
 def describe_transactions(
     room: Room, asked: Asked, request: DescribeTransactionsRequest, now_ms: int
 ) -> None:
-    rows = [_described(room, name) for name in request.transactional_ids]
-    room.answer(asked.call, DescribeTransactionsResponse(transaction_states=rows))
+    seen: list[tuple[str, StoredTransaction | None, Collection[tuple[str, int]]]] = []
+    rows = 0
+    for name in request.transactional_ids:
+        value = room.stored.by_id.get(name)
+        partitions: Collection[tuple[str, int]] = () if value is None else value.partitions
+        if value is not None and value.state in PREPARED:
+            partitions = tuple(room.unmarked.get(name, partitions))
+        seen.append((name, value, partitions))
+        rows += 1 + len(partitions)
+
+    def make() -> DescribeTransactionsResponse:
+        return DescribeTransactionsResponse(transaction_states=[_described(*one) for one in seen])
+
+    room.answer(asked.call, made(make, rows))
 
 
-def _described(room: Room, name: str) -> TransactionState:
-    value = room.stored.by_id.get(name)
+def _described(
+    name: str, value: StoredTransaction | None, partitions: Collection[tuple[str, int]]
+) -> TransactionState:
     if not name:
         return TransactionState(error_code=ErrorCode.INVALID_REQUEST)
     if value is None:
         return TransactionState(error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=name)
-    partitions = value.partitions
-    if value.state in PREPARED:
-        partitions = frozenset(TopicPartition(*one) for one in room.unmarked.get(name, partitions))
     topics: dict[str, list[int]] = {}
-    for one in in_order(partitions):
+    for one in in_order(TopicPartition(*one) for one in partitions):
         topics.setdefault(one.topic, []).append(one.partition)
     return TransactionState(
         transactional_id=name,
