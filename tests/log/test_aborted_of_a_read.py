@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from odradek.log.files import OsDirectory
-from odradek.log.indexes import AbortedTransaction, OffsetIndex
+from odradek.log.indexes import AbortedTransaction, OffsetIndex, TransactionIndex
 from odradek.log.partition_log import PartitionLog
 from odradek.records.batch import iter_whole_batches
-from tests.log.logs import EVERYTHING, Disk, config, idempotent, marker, produce
+from tests.log.logs import EVERYTHING, NOW, Disk, config, idempotent, marker, produce
 
 MANY = 400
 FEW = 20
@@ -141,3 +141,58 @@ def test_an_abort_that_is_written_while_a_thread_reads_the_index_is_told(
     monkeypatch.setattr(OsDirectory, "read", slowly)
     log.aborted_transactions(0, 2)
     assert [one.producer_id for one in log.aborted_transactions(0, EVERYTHING)] == [7, 8]
+
+
+def test_segments_without_an_aborted_transaction_are_not_asked_and_their_files_not_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fetch of committed records went over all segments behind it, up to the end of the log where nothing was aborted."""
+    disk = Disk(tmp_path, config(segment_bytes=1_000))
+    log = disk.create()
+    sequence = 0
+    for number in range(60):
+        aborts = number in (20, 40)
+        for _ in range(12):
+            produce(log, idempotent(sequence, is_transactional=True))
+            sequence += 1
+        produce(log, marker(commit=not aborts), from_coordinator=True)
+    assert len(log.segments) > 100
+    offsets_read = range(0, log.log_end_offset, 13)
+
+    def told(of: PartitionLog) -> list[list[AbortedTransaction]]:
+        found = []
+        for offset in offsets_read:
+            read = of.read(offset, max_bytes=900, upper_bound_offset=EVERYTHING, min_one_batch=True)
+            found.append(of.aborted_in(read, offset))
+        return found
+
+    alive = told(log)
+    assert [one.producer_id for some in alive for one in some] == [7] * len([some for some in alive if some])
+    assert any(alive)
+    log.close()
+    again = disk.open(clean=True, recovery_point=log.log_end_offset).log
+    looked_for: list[str] = []
+    asked: list[int] = []
+    read_file, between = OsDirectory.read, TransactionIndex.between
+
+    def reading(directory: OsDirectory, name: str) -> bytes | None:
+        looked_for.append(name)
+        return read_file(directory, name)
+
+    def asking(index: TransactionIndex, offset: int, bound: int) -> tuple[list[AbortedTransaction], bool]:
+        asked.append(offset)
+        return between(index, offset, bound)
+
+    monkeypatch.setattr(OsDirectory, "read", reading)
+    monkeypatch.setattr(TransactionIndex, "between", asking)
+
+    assert told(again) == alive
+
+    # Two segments have one, and the active one is always asked.
+    assert len([name for name in looked_for if name.endswith(".txnindex")]) <= 3
+    assert len(asked) <= 3 * len(offsets_read)
+    again.roll(NOW)
+    produce(again, idempotent(sequence, is_transactional=True))
+    produce(again, marker(commit=False), from_coordinator=True)
+    read = again.read(again.log_end_offset - 2, max_bytes=EVERYTHING, upper_bound_offset=EVERYTHING)
+    assert len(again.aborted_in(read, again.log_end_offset - 2)) == 1

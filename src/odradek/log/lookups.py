@@ -228,7 +228,7 @@ def aborted_transactions(
     search goes on until an entry says that everything below the upper bound was decided by then.
     """
     found: list[AbortedTransaction] = []
-    for segment in segments.since(offset):
+    for segment in segments.with_aborted_since(offset):
         entries, is_decided = segment.transactions.between(offset, upper_bound_offset)
         found += entries
         if is_decided:

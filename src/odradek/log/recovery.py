@@ -253,7 +253,9 @@ class _Opening:
         }
         for at, base in enumerate(bases):
             end_offset = bases[at + 1] if at + 1 < len(bases) else -1
-            self.segments.append(Segment(self.directory, base, self.now_ms, end_offset))
+            segment = Segment(self.directory, base, self.now_ms, end_offset)
+            segment.had_no_transaction_index = file_name(base, TRANSACTION_INDEX_SUFFIX) not in listed
+            self.segments.append(segment)
         if not self.segments:
             # Its name was not synced before the power went, or the directory had just been made.
             self.segments.append(Segment.create(self.directory, self.log_start_offset, self.now_ms))

@@ -96,6 +96,7 @@ class Segment:
         "directory",
         "end_offset",
         "first_timestamp",
+        "had_no_transaction_index",
         "jitter_ms",
         "max_timestamp",
         "offset_index",
@@ -127,6 +128,7 @@ class Segment:
         self._time_index_file: File | None = None
         self._transactions: TransactionIndex | None = None
         self._has_gaps: bool | None = None  # while that was not looked up
+        self.had_no_transaction_index = False  # as its log was opened
         self.rebuilds_elsewhere = False  # IndexPending instead of a walk over all batches
 
     @classmethod
@@ -520,6 +522,13 @@ class Segment:
             if self._transactions is None:
                 self._transactions = found
         return self._transactions
+
+    @property
+    def may_have_aborted(self) -> bool:
+        """Whether it is worth a look at its transactions; without one at the disk."""
+        if self._transactions is None:
+            return not self.had_no_transaction_index
+        return len(self._transactions) > 0
 
     def open_transactions(self) -> File:
         """The index, to be appended to; what it holds is known from here on."""

@@ -7,7 +7,7 @@ Nothing here is synced, and nothing needs to be: a journaling file system keeps 
 in which they changed, so each change is made in an order of which every beginning is a log that recovery understands.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import overload
 
@@ -32,6 +32,7 @@ class Segments(Sequence[Segment]):
         "_flushed",
         "_kept_open",
         "_rebuilds_elsewhere",
+        "_with_aborted",
         "active",
         "directory",
         "pending_removal",
@@ -48,6 +49,8 @@ class Segments(Sequence[Segment]):
         # The one older segment that keeps its descriptors.
         self._kept_open: Segment | None = None
         self._rebuilds_elsewhere = False
+        # Those with aborted transactions, as they were when the list was that one.
+        self._with_aborted: tuple[tuple[Segment, ...], list[Segment]] = ((), [])
 
     # ---------------------------------------------------------------------------------------------- the list
 
@@ -71,6 +74,16 @@ class Segments(Sequence[Segment]):
     def since(self, offset: int) -> tuple[Segment, ...]:
         """The one that holds `offset`, or would, and all behind it."""
         return self._all[self._index(offset) :]
+
+    def with_aborted_since(self, offset: int) -> Sequence[Segment]:
+        """As `since`, without those that have no aborted transaction: a log of 15,000 segments may have few that do. Which ones
+        is looked up again when the list has changed, for only the active one gets any."""
+        segments, found = self._with_aborted
+        if segments is not self._all:
+            segments = self._all
+            found = [one for one in segments if one is segments[-1] or one.may_have_aborted]
+            self._with_aborted = segments, found
+        return found[bisect_left(found, self.holding(offset).base_offset, key=_base_offset) :]
 
     def _index(self, offset: int) -> int:
         return max(bisect_right(self._all, offset, key=_base_offset) - 1, 0)
