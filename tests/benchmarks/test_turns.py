@@ -33,7 +33,7 @@ MOST_CALLS = {
     "transactions_described": 1,
     "a_transaction_described": 1,
     "coordinators_found": 2,
-    "configs_described": 4,
+    "configs_described": 6,
     "configs_altered": 6,
     "topics_made_by_metadata": 19,
 }
