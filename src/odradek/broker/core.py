@@ -253,8 +253,9 @@ class Broker:
         outbox = self.outbox
         effects = self.effects
         flushes = self.flushes
-        if self.departures.has_news():
-            self.departures.hear(self._now_ms)
+        departures, metadata = self.departures, self.metadata
+        if metadata.epoch != departures.heard_epoch or metadata.refusals != departures.heard_refusals:
+            departures.hear(self._now_ms)
         planned = flushes.plan() if outbox.flushes else []
         if flushes.failed_directories or flushes.broken_logs:
             flushes.take_faults()

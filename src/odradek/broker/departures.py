@@ -72,8 +72,8 @@ class Departures(Organ):
         self._leaving: deque[_Held] = deque()  # nothing holds these any more; some go in each turn
         self._forget_at_ms: dict[int, int] = {}  # brokers in `metadata.departed`
         self._troubled_until_ms = now_ms
-        self._seen_epoch = metadata.epoch
-        self._seen_refusals = metadata.refusals
+        self.heard_epoch = metadata.epoch
+        self.heard_refusals = metadata.refusals
         self._seen_brokers: dict[int, LiveBroker] = metadata.brokers
         self._is_closed = False
         self.due_ms = None
@@ -97,20 +97,17 @@ class Departures(Organ):
         leader he knows leads no more."""
         self._troubled_until_ms = now_ms + TROUBLE_MS
 
-    def has_news(self) -> bool:
-        metadata = self._metadata
-        return metadata.epoch != self._seen_epoch or metadata.refusals != self._seen_refusals
-
     def hear(self, now_ms: int) -> None:
-        """At the end of a turn in which there was news: an UpdateMetadata may have made clear what was in doubt."""
+        """At the end of a turn in which there was news, by `heard_epoch` and `heard_refusals`: an UpdateMetadata may have made
+        clear what was in doubt."""
         metadata = self._metadata
-        if metadata.refusals != self._seen_refusals:
-            self._seen_refusals = metadata.refusals
+        if metadata.refusals != self.heard_refusals:
+            self.heard_refusals = metadata.refusals
             self.trouble(now_ms)
-        if metadata.epoch == self._seen_epoch:
+        if metadata.epoch == self.heard_epoch:
             return
         self._note_departures(now_ms)
-        self._seen_epoch = metadata.epoch
+        self.heard_epoch = metadata.epoch
         if metadata.live_brokers:
             self._end(_NOT_TOLD_YET)
         for reason in [r for r in self._reasons if isinstance(r, int) and r not in metadata.live_brokers]:

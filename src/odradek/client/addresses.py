@@ -1,8 +1,10 @@
 """What is an IP address, and needs no resolver."""
 
 import socket
+from functools import lru_cache
 
 
+@lru_cache(maxsize=1024)  # asked of the same few hosts at every connection
 def is_ip(host: str) -> bool:
     for family in (socket.AF_INET, socket.AF_INET6):
         try:

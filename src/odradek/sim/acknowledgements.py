@@ -73,7 +73,7 @@ class Acknowledgements:
         """A listener that fails is a mistake of the simulator: the broker that writes must not hear of it."""
         try:
             if transport.host.name == self._client:
-                if _KEY_OF_PRODUCE in data:
+                if data[4:6] == _KEY_OF_PRODUCE or not _is_one_frame(data):
                     self._note_requests(transport, data)
             elif transport.peer in self._asked and not self.found:
                 self._judge(transport, data)
@@ -184,6 +184,10 @@ def _sequences(broker: SimBroker, partition: TopicPartition, producer: tuple[int
 
 def _era_of(state: PartitionView) -> Era:
     return state.incarnation, state.unclean_elections
+
+
+def _is_one_frame(data: bytes) -> bool:
+    return len(data) == 4 + int.from_bytes(data[:4], "big")
 
 
 def _frames(data: bytes) -> Iterator[memoryview]:

@@ -138,21 +138,12 @@ class Handle:
     """What `call_soon` returns. The loop's own, so that a run of the loop allocates little."""
 
     __slots__ = ("_args", "_callback", "_cancelled", "_context", "_when", "host")
-
-    def __init__(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: Context,
-        host: Host,
-        when: float,
-    ) -> None:
-        self._callback = callback
-        self._args = args
-        self._context = context
-        self._cancelled = False
-        self._when = when
-        self.host = host
+    _callback: Callable[..., object]
+    _args: tuple[Any, ...]
+    _context: Context
+    _cancelled: bool
+    _when: float
+    host: Host
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -165,6 +156,23 @@ class Handle:
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
+
+
+_new = object.__new__
+
+
+def _made(
+    callback: Callable[..., object], args: tuple[Any, ...], context: Context, host: Host, when: float
+) -> Handle:
+    """One for every event: a constructor, which the interpreter calls from C, takes a third more time."""
+    handle = _new(Handle)
+    handle._callback = callback
+    handle._args = args
+    handle._context = context
+    handle._cancelled = False
+    handle._when = when
+    handle.host = host
+    return handle
 
 
 class Moment:
@@ -268,7 +276,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> Handle:
         if context is None:
             context = copy_context()
-        handle = Handle(callback, args, context, context.get(current_host, NOBODY), self.now)
+        handle = _made(callback, args, context, context.get(current_host, NOBODY), self.now)
         self._ready.append(handle)
         return handle
 
@@ -284,7 +292,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     ) -> Handle:
         if context is None:
             context = copy_context()
-        handle = Handle(callback, args, context, context.get(current_host, NOBODY), when)
+        handle = _made(callback, args, context, context.get(current_host, NOBODY), when)
         self._timer_count += 1
         now = self.now
         heappush(self._timers, (when if when > now else now, self._timer_count, handle))
@@ -294,7 +302,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         """`call_at` of the world itself, which cancels nothing."""
         self._timer_count += 1
         now = self.now
-        handle = Handle(callback, (), self.context_of(NOBODY), NOBODY, when)
+        handle = _made(callback, (), self._contexts.get(NOBODY) or self.context_of(NOBODY), NOBODY, when)
         heappush(self._timers, (when if when > now else now, self._timer_count, handle))
 
     def context_of(self, host: Host) -> Context:
@@ -307,7 +315,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return context
 
     def call_as(self, host: Host, callback: Callable[..., object], *args: Any) -> Handle:
-        handle = Handle(callback, args, self.context_of(host), host, self.now)
+        handle = _made(callback, args, self._contexts.get(host) or self.context_of(host), host, self.now)
         self._ready.append(handle)
         return handle
 
@@ -383,14 +391,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         if host is NOBODY or host.paused_until > self.now:
             self.call_as(host, callback)
         elif host.is_alive:
-            self._turn(host, self.context_of(host), callback, ())
+            self._turn(host, self._contexts.get(host) or self.context_of(host), callback, ())
 
     def _turn(
         self, host: Host, context: Context, callback: Callable[..., object], args: tuple[Any, ...]
     ) -> None:
         self.events += 1
         kind = type(callback)
-        key = callback.__code__ if kind is MethodType or kind is FunctionType else _named_by(callback)
+        key = callback.__code__ if kind is MethodType or kind is FunctionType else kind
         name = self._names.get(id(key)) or self._name(key)
         self.trace_hash = (self.trace_hash * 1000003 ^ self._now_us ^ host.mark ^ name) & _MASK
         try:
@@ -598,11 +606,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         **options: Any,
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         return await self._network().connect(current_host.get(), protocol_factory, host, port)
-
-
-def _named_by(callback: Callable[..., object]) -> Any:
-    """The code of what has one, else the type."""
-    return getattr(callback, "__code__", None) or type(callback)
 
 
 class _Running:

@@ -185,6 +185,16 @@ def _partition_of(path: str) -> TopicPartition:
     return TopicPartition(topic, int(number) if number.isdigit() else -1)
 
 
+@lru_cache(maxsize=4096)
+def _about(path: str) -> tuple[Callable[[str, Node], Any] | None, str, TopicPartition | None]:
+    """What makes something of this node, and which topic and partition it is about. Asked of every node after every write."""
+    parts = path.split("/")
+    decode = _DECODED.get((parts[1], len(parts)))
+    if decode is None or (decode is state_of and parts[6] != "state"):
+        return None, "", None
+    return decode, parts[3], TopicPartition(parts[3], int(parts[5])) if decode is state_of else None
+
+
 class Shown:
     """A replica as it was shown last, and by what it is known that it would be shown so again."""
 
@@ -543,21 +553,18 @@ class Views:
         self._min_isr = {}
         self._compacted = set()
         for path, zxid in written:
-            parts = path.split("/")
-            decode = _DECODED.get((parts[1], len(parts)))
-            if decode is None or (decode is state_of and parts[6] != "state"):
+            decode, topic, partition = _about(path)
+            if decode is None:
                 continue
             value = self._value(decode, path, zxid)
             if value is None:
                 continue
-            topic = parts[3]
             if decode is config_of:
                 if MIN_ISR in value:
                     self._min_isr[topic] = int(value[MIN_ISR])
                 if COMPACT in value.get(POLICY, ""):
                     self._compacted.add(topic)
-            elif decode is state_of:
-                partition = TopicPartition(topic, int(parts[5]))
+            elif partition is not None:
                 stored[partition] = value.leader_and_isr
                 epochs = value.isr_broker_epochs or (-1,) * len(value.leader_and_isr.isr)
                 self._lives[partition] = dict(zip(value.leader_and_isr.isr, epochs, strict=True))

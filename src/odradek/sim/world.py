@@ -392,17 +392,17 @@ class World:
         self.run_while(lambda: not self.is_ready(), 60.0, "every broker knows all others and the controller")
 
     def is_ready(self) -> bool:
-        running = [b for b in self.brokers.values() if b.is_running]
-        known = []
-        for broker in running:
-            runtime = broker.runtime
-            if runtime is None or runtime.parts is None:
-                return False  # asked before every event of a start, and nearly always so
-            known.append(runtime.parts.broker.metadata)
-        expected = {int(b.broker_id) for b in running}
-        return bool(running) and all(
-            expected <= metadata.brokers.keys() and metadata.controller_id in expected for metadata in known
-        )
+        """Asked before every event of a start; nearly always it is the first broker that is not."""
+        for broker in self.brokers.values():
+            if broker.is_running and not broker.is_serving:
+                return False
+        expected = {int(broker.broker_id) for broker in self.brokers.values() if broker.is_running}
+        for broker in self.brokers.values():
+            if broker.is_running and broker.runtime is not None:
+                metadata = broker.runtime.broker.metadata
+                if metadata.controller_id not in expected or not expected <= metadata.brokers.keys():
+                    return False
+        return bool(expected)
 
     def when_stopped(self, broker: SimBroker, callback: Callable[[], None]) -> None:
         self.waiting_for_stop.setdefault(broker.name, []).append(callback)
