@@ -6,13 +6,16 @@ import pytest
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.protocol.headers import encode_request
+from odradek.records.builder import NewRecord, build_batch
 from odradek.sim.acknowledgements import Acknowledgements
 from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged
 from odradek.sim.checkers.history import History
 from odradek.sim.checkers.replicas import BatchView, PartitionView, ReplicaView
 from odradek.sim.client import SimClient
 from odradek.sim.loop import Host
-from odradek.sim.producer import SimProducer
+from odradek.sim.network import SimTransport
+from odradek.sim.producer import SimProducer, produce_request
 from odradek.sim.run import let_go
 from odradek.sim.watch import Watch
 from odradek.sim.world import PORT, World
@@ -132,6 +135,18 @@ def test_a_promise_that_is_kept_a_moment_later_is_named_and_no_snapshot_shows_it
         heard, watch = produced(40)
     assert {anomaly.name for anomaly in heard.found} == {"I15"}
     assert watch.found == []
+
+
+def test_a_produce_that_is_written_behind_another_request_is_heard() -> None:
+    world = World(0)
+    heard = Acknowledgements(world, HOST.name, is_min_isr_fixed=True)
+    wire = SimTransport(world.network, HOST, (HOST.name, 1), ("b1", PORT), "b1")
+    body = produce_request(T, build_batch([NewRecord(None, b"1", 0)]), acks=-1).encode(9)
+    produce, other = encode_request(0, 9, 7, None, body), encode_request(18, 0, 6, None, b"")
+    for written, numbers in ((other, []), (produce, [7]), (other + produce, [7]), (other + other, [])):
+        heard._asked.clear()
+        heard._written(wire, written)
+        assert list(heard._asked.get(wire, {})) == numbers
 
 
 def test_a_listener_that_fails_is_the_simulators_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
