@@ -185,7 +185,6 @@ def _marked(path: Path) -> Module:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     marker = _Marker()
     marker.visit(tree)
-    ast.fix_missing_locations(tree)
     functions = {
         _key(code): Function(tuple(sorted(_marks_of(code))), code)
         for code in _functions(compile(tree, str(path), "exec", dont_inherit=True))
@@ -236,14 +235,20 @@ class _Marker(ast.NodeTransformer):
             if isinstance(statement, ast.Global | ast.Nonlocal) or _is_ellipsis(statement):
                 found.append(statement)
                 continue
-            mark = ast.parse(f"{MARKS}[{self.count}] = 1").body[0]
+            mark = _mark(self.count, statement)
             self.count += 1
-            for node in ast.walk(mark):
-                ast.copy_location(node, statement)
             is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
             visited = self.visit(statement)
             found += [visited, mark] if is_docstring else [mark, visited]
         return found
+
+
+def _mark(number: int, statement: ast.stmt) -> ast.stmt:
+    """`__reached__[number] = 1`, where `statement` stands: a line that fails is named as without it."""
+    place = {name: getattr(statement, name) for name in statement._attributes}
+    marks, index = ast.Name(MARKS, ast.Load(), **place), ast.Constant(number, **place)
+    target = ast.Subscript(marks, index, ast.Store(), **place)
+    return ast.Assign([target], ast.Constant(1, **place), **place)
 
 
 def _is_ellipsis(statement: ast.stmt) -> bool:
