@@ -16,6 +16,9 @@ from tests.coordinator.consumers import beat, join
 from tests.coordinator.groups import GROUP, Bench
 
 
+HOUR_MS = 60 * 60_000
+
+
 class Topic(str):
     """Counts how often two of them are compared to be put in order."""
 
@@ -28,8 +31,8 @@ class Topic(str):
 
 
 def with_offsets(count: int) -> Bench:
-    """Each of a topic of its own: what they are sorted by."""
-    bench = Bench()
+    """Each of a topic of its own: what they are sorted by. They are kept for an hour, six passes over all of them."""
+    bench = Bench(offsets_retention_ms=HOUR_MS)
     bench.commit_offset(1)
     committed = CommittedOffset(5, -1, "", bench.now_ms, NEVER_EXPIRES)
     held = bench.coordinator.shard.offsets.by_group[GROUP]
