@@ -15,7 +15,6 @@ from odradek.protocol.messages.offset_delete import (
 from tests.coordinator.consumers import beat, join
 from tests.coordinator.groups import GROUP, Bench
 
-
 HOUR_MS = 60 * 60_000
 
 
