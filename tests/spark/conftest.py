@@ -33,6 +33,13 @@ KEEP = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before a session is started for it: of the two parts of `make test` one has none."""
+    if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None:
+        pytest.fail("it takes the fixture `spark` and is not marked `spark`", pytrace=False)
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     with ProcessCluster(tmp_path_factory.mktemp("broker"), brokers=1, settings=KEEP) as running:

@@ -111,6 +111,7 @@ def test_a_transaction_larger_than_the_limit_is_read_whole(writers: Writers, str
     assert running.next(ReadMaxRows(2)) == ["plain"]
 
 
+@pytest.mark.spark
 def test_a_query_of_spark_has_whole_transactions_of_each_partition(
     spark: "SparkSession", cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
