@@ -17,34 +17,76 @@ from hypothesis import HealthCheck, settings
 
 from odradek.testing.process_cluster import BrokerProcess
 from tests import forked_brokers, frozen_heap, one_session
-from tests.marked_files import REST, holds_none
+from tests.marked_files import MARKED_PART, REST, holds_none
 from tests.open_descriptors import MOST_LEFT, MOST_LEFT_OF_SPARK, OpenDescriptors
 
 HERE = Path(__file__).parent
 
 # The files that take longest, longest first. Files are handed to the workers in this order (--no-loadscope-reorder): one
 # that takes half a minute and comes last leaves a processor without work. `pytest --durations=0` shows the order anew.
+# Of those without processes, the ones that wait for a third of their time and more stand between those that only compute: of three
+# workers one waits, and two processors have work.
 LONGEST_FILES = (
     "sim/test_further_faults.py",
-    "log/test_crash_enumeration.py",
+    "spark/test_evolution.py",
+    "spark/test_topic_sink.py",
     "mutants/museum/test_coordinators.py",
+    "spark/test_fork_server.py",
+    "server/test_cleaning.py",
     "sim/test_explore.py",
+    "testing/test_pytest_plugin.py",
     "sim/test_transactions.py",
+    "spark/test_formats_of_tables.py",
+    "log/test_crash_enumeration.py",
+    "spark/test_pack.py",
+    "sim/test_mixed_groups.py",
+    "server/test_client_quotas.py",
     "sim/test_seeds.py",
-    "sim/test_command.py",
-    "mutants/museum/test_museum.py",
-    "sim/test_restart_checker.py",
-    "sim/test_coverage.py",
+    "server/test_moves.py",
     "sim/test_scenarios.py",
-    "sim/test_strangers.py",
-    "sim/test_client_faults.py",
-    "sim/test_pipelined_producer.py",
+    "testing/test_troubled_cluster.py",
+    "mutants/museum/test_museum.py",
+    "spark/test_upsert.py",
+    "spark/test_decode.py",
+    "sim/test_command.py",
+    "server/test_controller_dies.py",
+    "benchmarks/test_turns.py",
+    "spark/test_session.py",
     "log/test_crash_states.py",
-    "sim/test_burden.py",
-    "sim/test_explore_transactions.py",
+    "sim/test_coverage.py",
+    "cli/test_groups.py",
     "spark/test_task_memory.py",
-    "mutants/museum/test_museum_counting.py",
-    # Those of processes and Spark. A worker that is given one test is given the next file as well, to be run after it.
+    "server/test_two_listeners.py",
+    "sim/test_pipelined_producer.py",
+    "sim/test_explore_transactions.py",
+    "spark/test_letters_in_a_topic.py",
+    "server/test_outgoing.py",
+    "spark/test_compiled.py",
+    "sim/test_rolling.py",
+    "store/test_loop_beat.py",
+    "log/test_failing_operations.py",
+    "spark/test_fingerprint.py",
+    "cli/test_main.py",
+    "sim/test_quiescence.py",
+    "sim/test_client_faults.py",
+    "spark/test_transaction_boundaries.py",
+    "spark/test_record_positions.py",
+    "sim/test_moment_faults.py",
+    "cli/test_reassign.py",
+    "protocol/test_hostile_bytes.py",
+    "server/test_coordinated_cleaning.py",
+    "sim/test_replica_consumer.py",
+    "sim/test_burden.py",
+    "spark/test_partitioned_tables.py",
+    "log/test_crashes_of_cleaned_logs.py",
+    "protocol/test_flat.py",
+    "cli/test_waiting.py",
+    "log/test_damage.py",
+    "server/test_running_cluster.py",
+    "sim/test_answers.py",
+)
+# A worker that is given one test is given the next file as well, to be run after it.
+LONGEST_WITH_PROCESSES = (
     "spark/test_random_kills.py",
     "spark/test_letters_in_a_topic.py",  # and with it all that share the session (`tests/one_session.py`)
     "spark/test_object_store.py",
@@ -185,9 +227,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if is_test and holds_none(collection_path, config.option.markexpr) else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those of `LONGEST_FILES` come first; the rest keeps its order."""
-    rank = {HERE / name: place for place, name in enumerate(LONGEST_FILES)}
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Those that take longest come first; the rest keeps its order."""
+    longest = LONGEST_WITH_PROCESSES if config.option.markexpr == MARKED_PART else LONGEST_FILES
+    rank = {HERE / name: place for place, name in enumerate(longest)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
