@@ -56,7 +56,6 @@ LONGEST_FILES = (
     "sim/test_coverage.py",
     "cli/test_groups.py",
     "spark/test_task_memory.py",
-    "server/test_two_listeners.py",
     "sim/test_pipelined_producer.py",
     "sim/test_explore_transactions.py",
     "spark/test_letters_in_a_topic.py",

@@ -22,6 +22,7 @@ def cluster(tmp_path: Path) -> Iterator[RunningCluster]:
         "listener.security.protocol.map": "OUTSIDE:PLAINTEXT,INSIDE:PLAINTEXT",
         "inter.broker.listener.name": "INSIDE",
         "offsets.topic.num.partitions": "1",
+        "group.initial.rebalance.delay.ms": "0",
     }
     with running_cluster(brokers=2, settings=settings, directory=tmp_path) as running:
         yield running
