@@ -37,11 +37,14 @@ from odradek.sim.checkers.beliefs import (
 )
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.last_values import LastValues
+from odradek.sim.checkers.leading import Leading, joiners_have_all
 from odradek.sim.checkers.removals import Removals
+from odradek.sim.controller_duties import ControllerDuties, Queue
 from odradek.sim.controller_invariants import RestingControllers
 from odradek.sim.controller_promises import ControllerPromises
 from odradek.sim.controller_writes import ControllerWrites
 from odradek.sim.coordinator_memory import KEYS_OF_GROUPS
+from odradek.sim.leading import joining, leaders
 from odradek.sim.world import SimBroker, World
 
 
@@ -68,7 +71,9 @@ class Watch:
         self._resting = RestingControllers()
         self._marks = StandingMarks()
         self._ends = ToldEnds()
+        self._leading = Leading()
         self._promises = ControllerPromises()
+        self._duties = ControllerDuties()
         self._on_broken = on_broken
         world.on_controller_step.append(self._controller_stepped)
 
@@ -114,6 +119,9 @@ class Watch:
         found += nobody_oversleeps(overslept(working))
         found += each_follows_its_leader(following(working))
         found += readers_are_told(reading(working))
+        found += joiners_have_all(joining(working))
+        if not after_a_step:  # a quarter of a second apart: what it judges lasts longer
+            found += self._leading.observe(leaders(self.world, working))
         if changed:
             found += self._ends.observe(told_ends(working, changed))
         found += self._marks.observe(low_marks(self.world, working), self.world.loop.time())
@@ -146,4 +154,13 @@ class Watch:
         if term is None or term.core.context is None:
             return []
         assert broker.runtime is not None
-        return self._promises.observe(term.core.context, event, effects, broker.runtime.now_ms())
+        context, is_resting = term.core.context, not (effects.writes or effects.follow_up)
+        return [
+            *self._promises.observe(context, event, effects, broker.runtime.now_ms()),
+            *self._duties.observe(context, effects, _queues(term), is_resting=is_resting),
+        ]
+
+
+def _queues(term: Any) -> Iterator[Queue]:
+    for broker, (epoch, box) in term._outboxes._boxes.items():
+        yield Queue(broker, epoch, (*box._sent, *box._waiting))

@@ -1,0 +1,131 @@
+"""Judges what leaders know of their followers and of their own epoch, from one look to the next.
+
+Harm comes of it in one moment only: when a member is put out of the ISR, or let in, or when the leader restarts. So it is judged
+whenever somebody looks, and not by what came of it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.checkers.history import Anomaly
+
+
+class FollowerSeen(NamedTuple):
+    """What a leader knows of a follower."""
+
+    broker: BrokerId
+    life: int  # its broker epoch
+    log_end_offset: int
+    caught_up_ms: int  # when it was caught up last, as far as the leader can tell
+    is_counted: bool  # in the maximal ISR
+    is_live: bool
+    is_fetching: bool = True  # whoever stands for it fetches the partition; or nobody does
+
+
+class LeaderSeen(NamedTuple):
+    topic_partition: TopicPartition
+    broker: BrokerId
+    era: object  # which life of the broker, which topic of the name, and the leader epoch
+    leader_epoch: int
+    written_epoch: int  # the latest in its epoch file
+    high_watermark: int
+    now_ms: int
+    lag_ms: int
+    followers: Sequence[FollowerSeen]
+
+
+class Joining(NamedTuple):
+    """Whom a leader has asked to let into the ISR, where it believes its log to end, and what a member holds."""
+
+    topic_partition: TopicPartition
+    leader: BrokerId
+    joiner: BrokerId
+    log_end_offset: int
+    high_watermark: int
+    epoch_start_offset: int
+
+
+def joiners_have_all(joining: Iterable[Joining]) -> Iterator[Anomaly]:
+    """JoinerHasAll: who is to join the ISR ends neither below the high watermark nor below the start of the leader's epoch: a high
+    watermark of a new leader may be that of long ago, and what is below its start may be committed (KAFKA-7128)."""
+    for one in joining:
+        needed = max(one.high_watermark, one.epoch_start_offset)
+        if one.log_end_offset < needed:
+            yield Anomaly(
+                "JoinerHasAll",
+                one.topic_partition,
+                f"leader {one.leader} proposes broker {one.joiner}, which ends at {one.log_end_offset}: the high watermark is "
+                f"{one.high_watermark}, and the leader epoch begins at {one.epoch_start_offset}",
+            )
+
+
+class Leading:
+    """Of one look after another; `observe` is given all that lead."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[TopicPartition, BrokerId, object], LeaderSeen] = {}
+
+    def observe(self, leaders: Iterable[LeaderSeen]) -> list[Anomaly]:
+        before, self._before, found = self._before, {}, []
+        for leader in leaders:
+            key = leader.topic_partition, leader.broker, leader.era
+            self._before[key] = leader
+            found += _now(leader)
+            earlier = before.get(key)
+            if earlier is not None:
+                found += _since(earlier, leader)
+        return found
+
+
+def _now(leader: LeaderSeen) -> Iterator[Anomaly]:
+    """EpochIsWritten: a leader has written its epoch down before it serves, with records of it or without (KAFKA-7415).
+    FetchStandsFor: the session that says when a follower fetched last fetches this partition for it."""
+    if leader.written_epoch != leader.leader_epoch:
+        yield Anomaly(
+            "EpochIsWritten",
+            leader.topic_partition,
+            f"broker {leader.broker} leads in epoch {leader.leader_epoch}, and the latest it has written down is "
+            f"{leader.written_epoch}",
+        )
+    for follower in leader.followers:
+        if not follower.is_fetching:
+            yield Anomaly(
+                "FetchStandsFor",
+                leader.topic_partition,
+                f"at leader {leader.broker} a session stands for broker {follower.broker} that does not fetch the partition",
+            )
+
+
+def _since(before: LeaderSeen, leader: LeaderSeen) -> Iterator[Anomaly]:
+    """CaughtUpIsKept: when a follower was caught up last is never an earlier time than before: it would be put out of the ISR.
+    MarkWaits: the high watermark does not pass a live follower that was caught up a moment ago, in the ISR or not (KIP-16)."""
+    known = {follower.broker: follower for follower in before.followers}
+    for follower in leader.followers:
+        earlier = known.get(follower.broker)
+        if earlier is None or earlier.life != follower.life or follower.log_end_offset < earlier.log_end_offset:
+            continue
+        if follower.caught_up_ms < earlier.caught_up_ms:
+            yield Anomaly(
+                "CaughtUpIsKept",
+                leader.topic_partition,
+                f"leader {leader.broker} knew that broker {follower.broker} was caught up at {earlier.caught_up_ms}, and has it "
+                f"caught up at {follower.caught_up_ms}",
+            )
+        was_recent = leader.now_ms - earlier.caught_up_ms <= leader.lag_ms
+        is_outside = not (follower.is_counted or earlier.is_counted)
+        if (
+            was_recent
+            and is_outside
+            and follower.is_live
+            and earlier.is_live
+            and before.high_watermark < leader.high_watermark
+            and follower.log_end_offset < leader.high_watermark
+        ):
+            yield Anomaly(
+                "MarkWaits",
+                leader.topic_partition,
+                f"leader {leader.broker} has raised the high watermark from {before.high_watermark} to {leader.high_watermark} past "
+                f"broker {follower.broker}, which ends at {follower.log_end_offset} and was caught up "
+                f"{leader.now_ms - earlier.caught_up_ms} ms ago",
+            )

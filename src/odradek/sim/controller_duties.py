@@ -1,0 +1,208 @@
+"""What a controller owes to brokers when a step of its is done, and no state of its own shows: judged after every step, by `Watch`.
+
+Whom it has to tell what, what it has to remember of whom it does not wait for, and that nothing waits that could go on.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
+from odradek.controller.context import ControllerContext, ReassignmentPhase
+from odradek.model.facts import StoredPartitionState
+from odradek.model.ids import BrokerEpoch, BrokerId, TopicPartition
+from odradek.sim.checkers.history import Anomaly
+
+Stored = dict[TopicPartition, StoredPartitionState]
+
+
+class Queue(NamedTuple):
+    """What one incarnation of a broker is still to be told, the next one first. The same request is the same object."""
+
+    broker: BrokerId
+    epoch: BrokerEpoch
+    requests: tuple[Any, ...]
+
+
+class ControllerDuties:
+    """Of one controller after another."""
+
+    def __init__(self) -> None:
+        self._context: ControllerContext | None = None
+        self._stored: Stored = {}
+        self._removals: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+        self._lives: dict[tuple[TopicPartition, BrokerId], BrokerEpoch] = {}  # in which somebody is eligible
+        self._queues: dict[BrokerId, Queue] = {}
+        # Since it rested last: partitions with another leader epoch, and who was told of which.
+        self._led_anew: dict[TopicPartition, None] = {}
+        self._told: set[tuple[BrokerId, TopicPartition]] = set()
+
+    def observe(
+        self, context: ControllerContext, effects: Any, queues: Iterable[Queue], *, is_resting: bool
+    ) -> list[Anomaly]:
+        if context is not self._context:
+            self._context = context
+            self._stored = dict(context.leaderships)
+            self._removals, self._lives, self._queues = {}, {}, {}
+            self._led_anew, self._told = {}, set()
+        found = [*self._queues_are_kept(context, queues)]
+        changed = self._changed(context)
+        if changed:
+            found += _too_many_eligible(context, changed)
+            self._note_epochs(context, changed)
+        if self._led_anew:
+            self._note_told(effects.requests)
+        found += self._forgotten(context)
+        if is_resting:
+            found += self._not_told(context)
+            found += self._in_another_life(context)
+            found += _could_go_on(context)
+        return found
+
+    def _changed(self, context: ControllerContext) -> dict[TopicPartition, StoredPartitionState | None]:
+        """What was stored by this step, and what was before."""
+        before, now = self._stored, context.leaderships
+        changed = {tp: before.get(tp) for tp, stored in now.items() if before.get(tp) is not stored}
+        if changed or len(before) != len(now):
+            self._stored = dict(now)
+        return changed
+
+    def _queues_are_kept(self, context: ControllerContext, queues: Iterable[Queue]) -> Iterator[Anomaly]:
+        """QueueIsKept: what a broker is to be told waits in one order, and is of the life of it that is registered."""
+        before, self._queues = self._queues, {}
+        for queue in queues:
+            registration = context.brokers.get(queue.broker)
+            if registration is not None and registration.epoch != queue.epoch:
+                yield Anomaly(
+                    "QueueIsKept",
+                    None,
+                    f"the queue of broker {queue.broker} is of its life {queue.epoch}, and {registration.epoch} is registered",
+                )
+            if not queue.requests:
+                continue
+            self._queues[queue.broker] = queue
+            known = before.get(queue.broker)
+            if known is None or known.epoch != queue.epoch:
+                continue
+            places = {id(request): place for place, request in enumerate(known.requests)}
+            order = [places.get(id(request), len(places)) for request in queue.requests]
+            if order != sorted(order):
+                yield Anomaly(
+                    "QueueIsKept",
+                    None,
+                    f"broker {queue.broker} is to be told in another order: of those that waited before, {order}",
+                )
+
+    def _note_epochs(
+        self, context: ControllerContext, changed: dict[TopicPartition, StoredPartitionState | None]
+    ) -> None:
+        for partition, before in changed.items():
+            epoch = context.leaderships[partition].leader_and_isr.leader_epoch
+            if before is None or before.leader_and_isr.leader_epoch != epoch:
+                self._led_anew[partition] = None
+                self._told = {(b, tp) for b, tp in self._told if tp != partition}
+
+    def _note_told(self, requests: Iterable[Any]) -> None:
+        for request in requests:
+            if isinstance(request, LeaderAndIsrRequest | StopReplicaRequest):
+                self._told.update((request.broker, one.topic_partition) for one in request.partitions)
+
+    def _not_told(self, context: ControllerContext) -> Iterator[Anomaly]:
+        """EpochIsTold: of a leader, in its epoch, every assigned replica on a registered broker is told once that is stored: one that
+        is not told follows somebody else, or leads."""
+        if not self._led_anew:
+            return
+        partitions, told = list(self._led_anew), self._told
+        self._led_anew, self._told = {}, set()
+        for partition in partitions:
+            stored, assignment = context.leaderships.get(partition), context.assignments.get(partition)
+            if stored is None or assignment is None or partition.topic in context.topics_to_delete:
+                continue
+            state = stored.leader_and_isr
+            for broker in assignment.replicas if state.leader >= 0 else ():
+                if (
+                    broker in context.brokers
+                    and (broker, partition) not in told
+                    and partition not in context.offline_directories.get(broker, ())
+                    and partition not in context.pending_deletions.get(broker, ())
+                ):
+                    yield Anomaly(
+                        "EpochIsTold",
+                        partition,
+                        f"broker {state.leader} leads in epoch {state.leader_epoch}, and broker {broker} is not told",
+                    )
+
+    def _forgotten(self, context: ControllerContext) -> Iterator[Anomaly]:
+        """LeaverIsRemembered: a replica that was told to delete its data and whose broker died before it has said so is told again
+        when that returns."""
+        before = self._removals
+        if not before and not context.removals:
+            return
+        self._removals = {tp: tuple(owing) for tp, owing in context.removals.items()}
+        for partition, brokers in before.items():
+            assignment = context.assignments.get(partition)
+            if assignment is None or partition.topic in context.topics_to_delete:
+                continue
+            for broker in brokers:
+                if (
+                    broker not in context.brokers
+                    and broker not in context.removals.get(partition, ())
+                    and broker not in assignment.replicas
+                    and partition not in context.pending_deletions.get(broker, ())
+                ):
+                    yield Anomaly(
+                        "LeaverIsRemembered",
+                        partition,
+                        f"broker {broker} died before it had deleted its replica, and nobody will tell it to",
+                    )
+
+    def _in_another_life(self, context: ControllerContext) -> Iterator[Anomaly]:
+        """EligibleInItsLife: who is eligible has not been restarted since, but after a clean stop: it may have lost what it had."""
+        before, self._lives = self._lives, {}
+        for partition, stored in context.leaderships.items():
+            if partition.topic in context.topics_to_delete:
+                continue
+            for broker in stored.leader_and_isr.elr:
+                known = before.get((partition, broker))
+                registration = context.brokers.get(broker)
+                if registration is None:
+                    if known is not None:
+                        self._lives[partition, broker] = known
+                    continue
+                self._lives[partition, broker] = registration.epoch
+                if known not in (None, registration.epoch, registration.clean_epoch):
+                    yield Anomaly(
+                        "EligibleInItsLife",
+                        partition,
+                        f"broker {broker} is eligible, and has been restarted: it was {known}, and is {registration.epoch}",
+                    )
+
+
+def _too_many_eligible(
+    context: ControllerContext, changed: Iterable[TopicPartition]
+) -> Iterator[Anomaly]:
+    """EligibleWhileTooFew: somebody is eligible outside the ISR only as long as that is smaller than min.insync.replicas: with enough
+    of them records are committed without it (KIP-966)."""
+    for partition in changed:
+        state = context.leaderships[partition].leader_and_isr
+        if not state.elr or partition not in context.assignments:
+            continue
+        needed = min(
+            context.min_insync_replicas(partition.topic), len(context.assignments[partition].replicas)
+        )
+        if len(state.isr) >= needed:
+            yield Anomaly(
+                "EligibleWhileTooFew",
+                partition,
+                f"brokers {list(state.elr)} are eligible, and the ISR {list(state.isr)} is large enough",
+            )
+
+
+def _could_go_on(context: ControllerContext) -> Iterator[Anomaly]:
+    """ReassignmentGoesOn: none waits, between two events, for what is so already."""
+    for partition, moving in context.reassignments.items():
+        if partition.topic in context.topics_to_delete:
+            continue
+        if moving.phase is ReassignmentPhase.STOPPING and not context.removals.get(partition):
+            yield Anomaly(
+                "ReassignmentGoesOn", partition, "every removed replica has gone, and it goes on waiting for them"
+            )
