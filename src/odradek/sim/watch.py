@@ -44,6 +44,7 @@ from odradek.sim.controller_invariants import RestingControllers
 from odradek.sim.controller_promises import ControllerPromises
 from odradek.sim.controller_writes import ControllerWrites
 from odradek.sim.coordinator_memory import KEYS_OF_GROUPS
+from odradek.sim.endings import Endings
 from odradek.sim.leading import joining, leaders
 from odradek.sim.world import SimBroker, World
 
@@ -75,6 +76,7 @@ class Watch:
         self._promises = ControllerPromises()
         self._duties = ControllerDuties()
         self._on_broken = on_broken
+        Endings(world)
         world.on_controller_step.append(self._controller_stepped)
 
     def forget(self, partition: TopicPartition) -> None:

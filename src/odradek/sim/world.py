@@ -262,7 +262,11 @@ class SimBroker:
             world.exempt[(self.broker_id, partition)] = life
             world.damage[(self.broker_id, partition)] = Damage(self.host, is_there)
 
-    def _process_ended(self, host: Host, *, at_once: bool) -> None:
+    def _process_ended(
+        self, host: Host, *, at_once: bool, asked_to_stop_s: float | None = None
+    ) -> None:
+        for observer in self.world.on_process_end:
+            observer(self, asked_to_stop_s)
         host.kill()
         self.world.network.host_killed(host)
         assert self.link is not None
@@ -276,12 +280,13 @@ class SimBroker:
         host, runtime = self.host, self.runtime
         assert host is not None and runtime is not None
         self._asked_to_stop = host
+        asked_s = self.world.loop.time()
 
         async def stop() -> None:
             await runtime.stop()
             if self.host is host and host.is_alive:
                 self.world.note(f"{host} stopped in order")
-                self._process_ended(host, at_once=True)
+                self._process_ended(host, at_once=True, asked_to_stop_s=asked_s)
                 for callback in self.world.waiting_for_stop.pop(self.name, []):
                     callback()
 
@@ -343,6 +348,8 @@ class World:
         self.let_in: list[Anomaly] = []  # what was granted to strangers, and told to administrators too early
         self.waiting_for_stop: dict[str, list[Callable[[], None]]] = {}
         self.on_broker_stopped: list[Callable[[SimBroker, BaseException], None]] = []
+        # (broker, when it was asked to stop, if it stops in order) of each process that ends, as long as it is there
+        self.on_process_end: list[Callable[[SimBroker, float | None], None]] = []
         # (broker, event, effects) after each step of a controller, before anything of it is written or told
         self.on_controller_step: list[Callable[[SimBroker, Any, Any], None]] = []
         self.brokers: dict[BrokerId, SimBroker] = {}

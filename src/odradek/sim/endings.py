@@ -1,0 +1,69 @@
+"""What is judged when a process ends: what its next life will find, and what it leaves behind."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from odradek.controller.events import Requested
+from odradek.log import checkpoints
+from odradek.log.checkpoints import CLEANER, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
+from odradek.model.controller_requests import ControlledShutdownAnswer, ControlledShutdownAsked
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left
+from odradek.sim.world import SimBroker, World
+
+
+class Endings:
+    """What is found goes to `World.let_in`, which is judged at the next look."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._asked: dict[tuple[BrokerId, int], BrokerId] = {}  # (controller, request id) -> who asks to stop
+        self._left: dict[BrokerId, tuple[TopicPartition, ...]] = {}  # what it still led when it was told last
+        world.on_controller_step.append(self._controller_stepped)
+        world.on_process_end.append(self._process_ends)
+
+    def _controller_stepped(self, broker: SimBroker, event: Any, effects: Any) -> None:
+        if type(event) is Requested and type(event.body) is ControlledShutdownAsked:
+            self._asked[broker.broker_id, event.request_id] = event.body.broker
+        for answer in effects.answers if self._asked else ():
+            leaver = self._asked.pop((broker.broker_id, answer.request_id), None)
+            if leaver is not None and isinstance(answer.body, ControlledShutdownAnswer):
+                self._left[leaver] = answer.body.remaining
+
+    def _process_ends(self, broker: SimBroker, asked_to_stop_s: float | None) -> None:
+        """`asked_to_stop_s`: when, of one that stops in order."""
+        left = self._left.pop(broker.broker_id, ())
+        if broker.runtime is None or not broker.is_serving:
+            return
+        self._world.let_in += checkpoints_hold(_checkpoints(broker))
+        if asked_to_stop_s is not None:
+            pause_s = broker.settings().controlled_shutdown_retry_backoff_ms / 1000
+            took_s = self._world.loop.time() - asked_to_stop_s
+            self._world.let_in += nothing_is_left(broker.broker_id, left, has_asked_once=took_s < pause_s)
+
+
+def _checkpoints(broker: SimBroker) -> Iterator[Checkpoint]:
+    """Read as they lie on the disk; no file is opened."""
+    assert broker.runtime is not None
+    logs = broker.runtime.logs
+    for directory in logs.directories:
+        if not directory.is_online:
+            continue
+        root: Any = directory.root
+        entries = root.disk._node(root._parts).entries
+        for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER):
+            file = entries.get(name)
+            said = {} if file is None else checkpoints.read_offsets(bytes(file.data), name)
+            for partition, offset in said.items():
+                log = logs.logs.get(partition)
+                if log is None or log.failure is not None or logs.directory_of(partition) != directory.path:
+                    continue
+                yield Checkpoint(
+                    partition,
+                    broker.broker_id,
+                    name,
+                    offset,
+                    {RECOVERY_POINT: log.recovery_point, LOG_START: log.log_start_offset}.get(
+                        name, log.log_end_offset
+                    ),
+                )
