@@ -128,8 +128,15 @@ def half_frames(world: World, fault: Fault) -> bool:
 # --- claims
 
 
-def _ask(world: World, broker: SimBroker, what: str, message: Any, code_of: Callable[[Any], int]) -> None:
-    """Granted is what is answered without an error."""
+def _ask(
+    world: World,
+    broker: SimBroker,
+    what: str,
+    message: Any,
+    code_of: Callable[[Any], int],
+    may_be_so: Callable[[], bool] = lambda: False,
+) -> None:
+    """Granted is what is answered without an error. `may_be_so`: by then somebody else may have asked for the same."""
     host = Host(MACHINE, NUMBER)
 
     async def ask() -> None:
@@ -140,7 +147,7 @@ def _ask(world: World, broker: SimBroker, what: str, message: Any, code_of: Call
             return
         code = ErrorCode(code_of(answer))
         world.note(f"stranger to {broker.name}: {what}: {code.name}")
-        if code is ErrorCode.NONE:
+        if code is ErrorCode.NONE and not may_be_so():
             world.let_in.append(
                 Anomaly("StrangerIsRefused", None, f"{broker.name} granted {what} to a stranger")
             )
@@ -283,11 +290,51 @@ def false_isr_changes(world: World, fault: Fault) -> bool:
             broker_id=int(broker), broker_epoch=broker_epoch, topics=topics
         )
         _ask(world, target, f"AlterPartition of {what}", message, _of_the_partition)
+    _former_members(world, target, fault)
     leaving = shutdown.ControlledShutdownRequest(broker_id=int(source.broker_id), broker_epoch=epoch - 1)
     _ask(
         world, target, "ControlledShutdown of a life that is over", leaving, lambda answer: answer.error_code
     )
     return True
+
+
+def _former_members(world: World, target: SimBroker, fault: Fault) -> None:
+    """All of it is as its leader would ask, but for the life in which a member is to be in sync (KIP-903)."""
+    source = leader(world, fault)
+    found = None if source is None else _partition(fault, source, is_led=True)
+    if source is None or found is None:
+        return
+    partition, replica = found
+    registered = world.registered()
+    epoch = registered.get(source.broker_id)
+    others = sorted(b for b in replica.followers if b in registered)
+    if epoch is None or not others or not replica.is_isr_settled:
+        return
+    # Not the ISR that is stored: what is so already is granted to whoever asks.
+    named = next((b for b in others if {source.broker_id, b} != set(replica.isr)), None)
+    if named is None:
+        return
+    members = [(source.broker_id, epoch), (named, registered[named] - 1)]
+    change = alter_partition.AlterPartitionRequestPartitionData(
+        partition_index=partition.partition,
+        leader_epoch=int(replica.leader_epoch),
+        new_isr_with_epochs=[
+            alter_partition.BrokerState(broker_id=int(broker), broker_epoch=life) for broker, life in members
+        ],
+        partition_epoch=int(replica.partition_epoch),
+    )
+    topics = [
+        alter_partition.AlterPartitionRequestTopicData(topic_id=replica.topic_id, partitions=[change])
+    ]
+    message = alter_partition.AlterPartitionRequest(
+        broker_id=int(source.broker_id), broker_epoch=epoch, topics=topics
+    )
+
+    def may_be_so() -> bool:
+        return not replica.is_isr_settled or {source.broker_id, named} == set(replica.isr)
+
+    what = "AlterPartition with a member in a life that is over"
+    _ask(world, target, what, message, _of_the_partition, may_be_so)
 
 
 def _of_the_partition(answer: Any) -> int:

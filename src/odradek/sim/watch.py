@@ -46,6 +46,7 @@ from odradek.sim.controller_writes import ControllerWrites
 from odradek.sim.coordinator_memory import KEYS_OF_GROUPS
 from odradek.sim.endings import Endings
 from odradek.sim.leading import joining, leaders
+from odradek.sim.markers import MarkerAnswers
 from odradek.sim.world import SimBroker, World
 
 
@@ -77,6 +78,7 @@ class Watch:
         self._duties = ControllerDuties()
         self._on_broken = on_broken
         Endings(world)
+        MarkerAnswers(world)
         world.on_controller_step.append(self._controller_stepped)
 
     def forget(self, partition: TopicPartition) -> None:

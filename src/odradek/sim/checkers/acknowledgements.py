@@ -77,6 +77,20 @@ def refused(
         )
 
 
+def marker_is_committed(
+    broker: BrokerId, partition: TopicPartition, producer_id: int, offset: int, high_watermark: int
+) -> Iterator[Anomaly]:
+    """I15, of markers: whoever is told that one is written may forget the transaction, so it is below the high watermark. `offset`: of
+    the latest marker of this producer."""
+    if offset >= high_watermark:
+        yield Anomaly(
+            "I15",
+            partition,
+            f"broker {broker} tells that the marker of producer {producer_id} at {offset} is written, above its high watermark "
+            f"{high_watermark}",
+        )
+
+
 def _holders(state: PartitionView, by_broker: dict[BrokerId, ReplicaView], end: int) -> list[BrokerId]:
     """Who may have a copy: whoever shows one that reaches `end`, and whoever shows none."""
     named = {*state.assignment, *by_broker, *(() if state.stored is None else state.stored.isr)}
