@@ -14,6 +14,7 @@ from odradek.sim import (
     controller_faults,
     disk_faults,
     moment_faults,
+    request_faults,
     rolling,
     rude_faults,
     store_faults,
@@ -35,6 +36,7 @@ ENDS_A_LIFE = frozenset(
         "batch_bit_flipped_hot", "disks_swapped", "file_operation_fails",
         "segment_missing", "descriptors_run_out", "kill_coordinator", "disk_fails_while_cleaning",
         "kill_transaction_coordinator", "slow_coordinator_load", "leaders_in_turn", "elected_again",
+        "coordinator_elected_again", "dies_when_told",
     }
 )  # fmt: skip
 
@@ -256,6 +258,7 @@ TABLE: targets.Table = {
     **controller_faults.TABLE,
     **disk_faults.TABLE,
     **moment_faults.TABLE,
+    **request_faults.TABLE,
     **rolling.TABLE,
     **rude_faults.TABLE,
     **store_faults.TABLE,

@@ -7,6 +7,7 @@ from odradek.broker.fetch_sessions import FetchSession
 from odradek.model.ids import TopicPartition
 from odradek.replication.isr import PendingExpandIsr
 from odradek.sim.beliefs import AtWork
+from odradek.sim.checkers.coordinators import Coordinating
 from odradek.sim.checkers.leading import FollowerSeen, Joining, LeaderSeen
 from odradek.sim.world import World
 
@@ -76,3 +77,15 @@ def _is_fetching(source: Any, partition: TopicPartition, replica: Any) -> bool:
     if type(source) is not FetchSession or source.id == 0:
         return True
     return (replica.topic_id if source.by_id else partition.topic, partition.partition) in source.wanted
+
+
+def coordinating(seen: AtWork) -> Iterator[Coordinating]:
+    """Those that are loaded and lead."""
+    for broker, core in seen.brokers.values():
+        for shards in (core.groups, core.transactions):
+            for shard in shards.shards.values():
+                if shard.coordinator is not None and shard.partition.is_leader:
+                    partition = shard.partition
+                    yield Coordinating(
+                        partition.topic_partition, broker.broker_id, shard, partition.leader_epoch
+                    )

@@ -5,8 +5,9 @@ armed instead, sees the moment come on the wire or at the controller, and breaks
 faults break too: links, connections, processes, the session of a controller.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.ids import TopicPartition
 from odradek.sim.controller_faults import ARMED_S, at_a_step
 from odradek.sim.loop import Host
@@ -23,11 +24,12 @@ LEADER_AND_ISR, ALTER_PARTITION = 4, 56
 LOOKS_S, PATIENCE_S = 0.02, 6.0
 AGAIN_S = 0.25
 MOST_LATE = 3
+OF_COORDINATORS = (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
 
 Written = Callable[[SimTransport, list[bytes]], bool]
 
 
-def _when_written(world: World, key: int, act: Written) -> None:
+def when_written(world: World, key: int, act: Written) -> None:
     """`act` hears of what brokers ask each other with this API key, before it is on its way, until it returns True; after
     `ARMED_S` no more, and not once the world is healed."""
     names = {broker.name for broker in world.brokers.values()}
@@ -64,7 +66,7 @@ def lost_leader_and_isr(world: World, fault: Fault) -> bool:
         world.network.reset(transport)
         return left == 0
 
-    _when_written(world, LEADER_AND_ISR, lose)
+    when_written(world, LEADER_AND_ISR, lose)
     return True
 
 
@@ -85,7 +87,7 @@ def cut_at_isr_change(world: World, fault: Fault) -> bool:
         cut(world, pairs, fault.lasts_s)
         return left == 0
 
-    _when_written(world, ALTER_PARTITION, act)
+    when_written(world, ALTER_PARTITION, act)
     return True
 
 
@@ -107,7 +109,7 @@ def late_isr_changes(world: World, fault: Fault) -> bool:
         late.extend(frames)
         return False
 
-    _when_written(world, ALTER_PARTITION, again)
+    when_written(world, ALTER_PARTITION, again)
     return True
 
 
@@ -171,14 +173,14 @@ def _as_soon_as(world: World, fault: Fault, begin: Callable[[], bool]) -> bool:
 
 
 def _in_sync_led_by(
-    world: World, broker: SimBroker, fault: Fault
+    world: World, broker: SimBroker, fault: Fault, topics: Collection[str] = TOPICS
 ) -> tuple[TopicPartition, list[SimBroker]] | None:
-    """One of the topics' partitions that it leads with two or more others in sync, and these in the order of the assignment."""
+    """One of these topics' partitions that it leads with two or more others in sync, and these in the order of the assignment."""
     found = []
     running = {b.broker_id: b for b in serving(world)}
     for partition, state in sorted(world.view(with_batches=False).partitions.items()):
         stored = state.stored
-        if partition.topic not in TOPICS or stored is None or stored.leader != broker.broker_id:
+        if partition.topic not in topics or stored is None or stored.leader != broker.broker_id:
             continue
         rest = [
             running[b] for b in state.assignment if b != broker.broker_id and b in stored.isr and b in running
@@ -198,6 +200,11 @@ def elected_again(world: World, fault: Fault) -> bool:
     """A leader is not told that another was elected in its place. That one dies, and so does the word of the controller that
     elected it: the first leads again, and has heard of nothing between."""
     return _as_soon_as(world, fault, lambda: _elected_again(world, fault))
+
+
+def coordinator_elected_again(world: World, fault: Fault) -> bool:
+    """The same of a partition of coordinators: what the first one remembers is of before."""
+    return _as_soon_as(world, fault, lambda: _elected_again(world, fault, OF_COORDINATORS))
 
 
 def _leaders_in_turn(world: World, fault: Fault) -> bool:
@@ -243,13 +250,13 @@ def _is_election_asked_for(world: World) -> bool:
     return bool(world.store.ensemble.tree.written(layout.PREFERRED_ELECTION))
 
 
-def _elected_again(world: World, fault: Fault) -> bool:
+def _elected_again(world: World, fault: Fault, topics: Collection[str] = TOPICS) -> bool:
     sender = controller(world)
     if sender is None:
         return False
     random = world.loop.random
     for first in [broker for broker in serving(world) if broker is not sender]:
-        found = _in_sync_led_by(world, first, fault)
+        found = _in_sync_led_by(world, first, fault, topics)
         if found is None:
             continue
         partition, rest = found
@@ -277,7 +284,7 @@ def _elected_again(world: World, fault: Fault) -> bool:
         if world.exempt or not _leads(first, partition) or _is_election_asked_for(world):
             return
         world.note(f"{second.name} is to lead {partition}, and {first.name} does not hear of it")
-        _when_written(world, LEADER_AND_ISR, lose)
+        when_written(world, LEADER_AND_ISR, lose)
         data = layout.encode_partition_list([partition])
         world.write_by_hand(Create(layout.PREFERRED_ELECTION, data))
         _when_it_leads(
@@ -308,4 +315,5 @@ TABLE = table_of(
     deposed_with_writes_under_way,
     leaders_in_turn,
     elected_again,
+    coordinator_elected_again,
 )

@@ -100,7 +100,7 @@ RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "false_followers": ("F11", 2, 0.0, 0.0),
     "hostile_batches": ("F31", 1, 0.0, 0.0),
 }
-# Of a moment of the protocol (`moment_faults`), each drawn by itself.
+# Of a moment of the protocol (`moment_faults`, `request_faults`), each drawn by itself.
 MOMENT_KINDS: dict[str, tuple[str, int, float, float]] = {
     "lost_leader_and_isr": ("F11", 2, 0.0, 0.0),
     "cut_at_isr_change": ("F6", 2, 0.3, 3.0),
@@ -108,6 +108,9 @@ MOMENT_KINDS: dict[str, tuple[str, int, float, float]] = {
     "deposed_with_writes_under_way": ("F12", 2, 0.5, 3.0),
     "leaders_in_turn": ("F1", 3, 0.5, 4.0),
     "elected_again": ("F1", 3, 0.5, 4.0),
+    "coordinator_elected_again": ("F1", 3, 0.5, 4.0),
+    "lost_requests": ("F11", 3, 0.0, 0.0),
+    "dies_when_told": ("F11", 2, 0.5, 4.0),
 }
 MOMENT_SHARE = 0.2  # of the seeds have each
 ALSO: set[str] = set()  # drawn in this process whatever their weight

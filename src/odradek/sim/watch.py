@@ -35,6 +35,7 @@ from odradek.sim.checkers.beliefs import (
     what_is_stored_is_known,
     who_is_live_is_known,
 )
+from odradek.sim.checkers.coordinators import CoordinatorTerms
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.last_values import LastValues
 from odradek.sim.checkers.leading import Leading, joiners_have_all
@@ -45,8 +46,9 @@ from odradek.sim.controller_promises import ControllerPromises
 from odradek.sim.controller_writes import ControllerWrites
 from odradek.sim.coordinator_memory import KEYS_OF_GROUPS
 from odradek.sim.endings import Endings
-from odradek.sim.leading import joining, leaders
+from odradek.sim.leading import coordinating, joining, leaders
 from odradek.sim.markers import MarkerAnswers
+from odradek.sim.moment_faults import OF_COORDINATORS
 from odradek.sim.world import SimBroker, World
 
 
@@ -74,6 +76,7 @@ class Watch:
         self._marks = StandingMarks()
         self._ends = ToldEnds()
         self._leading = Leading()
+        self._terms = CoordinatorTerms()
         self._promises = ControllerPromises()
         self._duties = ControllerDuties()
         self._on_broken = on_broken
@@ -126,8 +129,10 @@ class Watch:
         found += joiners_have_all(joining(working))
         if not after_a_step:  # a quarter of a second apart: what it judges lasts longer
             found += self._leading.observe(leaders(self.world, working))
+            found += self._terms.observe(coordinating(working))
         if changed:
             found += self._ends.observe(told_ends(working, changed))
+            self._terms.note({p: state for p, state in changed.items() if p.topic in OF_COORDINATORS})
         found += self._marks.observe(low_marks(self.world, working), self.world.loop.time())
         self._seen = whole
         if found:
