@@ -29,6 +29,7 @@ from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.loop import Host
 from odradek.sim.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
 from odradek.sim.plan import COMPACTED, Fault, Plan
+from odradek.sim.targets import start_again
 from odradek.sim.world import PORT, NotInTime, World
 
 SET = 0
@@ -36,6 +37,7 @@ PREFERRED, UNCLEAN = 0, 1
 MOST_PARTITIONS = 4
 ATTEMPTS = 8
 PAUSE_S = 0.2
+LAGGING_S = 6.0
 AT_REST = "made-at-rest"
 # Of a cluster at rest, with writes to the store and a request or two to each broker. Whoever is not woken waits for two seconds.
 PROMPTLY_S = 1.0
@@ -225,6 +227,42 @@ class Administration(Operations):
             return int(answer.error_code or (rows[0] if rows else 0))
 
         return await self._ask(request, code_of, attempts=2)
+
+    async def _leave_laggards(self, fault: Fault) -> str:
+        """An unclean election with a choice: one replica may be all of the ISR, its followers stay behind, each elsewhere, and it dies.
+        With the usual minimum one of them would be eligible, and no election of those is unclean."""
+        world, partition = self.world, self._partition(fault)
+        if partition is None:
+            return "no topic"
+        said = [
+            await self._configure(fault, "min.insync.replicas", "1"),
+            await self._configure(fault, "unclean.leader.election.enable", "true"),
+        ]
+        address = await self._leader(partition)
+        first = None if address is None else next(b for b in world.brokers.values() if b.name == address[0])
+        state = world.view_of(partition)
+        if first is None or state is None:
+            return f"{said}, no leader"
+        pairs = []
+        for other in state.assignment:
+            name = world.brokers[other].name
+            if name != first.name and not world.is_healed:
+                pairs += [(name, first.name), (first.name, name)]
+                for source, target in pairs[-2:]:
+                    world.cut(source, target)
+                await asyncio.sleep(0.1)  # the next one stays behind elsewhere
+        until = world.loop.time() + LAGGING_S
+        while (state := world.view_of(partition)) is not None and world.loop.time() < until:
+            if state.stored is not None and state.stored.isr == (first.broker_id,):
+                break
+            await asyncio.sleep(0.1)
+        alone = state is not None and state.stored is not None and state.stored.isr == (first.broker_id,)
+        if alone and first.is_running and not (world.exempt or world.is_healed):
+            first.kill()
+            start_again(world, first, max(fault.lasts_s, 1.0))
+        for source, target in pairs:
+            world.heal(source, target)
+        return f"{said}, {partition} of {first.name} alone: {alone}"
 
     async def _depose(self, fault: Fault) -> str:
         """F12: the controller's node is removed by hand, which is how another election was always forced."""

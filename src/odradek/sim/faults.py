@@ -36,7 +36,7 @@ ENDS_A_LIFE = frozenset(
         "batch_bit_flipped_hot", "disks_swapped", "file_operation_fails",
         "segment_missing", "descriptors_run_out", "kill_coordinator", "disk_fails_while_cleaning",
         "kill_transaction_coordinator", "slow_coordinator_load", "leaders_in_turn", "elected_again",
-        "coordinator_elected_again", "dies_when_told",
+        "coordinator_elected_again", "dies_when_told", "leave_laggards",
     }
 )  # fmt: skip
 

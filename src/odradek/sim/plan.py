@@ -131,6 +131,7 @@ ACTIONS: dict[str, tuple[str, int, float, float]] = {
     "set_min_isr": ("-", 2, 0.0, 0.0),
     "list_offsets": ("-", 1, 0.0, 0.0),
     "depose": ("F12", 0, 0.0, 0.0),
+    "leave_laggards": ("F27", 0, 1.0, 4.0),
 }
 # What operators do beside that (`operations`), each drawn by itself.
 OPERATIONS: dict[str, tuple[str, int, float, float]] = {
@@ -192,7 +193,7 @@ SESSION_MS, LAG_MS = 3_000, 5_000
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
 # Records below the log start are gone because somebody asked for it.
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
-SETS_MIN_ISR, MOVES_LOGS = frozenset({"set_min_isr"}), frozenset({"move_log_dir"})
+SETS_MIN_ISR, MOVES_LOGS = frozenset({"set_min_isr", "leave_laggards"}), frozenset({"move_log_dir"})
 # A broker's wall clock is not the others': what a coordinator takes for new may be an hour old for the next.
 CLOCKS = frozenset({"clock_jump", "clock_strobe"})
 # Lose what was not synced: only acknowledged records that were flushed first are promised to survive these.
@@ -341,6 +342,8 @@ def draw(seed: int) -> Plan:
         settings.setdefault("log.segment.bytes", "2000")  # an index is written when its segment ends
     settings.update(_impatience(seed))
     faults += _deposals(seed, duration_s)
+    if replication_factor == 3 and not kinds & (SINGLE | LOSE_ONE):
+        faults += _laggards(seed, duration_s, actions)
     faults += _client_faults(seed, duration_s)
     faults += rude
     faults += _by_themselves(MOMENT_KINDS, seed, duration_s, MOMENT_SHARE)
@@ -577,6 +580,15 @@ def _deposals(seed: int, duration_s: float) -> list[Fault]:
     if rng.random() >= 0.1:
         return []
     return [Fault(rng.uniform(0.2, duration_s), "depose", 0.0, 0.0) for _ in range(rng.choice((1, 1, 2)))]
+
+
+def _laggards(seed: int, duration_s: float, actions: list[Fault]) -> list[Fault]:
+    """Once, in every seed whose records may be lost with everybody's consent anyway."""
+    if UNCLEAN.isdisjoint(action.kind for action in actions):
+        return []
+    rng = random.Random(f"laggards-{seed}")
+    at_s, lasts_s = rng.uniform(0.5, 0.6 * duration_s), rng.uniform(1.0, 4.0)
+    return [Fault(at_s, "leave_laggards", rng.random(), rng.random(), lasts_s)]
 
 
 def _client_faults(seed: int, duration_s: float) -> list[Fault]:
