@@ -9,6 +9,7 @@ import asyncio
 import math
 import random
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 from odradek.model.error_codes import RETRIABLE, ErrorCode
@@ -29,15 +30,15 @@ from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.loop import Host
 from odradek.sim.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
 from odradek.sim.plan import COMPACTED, Fault, Plan
-from odradek.sim.targets import start_again
-from odradek.sim.world import PORT, NotInTime, World
+from odradek.sim.targets import later, start_again
+from odradek.sim.world import PORT, NotInTime, SimBroker, World
 
 SET = 0
 PREFERRED, UNCLEAN = 0, 1
 MOST_PARTITIONS = 4
 ATTEMPTS = 8
 PAUSE_S = 0.2
-LAGGING_S = 6.0
+LAGGING_S = 3.0
 AT_REST = "made-at-rest"
 # Of a cluster at rest, with writes to the store and a request or two to each broker. Whoever is not woken waits for two seconds.
 PROMPTLY_S = 1.0
@@ -243,26 +244,32 @@ class Administration(Operations):
         state = world.view_of(partition)
         if first is None or state is None:
             return f"{said}, no leader"
-        pairs = []
-        for other in state.assignment:
-            name = world.brokers[other].name
-            if name != first.name and not world.is_healed:
-                pairs += [(name, first.name), (first.name, name)]
-                for source, target in pairs[-2:]:
+        others = [world.brokers[b] for b in state.assignment if b != first.broker_id]
+        pairs = [pair for other in others for pair in ((other.name, first.name), (first.name, other.name))]
+        for other in others:
+            if world.is_healed or world.exempt or not other.is_running:
+                return f"{said}, and then nothing"
+            for source, target in pairs:
+                if other.name in (source, target):
                     world.cut(source, target)
-                await asyncio.sleep(0.1)  # the next one stays behind elsewhere
-        until = world.loop.time() + LAGGING_S
-        while (state := world.view_of(partition)) is not None and world.loop.time() < until:
-            if state.stored is not None and state.stored.isr == (first.broker_id,):
-                break
-            await asyncio.sleep(0.1)
-        alone = state is not None and state.stored is not None and state.stored.isr == (first.broker_id,)
-        if alone and first.is_running and not (world.exempt or world.is_healed):
-            first.kill()
+                    later(world, LAGGING_S, partial(world.heal, source, target))
+            other.kill(at_once=True)
+            start_again(world, other, 0.1)
+            await asyncio.sleep(0.15)  # the next one stays behind elsewhere
+        until = world.loop.time() + LAGGING_S / 2
+        while not (is_alone := self._is_alone(first, others, partition)) and world.loop.time() < until:
+            await asyncio.sleep(0.02)
+        if is_alone and not (world.exempt or world.is_healed):
+            first.kill(at_once=True)
             start_again(world, first, max(fault.lasts_s, 1.0))
-        for source, target in pairs:
-            world.heal(source, target)
-        return f"{said}, {partition} of {first.name} alone: {alone}"
+        return f"{said}, {partition} of {first.name} alone: {is_alone}"
+
+    def _is_alone(self, first: SimBroker, others: list[SimBroker], partition: TopicPartition) -> bool:
+        """All of the ISR, and the others are back and would lead."""
+        state, live = self.world.view_of(partition), self.world.registered()
+        if state is None or state.stored is None or state.stored.isr != (first.broker_id,):
+            return False
+        return first.is_running and all(b.is_serving and b.broker_id in live for b in others)
 
     async def _depose(self, fault: Fault) -> str:
         """F12: the controller's node is removed by hand, which is how another election was always forced."""

@@ -587,7 +587,7 @@ def _laggards(seed: int, duration_s: float, actions: list[Fault]) -> list[Fault]
     if UNCLEAN.isdisjoint(action.kind for action in actions):
         return []
     rng = random.Random(f"laggards-{seed}")
-    at_s, lasts_s = rng.uniform(0.5, 0.6 * duration_s), rng.uniform(1.0, 4.0)
+    at_s, lasts_s = rng.uniform(0.5, 0.5 * duration_s), rng.uniform(1.0, 4.0)
     return [Fault(at_s, "leave_laggards", rng.random(), rng.random(), lasts_s)]
 
 
