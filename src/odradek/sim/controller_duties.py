@@ -32,8 +32,8 @@ class ControllerDuties:
         self._removals: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self._lives: dict[tuple[TopicPartition, BrokerId], BrokerEpoch] = {}  # in which somebody is eligible
         self._queues: dict[BrokerId, Queue] = {}
-        # Since it rested last: partitions with another leader epoch, and who was told of which.
-        self._led_anew: dict[TopicPartition, None] = {}
+        # Since it rested last: partitions with another leader epoch, and who led before; and who was told of which.
+        self._led_anew: dict[TopicPartition, BrokerId | None] = {}
         self._told: set[tuple[BrokerId, TopicPartition]] = set()
 
     def observe(
@@ -98,7 +98,8 @@ class ControllerDuties:
         for partition, before in changed.items():
             epoch = context.leaderships[partition].leader_and_isr.leader_epoch
             if before is None or before.leader_and_isr.leader_epoch != epoch:
-                self._led_anew[partition] = None
+                former = None if before is None else before.leader_and_isr.leader
+                self._led_anew.setdefault(partition, former)
                 self._told = {(b, tp) for b, tp in self._told if tp != partition}
 
     def _note_told(self, requests: Iterable[Any]) -> None:
@@ -108,12 +109,12 @@ class ControllerDuties:
 
     def _not_told(self, context: ControllerContext) -> Iterator[Anomaly]:
         """EpochIsTold: of a leader, in its epoch, every assigned replica on a registered broker is told once that is stored: one that
-        is not told follows somebody else, or leads."""
+        is not told follows somebody else, or leads. Of those that are leaving only who has led must hear of it."""
         if not self._led_anew:
             return
-        partitions, told = list(self._led_anew), self._told
+        led_anew, told = self._led_anew, self._told
         self._led_anew, self._told = {}, set()
-        for partition in partitions:
+        for partition, former in led_anew.items():
             stored, assignment = context.leaderships.get(partition), context.assignments.get(partition)
             if stored is None or assignment is None or partition.topic in context.topics_to_delete:
                 continue
@@ -122,6 +123,7 @@ class ControllerDuties:
                 if (
                     broker in context.brokers
                     and (broker, partition) not in told
+                    and (broker not in context.shutting_down_brokers or broker == former)
                     and partition not in context.offline_directories.get(broker, ())
                     and partition not in context.pending_deletions.get(broker, ())
                 ):
@@ -177,9 +179,7 @@ class ControllerDuties:
                     )
 
 
-def _too_many_eligible(
-    context: ControllerContext, changed: Iterable[TopicPartition]
-) -> Iterator[Anomaly]:
+def _too_many_eligible(context: ControllerContext, changed: Iterable[TopicPartition]) -> Iterator[Anomaly]:
     """EligibleWhileTooFew: somebody is eligible outside the ISR only as long as that is smaller than min.insync.replicas: with enough
     of them records are committed without it (KIP-966)."""
     for partition in changed:
@@ -204,5 +204,7 @@ def _could_go_on(context: ControllerContext) -> Iterator[Anomaly]:
             continue
         if moving.phase is ReassignmentPhase.STOPPING and not context.removals.get(partition):
             yield Anomaly(
-                "ReassignmentGoesOn", partition, "every removed replica has gone, and it goes on waiting for them"
+                "ReassignmentGoesOn",
+                partition,
+                "every removed replica has gone, and it goes on waiting for them",
             )

@@ -61,9 +61,17 @@ class MarkerAnswers:
                         replica = None if one.error_code else broker.replica(partition)
                         if replica is None or not replica.is_leader:
                             continue  # it was written while this broker led
-                        ends = [e.last_offset for e in replica.log.producers._ended if e.producer_id == row.producer_id]
+                        ends = [
+                            e.last_offset
+                            for e in replica.log.producers._ended
+                            if e.producer_id == row.producer_id
+                        ]
                         self._world.let_in += marker_is_committed(
-                            broker.broker_id, partition, row.producer_id, max(ends, default=-1), replica.high_watermark
+                            broker.broker_id,
+                            partition,
+                            row.producer_id,
+                            max(ends, default=-1),
+                            replica.high_watermark,
                         )
         if not waiting:
             del self._asked[peer]

@@ -323,9 +323,7 @@ def _former_members(world: World, target: SimBroker, fault: Fault) -> None:
         ],
         partition_epoch=int(replica.partition_epoch),
     )
-    topics = [
-        alter_partition.AlterPartitionRequestTopicData(topic_id=replica.topic_id, partitions=[change])
-    ]
+    topics = [alter_partition.AlterPartitionRequestTopicData(topic_id=replica.topic_id, partitions=[change])]
     message = alter_partition.AlterPartitionRequest(
         broker_id=int(source.broker_id), broker_epoch=epoch, topics=topics
     )

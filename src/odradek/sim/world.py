@@ -262,9 +262,7 @@ class SimBroker:
             world.exempt[(self.broker_id, partition)] = life
             world.damage[(self.broker_id, partition)] = Damage(self.host, is_there)
 
-    def _process_ended(
-        self, host: Host, *, at_once: bool, asked_to_stop_s: float | None = None
-    ) -> None:
+    def _process_ended(self, host: Host, *, at_once: bool, asked_to_stop_s: float | None = None) -> None:
         for observer in self.world.on_process_end:
             observer(self, asked_to_stop_s)
         host.kill()

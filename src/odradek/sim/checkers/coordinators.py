@@ -41,7 +41,11 @@ class CoordinatorTerms:
             key = one.topic_partition, one.broker
             self._before[key] = one
             earlier = before.get(key)
-            if earlier is None or earlier.memory is not one.memory or earlier.leader_epoch == one.leader_epoch:
+            if (
+                earlier is None
+                or earlier.memory is not one.memory
+                or earlier.leader_epoch == one.leader_epoch
+            ):
                 continue
             era = self._eras.get(one.topic_partition, 0)
             leaders = self._leaders.get(one.topic_partition, {})

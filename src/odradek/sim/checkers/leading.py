@@ -103,7 +103,11 @@ def _since(before: LeaderSeen, leader: LeaderSeen) -> Iterator[Anomaly]:
     known = {follower.broker: follower for follower in before.followers}
     for follower in leader.followers:
         earlier = known.get(follower.broker)
-        if earlier is None or earlier.life != follower.life or follower.log_end_offset < earlier.log_end_offset:
+        if (
+            earlier is None
+            or earlier.life != follower.life
+            or follower.log_end_offset < earlier.log_end_offset
+        ):
             continue
         if follower.caught_up_ms < earlier.caught_up_ms:
             yield Anomaly(

@@ -1,0 +1,231 @@
+"""What leaders know of their followers and of their epoch, what coordinators remember, and what processes leave behind: wrong ones
+made by hand, each named; and mutations that a small world shows by them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from odradek.model.cluster import LeaderAndIsr
+from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.sim.checkers.acknowledgements import marker_is_committed
+from odradek.sim.checkers.coordinators import Coordinating, CoordinatorTerms
+from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left
+from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.leading import FollowerSeen, Joining, LeaderSeen, Leading, joiners_have_all
+from odradek.sim.checkers.replicas import PartitionView
+from odradek.sim.plan import Fault, Plan
+from odradek.sim.run import OK, describe, run
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
+from tests.sim.test_further_faults import plan_with
+from tests.support import each
+
+T = TopicPartition("t", 0)
+ONE, TWO, THREE = map(BrokerId, (1, 2, 3))
+FOLLOWER = FollowerSeen(TWO, 7, 10, 1_000, False, True)
+LEADER = LeaderSeen(T, ONE, "a life", 3, 3, 10, 1_100, 500, [FOLLOWER])
+Looks = Sequence[LeaderSeen]
+
+
+def led(follower: FollowerSeen, **changes: Any) -> LeaderSeen:
+    return LEADER._replace(followers=[follower], **changes)
+
+
+def looks(seen: Looks) -> list[Anomaly]:
+    leading = Leading()
+    return [anomaly for leader in seen for anomaly in leading.observe([leader])]
+
+
+def joining(*ends: tuple[int, int, int]) -> list[Anomaly]:
+    """Each: where it ends, the high watermark, and where the epoch begins."""
+    return list(joiners_have_all(Joining(T, ONE, TWO, *one) for one in ends))
+
+
+PASSED = LEADER._replace(high_watermark=11, now_ms=1_400)
+
+BAD: dict[str, tuple[str, Callable[[Any], list[Anomaly]], Any]] = {
+    "an epoch is not written down": ("EpochIsWritten", looks, [LEADER._replace(written_epoch=2)]),
+    "none is": ("EpochIsWritten", looks, [LEADER._replace(written_epoch=-1)]),
+    "a later one is": ("EpochIsWritten", looks, [LEADER._replace(written_epoch=4)]),
+    "a session stands for a follower and does not fetch for it": (
+        "FetchStandsFor",
+        looks,
+        [led(FOLLOWER._replace(is_fetching=False))],
+    ),
+    "a moment later it does not any more": (
+        "FetchStandsFor",
+        looks,
+        [LEADER, led(FOLLOWER._replace(is_fetching=False))],
+    ),
+    "the second of two followers": (
+        "FetchStandsFor",
+        looks,
+        [LEADER._replace(followers=[FOLLOWER, FOLLOWER._replace(broker=THREE, is_fetching=False)])],
+    ),
+    "a follower was caught up earlier than it was": (
+        "CaughtUpIsKept",
+        looks,
+        [LEADER, led(FOLLOWER._replace(caught_up_ms=999))],
+    ),
+    "it never was": ("CaughtUpIsKept", looks, [LEADER, led(FOLLOWER._replace(caught_up_ms=-1))]),
+    "it had more by then": (
+        "CaughtUpIsKept",
+        looks,
+        [LEADER, led(FOLLOWER._replace(caught_up_ms=900, log_end_offset=12))],
+    ),
+    "the mark passes a live follower that was caught up": ("MarkWaits", looks, [LEADER, PASSED]),
+    "that has moved, and not enough": (
+        "MarkWaits",
+        looks,
+        [LEADER, led(FOLLOWER._replace(log_end_offset=11), high_watermark=12)],
+    ),
+    "at the end of its time": ("MarkWaits", looks, [LEADER, PASSED._replace(now_ms=1_500)]),
+    "a joiner ends below the high watermark": ("JoinerHasAll", lambda ends: joining(*ends), [(9, 10, 0)]),
+    "below the start of the epoch": ("JoinerHasAll", lambda ends: joining(*ends), [(9, 5, 10)]),
+    "the second of two joiners does": (
+        "JoinerHasAll",
+        lambda ends: joining(*ends),
+        [(10, 9, 10), (9, 9, 10)],
+    ),
+}
+GOOD: dict[str, tuple[Callable[[Any], list[Anomaly]], Any]] = {
+    "nothing changes": (looks, [LEADER, LEADER]),
+    "another life of the follower may know less": (
+        looks,
+        [LEADER, led(FOLLOWER._replace(life=8, caught_up_ms=-1, log_end_offset=0))],
+    ),
+    "in another epoch everything begins anew": (
+        looks,
+        [LEADER, led(FOLLOWER._replace(caught_up_ms=-1), era="another", high_watermark=20)],
+    ),
+    "a follower that lost records": (
+        looks,
+        [LEADER, led(FOLLOWER._replace(caught_up_ms=5, log_end_offset=9))],
+    ),
+    "the mark passes who was caught up too long ago": (looks, [LEADER, PASSED._replace(now_ms=1_501)]),
+    "who is dead": (looks, [LEADER, led(FOLLOWER._replace(is_live=False), high_watermark=11)]),
+    "who was dead": (looks, [led(FOLLOWER._replace(is_live=False)), PASSED]),
+    "who had it when it rose": (
+        looks,
+        [LEADER, led(FOLLOWER._replace(log_end_offset=11), high_watermark=11)],
+    ),
+    "of the ISR other checkers judge": (looks, [led(FOLLOWER._replace(is_counted=True)), PASSED]),
+    "a joiner has all": (lambda ends: joining(*ends), [(10, 10, 10), (11, 10, 3), (11, 3, 10)]),
+}
+
+
+@each(BAD)
+def test_what_a_leader_must_not_know_is_named(why: str) -> None:
+    name, check, seen = BAD[why]
+    assert [anomaly.name for anomaly in check(seen)] == [name]
+
+
+@each(GOOD)
+def test_what_it_may_know_passes(why: str) -> None:
+    check, seen = GOOD[why]
+    assert check(seen) == []
+
+
+def stored(*leaders: tuple[int, BrokerId], incarnation: int = 0) -> list[dict[TopicPartition, PartitionView]]:
+    """One after the other: in which epoch who was stored as leader."""
+    return [
+        {
+            T: PartitionView(
+                (),
+                LeaderAndIsr(broker, LeaderEpoch(epoch), (broker,), PartitionEpoch(0)),
+                incarnation=incarnation,
+            )
+        }
+        for epoch, broker in leaders
+    ]
+
+
+def goes_on(
+    epochs: tuple[int, int], *leaders: tuple[int, BrokerId], is_loaded_again: bool = False
+) -> list[str]:
+    """Broker 1 coordinates in these epochs."""
+    terms, memory = CoordinatorTerms(), object()
+    assert list(terms.observe([Coordinating(T, ONE, memory, epochs[0])])) == []
+    for view in stored(*leaders):
+        terms.note(view)
+    memory = object() if is_loaded_again else memory
+    return [anomaly.name for anomaly in terms.observe([Coordinating(T, ONE, memory, epochs[1])])]
+
+
+def test_a_coordinator_that_goes_on_though_another_has_led_is_named() -> None:
+    assert goes_on((2, 4), (3, TWO), (4, ONE)) == ["CoordinatorIsFresh"]
+    assert goes_on((2, 5), (3, ONE), (4, TWO), (5, ONE)) == ["CoordinatorIsFresh"]
+    assert goes_on((2, 5), (3, TWO), (4, THREE)) == ["CoordinatorIsFresh", "CoordinatorIsFresh"]
+    assert goes_on((2, 4), (3, ONE), (4, ONE)) == goes_on((2, 3), (3, TWO)) == []
+    assert goes_on((2, 4), (3, TWO), is_loaded_again=True) == goes_on((2, 2), (2, TWO)) == []
+
+
+def test_a_checkpoint_that_says_more_than_is_so_is_named() -> None:
+    def found(*offsets: tuple[int, int]) -> list[str]:
+        said = [
+            Checkpoint(T, ONE, "recovery-point-offset-checkpoint", offset, most) for offset, most in offsets
+        ]
+        return [anomaly.name for anomaly in checkpoints_hold(said)]
+
+    assert found((1, 0)) == found((0, 0), (9, 8)) == ["CheckpointHolds"]
+    assert found((2, 1), (9, 8)) == ["CheckpointHolds"] * 2
+    assert found((0, 0), (8, 9)) == []
+
+
+def test_a_broker_that_stops_at_once_though_it_was_told_what_it_leads_is_named() -> None:
+    for left in ((T,), (T, TopicPartition("t", 1)), (TopicPartition("u", 0),)):
+        assert [a.name for a in nothing_is_left(ONE, left, has_asked_once=True)] == ["LeaverAsksAgain"]
+        assert list(nothing_is_left(ONE, left, has_asked_once=False)) == []
+    assert list(nothing_is_left(ONE, (), has_asked_once=True)) == []
+
+
+def test_a_marker_that_counts_before_it_is_committed_is_named() -> None:
+    for offset, mark in ((5, 5), (6, 5), (0, 0)):
+        assert [a.name for a in marker_is_committed(ONE, T, 1000, offset, mark)] == ["I15"]
+    for offset, mark in ((4, 5), (-1, 0)):
+        assert list(marker_is_committed(ONE, T, 1000, offset, mark)) == []
+
+
+SHOWN: dict[str, tuple[str, str, str]] = {
+    "EpochIsWritten": (
+        "replication.partition:Partition.make_leader",
+        "self.log.assign_epoch(leadership.leader_epoch, self.log.log_end_offset)",
+        "pass",
+    ),
+    "CaughtUpIsKept": (
+        "replication.partition:Partition.append",
+        "source is not None and source.last_fetch_time_ms > follower.last_caught_up_time_ms",
+        "False",
+    ),
+    "EpochIsTold": (
+        "controller.election:controlled_shutdown_leader",
+        "Election(broker, stay, False, reachable, STAYING)",
+        "Election(broker, stay, False, stay, STAYING)",
+    ),
+    "LeaverAsksAgain": ("server.controlled_shutdown:hand_over", "problem is None", "True"),
+}
+
+
+def world() -> Plan:
+    """Brokers that stop in order, one of them when the others are dead; and a leader that is cut off."""
+    faults = [
+        Fault(1.0, "stop_in_order", 0.1, 0.0, 0.5),
+        Fault(2.5, "cut_leader_from_followers", 0.3, 0.0, 3.5),
+        Fault(8.0, "kill_leader", 0.1, 0.5, 2.0),
+        Fault(8.1, "kill_leader", 0.1, 0.5, 2.0),
+        Fault(8.3, "stop_in_order", 0.1, 0.5, 0.5),
+    ]
+    plan = plan_with(*faults)
+    impatient = {"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"}
+    return replace(plan, brokers=3, has_group=False, settings={**plan.settings, **impatient})
+
+
+def test_a_world_without_mutation_passes() -> None:
+    outcome = run(world())
+    assert outcome.code == OK, describe(outcome)
+
+
+@each(SHOWN)
+def test_a_mutation_is_shown_by_it(name: str) -> None:
+    with applied([Edit(*SHOWN[name])]):
+        assert {anomaly.name for anomaly in run(world()).anomalies} == {name}
