@@ -69,7 +69,8 @@ def _caught_up_ms(follower: Any, leader_end: int) -> int:
     source = follower.source
     if source is None or follower.log_end_offset < leader_end:
         return known
-    return max(known, source.last_fetch_time_ms)
+    last_fetch_ms: int = source.last_fetch_time_ms
+    return max(known, last_fetch_ms)
 
 
 def _is_fetching(source: Any, partition: TopicPartition, replica: Any) -> bool:

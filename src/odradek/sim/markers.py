@@ -4,9 +4,9 @@ A coordinator that is told that a marker is written forgets the transaction. Wha
 and nobody writes it again. As of acknowledgements of producers, a snapshot shows nothing of it unless somebody dies at once.
 """
 
+from odradek.model.ids import TopicPartition
 from odradek.protocol.headers import decode_request_header, decode_response_header
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
-from odradek.model.ids import TopicPartition
 from odradek.sim.acknowledgements import _frames
 from odradek.sim.checkers.acknowledgements import marker_is_committed
 from odradek.sim.network import SimTransport

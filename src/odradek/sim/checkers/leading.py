@@ -67,7 +67,8 @@ class Leading:
         self._before: dict[tuple[TopicPartition, BrokerId, object], LeaderSeen] = {}
 
     def observe(self, leaders: Iterable[LeaderSeen]) -> list[Anomaly]:
-        before, self._before, found = self._before, {}, []
+        before, self._before = self._before, {}
+        found: list[Anomaly] = []
         for leader in leaders:
             key = leader.topic_partition, leader.broker, leader.era
             self._before[key] = leader
