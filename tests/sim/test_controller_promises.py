@@ -65,6 +65,13 @@ def test_who_is_elected_uncleanly_and_does_not_hold_the_most_is_named() -> None:
     assert unclean(1, {2: (3, 4)}, live=(1, 2)) == ["UncleanIsBest", "UncleanIsBest"], "it has not answered"
 
 
+def test_where_one_names_no_epoch_the_log_ends_are_compared() -> None:
+    emptied = {1: (-1, 4), 2: (3, 4), 3: (4, 2)}
+    assert unclean(1, emptied) == unclean(2, emptied) == []
+    assert unclean(3, emptied) == ["UncleanIsBest"]
+    assert unclean(2, {**emptied, 1: (-1, 0)}) == ["UncleanIsBest"], "it has nothing, and never had"
+
+
 def test_an_unclean_election_before_all_have_answered_or_their_time_is_up_is_named() -> None:
     two = {1: (2, 5), 2: (3, 4)}
     assert unclean(2, two) == ["UncleanIsBest"]

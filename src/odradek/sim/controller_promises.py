@@ -66,7 +66,8 @@ class ControllerPromises:
 
     def _lost_more(self, context: ControllerContext) -> Iterator[Anomaly]:
         """UncleanIsBest: who is elected from outside the ISR holds the most, by the epoch of the last record and the log end, of those
-        that were asked and are live; all of them have answered, or their time was up."""
+        that were asked and are live; all of them have answered, or their time was up. A log of which all was deleted names no epoch:
+        then the log ends are compared."""
         before, self._polls = self._polls, dict(context.polls)
         for partition, poll in before.items():
             stored = context.leaderships.get(partition)
@@ -82,7 +83,11 @@ class ControllerPromises:
                 yield Anomaly(
                     "UncleanIsBest", partition, f"broker {leader} leads, and {silent} could still answer"
                 )
-            if ends and (leader not in ends or ends[leader] < max(ends.values())):
+            if any(epoch < 0 < offset for epoch, offset in poll.ends.values()):
+                held = {broker: (-1, offset) for broker, (_, offset) in ends.items()}
+            else:
+                held = {broker: (int(epoch), offset) for broker, (epoch, offset) in ends.items()}
+            if held and (leader not in held or held[leader] < max(held.values())):
                 yield Anomaly(
                     "UncleanIsBest", partition, f"broker {leader} leads, and (epoch, log end) are {ends}"
                 )
