@@ -13,14 +13,15 @@ from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_i
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.leading import FollowerSeen, Joining, LeaderSeen, Leading, joiners_have_all
 from odradek.sim.checkers.replicas import PartitionView
+from odradek.sim.endings import Endings
 from odradek.sim.plan import Fault, Plan
 from odradek.sim.run import OK, describe, run
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
+from tests.sim.test_beliefs import T, healthy_world
 from tests.sim.test_further_faults import plan_with
 from tests.support import each
 
-T = TopicPartition("t", 0)
 ONE, TWO, THREE = map(BrokerId, (1, 2, 3))
 FOLLOWER = FollowerSeen(TWO, 7, 10, 1_000, False, True)
 LEADER = LeaderSeen(T, ONE, "a life", 3, 3, 10, 1_100, 500, [FOLLOWER])
@@ -170,6 +171,22 @@ def test_a_checkpoint_that_says_more_than_is_so_is_named() -> None:
     assert found((1, 0)) == found((0, 0), (9, 8)) == ["CheckpointHolds"]
     assert found((2, 1), (9, 8)) == ["CheckpointHolds"] * 2
     assert found((0, 0), (8, 9)) == []
+
+
+def test_a_checkpoint_on_the_disk_of_a_process_that_ends_is_read() -> None:
+    with healthy_world() as (world, leader):
+        Endings(world)
+        broker = world.brokers[leader.replicas.broker]
+        logs = leader.replicas.logs
+        directory = next(one for one in logs.directories if one.path == logs.directory_of(T))
+        directory.recovery_points.set(T, leader.replicas.partitions[T].log.recovery_point)
+        world.brokers[BrokerId(1 + leader.replicas.broker % 3)].kill()
+        assert world.let_in == []
+        directory.recovery_points.set(T, 99)
+        broker.kill()
+        assert [(anomaly.name, anomaly.topic_partition) for anomaly in world.let_in] == [
+            ("CheckpointHolds", T)
+        ]
 
 
 def test_a_broker_that_stops_at_once_though_it_was_told_what_it_leads_is_named() -> None:

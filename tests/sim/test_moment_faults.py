@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from odradek.sim.plan import Fault, Plan
+from odradek.sim.plan import Fault, Plan, _of_transactions
 from odradek.sim.run import OK, describe, run
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
@@ -54,4 +54,56 @@ def test_it_is_survived_and_shows_the_mutation_it_is_for(kind: str) -> None:
     outcome = run(plan)
     assert outcome.code == OK, describe(outcome)
     with applied(FOUND[kind]):
+        assert run(plan).code != OK
+
+
+def _with_transactions(*faults: Fault) -> Plan:
+    plan = plan_with(*faults)
+    settings = {**plan.settings, **_of_transactions(3, 2)}
+    return replace(plan, brokers=3, has_transactions=True, has_group=True, settings=settings)
+
+
+BY_REQUEST: dict[str, tuple[Plan, Edit]] = {
+    "lost_requests": (
+        _with_transactions(*[Fault(1.0 + 1.5 * n, "lost_requests", 0.13, 0.9, 0.0) for n in range(6)]),
+        Edit(
+            "broker.transaction_markers:TransactionMarkers._answered",
+            "errors.get(key, ErrorCode.NETWORK_EXCEPTION)",
+            "errors.get(key, ErrorCode.NONE)",
+        ),
+    ),
+    "dies_when_told": (
+        plan_with(
+            *[
+                fault
+                for n in range(5)
+                for fault in (
+                    Fault(1.0 + 2.0 * n, "dies_when_told", 0.9, 0.0, 1.0),
+                    Fault(1.3 + 2.0 * n, "reassign", 0.1 + 0.2 * n, 0.31 * n % 1, 0.0),
+                )
+            ]
+        ),
+        Edit(
+            "controller.replica_removal:commit_removals_died",
+            "commit_pending_deletion(context, topic_partition, broker)",
+            "pass",
+        ),
+    ),
+    "a leader that dies": (
+        _with_transactions(Fault(1.0, "kill_leader", 0.3, 0.5, 1.0)),
+        Edit(
+            "broker.marker_writes:MarkerWrites._append_one",
+            "partition.commit_waiters.add(required, inner, 0)",
+            "inner.complete(0, ErrorCode.NONE)",
+        ),
+    ),
+}
+
+
+@each(BY_REQUEST)
+def test_what_goes_wrong_with_a_request_between_brokers_is_survived_and_shown(kind: str) -> None:
+    plan, edit = BY_REQUEST[kind]
+    outcome = run(plan)
+    assert outcome.code == OK, describe(outcome)
+    with applied([edit]):
         assert run(plan).code != OK

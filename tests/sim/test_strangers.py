@@ -15,6 +15,8 @@ from odradek.sim.strangers import TABLE as OF_STRANGERS
 from odradek.sim.strangers import hostile
 from odradek.sim.world import SimBroker, World
 from tests.log.logs import config
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
 from tests.sim.test_further_faults import notes, plan_with
 
 NOW_MS = 1_700_000_000_000
@@ -46,7 +48,9 @@ def test_no_leader_epoch_that_is_claimed_comes_true_before_the_claim_is_read(
     """Whoever is asked may stand still meanwhile, and reads first what it was told of later leader epochs."""
     claimed: list[int] = []
 
-    def hear(world: World, broker: SimBroker, what: str, message: Any, code_of: Callable[[Any], int]) -> None:
+    def hear(
+        world: World, broker: SimBroker, what: str, message: Any, code_of: Callable[[Any], int], *_: object
+    ) -> None:
         if "leader epoch" in what:
             asked = message.topics[0].partitions[0]
             claimed.append(asked.leader_epoch if kind == "false_isr_changes" else asked.current_leader_epoch)
@@ -55,6 +59,18 @@ def test_no_leader_epoch_that_is_claimed_comes_true_before_the_claim_is_read(
     outcome = run(plan_with(Fault(4.0, kind, 0.1, 0.4, 0.0), duration_s=6.0))
 
     assert claimed and min(claimed) > outcome.events, "each rise of a leader epoch is an event at least"
+
+
+def test_a_member_in_a_life_that_is_over_is_claimed_as_well() -> None:
+    plan = plan_with(Fault(0.5, "false_isr_changes", 0.1, 0.4, 0.0), duration_s=3.0)
+    assert notes(run(plan), "a member in a life that is over: INELIGIBLE_REPLICA")
+    lives = Edit(
+        "controller.alter_partition:_is_eligible",
+        "member.broker_epoch in (UNKNOWN_BROKER_EPOCH, context.broker_epoch(member.broker))",
+        "True",
+    )
+    with applied([lives]):
+        assert run(plan).code == CORRECTNESS
 
 
 def test_what_is_granted_to_a_stranger_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
