@@ -5,6 +5,7 @@ from typing import Any
 
 from odradek.broker.fetch_sessions import FetchSession
 from odradek.model.ids import TopicPartition
+from odradek.replication.followers import NEVER_MS
 from odradek.replication.isr import PendingExpandIsr
 from odradek.sim.beliefs import AtWork
 from odradek.sim.checkers.coordinators import Coordinating
@@ -50,7 +51,8 @@ def leaders(world: World, seen: AtWork) -> Iterator[LeaderSeen]:
             [
                 FollowerSeen(
                     follower.broker,
-                    follower.broker_epoch,
+                    # One that never was caught up has nothing to lose; a scenario says so of whom it has lag.
+                    -2 if follower.last_caught_up_time_ms == NEVER_MS else follower.broker_epoch,
                     follower.log_end_offset,
                     _caught_up_ms(follower, log.log_end_offset),
                     follower.is_in_maximal_isr,
