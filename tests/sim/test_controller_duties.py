@@ -5,6 +5,7 @@ from typing import Any
 
 from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
 from odradek.controller.context import ReassignmentPhase
+from odradek.controller.states import ReplicaState
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import StoredPartitionState
 from odradek.model.ids import (
@@ -53,6 +54,7 @@ def context(**changes: Any) -> Any:
         "shutting_down_brokers": set(),
         "topics_to_delete": set(),
         "min_insync_replicas": lambda topic: 2,
+        "replica_state": lambda partition, broker: ReplicaState.ONLINE,
     }
     return SimpleNamespace(**usual | changes)
 
@@ -74,6 +76,7 @@ def names(*steps: tuple[Any, tuple[Any, ...]], queues: tuple[tuple[Queue, ...], 
     return [anomaly.name for anomaly in found]
 
 
+STATES = {1: ReplicaState.ONLINE, 2: ReplicaState.ONLINE, 3: ReplicaState.DELETION_STARTED}
 ALL = (told(1), told(2), told(3))
 ANEW = {"leaderships": {T: state(4)}}
 ALONE = {"leaderships": {T: state(3, isr=(1,), elr=(2,), partition_epoch=6)}}
@@ -155,6 +158,10 @@ GOOD: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {
     "everybody is told": [({}, ()), (ANEW, ALL)],
     "one is told to stop": [({}, ()), (ANEW, (told(1), told(2), told(3, StopReplicaRequest)))],
     "who is dead is not told": [({}, ()), ({**ANEW, "brokers": GONE}, (told(1), told(2)))],
+    "nor one that was told to delete its replica": [
+        ({}, ()),
+        ({**ANEW, "replica_state": lambda partition, broker: STATES[broker]}, (told(1), told(2))),
+    ],
     "nor one that is leaving": [({}, ()), ({**ANEW, "shutting_down_brokers": {3}}, (told(1), told(2)))],
     "of a topic that goes nobody is": [({}, ()), ({**ANEW, "topics_to_delete": {"t"}}, ())],
     "a replica on a failed disk is not": [

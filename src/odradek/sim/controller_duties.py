@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
 from odradek.controller.context import ControllerContext, ReassignmentPhase
+from odradek.controller.states import DELETED
 from odradek.model.facts import StoredPartitionState
 from odradek.model.ids import BrokerEpoch, BrokerId, TopicPartition
 from odradek.sim.checkers.history import Anomaly
@@ -109,7 +110,8 @@ class ControllerDuties:
 
     def _not_told(self, context: ControllerContext) -> Iterator[Anomaly]:
         """EpochIsTold: of a leader, in its epoch, every assigned replica on a registered broker is told once that is stored: one that
-        is not told follows somebody else, or leads. Of those that are leaving only who has led must hear of it."""
+        is not told follows somebody else, or leads. Of those that are leaving only who has led must hear of it, and who was told to
+        delete its replica must not."""
         if not self._led_anew:
             return
         led_anew, told = self._led_anew, self._told
@@ -124,6 +126,7 @@ class ControllerDuties:
                     broker in context.brokers
                     and (broker, partition) not in told
                     and (broker not in context.shutting_down_brokers or broker == former)
+                    and context.replica_state(partition, broker) not in DELETED
                     and partition not in context.offline_directories.get(broker, ())
                     and partition not in context.pending_deletions.get(broker, ())
                 ):

@@ -145,7 +145,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/gateway.py Gateway.describe",
         "server/gateway.py Gateway.abort",
         "server/metrics.py Metrics.snapshot",
-        "server/end_offset_queries.py decode_*",
+        "server/end_offset_queries.py decode_log_ends",
     ),
     "a wire, a clock or threads that only a process has: the world passes its own": (
         "log/compaction/passes.py PassesHere.is_done",
@@ -188,9 +188,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "the store has to be away just when features are raised": (
         "broker/handlers/update_features.py handle.<locals>.refuse",
         "broker/handlers/update_features.py _reason",
-    ),
-    "the store has to be away just when quotas are asked for": (
-        "broker/handlers/describe_client_quotas.py handle.<locals>.refused",
     ),
     "no world changes loggers or the configuration of brokers": (
         "broker/loggers.py *",
