@@ -409,7 +409,7 @@ PLANTED: dict[str, tuple[Callable[[Any], None], set[str]]] = {
     "a reader that was not told of an epoch": (of_another_role, {"ReaderIsTold"}),
     "a reader that was not told": (reader, {"ReaderIsTold"}),
     "one whose turn comes": (one_that_will_be_read, set()),
-    "one of which the session knows nothing": (former_reader, {"ReaderIsTold"}),
+    "one of which the session knows nothing": (former_reader, {"ReaderIsTold", "FetchStandsFor"}),
 }
 
 
