@@ -34,13 +34,15 @@ LAST_EPOCH = 2**31 - 1
 
 
 class AppendResult(NamedTuple):
-    """`base_offset` to `last_offset` are the records' own, also when they were there already (`duplicate`)."""
+    """`base_offset` to `last_offset` are the records' own, also when they were there already (`duplicate`). `size_bytes` is what was
+    appended."""
 
     base_offset: int
     last_offset: int
     log_append_time_ms: int
     log_start_offset: int
     duplicate: bool
+    size_bytes: int
 
 
 class AppendableLog(LogState):
@@ -88,7 +90,7 @@ class AppendableLog(LogState):
                 if known is not None:
                     time_ms = known.timestamp if config.log_append_time else NO_TIMESTAMP
                     return AppendResult(
-                        known.first_offset, known.last_offset, time_ms, self.log_start_offset, True
+                        known.first_offset, known.last_offset, time_ms, self.log_start_offset, True, 0
                     )
         if records.readonly:
             records = memoryview(bytearray(records))
@@ -132,6 +134,7 @@ class AppendableLog(LogState):
             now_ms if config.log_append_time else NO_TIMESTAMP,
             self.log_start_offset,
             False,
+            size_bytes,
         )
 
     def append_as_follower(
@@ -202,7 +205,7 @@ class AppendableLog(LogState):
             end += size_bytes
         self._write_pending(records[begin:end], pending, now_ms)
         time_ms = NO_TIMESTAMP
-        return AppendResult(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset, False)
+        return AppendResult(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset, False, end)
 
     def _accepts_gap(self, expected: int) -> bool:
         """Compaction leaves gaps, and what was compacted once may be so no longer. A base offset that is not what was

@@ -301,7 +301,7 @@ class Partition(Replica):
         if result.duplicate:
             return result
         base_offset = result.base_offset
-        traffic.bytes_in += len(records)
+        traffic.bytes_in += result.size_bytes
         traffic.messages_in += result.last_offset + 1 - base_offset
         for follower in self._followers:
             # Had everything until now: was caught up when it last fetched, whatever partitions that named.

@@ -4,7 +4,7 @@ Listens on the wire: a Produce with acks=all of a client is noted, and the world
 another event of the world. What a broker has written may be delivered late, or never; it was promised all the same.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from odradek.model.error_codes import ErrorCode
@@ -13,6 +13,7 @@ from odradek.protocol.flat.produce_request import decode as decode_request
 from odradek.protocol.headers import decode_request_header, decode_response_header
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.records.batch import read_header
+from odradek.sim.answers_heard import AnswersHeard, frames
 from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged, flushed, refused
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import PartitionView
@@ -43,7 +44,7 @@ class Asked(NamedTuple):
     batches: dict[TopicPartition, SentBatch]
 
 
-class Acknowledgements:
+class Acknowledgements(AnswersHeard[Asked]):
     """`found` holds what was broken first; listening goes on only as long as nothing is."""
 
     def __init__(
@@ -58,33 +59,23 @@ class Acknowledgements:
         """`client`: the host of the producers. `is_flushed`: their topics have flush.messages=1."""
         self.found: list[Anomaly] = []
         self.judged = 0  # acknowledgements
-        self._world = world
         self._client = client
         self._is_min_isr_fixed = is_min_isr_fixed
         self._is_flushed = is_flushed
         self._on_broken = on_broken
-        self._asked: dict[
-            SimTransport, dict[int, Asked]
-        ] = {}  # by the client's end, while an answer is awaited
         self._first_lives: dict[tuple[TopicPartition, int], Lives] = {}  # by the checksum of the batch
-        world.network.taps.append(self._written)
+        super().__init__(world, "acknowledgements")
 
-    def _written(self, transport: SimTransport, data: bytes) -> None:
-        """A listener that fails is a mistake of the simulator: the broker that writes must not hear of it."""
-        try:
-            if transport.host.name == self._client:
-                if data[4:6] == _KEY_OF_PRODUCE or not _is_one_frame(data):
-                    self._note_requests(transport, data)
-            elif transport.peer in self._asked and not self.found:
-                self._judge(transport, data)
-        except Exception as error:
-            self._world.loop.call_exception_handler(
-                {"message": "whoever listened to acknowledgements", "exception": error}
-            )
-            self._world.loop.interrupt()
+    def listen(self, transport: SimTransport, data: bytes) -> None:
+        if transport.host.name == self._client:
+            if data[4:6] == _KEY_OF_PRODUCE or not _is_one_frame(data):
+                self._note_requests(transport, data)
+        elif self.is_asked(transport) and not self.found:
+            for broker, asked, frame in self.answers(transport, data):
+                self._judge_answer(broker, asked, frame)
 
     def _note_requests(self, transport: SimTransport, data: bytes) -> None:
-        for frame in _frames(data):
+        for frame in frames(data):
             if bytes(frame[:2]) != _KEY_OF_PRODUCE:
                 continue
             header = decode_request_header(frame)
@@ -98,8 +89,7 @@ class Acknowledgements:
                 for index, records in rows
                 if records is not None and (partition := TopicPartition(topic, index))
             }
-            asked = Asked(header.api_version, batches)
-            self._asked.setdefault(transport, {})[header.correlation_id] = asked
+            self.expect(transport, header.correlation_id, Asked(header.api_version, batches))
 
     def _named(self, name: str) -> SimBroker | None:
         return next((b for b in self._world.brokers.values() if b.name == name), None)
@@ -113,18 +103,6 @@ class Acknowledgements:
         producer = header.producer_id, header.producer_epoch, header.base_sequence
         was_known = broker is not None and header.base_sequence in _sequences(broker, partition, producer)
         return SentBatch(producer, was_known, header.last_offset_delta, self._era(partition), lives)
-
-    def _judge(self, transport: SimTransport, data: bytes) -> None:
-        peer = transport.peer
-        assert peer is not None
-        waiting = self._asked[peer]
-        broker = next((b for b in self._world.brokers.values() if b.host is transport.host), None)
-        for frame in _frames(data):
-            asked = waiting.pop(int.from_bytes(frame[:4], "big"), None)
-            if asked is not None and broker is not None:
-                self._judge_answer(broker, asked, frame)
-        if not waiting:
-            del self._asked[peer]
 
     def _judge_answer(self, broker: SimBroker, asked: Asked, frame: memoryview) -> None:
         _, offset = decode_response_header(PRODUCE, asked.version, frame)
@@ -188,14 +166,3 @@ def _era_of(state: PartitionView) -> Era:
 
 def _is_one_frame(data: bytes) -> bool:
     return len(data) == 4 + int.from_bytes(data[:4], "big")
-
-
-def _frames(data: bytes) -> Iterator[memoryview]:
-    """Whole frames of what was written at once, without their sizes. Requests and answers of producers are small."""
-    view, at = memoryview(data), 0
-    while at + 4 <= len(data):
-        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
-        if end > len(data):
-            return
-        yield view[at + 4 : end]
-        at = end

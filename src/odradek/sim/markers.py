@@ -7,7 +7,7 @@ and nobody writes it again. As of acknowledgements of producers, a snapshot show
 from odradek.model.ids import TopicPartition
 from odradek.protocol.headers import decode_request_header, decode_response_header
 from odradek.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
-from odradek.sim.acknowledgements import _frames
+from odradek.sim.answers_heard import AnswersHeard
 from odradek.sim.checkers.acknowledgements import marker_is_committed
 from odradek.sim.network import SimTransport
 from odradek.sim.wire_faults import request_frames
@@ -18,40 +18,22 @@ _KEYS = frozenset({WRITE_TXN_MARKERS})
 _KEY_IN_BYTES = WRITE_TXN_MARKERS.to_bytes(2, "big")
 
 
-class MarkerAnswers:
-    """What is found goes to `World.let_in`, which is judged at the next look."""
+class MarkerAnswers(AnswersHeard[int]):
+    """Remembers the version of each request. What is found goes to `World.let_in`, which is judged at the next look."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
-        # By the end of whoever asks: correlation id -> version.
-        self._asked: dict[SimTransport, dict[int, int]] = {}
-        world.network.taps.append(self._written)
+        super().__init__(world, "markers")
 
-    def _written(self, transport: SimTransport, data: bytes) -> None:
-        """A listener that fails is a mistake of the simulator: the broker that writes must not hear of it."""
-        try:
-            if transport.peer in self._asked:
-                self._judge(transport, data)
-            elif _KEY_IN_BYTES in data:
-                for frame in request_frames(data, _KEYS):
-                    header = decode_request_header(memoryview(frame)[4:])
-                    asked = self._asked.setdefault(transport, {})
-                    asked[header.correlation_id] = header.api_version
-        except Exception as error:
-            self._world.loop.call_exception_handler(
-                {"message": "whoever listened to markers", "exception": error}
-            )
-            self._world.loop.interrupt()
+    def listen(self, transport: SimTransport, data: bytes) -> None:
+        if self.is_asked(transport):
+            self._judge(transport, data)
+        elif _KEY_IN_BYTES in data:
+            for frame in request_frames(data, _KEYS):
+                header = decode_request_header(memoryview(frame)[4:])
+                self.expect(transport, header.correlation_id, header.api_version)
 
     def _judge(self, transport: SimTransport, data: bytes) -> None:
-        peer = transport.peer
-        assert peer is not None
-        waiting = self._asked[peer]
-        broker = next((b for b in self._world.brokers.values() if b.host is transport.host), None)
-        for frame in _frames(data):
-            version = waiting.pop(int.from_bytes(frame[:4], "big"), None)
-            if version is None or broker is None:
-                continue
+        for broker, version, frame in self.answers(transport, data):
             _, offset = decode_response_header(WRITE_TXN_MARKERS, version, frame)
             response = WriteTxnMarkersResponse.decode(version, frame[offset:])
             for row in response.markers:
@@ -73,5 +55,3 @@ class MarkerAnswers:
                             max(ends, default=-1),
                             replica.high_watermark,
                         )
-        if not waiting:
-            del self._asked[peer]

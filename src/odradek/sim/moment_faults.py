@@ -53,20 +53,25 @@ def when_written(world: World, key: int, act: Written) -> None:
     later(world, ARMED_S, disarm)
 
 
-def lost_leader_and_isr(world: World, fault: Fault) -> bool:
-    """The next LeaderAndIsr requests to other brokers are lost, each with its connection."""
-    if controller(world) is None:
-        return False
-    left = 1 + int(fault.amount * 3)
+def lose_next(world: World, key: int, what: str, count: int) -> None:
+    """So many requests with this API key that brokers ask each other are lost, each with its connection."""
+    left = count
 
     def lose(transport: SimTransport, frames: list[bytes]) -> bool:
         nonlocal left
         left -= 1
-        world.note(f"LeaderAndIsr of {transport.host.name} to {transport.remote_name} is lost")
+        world.note(f"{what} of {transport.host.name} to {transport.remote_name} is lost")
         world.network.reset(transport)
         return left == 0
 
-    when_written(world, LEADER_AND_ISR, lose)
+    when_written(world, key, lose)
+
+
+def lost_leader_and_isr(world: World, fault: Fault) -> bool:
+    """The next LeaderAndIsr requests to other brokers are lost, each with its connection."""
+    if controller(world) is None:
+        return False
+    lose_next(world, LEADER_AND_ISR, "LeaderAndIsr", 1 + int(fault.amount * 3))
     return True
 
 

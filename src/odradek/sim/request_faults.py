@@ -5,7 +5,7 @@ Most of what brokers ask each other is asked seldom, and answered within a milli
 
 from odradek.protocol.headers import decode_request_header
 from odradek.protocol.messages.stop_replica import StopReplicaRequest
-from odradek.sim.moment_faults import when_written
+from odradek.sim.moment_faults import lose_next, when_written
 from odradek.sim.network import SimTransport
 from odradek.sim.plan import Fault
 from odradek.sim.targets import controller, serving, start_again, strike_later, table_of
@@ -24,16 +24,7 @@ def lost_requests(world: World, fault: Fault) -> bool:
     if not serving(world):
         return False
     key = LOST[int(fault.target * len(LOST))]
-    left = 1 + int(fault.amount * 3)
-
-    def lose(transport: SimTransport, frames: list[bytes]) -> bool:
-        nonlocal left
-        left -= 1
-        world.note(f"a request {key} of {transport.host.name} to {transport.remote_name} is lost")
-        world.network.reset(transport)
-        return left == 0
-
-    when_written(world, key, lose)
+    lose_next(world, key, f"a request {key}", 1 + int(fault.amount * 3))
     return True
 
 

@@ -254,6 +254,8 @@ class _Config:
 
 class _Appended(NamedTuple):
     base_offset: int
+    last_offset: int
+    size_bytes: int
     duplicate: bool
 
 
@@ -298,7 +300,7 @@ class TinyLog:
         base_offset = len(self.records)
         self.epochs.assign(leader_epoch, base_offset)
         self.records = (*self.records, Record(leader_epoch, records))
-        return _Appended(base_offset, False)
+        return _Appended(base_offset, base_offset, 1, False)
 
     def append_as_follower(self, records: tuple[Record, ...], *, now_ms: int, leader_epoch: int) -> None:
         for record in records:
