@@ -16,7 +16,7 @@ from odradek.model.settings import BROKER_SETTINGS, OPENED_ONCE, TOPIC_SETTINGS,
 from odradek.model.settings_unserved import is_relied_on
 from odradek.protocol import flat, flattening
 from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, CONTROLLER_ONLY, SERVED
-from odradek.server.broker_metrics import families
+from odradek.server.exporter.page import families
 
 REFERENCE = Path(__file__).parent / "reference"
 FLAT = Path(flat.__file__).parent

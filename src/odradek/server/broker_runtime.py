@@ -58,7 +58,7 @@ from odradek.store import api
 from odradek.store.facts import all_configs
 
 if TYPE_CHECKING:
-    from odradek.server.metrics_listener import MetricsListener
+    from odradek.server.exporter.listener import MetricsListener
 
 logger = logging.getLogger("odradek.server")
 
@@ -212,7 +212,7 @@ class BrokerRuntime:
     async def _open_metrics(self) -> None:
         address = parse_metrics_listener(self.settings.odradek_metrics_listener)
         if address is not None:
-            from odradek.server.metrics_listener import MetricsListener  # only who has metrics pays for it
+            from odradek.server.exporter.listener import MetricsListener  # only who has metrics pays for it
 
             self.metrics_listener = MetricsListener(self._loop, self._log)
             await self.metrics_listener.open(address)
@@ -220,7 +220,8 @@ class BrokerRuntime:
     def _show_metrics(self, parts: Parts) -> None:
         listener = self.metrics_listener
         if listener is not None:
-            from odradek.server.broker_metrics import Seen, page
+            from odradek.server.exporter.page import page
+            from odradek.server.exporter.seen import Seen
 
             seen = Seen(
                 broker=parts.broker,

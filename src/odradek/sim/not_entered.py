@@ -28,12 +28,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/preload.py *",
         "server/warm_up.py *",
     ),
-    "no world has `odradek.metrics.listener`": (
-        "server/metrics_listener.py *",
-        "server/broker_metrics.py *",
-        "server/busy_time.py *",
-        "server/exposition.py *",
-    ),
+    "no world has `odradek.metrics.listener`": ("server/exporter/*.py *",),
     "nobody asks a world for the largest timestamp of records that were deleted": (
         "log/lookups.py epoch_in_header",
         "log/partition_log.py PartitionLog.epoch_in_header",

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from odradek.model.listeners import METRICS_LISTENER, ListenerAddress
-from odradek.server.busy_time import BusyTime
-from odradek.server.exposition import CONTENT_TYPE
+from odradek.server.exporter.busy_time import BusyTime
+from odradek.server.exporter.families import CONTENT_TYPE
 from odradek.server.listener import bind
 from odradek.server.log_limits import LimitedLog
 

@@ -8,15 +8,15 @@ import pytest
 
 from odradek.model.errors import ConfigurationError
 from odradek.model.listeners import ListenerAddress, parse_metrics_listener
-from odradek.server.listener import PortInUse
-from odradek.server.log_limits import LimitedLog
-from odradek.server.metrics_listener import (
+from odradek.server.exporter.listener import (
     LARGEST_REQUEST_BYTES,
     MOST_AT_ONCE,
     PAGE_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
     MetricsListener,
 )
+from odradek.server.listener import PortInUse
+from odradek.server.log_limits import LimitedLog
 from odradek.testing.running_cluster import ShiftedLoop
 
 HOME = ListenerAddress("HTTP", "localhost", 0)

@@ -11,6 +11,12 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # So many lines are made at a stretch: a millisecond.
 LINES_AT_ONCE = 500
 
+# So many partitions, or groups, are looked at between two looks of the loop at what else there is: half a millisecond.
+ROWS_AT_ONCE = 100
+# Whose name it is, where it is of no MBean; and the labels of what is told by partition.
+EXPORTER = "kafka_exporter"
+PARTITION = ("topic", "partition")
+
 Number = int | float
 Sample = tuple[tuple[str | int, ...], Number]  # values of the family's labels, and the number
 
@@ -51,3 +57,13 @@ def _quoted(value: str | int) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def table(*families: Family) -> dict[str, Family]:
+    """By name."""
+    return {family.name: family for family in families}
+
+
+def one(family: Family, number: Number) -> str:
+    """All there is of a family without labels."""
+    return "".join(pieces(family, [((), number)]))

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from odradek.server.busy_time import INTERVAL_S, BusyTime
+from odradek.server.exporter.busy_time import INTERVAL_S, BusyTime
 
 
 class Timer:

@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
-from odradek.server.broker_metrics import families, row_of
+from odradek.server.exporter.page import families
+from odradek.server.exporter.partitions import row_of
 from odradek.server.shutdown_refusal import ShutdownRefused
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.broker.world import World, batch

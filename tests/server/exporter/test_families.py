@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from odradek.server.exposition import LINES_AT_ONCE, Family, pieces
+from odradek.server.exporter.families import LINES_AT_ONCE, Family, pieces
 
 
 def test_what_is_written_is_read_back_whatever_stands_in_a_label() -> None:

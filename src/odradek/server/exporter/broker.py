@@ -1,0 +1,151 @@
+"""What the broker as a whole does: connections, requests, ISR changes, elections."""
+
+from collections.abc import Iterator
+
+from odradek.protocol.api_keys import ApiKey
+from odradek.server.exporter.families import Family, Number, one, pieces, table
+from odradek.server.exporter.seen import Seen
+
+RUNNING, STOPPING = 3, 6  # of Apache's BrokerState
+LOOP_IDLE = (
+    "Share of the last minute in which the broker's one loop had nothing to do, 0 to 1. It reads, decides and writes, so the "
+    "share of both pools of Apache's is the same."
+)
+FAMILIES = table(
+    Family(
+        "kafka_server_kafkaserver_brokerstate",
+        "gauge",
+        "3: running; 6: stopping in order.",
+        source="kafka.server:type=KafkaServer,name=BrokerState",
+    ),
+    Family(
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+        "gauge",
+        LOOP_IDLE,
+        source="kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent",
+    ),
+    Family(
+        "kafka_network_socketserver_networkprocessoravgidle_percent",
+        "gauge",
+        LOOP_IDLE,
+        source="kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent",
+    ),
+    Family(
+        "kafka_server_socket_server_metrics_connection_count",
+        "gauge",
+        "Connections that are open.",
+        ("listener",),
+        "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*",
+    ),
+    Family(
+        "kafka_network_requestmetrics_requests_total",
+        "counter",
+        "Requests that have come, by API; `other` for keys that no API has.",
+        ("request",),
+        "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=*",
+    ),
+    Family(
+        "kafka_log_logmanager_offlinelogdirectorycount",
+        "gauge",
+        "Log directories that have failed.",
+        source="kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
+    ),
+    Family(
+        "kafka_server_replicamanager_isrshrinks_total",
+        "counter",
+        "Times that an ISR of a partition led here lost a member.",
+        source="kafka.server:type=ReplicaManager,name=IsrShrinksPerSec",
+    ),
+    Family(
+        "kafka_server_replicamanager_isrexpands_total",
+        "counter",
+        "Times that an ISR of a partition led here got a member.",
+        source="kafka.server:type=ReplicaManager,name=IsrExpandsPerSec",
+    ),
+    Family(
+        "kafka_server_sessionexpirelistener_zookeeperexpires_total",
+        "counter",
+        "Sessions with the store (ZooKeeper, or the embedded one) that have expired.",
+        source="kafka.server:type=SessionExpireListener,name=ZooKeeperExpiresPerSec",
+    ),
+    Family(
+        "kafka_controller_controllerstats_uncleanleaderelections_total",
+        "counter",
+        "Partitions that got a leader from outside the ISR while this broker was controller.",
+        source="kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec",
+    ),
+    Family(
+        "kafka_controller_kafkacontroller_activecontrollercount",
+        "gauge",
+        "1 where this broker is the controller, else 0.",
+        source="kafka.controller:type=KafkaController,name=ActiveControllerCount",
+    ),
+    Family("odradek_bytes_received_total", "counter", "Bytes of requests that have come."),
+    Family("odradek_connections_accepted_total", "counter", "Connections that were accepted."),
+    Family(
+        "odradek_connections_refused_total",
+        "counter",
+        "Connections that were refused, or closed to make room.",
+    ),
+    Family(
+        "odradek_connections_idle_closed_total",
+        "counter",
+        "Connections closed after connections.max.idle.ms.",
+    ),
+    Family(
+        "odradek_nonsense_frames_total",
+        "counter",
+        "Requests that could not be read; their connection was closed.",
+    ),
+    Family(
+        "odradek_requests_failed_inside_total",
+        "counter",
+        "Requests on which the broker itself failed: each is a defect to report, and the log has it.",
+    ),
+    Family(
+        "odradek_fetcher_failures_total",
+        "counter",
+        "Times that a connection to a leader was lost or refused.",
+    ),
+    Family("odradek_controller_elections_total", "counter", "Elections that this broker has won."),
+    Family("odradek_controller_resignations_total", "counter", "Terms as controller that have ended."),
+)
+_NAMES_OF_KEYS = {key.value: "".join(word.capitalize() for word in key.name.split("_")) for key in ApiKey}
+
+
+def collect(seen: Seen) -> Iterator[str]:
+    metrics = seen.metrics
+    numbers: dict[str, Number] = {
+        "kafka_server_kafkaserver_brokerstate": STOPPING if seen.is_stopping() else RUNNING,
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent": seen.idle_share(),
+        "kafka_network_socketserver_networkprocessoravgidle_percent": seen.idle_share(),
+        "kafka_log_logmanager_offlinelogdirectorycount": len(seen.logs.offline_directories),
+        "kafka_server_replicamanager_isrshrinks_total": seen.broker.isr_channel.shrinks,
+        "kafka_server_replicamanager_isrexpands_total": seen.broker.isr_channel.expansions,
+        "kafka_server_sessionexpirelistener_zookeeperexpires_total": metrics.session_expirations,
+        "kafka_controller_controllerstats_uncleanleaderelections_total": metrics.unclean_elections,
+        "kafka_controller_kafkacontroller_activecontrollercount": int(seen.controller.is_leading),
+        "odradek_bytes_received_total": metrics.bytes_in,
+        "odradek_connections_accepted_total": metrics.connections_accepted,
+        "odradek_connections_refused_total": metrics.connections_refused,
+        "odradek_connections_idle_closed_total": metrics.connections_idle_closed,
+        "odradek_nonsense_frames_total": metrics.nonsense_frames,
+        "odradek_requests_failed_inside_total": metrics.requests_failed_inside,
+        "odradek_fetcher_failures_total": metrics.fetcher_failures,
+        "odradek_controller_elections_total": metrics.controller_elections,
+        "odradek_controller_resignations_total": metrics.controller_resignations,
+    }
+    for name, number in numbers.items():
+        yield one(FAMILIES[name], number)
+    yield from pieces(
+        FAMILIES["kafka_server_socket_server_metrics_connection_count"],
+        [((listener,), count) for listener, count in seen.gateway.per_listener.items()],
+    )
+    yield from pieces(
+        FAMILIES["kafka_network_requestmetrics_requests_total"],
+        [
+            ((_NAMES_OF_KEYS.get(key, "other"),), count)
+            for key, count in enumerate(metrics.requests_by_key)
+            if count or key in seen.broker.handlers.versions
+        ],
+    )
