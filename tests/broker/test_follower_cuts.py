@@ -1,14 +1,10 @@
 """A follower cuts its log while requests come in: what has to be on the disk before it is written by a thread."""
 
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from odradek.broker import effects as fx
 from odradek.log.errors import NoDescriptor
 from odradek.log.log_directory import Lowering
-from odradek.log.offset_checkpoint import OffsetCheckpoint
 from tests.broker.world import World, told
 
 
@@ -32,17 +28,9 @@ def about_to_cut(tmp_path: Path) -> tuple[World, fx.RunAside]:
 
 
 def test_a_cut_below_what_is_flushed_does_not_hold_the_loop_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, checkpoints_written: list[str]
 ) -> None:
     """Two syncs for a file, tens of milliseconds each, were waited for within the turn, for each partition."""
-    written: list[str] = []
-    write = OffsetCheckpoint.write
-
-    def noted(checkpoint: OffsetCheckpoint, offsets: Any) -> None:
-        written.append(checkpoint.name)
-        write(checkpoint, offsets)
-
-    monkeypatch.setattr(OffsetCheckpoint, "write", noted)
     world, waiting = about_to_cut(tmp_path)
     log = world[1].partition().log
     assert log.log_end_offset == 2
@@ -52,7 +40,7 @@ def test_a_cut_below_what_is_flushed_does_not_hold_the_loop_up(
     world[1].broker.answered(waiting.request_id, came, world.now_ms)
     world.settle()
     assert log.log_end_offset == 1 and world[1].values() == world[2].values() == [b"a"]
-    assert written == []
+    assert checkpoints_written == []
     (directory,) = world[1].logs.directories
     assert [*directory.recovery_points.offsets.values()] == [1]
 

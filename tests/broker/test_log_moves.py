@@ -1,7 +1,6 @@
 """AlterReplicaLogDirs: replicas on their way between log directories while they are read, written and cut."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,6 @@ from odradek.log import flushing
 from odradek.log.errors import DiskFault, NoDescriptor, StorageError
 from odradek.log.files import OsDirectory, OsFile
 from odradek.log.log_directory import Lowering
-from odradek.log.offset_checkpoint import OffsetCheckpoint
 from odradek.log.partition_log import PartitionLog
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -212,7 +210,7 @@ def test_flushes_of_the_log_in_use_wait_for_the_last_one_of_its_copy_and_nothing
 
 
 def test_a_copy_that_is_cut_has_its_checkpoints_lowered_by_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, checkpoints_written: list[str]
 ) -> None:
     """The loop waited for two syncs of each file that calls committed, or flushed, what is cut."""
     world = five_records(tmp_path)
@@ -220,14 +218,7 @@ def test_a_copy_that_is_cut_has_its_checkpoints_lowered_by_a_thread(
     (flush,) = steps(world)
     future = world[1].logs.futures.logs[T0].log
     world[1].partition().log.truncate_to(2, world.now_ms)
-    written: list[str] = []
-    write = OffsetCheckpoint.write
-
-    def noted(checkpoint: OffsetCheckpoint, offsets: Any) -> None:
-        written.append(checkpoint.name)
-        write(checkpoint, offsets)
-
-    monkeypatch.setattr(OffsetCheckpoint, "write", noted)
+    checkpoints_written.clear()
     world.works = False
     do(world, flush)
     (waiting,) = told(world, fx.RunAside)
@@ -235,7 +226,7 @@ def test_a_copy_that_is_cut_has_its_checkpoints_lowered_by_a_thread(
     assert future.log_end_offset == 5
     world[1].broker.answered(waiting.request_id, waiting.work.run(), world.now_ms)
     world.advance(2)
-    assert future.log_end_offset == 2 and written == []
+    assert future.log_end_offset == 2 and checkpoints_written == []
 
 
 @pytest.mark.parametrize("came", [None, NoDescriptor("no descriptor is left")])

@@ -67,11 +67,16 @@ class Made(NamedTuple):
 
 def answer_aside(aside: Aside, park: Park, make: Callable[[], bytes], now_ms: int) -> Park:
     """`park` is answered with what `make` returns, in a thread."""
+    return answer_with(aside, park, lambda: Made(make), now_ms)
+
+
+def answer_with(aside: Aside, park: Park, begin: Callable[[], Work], now_ms: int) -> Park:
+    """`park` is answered with the bytes that come of the work, which begins when its turn has come and somebody still waits."""
 
     def made(data: bytes | None, later_ms: int) -> None:
         park.answer(
             lambda: CloseConnection("its answer could not be made") if data is None else Reply([data])
         )
 
-    aside.ask(aside.lookups, lambda: None if park.abandoned else Made(make), made, now_ms)
+    aside.ask(aside.lookups, lambda: None if park.abandoned else begin(), made, now_ms)
     return park

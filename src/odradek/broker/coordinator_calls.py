@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.broker.answers import Answer, CloseConnection, Park, Reply
+from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.aside import answer_with
 from odradek.broker.slices import Slices
 from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Client
@@ -111,18 +112,10 @@ def _merge_aside(
     version: int,
     now_ms: int,
 ) -> None:
-    def begin() -> Merge | None:
-        if park.abandoned:
-            return None
-        seen = [one.see() if isinstance(one, Later) else one for one in answers]
-        return Merge(seen, merge, version)
+    def begin() -> Merge:
+        return Merge([one.see() if isinstance(one, Later) else one for one in answers], merge, version)
 
-    def made(data: bytes | None, later_ms: int) -> None:
-        park.answer(
-            lambda: CloseConnection("its answer could not be made") if data is None else Reply([data])
-        )
-
-    shards.aside.ask(shards.aside.lookups, begin, made, now_ms)
+    answer_with(shards.aside, park, begin, now_ms)
 
 
 class Merge(NamedTuple):

@@ -30,7 +30,6 @@ from odradek.log.partition_log import PartitionLog
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.recovery import Recovered
 from odradek.log.retired_logs import DELETE_SUFFIX, LONGEST_NAME, STRAY_SUFFIX, unique_name
-from odradek.log.steps import Work
 from odradek.log.truncated_tails import TAILS
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 
@@ -60,10 +59,8 @@ class LogsInUse(Protocol):
         *,
         name: str | None = None,
     ) -> Recovered: ...
-    def before_cut_below(self, log: LogState, offset: int, log_start_offset: int) -> None: ...
-    def lowering(self, log: LogState, offset: int, log_start_offset: int) -> Work | None: ...
+    def look_after(self, log: LogState) -> None: ...
     def adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None: ...
-    def watch_indexes(self, log: LogState) -> None: ...
     def retire(
         self,
         topic_partition: TopicPartition,
@@ -134,9 +131,7 @@ class FutureLogs:
     def _keep(
         self, topic_partition: TopicPartition, directory: LogDirectory, name: str, log: PartitionLog
     ) -> FutureLog:
-        log.before_cut_below = self._manager.before_cut_below
-        log.lowering = self._manager.lowering
-        self._manager.watch_indexes(log)
+        self._manager.look_after(log)
         future = self.logs[topic_partition] = FutureLog(directory, name, log)
         return future
 

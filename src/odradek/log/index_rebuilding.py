@@ -10,7 +10,7 @@ from odradek.log.files import TEMPORARY_SUFFIX, File
 from odradek.log.log_state import LogState
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.scan import scan_headers
-from odradek.log.segment import DENSE_INTERVAL_BYTES, Segment
+from odradek.log.segment import DENSE_INTERVAL_BYTES, Segment, lacks_records
 
 # Of one piece of work: a few tens of milliseconds, for others wait for the same thread.
 BATCHES_A_PIECE = 4_000
@@ -67,16 +67,10 @@ class IndexRebuild:
             if not most:
                 return False
             most -= 1
-            if header.base_offset != self._expected or header.record_count != header.last_offset_delta + 1:
+            if lacks_records(header, self._expected):
                 self._has_gaps = True
             self._expected = header.next_offset
-            known.note_batch(
-                position,
-                header.size_bytes,
-                header.next_offset,
-                header.largest_timestamp,
-                self._interval_bytes,
-            )
+            known.note_header(position, header, self._interval_bytes)
             self._position = position + header.size_bytes
         return True
 

@@ -142,10 +142,8 @@ class LogManager:
 
     def adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
         """It is the log in use from now on."""
-        log.before_cut_below = self.before_cut_below
-        log.lowering = self.lowering
+        self.look_after(log)
         log.on_broken = self._log_broken
-        self.watch_indexes(log)
         self._checkpoints.cut(log)
         self._hosted.put(topic_partition, directory, log)
 
@@ -155,7 +153,10 @@ class LogManager:
         for log in self._every_log():
             log.rebuild_indexes_by(ask)
 
-    def watch_indexes(self, log: LogState) -> None:
+    def look_after(self, log: LogState) -> None:
+        """Of a log in use, or of a copy: its checkpoints are lowered before it is cut, and its indexes built again by whoever does."""
+        log.before_cut_below = self.before_cut_below
+        log.lowering = self.lowering
         if self._on_pending_index is not None:
             log.rebuild_indexes_by(self._on_pending_index)
 

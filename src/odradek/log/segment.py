@@ -71,6 +71,11 @@ class Cut(NamedTuple):
     transaction_file: File | None  # where entries of it go
 
 
+def lacks_records(header: BatchHeader, expected: int) -> bool:
+    """Some are missing before the batch, which would begin at `expected`, or in it."""
+    return header.base_offset != expected or header.record_count != header.last_offset_delta + 1
+
+
 class IndexPending(StorageError):
     """An index of a segment is missing, damaged or too thin, and a thread has to build it again. Nothing has happened; who asks
     again later is answered."""
@@ -207,6 +212,12 @@ class Segment:
         return file_name(self.base_offset, suffix)
 
     # ---------------------------------------------------------------------------------------- appending
+
+    def note_header(self, position: int, header: BatchHeader, index_interval_bytes: int) -> None:
+        """`note_batch` of one that is there."""
+        self.note_batch(
+            position, header.size_bytes, header.next_offset, header.largest_timestamp, index_interval_bytes
+        )
 
     def note_batch(
         self, position: int, size_bytes: int, next_offset: int, max_timestamp: int, index_interval_bytes: int
@@ -425,7 +436,7 @@ class Segment:
             raise IndexPending(self)  # that walk tells it too
         expected = self.base_offset
         for _, header in self.headers():
-            if header.base_offset != expected or header.record_count != header.last_offset_delta + 1:
+            if lacks_records(header, expected):
                 return True
             expected = header.next_offset
         return False
@@ -562,13 +573,7 @@ class Segment:
         headers = self.headers()  # opens the file: a segment that cannot be read keeps the indexes it has
         self.make_index_in_memory()
         for position, header in headers:
-            self.note_batch(
-                position,
-                header.size_bytes,
-                header.next_offset,
-                header.largest_timestamp,
-                index_interval_bytes,
-            )
+            self.note_header(position, header, index_interval_bytes)
         return self.become_inactive() if self.end_offset >= 0 else []
 
     def take_indexes(self, known: "Segment", *, has_gaps: bool) -> None:

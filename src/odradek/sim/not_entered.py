@@ -311,7 +311,10 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/index_rebuilds.py IndexRebuilds._ran",
         "replication/replica.py Replica.readable_again",
     ),
-    "no administrator of a world takes compaction from a topic": ("log/segment.py Segment.has_gaps",),
+    "no administrator of a world takes compaction from a topic": (
+        "log/segment.py Segment.has_gaps",
+        "log/segment.py lacks_records",
+    ),
     "a broker has to obey a later controller while the one before has not lost its session": (
         "server/controller_term.py ControllerTerm._check_superseded",
     ),
@@ -321,7 +324,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "no request of a world names as many topics or partitions as are answered in pieces, or by a thread": (
         "broker/aside.py Made.run",
         "broker/aside.py answer_aside",
-        "broker/aside.py answer_aside.<locals>.made",
+        "broker/aside.py answer_with*",
         "broker/handlers/create_partitions.py _all_refused",
         "broker/handlers/create_partitions.py _all_refused.<locals>.encode",
         "broker/handlers/metadata.py _Telling.steps",

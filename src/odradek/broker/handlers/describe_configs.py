@@ -127,29 +127,28 @@ def _described_all(
         return DescribeConfigsResponse(results=results).encode(version)
 
     park = Park()
-    if not entities:
+
+    def describe(configs: ConfigsRead, at_ms: int) -> None:
         if len(asked.resources) <= MOST_AT_ONCE:
-            return Reply([encode(ConfigsRead({}))])
-        return answer_aside(broker.aside, park, lambda: encode(ConfigsRead({})), broker.now_ms)
+            park.answer(lambda: Reply([encode(configs)]))
+        else:
+            answer_aside(broker.aside, park, lambda: encode(configs), at_ms)
 
     def answered(result: StoreResult, later_ms: int) -> None:
         if isinstance(result, ConfigsRead):
-            if len(asked.resources) <= MOST_AT_ONCE:
-                park.answer(lambda: Reply([encode(result)]))
-                return
-            answer_aside(broker.aside, park, lambda: encode(result), later_ms)
+            describe(result, later_ms)
             return
         reason = result.reason if isinstance(result, StoreFailed) else "the store answered something else"
         for place, resource in enumerate(asked.resources):
             if resource.resource_type != BROKER_LOGGER:
                 refused.setdefault(place, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
-        if len(asked.resources) <= MOST_AT_ONCE:
-            park.answer(lambda: Reply([encode(ConfigsRead({}))]))
-            return
-        answer_aside(broker.aside, park, lambda: encode(ConfigsRead({})), later_ms)
+        describe(ConfigsRead({}), later_ms)
 
-    broker.ask_store(ReadConfigs(tuple(entities)), answered)
-    return park
+    if entities:
+        broker.ask_store(ReadConfigs(tuple(entities)), answered)
+    else:
+        describe(ConfigsRead({}), broker.now_ms)
+    return park if park.result is None else park.result
 
 
 def _check(broker: "Broker", resource_type: int, name: str) -> None:
