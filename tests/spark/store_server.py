@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -28,12 +29,15 @@ LIMIT_S = 60.0
 BLIND = "its condition is passed over, after another of its kind has come"
 LOST = "it is done, and nobody hears of it"
 CUT = "half of it arrives"
+RESET_BEFORE = "the connection is reset"
+RESET_AFTER = "it is done, and the connection is reset"
 SILENT = "no answer, ever"
 PAUSED = "it waits until there is another rule"
 KILLED_BEFORE = "the server is killed"
 KILLED_AFTER = "it is done, and the server is killed"
 # Which requests.
 EVERY, COMMITS, UPLOADS, DATA = "every", "commits", "uploads", "uploads of a table's files"
+DELETIONS = "deletions"
 
 
 class Rule(NamedTuple):
@@ -45,6 +49,8 @@ class Rule(NamedTuple):
     def is_of(self, method: str, path: str) -> bool:
         if self.which == COMMITS:
             return method == "PUT" and "/_delta_log/" in path
+        if self.which == DELETIONS:
+            return method == "DELETE" or path.endswith("?delete")
         is_upload = method == "PUT" and "partNumber" in path
         is_data = ".parquet" in path and "/_" not in path
         return self.which == EVERY or (is_upload and (self.which == UPLOADS or is_data))
@@ -197,6 +203,9 @@ def _handler(state: _State) -> type[BaseHTTPRequestHandler]:
                 return
             if what == KILLED_BEFORE:
                 os.kill(os.getpid(), signal.SIGKILL)
+            if what == RESET_BEFORE:
+                self._reset()
+                return
             if what in (CUT, SILENT):
                 self.close_connection = True  # of half an upload a server does nothing, by its Content-Length
                 return
@@ -206,10 +215,19 @@ def _handler(state: _State) -> type[BaseHTTPRequestHandler]:
                 found = self._passed(headers, body)
             if what == KILLED_AFTER:
                 os.kill(os.getpid(), signal.SIGKILL)
+            if what == RESET_AFTER:
+                self._reset()
+                return
             if what == LOST:
                 self.close_connection = True
                 return
             self._answer(*found)
+
+        def _reset(self) -> None:
+            """As the kernel does for a server that dies with bytes it has not read."""
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()  # whoever serves it shuts it down first, with a word of farewell
+            self.close_connection = True
 
         def _passed(
             self, headers: list[tuple[str, str]], body: bytes

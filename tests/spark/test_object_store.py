@@ -19,7 +19,7 @@ from odradek.spark.dead_letters import dead_letters, kept_shape
 from odradek.spark.evolution import Evolve
 from odradek.spark.growth import columns_of
 from odradek.spark.jobs.tables import TablesJob, planned
-from odradek.spark.object_store import StoreError, storage_options
+from odradek.spark.object_store import StoreError, check_listens, storage_options
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.replay import replay
@@ -34,10 +34,13 @@ from tests.spark.store_server import (
     BUCKET,
     COMMITS,
     CUT,
+    DELETIONS,
     KILLED_AFTER,
     KILLED_BEFORE,
     LOST,
     PAUSED,
+    RESET_AFTER,
+    RESET_BEFORE,
     SECRET,
     SILENT,
     UPLOADS,
@@ -140,6 +143,52 @@ def test_a_driver_that_was_paused_as_it_committed_adds_nothing(url: str, before:
     assert files_in(url) == named_files(url)
 
 
+@pytest.mark.parametrize("rule", [RESET_BEFORE, RESET_AFTER])
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_commit_whose_connection_broke_is_looked_for(
+    url: str, before: Front, rule: str, begun: bool
+) -> None:
+    """As where the server dies with the request in its hands: object_store does not repeat a conditional PUT."""
+    if begun:
+        commit(url, 0, written(url, 0, rows(0, 5)))
+    first = 5 if begun else 0
+    before.obeys(Rule(rule, COMMITS, times=2))
+
+    commit(url, int(begun), written(url, int(begun), rows(first, 9)))
+
+    assert offsets_in(url) == list(range(9))
+    assert files_in(url) == named_files(url)
+    assert [batch.batch_id for batch in tables.committed_batches(tables.opened(url))] == list(
+        range(1 + begun)
+    )
+
+
+@pytest.mark.parametrize("rule", [RESET_BEFORE, RESET_AFTER])
+def test_a_probe_whose_connection_broke_is_made_again(url: str, before: Front, rule: str) -> None:
+    before.obeys(Rule(rule, COMMITS, times=2))
+    store_probe.check(url)
+    before.obeys(Rule(rule, DELETIONS, times=2))
+    store_probe.check(url)
+    before.obeys(None)
+
+    assert storage_of(url).listed("_odradek/probe") == []
+
+
+def test_a_decision_whose_connection_broke_is_what_is_there(url: str, before: Front) -> None:
+    for rule in (RESET_BEFORE, RESET_AFTER):
+        before.obeys(Rule(rule, COMMITS, times=1))
+        assert storage_of(url).settle(f"_odradek/{rule[:3]}", b"ours") == b"ours"
+        assert storage_of(url).settle(f"_odradek/{rule[:3]}", b"others") == b"ours"
+
+
+def test_a_connection_that_always_breaks_is_named(url: str, before: Front) -> None:
+    before.obeys(Rule(RESET_BEFORE, COMMITS))
+    with pytest.raises(
+        StoreError, match=r"the connection to the store at .* broke \(.*reset.*whether .* is not known"
+    ):
+        store_probe.check(url)
+
+
 def test_a_commit_that_landed_and_nobody_heard_of_is_there_once(url: str, before: Front) -> None:
     commit(url, 0, written(url, 0, rows(0, 5)))
     before.obeys(Rule(LOST, COMMITS, times=1))
@@ -185,11 +234,13 @@ def test_a_batch_whose_task_failed_was_not_committed_and_its_files_go(url: str) 
     assert files_in(url) == named_files(url)
 
 
-@pytest.mark.parametrize("status", [500, 503])
-def test_a_store_that_is_overloaded_is_asked_again(url: str, before: Front, status: int) -> None:
+@pytest.mark.parametrize(("status", "times"), [(500, 3), (503, 14)])
+def test_a_store_that_is_overloaded_is_asked_again_until_its_time_is_over(
+    url: str, before: Front, status: int, times: int
+) -> None:
     before.obeys(Rule(status, times=3))
     message = written(url, 0, rows(0, 5))
-    before.obeys(Rule(status, COMMITS, times=2))
+    before.obeys(Rule(status, COMMITS, times))
 
     assert commit(url, 0, message)
     assert offsets_in(url) == list(range(5))
@@ -331,6 +382,35 @@ def test_nobody_at_the_address_is_named(url: str, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(StoreError, match=r"at http://127\.0\.0\.1:\d+ cannot be reached") as refused:
         tables.open_table(url)
     assert "hidden" not in str(refused.value)
+    assert "after it was tried again for up to 0.9 s" in str(refused.value)
+
+
+def test_a_job_that_begins_does_not_wait_for_an_address_where_nobody_listens(
+    url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://user:hidden@127.0.0.1:{free_port()}")
+    monkeypatch.setattr(store_probe, "is_first", lambda *_: pytest.fail("the store is asked"))
+    checkpoint = {"checkpointLocation": f"file:{tmp_path}"}
+    sink = DeltaSink({"table": url, "appId": "app", **checkpoint})
+    schema = StructType([StructField("offset", LongType())])
+
+    for begins in (
+        lambda: check_listens(url),
+        lambda: verify(url, ""),
+        lambda: sink.streamWriter(schema, overwrite=False),
+    ):
+        with pytest.raises(
+            StoreError, match=r"cannot be reached \(.*refused\); AWS_ENDPOINT_URL names it"
+        ) as refused:
+            begins()
+        assert "hidden" not in str(refused.value)
+
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "0").touch()
+    monkeypatch.setattr(store_probe, "is_first", lambda *_: False)
+    monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", "0.1")
+    with pytest.raises(StoreError, match=r"tried again for up to 0\.3 s"):
+        sink.streamWriter(schema, overwrite=False)
 
 
 def test_missing_credentials_are_named(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -86,15 +86,19 @@ def test_a_job_goes_on_where_the_server_of_the_store_was_killed_under_it(
     )
     with open(tmp_path / "out", "wb") as out:
         job = forked_drivers.start(command, cwd=tmp_path, env=_environment(), stdout=out, stderr=out)
+
+    def holds(batches: int) -> bool:
+        assert job.poll() is None, (tmp_path / "out").read_text()
+        return _rows(url) == batches * len(VALUES)
+
     try:
         for n in range(1, 4):
-            eventually(lambda n=n: _rows(url) == n * len(VALUES), 120)
+            eventually(lambda n=n: holds(n), 120, f"{n} batches of rows")
             servers[-1].process.kill()
             servers[-1].process.wait(30)
             fill(client, topic, 0, VALUES)
-            assert job.poll() is None, (tmp_path / "out").read_text()
             servers.append(Front(store, servers[0].port))
-        eventually(lambda: _rows(url) == 4 * len(VALUES), 120)
+        eventually(lambda: holds(4), 120, "4 batches of rows")
         job.send_signal(signal.SIGINT)
         assert job.wait(120) == 0, (tmp_path / "out").read_text()
 

@@ -86,6 +86,12 @@ def _by_source(file: Path) -> dict[str, str]:
     raise ConfigurationError(f"{file} is in the form {version!r}, and v1 and v2 are known")
 
 
+def may_have_batches(location: str) -> bool:
+    """Whether a query with this checkpointLocation may have ended a batch. Only a directory that is mounted can say no."""
+    path = Path(location.removeprefix("file://").removeprefix("file:"))
+    return not location or not path.is_absolute() or any((path / "commits").glob("[0-9]*"))
+
+
 def _last_done(directory: Path) -> int:
     if not (directory / "offsets").is_dir():
         raise ConfigurationError(f"--from-checkpoint {directory}: there is no directory `offsets` in it")

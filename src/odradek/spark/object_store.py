@@ -10,10 +10,13 @@ that knows nothing of the condition would let one commit take the place of anoth
 
 import os
 import re
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import pyarrow as pa
 import pyarrow.fs as pf
@@ -30,9 +33,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 TIMEOUT_VARIABLE = "ODRADEK_STORE_TIMEOUT"
 TIMEOUT_S = 30.0
-# Of what a request may take: as long it is tried again where the store does not answer, or answers 5xx.
+# Of what a request may take: as long it is tried again where the store is not there, does not answer, or answers 5xx. Time alone
+# ends that: object_store draws each wait between the first and twice the one before, so a number of tries is no time (ten took 2
+# to 6 s at a port where nobody listened).
 _TRIED_AGAIN = 3
-_RETRIES = 10
+_RETRIES = 100_000
+_LONGEST_WAIT_S = 5
+_CONNECTED_S = 5.0
+# How many in a row are taken for the end of a server, and its successor's beginning.
+_BREAKS = 3
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID")
 
 
@@ -43,8 +52,17 @@ _NO_CREDENTIALS = re.compile(
 )
 
 
+_BROKEN = re.compile(r"connection reset|connection aborted|broken pipe|unexpected eof", re.IGNORECASE)
+_REPEATED = re.compile(r"after \d+ retries|tcp connect error")
+
+
 class StoreError(OdradekError):
     """The object store does not do what it was asked for; the message says where and what would help."""
+
+
+class ConnectionBroken(StoreError):
+    """Under a request that is not repeated by itself, for it may have been done: a conditional PUT, a deletion. Who asked looks
+    again."""
 
 
 class ObjectStore:
@@ -66,20 +84,27 @@ class ObjectStore:
 
     def settle(self, name: str, data: bytes) -> bytes:
         place = below(self._url, name)
-        if is_first(place, data.decode()):
-            return data
-        with answers(self._url):
-            table = DeltaTable(place, storage_options=storage_options(place))
-            return (table.metadata().description or "").encode()
+
+        def settled() -> bytes:
+            if is_first(place, data.decode()):
+                return data
+            with answers(self._url):
+                table = DeltaTable(place, storage_options=storage_options(place))
+                return (table.metadata().description or "").encode()
+
+        return unbroken(settled)
 
     def read(self, name: str) -> bytes:
         with answers(self._url), self._files.open_input_file(name) as file:
             return bytes(file.read())
 
     def delete(self, names: Iterable[str]) -> None:
-        with answers(self._url):
-            for name in names:
+        def deleted(name: str) -> None:
+            with answers(self._url):
                 self._raw.delete_file(name)
+
+        for name in names:
+            unbroken(partial(deleted, name))
 
     def tidy(self, directory: str) -> None:
         """There are no directories."""
@@ -146,9 +171,10 @@ def storage_options(path: str) -> dict[str, str] | None:
     timeout_s = _timeout_s()
     options = {
         "timeout": f"{timeout_s * 1000:.0f}ms",
-        "connect_timeout": f"{min(timeout_s, 5) * 1000:.0f}ms",
+        "connect_timeout": f"{min(timeout_s, _CONNECTED_S) * 1000:.0f}ms",
         "retry_timeout": f"{_TRIED_AGAIN * timeout_s * 1000:.0f}ms",
         "max_retries": str(_RETRIES),
+        "backoff_config.max_backoff": f"{_LONGEST_WAIT_S}s",
         "aws_conditional_put": "etag",
     }
     endpoint = _endpoint()
@@ -158,6 +184,31 @@ def storage_options(path: str) -> dict[str, str] | None:
         if not (os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
             options["aws_region"] = "us-east-1"  # asked for by the protocol, and nobody's choice elsewhere
     return options
+
+
+def check_listens(table: str) -> None:
+    """StoreError where nobody listens at the address that the environment names: at the start of a job, who mistyped it wants to
+    know now, and not when a store that is away would have been waited for. Behind a proxy nothing is known."""
+    address = urlsplit(_endpoint())
+    if not address.hostname or (address.scheme in getproxies() and not proxy_bypass(address.hostname)):
+        return
+    try:
+        port = address.port or {"http": 80}.get(address.scheme, 443)
+        socket.create_connection((address.hostname, port), min(_timeout_s(), _CONNECTED_S)).close()
+    except (OSError, ValueError) as why:
+        raise StoreError(
+            f"{table}: the store at {place()} cannot be reached ({why}); AWS_ENDPOINT_URL names it, and the same line goes on once it can"
+        ) from None
+
+
+def unbroken(asks: Callable[[], T]) -> T:
+    """What it answers; asked again where the connection breaks, so it is of a kind that may be done twice."""
+    for _ in range(_BREAKS):
+        try:
+            return asks()
+        except ConnectionBroken:
+            pass
+    return asks()
 
 
 def is_first(place: str, text: str) -> bool:
@@ -190,19 +241,24 @@ def answers(table: str) -> Iterator[None]:
     if not is_in_store(table):
         yield
         return
-    sentence = ""
+    text = ""
     try:
         yield
     except (FileNotFoundError, TableNotFoundError) as error:
         if "NoSuchBucket" not in str(error):
             raise
-        sentence = _sentence(table, str(error))
+        text = str(error)
     except (OSError, DeltaError) as error:
         if isinstance(error, DeltaError) and not is_of_store(error):
             raise
-        sentence = _sentence(table, str(error))
-    if sentence:
-        raise StoreError(sentence) from None
+        text = str(error)
+    if text and _BROKEN.search(text) and not _REPEATED.search(text):
+        raise ConnectionBroken(
+            f"{table}: the connection to the store at {place()} broke ({_without_secrets(_last_line(text))}); whether the request "
+            f"was done is not known; the same line looks, and goes on"
+        )
+    if text:
+        raise StoreError(_sentence(table, text)) from None
 
 
 def answering(asks: Callable[P, T]) -> Callable[P, T]:
@@ -226,6 +282,7 @@ def is_of_store(error: Exception) -> bool:
 
 def _sentence(table: str, text: str) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    tried = f"after it was tried again for up to {_TRIED_AGAIN * _timeout_s():g} s"
     code = re.search(r"<Code>(\w+)</Code>", text)
     told = code[1] if code else ""
     status = re.search(r"\b([45]\d\d) [A-Z]", text)
@@ -251,12 +308,12 @@ def _sentence(table: str, text: str) -> str:
         answer = f"{table}: the store at {place()} answers {status[1]}{f' {told}' if told else ''}"
         if not (status[1].startswith("5") or status[1] == "429"):
             return answer
-        return f"{answer}, after it was tried again for up to {_TRIED_AGAIN * _timeout_s():g} s; the same line goes on once it is well"
+        return f"{answer}, {tried}; the same line goes on once it is well"
     why = _without_secrets(_last_line(text))
     if re.search(
         r"tcp connect error|dns error|connection (refused|reset)|closed before", text, re.IGNORECASE
     ):
-        return f"{table}: the store at {place()} cannot be reached ({why}); the same line goes on once it can"
+        return f"{table}: the store at {place()} cannot be reached ({why}), {tried}; the same line goes on once it can"
     if re.search(r"timed out|request timeout|deadline", text, re.IGNORECASE):
         return (
             f"{table}: the store at {place()} does not answer within {_timeout_s():g} s ({TIMEOUT_VARIABLE}); the same line goes "

@@ -33,6 +33,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 import odradek
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import number_in
+from odradek.spark.checkpoints import may_have_batches
 from odradek.spark.micro_batch import current_batch_id
 from odradek.spark.offsets import LARGEST
 from odradek.spark.options import SourceOptions
@@ -104,9 +105,11 @@ class DeltaSink(DataSource):
     def _planned(
         schema: StructType, given: Mapping[str, str], *, overwrite: bool, is_stream: bool = True
     ) -> "TableOptions":
-        from odradek.spark import store_probe, tables
+        from odradek.spark import object_store, store_probe, tables
 
         _check_options("odradek-delta", given, _OWN_OPTIONS - _INNER_OPTIONS, overwrite, is_stream=is_stream)
+        if not (is_stream and may_have_batches(given.get("checkpointLocation", ""))):
+            object_store.check_listens(given.get("table", ""))
         options = table_options(given, is_stream=is_stream)
         store_probe.check(options.table, "the option table")
         if options.upserts and schema != DESCRIPTION:

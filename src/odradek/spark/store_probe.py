@@ -6,9 +6,10 @@ second sees what is there, and does not ask for it.
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 
-from odradek.spark.object_store import ObjectStore, StoreError, is_first, place
+from odradek.spark.object_store import ObjectStore, StoreError, is_first, place, unbroken
 from odradek.spark.parquet import OWN_DIRECTORY
 from odradek.spark.places import below, is_in_store
 
@@ -23,18 +24,22 @@ def check(table: str, option: str = "--table") -> None:
     if not is_in_store(table):
         return
     for _ in range(_RACES):
-        name = f"{OWN_DIRECTORY}/probe/{uuid.uuid4().hex}"
-        try:
-            made = _raced(table, name)
-        finally:
-            store = ObjectStore(table)
-            store.delete(store.listed(name))
+        made = unbroken(partial(_made, table))
         if made > 1:
             raise StoreError(
                 f"{option} {table}: the store at {place()} has let two writers create the same object, so it passes over "
                 f"If-None-Match; a commit could take the place of another, and nothing was written; a store that keeps conditional "
                 f"writes is needed (S3, MinIO and others do), or a directory"
             )
+
+
+def _made(table: str) -> int:
+    name = f"{OWN_DIRECTORY}/probe/{uuid.uuid4().hex}"
+    try:
+        return _raced(table, name)
+    finally:
+        store = ObjectStore(table)
+        store.delete(store.listed(name))
 
 
 def _raced(table: str, name: str) -> int:

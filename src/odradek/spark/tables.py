@@ -36,7 +36,7 @@ from odradek.spark import parts as parts_of_batch
 from odradek.spark.ddl import type_text
 from odradek.spark.evolution import FIXED, Change, Evolve, change_of, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint
-from odradek.spark.object_store import answering, answers, is_of_store, storage_options
+from odradek.spark.object_store import ConnectionBroken, answering, answers, is_of_store, storage_options
 from odradek.spark.parquet import TableFile
 from odradek.spark.partitioning import UNDIVIDED, Spec
 from odradek.spark.parts import Part, merged
@@ -147,10 +147,11 @@ def commit(
         try:
             with answers(path):  # here already: what a store refuses is not tried again
                 named, noted = _add(table, batch, noted, evolve)
-        except DeltaError as error:
-            if not (isinstance(error, CommitFailedError) or (table is None and open_table(path))):
+        except (DeltaError, ConnectionBroken) as error:
+            is_for_another_look = isinstance(error, CommitFailedError | ConnectionBroken)
+            if not (is_for_another_look or (table is None and open_table(path))):
                 raise
-            # Somebody else has committed, perhaps this very batch, or created the table: look again.
+            # Somebody else has committed, perhaps this very batch, or created the table; or nobody heard what became of it.
             last = error
             continue
         batch_notes.keep(path, id_of(table or opened(path)), noted)

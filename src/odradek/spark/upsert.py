@@ -25,7 +25,7 @@ from odradek.spark import batch_notes, tables
 from odradek.spark.cannot_write import told
 from odradek.spark.evolution import FIXED, Evolve
 from odradek.spark.formats.decoded import KEY
-from odradek.spark.object_store import answering, answers, storage_options
+from odradek.spark.object_store import ConnectionBroken, answering, answers, storage_options
 from odradek.spark.parquet import OWN_DIRECTORY, FileWriter, TableFile, batch_of, file_name
 from odradek.spark.parts import Part, merged
 from odradek.spark.parts import to_json as parts_to_json
@@ -174,8 +174,8 @@ def merge(
                 table.create_write_transaction(
                     [], mode="append", schema=table.schema(), commit_properties=properties
                 )
-        except CommitFailedError as error:
-            last = error  # somebody else has committed, perhaps this very batch: look again
+        except (CommitFailedError, ConnectionBroken) as error:
+            last = error  # somebody else has committed, perhaps this very batch, or nobody heard what became of it: look again
             continue
         batch_notes.keep(path, tables.id_of(table), noted)
         forget(path, app_id, batch_id)
@@ -186,7 +186,7 @@ def merge(
 
 def _create(path: str, schema: pa.Schema) -> None:
     """Once: tried again, the creation would be the next version of the table that another driver has created."""
-    with suppress(CommitFailedError):
+    with suppress(CommitFailedError, ConnectionBroken), answers(path):
         DeltaTable.create(
             path,
             Schema.from_arrow(schema),

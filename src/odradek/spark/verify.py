@@ -24,6 +24,7 @@ from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.data_loss import DataLoss
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_arrow, of_records, of_rows
+from odradek.spark.object_store import check_listens
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.parquet import of_each_partition, parts_of
 from odradek.spark.parts import Part, merged
@@ -145,6 +146,7 @@ class CannotVerify(OdradekError):
 
 def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_committed: bool = False) -> Report:
     """Compares the table with the topics it was written from. Reads both whole; needs no Spark."""
+    check_listens(table)
     opened = tables.open_table(table)
     if opened is None:
         raise CannotVerify(f"there is no Delta table at {table}")

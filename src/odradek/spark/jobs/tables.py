@@ -29,6 +29,7 @@ from odradek.spark.formats.decoded import KEY, RefusedSchema
 from odradek.spark.formats.registry import RegistryUnavailable, UnknownSchema
 from odradek.spark.formats.rows import LARGEST
 from odradek.spark.json_values import inferred
+from odradek.spark.object_store import check_listens
 from odradek.spark.object_store import place as store_place
 from odradek.spark.on_error import actions_of
 from odradek.spark.options import ConnectionOptions, parse
@@ -364,6 +365,7 @@ def planned(job: TablesJob) -> Plan:
         begin, end = client.begin_offsets(partitions), client.end_offsets(partitions)
         if job.dead_letters_topic:
             existing_topic(client, job.dead_letters_topic, "--dead-letters-topic")
+    check_listens(job.table)
     check_store(job.table, "--table")
     if Path(job.table).is_file():
         raise ConfigurationError(f"--table {job.table}: a file; a Delta table is a directory")
