@@ -9,7 +9,7 @@ import pytest
 
 from odradek.client import sync_connection
 from odradek.client.sync import ANY, SyncClient
-from odradek.client.sync_connection import Address, Starting, SyncConnection
+from odradek.client.sync_connection import Address, Starting, SyncConnection, Unreachable
 from odradek.protocol import headers
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -63,3 +63,12 @@ def test_a_connection_that_is_reset_before_anything_is_asked_is_one_of_a_broker_
             SyncConnection(
                 Address("127.0.0.1", listener.getsockname()[1]), client_id="c", deadline=time.monotonic() + 60
             )
+
+
+@pytest.mark.parametrize("beyond", [65_536, -65_536])
+def test_a_port_that_is_none_is_not_taken_for_another(beyond: int) -> None:
+    """Brokers name the ports of others; what resolves addresses takes them modulo 65,536."""
+    with socket.create_server(("127.0.0.1", 0)) as somebody_else:
+        port = somebody_else.getsockname()[1] + beyond
+        with pytest.raises(Unreachable, match=rf"at 127\.0\.0\.1:{port}: {port} is not between 0 and 65535"):
+            SyncConnection(Address("127.0.0.1", port), client_id="c", deadline=time.monotonic() + 60)
