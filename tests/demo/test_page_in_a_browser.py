@@ -41,7 +41,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(
-    params=[(w, t) for w in (DESK, TELEPHONE) for t in ("light", "dark")], ids=lambda p: f"{p[0]}-{p[1]}"
+    scope="module",  # a page is opened once, and only looked at
+    params=[(w, t) for w in (DESK, TELEPHONE) for t in ("light", "dark")],
+    ids=lambda p: f"{p[0]}-{p[1]}",
 )
 def shown(request: pytest.FixtureRequest, browser: Any, report: Path) -> Iterator[Any]:
     width, theme = request.param

@@ -84,6 +84,7 @@ def browser(pages: dict[str, Path]) -> Iterator[Any]:
 
 
 @pytest.fixture(
+    scope="module",  # a page is opened once, and only looked at
     params=[
         (name, width, theme)
         for name in ("time-line", "steps", "run")
