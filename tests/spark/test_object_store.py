@@ -413,6 +413,13 @@ def test_a_job_that_begins_does_not_wait_for_an_address_where_nobody_listens(
         sink.streamWriter(schema, overwrite=False)
 
 
+def test_a_table_in_a_directory_asks_nobody_of_a_store(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")  # of something else, and away
+    check_listens(str(tmp_path / "orders"))
+
+
 def test_missing_credentials_are_named(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)

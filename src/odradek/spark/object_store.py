@@ -188,7 +188,10 @@ def storage_options(path: str) -> dict[str, str] | None:
 
 def check_listens(table: str) -> None:
     """StoreError where nobody listens at the address that the environment names: at the start of a job, who mistyped it wants to
-    know now, and not when a store that is away would have been waited for. Behind a proxy nothing is known."""
+    know now, and not when a store that is away would have been waited for. Behind a proxy nothing is known, and of a
+    directory nobody is asked."""
+    if not is_in_store(table):
+        return
     address = urlsplit(_endpoint())
     if not address.hostname or (address.scheme in getproxies() and not proxy_bypass(address.hostname)):
         return
