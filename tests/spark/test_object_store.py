@@ -14,7 +14,7 @@ from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
-from odradek.spark import store_probe, tables
+from odradek.spark import store_probe, tables, upsert
 from odradek.spark.dead_letters import dead_letters, kept_shape
 from odradek.spark.evolution import Evolve
 from odradek.spark.growth import columns_of
@@ -161,6 +161,29 @@ def test_a_commit_whose_connection_broke_is_looked_for(
     assert [batch.batch_id for batch in tables.committed_batches(tables.opened(url))] == list(
         range(1 + begun)
     )
+
+
+def merge(table: str, batch_id: int) -> bool:
+    """A batch without changes, as one of tombstones of unknown keys is."""
+    return upsert.merge(table, app_id="app", batch_id=batch_id, files=(), parts=(), schema=ARROW, note={})
+
+
+@pytest.mark.parametrize("rule", [RESET_BEFORE, RESET_AFTER])
+def test_a_merge_that_changes_nothing_and_whose_connection_broke_is_looked_for(
+    url: str, before: Front, rule: str
+) -> None:
+    merge(url, 0)
+    before.obeys(Rule(rule, COMMITS, times=2))
+
+    merge(url, 1)
+
+    assert tables.last_batch(tables.opened(url), "app") == 1
+
+
+def test_a_merge_that_cannot_create_its_table_says_that_the_connection_broke(url: str, before: Front) -> None:
+    before.obeys(Rule(RESET_BEFORE, COMMITS))
+    with pytest.raises(StoreError, match=r"the connection to the store at .* broke"):
+        merge(url, 0)
 
 
 @pytest.mark.parametrize("rule", [RESET_BEFORE, RESET_AFTER])

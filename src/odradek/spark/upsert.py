@@ -152,7 +152,10 @@ def merge(
     for _ in range(tables.ATTEMPTS):
         table = tables.open_table(path)
         if table is None:
-            _create(path, schema)
+            try:
+                _create(path, schema)
+            except ConnectionBroken as error:
+                last = error  # it may be there: look
             continue
         if tables.has_batch(table, path, app_id, batch_id, found):
             forget(path, app_id, batch_id)
@@ -168,12 +171,12 @@ def merge(
         try:
             with answers(path):
                 _merge(table, changes, properties, bool(change))
-            if _version(path, app_id) < batch_id:
-                # Nothing had to be changed, and Delta has left the commit out; the batch is to be known all the same.
-                table = tables.opened(path)
-                table.create_write_transaction(
-                    [], mode="append", schema=table.schema(), commit_properties=properties
-                )
+                if _version(path, app_id) < batch_id:
+                    # Nothing had to be changed, and Delta has left the commit out; the batch is to be known all the same.
+                    table = tables.opened(path)
+                    table.create_write_transaction(
+                        [], mode="append", schema=table.schema(), commit_properties=properties
+                    )
         except (CommitFailedError, ConnectionBroken) as error:
             last = error  # somebody else has committed, perhaps this very batch, or nobody heard what became of it: look again
             continue
@@ -186,7 +189,7 @@ def merge(
 
 def _create(path: str, schema: pa.Schema) -> None:
     """Once: tried again, the creation would be the next version of the table that another driver has created."""
-    with suppress(CommitFailedError, ConnectionBroken), answers(path):
+    with suppress(CommitFailedError), answers(path):
         DeltaTable.create(
             path,
             Schema.from_arrow(schema),
