@@ -31,6 +31,7 @@ LOST = "it is done, and nobody hears of it"
 CUT = "half of it arrives"
 RESET_BEFORE = "the connection is reset"
 RESET_AFTER = "it is done, and the connection is reset"
+BUSY_THEN_RESET = "503 once, then it is done, and the connection is reset"
 SILENT = "no answer, ever"
 PAUSED = "it waits until there is another rule"
 KILLED_BEFORE = "the server is killed"
@@ -181,6 +182,8 @@ class _State:
                 _say("paused")
             if rule.what in (PAUSED, SILENT):
                 self.changed.wait_for(lambda: self.rule is not rule)
+            if rule.what == BUSY_THEN_RESET:
+                return 503 if self.seen == rule.after + 1 else RESET_AFTER
             return rule.what
 
 

@@ -32,6 +32,7 @@ from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.store_server import (
     BLIND,
     BUCKET,
+    BUSY_THEN_RESET,
     COMMITS,
     CUT,
     DELETIONS,
@@ -161,6 +162,17 @@ def test_a_commit_whose_connection_broke_is_looked_for(
     assert [batch.batch_id for batch in tables.committed_batches(tables.opened(url))] == list(
         range(1 + begun)
     )
+
+
+def test_a_commit_whose_connection_broke_as_it_was_repeated_is_looked_for(url: str, before: Front) -> None:
+    """As where a server comes back, and goes again: only the first answer says that nothing was done."""
+    message = written(url, 0, rows(0, 5))
+    before.obeys(Rule(BUSY_THEN_RESET, COMMITS, times=2))
+
+    commit(url, 0, message)
+
+    assert offsets_in(url) == list(range(5))
+    assert files_in(url) == named_files(url)
 
 
 def merge(table: str, batch_id: int) -> bool:

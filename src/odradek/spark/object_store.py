@@ -53,7 +53,8 @@ _NO_CREDENTIALS = re.compile(
 
 
 _BROKEN = re.compile(r"connection reset|connection aborted|broken pipe|unexpected eof", re.IGNORECASE)
-_REPEATED = re.compile(r"after \d+ retries|tcp connect error")
+_TOOK = re.compile(r" in ([\d.]+)(ns|µs|ms|s)\b")  # as Rust writes a Duration
+_SECONDS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 class StoreError(OdradekError):
@@ -255,13 +256,21 @@ def answers(table: str) -> Iterator[None]:
         if isinstance(error, DeltaError) and not is_of_store(error):
             raise
         text = str(error)
-    if text and _BROKEN.search(text) and not _REPEATED.search(text):
+    if _is_broken(text):
         raise ConnectionBroken(
             f"{table}: the connection to the store at {place()} broke ({_without_secrets(_last_line(text))}); whether the request "
             f"was done is not known; the same line looks, and goes on"
         )
     if text:
         raise StoreError(_sentence(table, text)) from None
+
+
+def _is_broken(text: str) -> bool:
+    """Whether a connection broke under a request that was not repeated. One that may be done twice is repeated until its time is
+    over; any may have been repeated before, where the store was not there or answered 5xx."""
+    took = _TOOK.search(text)
+    is_over = took is not None and float(took[1]) * _SECONDS[took[2]] >= _TRIED_AGAIN * _timeout_s()
+    return _BROKEN.search(text) is not None and not is_over
 
 
 def answering(asks: Callable[P, T]) -> Callable[P, T]:
