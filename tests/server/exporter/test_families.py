@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from odradek.server.exporter.families import LINES_AT_ONCE, Family, pieces
+from odradek.server.exporter.families import CHARACTERS_AT_ONCE, LINES_AT_ONCE, Family, pieces
 
 
 def test_what_is_written_is_read_back_whatever_stands_in_a_label() -> None:
@@ -51,3 +51,12 @@ def test_a_family_of_many_samples_is_made_a_few_at_a_time() -> None:
         assert piece.count("\n") == LINES_AT_ONCE
         counts.append(made)
     assert counts == [LINES_AT_ONCE, 2 * LINES_AT_ONCE, 3 * LINES_AT_ONCE]
+
+
+def test_a_family_of_long_names_is_made_fewer_at_a_time() -> None:
+    """A group's name is as long as whoever commits likes: 500 lines of such were half a second."""
+    longest = "g" * 32_767
+    family = Family("kafka_consumergroup_members", "gauge", "x", ("consumergroup",))
+    text = list(pieces(family, [((longest,), at) for at in range(20)]))
+    assert max(map(len, text)) < CHARACTERS_AT_ONCE + 2 * len(longest)
+    assert "".join(text).count("\n") == 22
