@@ -1,6 +1,7 @@
 """What brokers tell Prometheus, read by its own parser, beside what really happened."""
 
 import socket
+import struct
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -301,6 +302,25 @@ def test_connections_are_counted_while_they_are_open(cluster: RunningCluster) ->
     for one in held:
         one.close()
     cluster.wait_until(lambda: now() < before + 5, "and are not any more")
+
+
+def test_requests_of_keys_that_no_api_has_are_one_sample(cluster: RunningCluster) -> None:
+    """Between those of two APIs as behind them all: a page with one sample twice is refused by whoever reads it strictly."""
+    broker = cluster.cluster.ids[0]
+    host, _, port = cluster.cluster.address(broker).rpartition(":")
+    name = "kafka_network_requestmetrics_requests_total"
+    before = read(cluster, broker).get((name, (("request", "other"),)), 0)
+    for key in (38, 55, 30_000):
+        with socket.create_connection((host, int(port)), timeout=20) as one:
+            one.sendall(struct.pack(">ihhih", 10, key, 0, 1, -1))
+            assert one.recv(1) == b"", "an API that there is not"
+
+    others = [
+        line
+        for line in text_of(cluster, broker).splitlines()
+        if line.startswith(f'{name}{{request="other"}}')
+    ]
+    assert [float(line.split()[1]) - before for line in others] == [3]
 
 
 def test_a_broker_that_leaves_in_order_says_so_and_one_that_stays_is_running() -> None:
