@@ -272,6 +272,23 @@ def test_each_of_several_late_requests_is_late_by_as_much_from_when_it_came() ->
     assert (len(shell.handled), late.hits) == (3, 3)
 
 
+def test_what_waits_behind_a_request_that_two_faults_delay_waits_for_both() -> None:
+    """Two batches of an idempotent producer, in one write."""
+    shell = Shell()
+    shell.inject(delay_s=1.0, times=1)
+    shell.inject(delay_s=2.0, times=1)
+    shell.ask(produce({"orders": (0,)}))
+    shell.ask(produce({"audit": (0,)}))
+
+    shell.now_ms += 1000
+    shell.timers[0][1]()
+    assert shell.handled == []
+
+    shell.now_ms += 1000
+    shell.timers[1][1]()
+    assert [set(partitions_of(message)) for message in shell.handled] == [{("orders", 0)}, {("audit", 0)}]
+
+
 def test_a_late_request_is_not_done_by_a_broker_that_has_ended() -> None:
     shell = Shell()
     shell.runtime = SimpleNamespace(parts=None)

@@ -286,15 +286,15 @@ class Intercepted:
 
     def _go_on(self, connection: int, waiting: Waiting) -> None:
         while waiting:
+            if connection in self._waiting:  # for the request before
+                self._waiting[connection].extend(waiting)
+                return
             request, came_ms, place = waiting.popleft()
             place.answer(
                 lambda request=request, came_ms=came_ms: self._through(  # type: ignore[misc]
                     self._injections.all, request, self._now_ms(), came_ms
                 )
             )
-            if connection in self._waiting:
-                self._waiting[connection].extend(waiting)
-                return
 
     def _target(self, injection: Injection) -> Target:
         runtime = self._runtime()
