@@ -243,16 +243,25 @@ def test_a_damaged_batch_that_the_thread_comes_to_is_told(world: World) -> None:
     world[1].told.clear()
 
 
-def test_where_the_thread_had_no_descriptor_it_is_asked_again(world: World) -> None:
+def test_where_the_thread_had_no_descriptor_it_is_asked_again_in_time_and_not_at_once(world: World) -> None:
+    """At once it would have none either, and who waits would have the thread try for as long as they wait."""
     index(world).unlink()
-    pending = consume(world, 250)
+    pending, other = consume(world, 250), ask(world, FIRST_TIME + 120)
     (one,) = told(world, fx.RunAside)
     world[1].broker.answered(one.request_id, NoDescriptor("no descriptor is left"), world.now_ms)
     world.settle()
+    assert told(world, fx.RunAside) == []
+    assert is_said(world)
+
+    world.advance(20_000)
+    assert (rows(pending)[T_0].error_code, values(rows(pending)[T_0])) == (ErrorCode.NONE, [])
+    again = consume(world, 250)
     work(world)
-    assert values(rows(pending)[T_0])[0] == value(250)
+    assert values(rows(again)[T_0])[0] == value(250)
     assert log_of(world).failure is None
     assert is_said(world)
+    world.advance(20_000)
+    assert other.is_answered
 
 
 def ask(world: World, timestamp: int) -> Pending:

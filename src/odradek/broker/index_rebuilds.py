@@ -28,7 +28,7 @@ class IndexRebuilds:
             self.asked.append(IndexRebuild(log, segment))
 
     def wait(self, segment: Segment, go_on: Callable[[], None]) -> None:
-        """`go_on` once, when it is built, or could not be."""
+        """`go_on` once, when it is built, or will not be; not at all where it could not be for now: who asks has a deadline."""
         waiting = self._waiting.get(segment)
         if waiting is None:
             go_on()
@@ -70,6 +70,9 @@ class IndexRebuilds:
             self._go_on_with(rebuild, now_ms)
             return
         waiting = self._waiting.pop(rebuild.segment)
+        if came is not True and rebuild.is_wanted:
+            # For want of a descriptor, say. Were readers woken they would ask at once, and so without end.
+            return
         partition = self._replicas.partitions.get(rebuild.log.topic_partition)
         if partition is not None and partition.log is rebuild.log:
             partition.readable_again()
