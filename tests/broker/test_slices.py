@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import coordinator_shards, marker_writes
+from odradek.broker import coordinator_calls, coordinator_shards, marker_writes
 from odradek.broker import effects as fx
 from odradek.broker.answers import CloseConnection, Park, Reply
 from odradek.broker.coordinator_shards import ANSWERS_OF_A_SLICE, MOST_ANSWERS, MOST_ROWS
@@ -16,6 +16,7 @@ from odradek.broker.slices import Slices, answer_in_slices
 from odradek.coordinator import committing, fetching, later
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.offset_commit import (
@@ -166,6 +167,43 @@ def test_a_mistake_in_a_step_of_an_answer_ends_the_wait_for_it() -> None:
     park = answer_in_slices(slices, steps(), lambda: Reply([]))
     assert isinstance(park, Park) and not slices.go_on(0)
     assert isinstance(park.result, CloseConnection) and "ours" in park.result.reason
+
+
+def describe(names: list[str]) -> DescribeGroupsRequest:
+    return DescribeGroupsRequest(groups=names)
+
+
+def test_a_question_about_many_groups_is_answered_as_one_about_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(tmp_path)
+    join(world)
+    world.settle()
+    names = ["b", "g", "c", "b", "a", "d"]
+    at_once = world.call(1, describe(names), 5)
+    monkeypatch.setattr(coordinator_calls, "NAMES_AT_ONCE", 2)
+
+    pending = world.send(1, describe(names), 5)
+
+    assert not pending.is_answered
+    world.settle()
+    assert pending.message == at_once
+    assert [group.group_id for group in at_once.groups] == ["b", "g", "c", "a", "d"]
+
+
+def test_a_mistake_in_a_slice_of_a_question_about_many_groups_ends_the_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(tmp_path)
+    monkeypatch.setattr(coordinator_calls, "NAMES_AT_ONCE", 2)
+    pending = world.send(1, describe(["a", "b", "c"]), 5)
+    one_turn(world)
+    assert world[1].broker.go_on(world.now_ms) and not pending.is_answered
+    with monkeypatch.context() as patched:
+        patched.setattr(world[1].broker.groups, "ask", lambda *args: 1 / 0)
+        assert not world[1].broker.go_on(world.now_ms)
+
+    assert isinstance(pending.result, CloseConnection) and "ZeroDivisionError" in pending.result.reason
 
 
 def test_a_controllers_request_that_fails_leaves_other_slices_going_on(

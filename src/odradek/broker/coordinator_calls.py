@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.aside import answer_with
-from odradek.broker.slices import Slices
+from odradek.broker.slices import Slices, heard
 from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Client
 from odradek.protocol.schema import Request as Message
@@ -100,7 +100,7 @@ def ask_about(
             shards.ask(index, message_of(some), version, client, done, later_ms)
         return at < len(names)
 
-    slices.begin(ask)
+    slices.begin(heard(park, ask))
     return park
 
 

@@ -50,15 +50,26 @@ def answer_in_slices(slices: Slices, steps: Iterator[None], reply: Callable[[], 
     park = Park()
 
     def piece(now_ms: int) -> bool:
-        try:
-            if not is_over():
-                return True
-        except Exception as mistake:  # ours: whoever waits hears that there is no answer
-            failure = CloseConnection.because(mistake)
-            park.answer(lambda: failure)
-            return False
+        if not is_over():
+            return True
         park.answer(reply)
         return False
 
-    slices.begin(piece)
+    slices.begin(heard(park, piece))
     return park
+
+
+def heard(park: Park, piece: Piece) -> Piece:
+    """`piece`, with a mistake in which nobody waits on: whoever waits at `park` hears that there is no answer."""
+
+    def one(now_ms: int) -> bool:
+        try:
+            return piece(now_ms)
+        except Exception as mistake:  # ours
+            if park.result is not None:
+                raise
+            failure = CloseConnection.because(mistake)
+            park.answer(lambda: failure)
+            return False
+
+    return one
