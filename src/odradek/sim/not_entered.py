@@ -334,6 +334,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/large_answers.py LargeAnswers._made",
         "broker/large_answers.py LargeAnswers._end",
         "broker/slices.py answer_in_slices.<locals>.piece",
+        "broker/slices.py heard*",
     ),
     "no consumer of a world waits for many bytes of sixteen partitions": (
         "broker/handlers/fetch.py FetchWait._readable_bytes",
