@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from odradek.model.errors import ConfigurationError
-from odradek.spark.checkpoints import ranges_of_batch, starting_offsets
+from odradek.spark.checkpoints import may_have_batches, ranges_of_batch, starting_offsets
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "connector-checkpoint"
 METADATA = (
@@ -104,3 +104,18 @@ def test_what_is_no_such_checkpoint(checkpoint: Path, tmp_path_factory: pytest.T
         file.unlink()
     with pytest.raises(ConfigurationError, match="no batch is done"):
         starting_offsets(str(checkpoint), ["orders"])
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+def test_a_directory_without_a_batch_that_is_done_has_had_none(checkpoint: Path, scheme: str) -> None:
+    place = f"{scheme}{checkpoint}"
+    assert may_have_batches(place)
+    for file in (checkpoint / "commits").iterdir():
+        file.unlink()
+    assert not may_have_batches(place)
+
+
+@pytest.mark.parametrize("place", ["", "relative/checkpoint", "hdfs://host/checkpoint", "/not/mounted/here"])
+def test_a_checkpoint_that_cannot_be_looked_at_may_have_batches(place: str) -> None:
+    """An absolute path without a scheme is a place in whatever file system Spark has for its default."""
+    assert may_have_batches(place)

@@ -89,7 +89,7 @@ def _by_source(file: Path) -> dict[str, str]:
 def may_have_batches(location: str) -> bool:
     """Whether a query with this checkpointLocation may have ended a batch. Only a directory that is mounted can say no."""
     path = Path(location.removeprefix("file://").removeprefix("file:"))
-    return not location or not path.is_absolute() or any((path / "commits").glob("[0-9]*"))
+    return not path.is_absolute() or not path.is_dir() or any((path / "commits").glob("[0-9]*"))
 
 
 def _last_done(directory: Path) -> int:
