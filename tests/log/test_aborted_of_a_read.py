@@ -124,6 +124,7 @@ def test_an_abort_that_is_written_while_a_thread_reads_the_index_is_told(
     log = disk.create()
     produce(log, idempotent(0, is_transactional=True))
     produce(log, marker(commit=False), from_coordinator=True)
+    log.roll(NOW)
     log.close()
     log = disk.open(clean=True).log
     read = OsDirectory.read
@@ -139,7 +140,8 @@ def test_an_abort_that_is_written_while_a_thread_reads_the_index_is_told(
         return data
 
     monkeypatch.setattr(OsDirectory, "read", slowly)
-    log.aborted_transactions(0, 2)
+    assert [one.producer_id for one in log.aborted_apart(0, 2)] == [7]
+    assert not is_first
     assert [one.producer_id for one in log.aborted_transactions(0, EVERYTHING)] == [7, 8]
 
 

@@ -180,6 +180,7 @@ def test_a_clean_stop_writes_the_directory_back_as_it_was(data: Path, request: p
     manager.close({T: 194, TopicPartition("__consumer_offsets", 0): 4})
     after = {path.relative_to(data): path.read_bytes() for path in data.rglob("*") if path.is_file()}
     after.pop(Path(".lock"))
+    assert after.pop(Path("t-0/transaction-index-sizes")) == b"0\n1\n50 2\n"
     # It begins no segment, and there is a newer one: Apache's brokers remove it too when they start.
     before.pop(Path("t-0/00000000000000000062.snapshot"))
     # The lines of an offset checkpoint have no order; ours are sorted.

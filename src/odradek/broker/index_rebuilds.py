@@ -7,9 +7,10 @@ from odradek.broker.aside import Aside
 from odradek.broker.effects import Effect, LogLine
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.log.errors import StorageError
-from odradek.log.index_rebuilding import IndexRebuild
+from odradek.log.index_rebuilding import IndexRebuild, Rebuild
 from odradek.log.log_state import LogState
-from odradek.log.segment import Segment
+from odradek.log.segment import IndexPending, Segment, TransactionsPending
+from odradek.log.transaction_rebuilding import TransactionRebuild
 
 
 class IndexRebuilds:
@@ -17,19 +18,20 @@ class IndexRebuilds:
         self._replicas = replicas
         self._aside = aside
         self._effects = effects
-        self.asked: list[IndexRebuild] = []  # in this turn
+        self.asked: list[Rebuild] = []  # in this turn
         # Those that are asked for and not over, and who waits for each beside the readers of its partition.
-        self._waiting: dict[Segment, list[Callable[[], None]]] = {}
+        self._waiting: dict[tuple[Segment, type[Rebuild]], list[Callable[[], None]]] = {}
         replicas.logs.rebuild_indexes_by(self._ask)
 
-    def _ask(self, log: LogState, segment: Segment) -> None:
-        if segment not in self._waiting:
-            self._waiting[segment] = []
-            self.asked.append(IndexRebuild(log, segment))
+    def _ask(self, log: LogState, pending: IndexPending) -> None:
+        key = pending.segment, _kind(pending)
+        if key not in self._waiting:
+            self._waiting[key] = []
+            self.asked.append(key[1](log, pending.segment))
 
-    def wait(self, segment: Segment, go_on: Callable[[], None]) -> None:
+    def wait(self, pending: IndexPending, go_on: Callable[[], None]) -> None:
         """`go_on` once, when it is built, or will not be; not at all where it could not be for now: who asks has a deadline."""
-        waiting = self._waiting.get(segment)
+        waiting = self._waiting.get((pending.segment, _kind(pending)))
         if waiting is None:
             go_on()
         else:
@@ -39,13 +41,10 @@ class IndexRebuilds:
         """At the end of the turn in which they were asked for."""
         asked, self.asked[:] = self.asked[:], []
         for rebuild in asked:
-            name = f"{rebuild.log.topic_partition}: the indexes of segment {rebuild.segment.base_offset}"
-            self._effects.append(
-                LogLine("warning", f"{name} are missing, damaged or too thin: built again from its batches")
-            )
             self._go_on_with(rebuild, now_ms)
 
-    def _go_on_with(self, rebuild: IndexRebuild, now_ms: int) -> None:
+    def _go_on_with(self, rebuild: Rebuild, now_ms: int) -> None:
+        self._tell(rebuild)
         self._aside.ask(
             self._aside.lookups,
             lambda: rebuild if rebuild.is_wanted else None,
@@ -53,7 +52,12 @@ class IndexRebuilds:
             now_ms,
         )
 
-    def _ran(self, rebuild: IndexRebuild, came: StorageError | bool | None, now_ms: int) -> None:
+    def _tell(self, rebuild: Rebuild) -> None:
+        if rebuild.notice:
+            self._effects.append(LogLine("warning", f"{rebuild.log.topic_partition}: {rebuild.notice}"))
+            rebuild.notice = ""
+
+    def _ran(self, rebuild: Rebuild, came: StorageError | bool | None, now_ms: int) -> None:
         """A piece of it; None where nothing was begun, or the thread failed as nobody foresaw."""
         is_over = came is not True
         if isinstance(came, StorageError):
@@ -69,7 +73,8 @@ class IndexRebuilds:
         if not is_over:
             self._go_on_with(rebuild, now_ms)
             return
-        waiting = self._waiting.pop(rebuild.segment)
+        self._tell(rebuild)
+        waiting = self._waiting.pop((rebuild.segment, type(rebuild)))
         if came is not True and rebuild.is_wanted:
             # For want of a descriptor, say. Were readers woken they would ask at once, and so without end.
             return
@@ -78,3 +83,7 @@ class IndexRebuilds:
             partition.readable_again()
         for go_on in waiting:
             go_on()
+
+
+def _kind(pending: IndexPending) -> type[Rebuild]:
+    return TransactionRebuild if isinstance(pending, TransactionsPending) else IndexRebuild

@@ -23,6 +23,8 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 DIRECTORY_MOVES = "log-directory-moves"
 # Empty; there from before the first gap in the offsets of a log is written. Ours: Apache's brokers pass it over.
 OFFSET_GAPS = "offset-gaps"
+# Ours as well: how many aborted transactions are in the `.txnindex` of which segment.
+TRANSACTION_INDEX_SIZES = "transaction-index-sizes"
 
 VERSION = 0
 
@@ -89,6 +91,22 @@ def read_epochs(data: bytes, name: str = LEADER_EPOCHS) -> list[EpochEntry]:
 
 def epochs_to_bytes(entries: Iterable[EpochEntry]) -> bytes:
     return _text(f"{entry.epoch} {entry.start_offset}" for entry in entries)
+
+
+def read_index_sizes(data: bytes, name: str = TRANSACTION_INDEX_SIZES) -> dict[int, int]:
+    """`base_offset entries` a line, of segments with entries."""
+    sizes = {}
+    for line in _lines(data, name):
+        try:
+            base_offset, entries = map(int, line.split())
+        except ValueError:
+            raise MalformedCheckpoint(f"{name}: {line!r} is not base offset and number of entries") from None
+        sizes[base_offset] = entries
+    return sizes
+
+
+def index_sizes_to_bytes(sizes: Iterable[tuple[int, int]]) -> bytes:
+    return _text(f"{base_offset} {entries}" for base_offset, entries in sizes)
 
 
 def read_partition_metadata(data: bytes) -> TopicId:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from odradek.log.errors import StorageError
 from odradek.log.files import Directory
-from odradek.log.indexes import AbortedTransaction, TransactionIndex, transaction_to_bytes
+from odradek.log.indexes import AbortedTransaction, TransactionIndex, transactions_to_bytes
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.segment import SUFFIXES, TRANSACTION_INDEX_SUFFIX, Segment, file_name
 from odradek.records.batch import BatchHeader, Buffer
@@ -81,10 +81,10 @@ class CleanedSegment:
         segment = self.segment
         segment.prepare_indexes(self.files)
         if self._aborted:
-            data = b"".join(map(transaction_to_bytes, self._aborted))
-            self.files.write(segment.name(TRANSACTION_INDEX_SUFFIX), data)
+            self.files.write(segment.name(TRANSACTION_INDEX_SUFFIX), transactions_to_bytes(self._aborted))
         self.files.sync()
-        segment.take_transactions(self._aborted)
+        aborted = TransactionIndex(self._aborted)
+        segment.take_transactions(aborted)
         segment.rely_on_index_files(end_offset)
         assert segment.max_timestamp is not None
         return MadeSegment(
@@ -95,7 +95,7 @@ class CleanedSegment:
             segment.max_timestamp,
             segment.offset_of_max_timestamp,
             segment.first_timestamp,
-            TransactionIndex(self._aborted),
+            aborted,
             self.files.names,
         )
 

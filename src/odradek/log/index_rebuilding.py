@@ -20,22 +20,17 @@ LAST_BYTES = 1 << 15
 REBUILT_SUFFIX = ".rebuilt" + TEMPORARY_SUFFIX
 
 
-class IndexRebuild:
+class Rebuild:
     """Work for a thread, until `is_over`; then `put`."""
 
     def __init__(self, log: LogState, segment: Segment) -> None:
         self.log = log
         self.segment = segment
-        self._generation = log.flushed.generation
-        self._interval_bytes = min(log.config.index_interval_bytes, DENSE_INTERVAL_BYTES)
-        self._known = Segment(segment.directory, segment.base_offset, segment.created_ms, segment.end_offset)
-        self._known.make_index_in_memory()
-        self._expected = segment.base_offset
-        self._has_gaps = False
-        self._file: File | None = None
-        self._position = 0
-        self._files = PreparedFiles(segment.directory, REBUILT_SUFFIX)
         self.is_over = False
+        self.notice = ""  # what is to be said of it
+        self._generation = log.flushed.generation
+        self._end_offset = segment.end_offset
+        self._files = PreparedFiles(segment.directory, REBUILT_SUFFIX)
 
     @property
     def is_wanted(self) -> bool:
@@ -44,21 +39,62 @@ class IndexRebuild:
         return (
             log.failure is None
             and log.flushed.generation == self._generation
-            and segment.end_offset == self._known.end_offset
+            and segment.end_offset == self._end_offset
             and segment in log.segments
         )
 
     def run(self) -> StorageError | bool:
         """A piece of it; True, or what went wrong, as a value."""
         try:
-            if self._file is None:
-                self._file = self.segment.file_apart()
-            self.is_over = self._walk(self._file, BATCHES_A_PIECE)
-            if self.is_over and self._known.end_offset >= 0:
-                self._known.prepare_indexes(self._files)
+            self._do_a_piece()
         except StorageError as error:
             return error
         return True
+
+    def put(self) -> bool:
+        """In the loop. False: the active segment has grown too far meanwhile, and the thread has to read on."""
+        if not self.is_wanted:
+            self.give_up()
+            return True
+        return self._put()
+
+    def give_up(self) -> None:
+        self._files.remove()
+
+    def failed(self, error: StorageError) -> None:
+        """What came of `run`."""
+        if not (isinstance(error, MissingFile) and self._has_lost_segments()) and self.is_wanted:
+            self.log.broken(error)
+
+    def _has_lost_segments(self) -> bool:
+        """One of those that are read is none any more."""
+        return self.segment not in self.log.segments
+
+    def _do_a_piece(self) -> None:
+        raise NotImplementedError
+
+    def _put(self) -> bool:
+        raise NotImplementedError
+
+
+class IndexRebuild(Rebuild):
+    def __init__(self, log: LogState, segment: Segment) -> None:
+        super().__init__(log, segment)
+        self.notice = f"the indexes of segment {segment.base_offset} are missing, damaged or too thin: built again from its batches"
+        self._interval_bytes = min(log.config.index_interval_bytes, DENSE_INTERVAL_BYTES)
+        self._known = Segment(segment.directory, segment.base_offset, segment.created_ms, segment.end_offset)
+        self._known.make_index_in_memory()
+        self._expected = segment.base_offset
+        self._has_gaps = False
+        self._file: File | None = None
+        self._position = 0
+
+    def _do_a_piece(self) -> None:
+        if self._file is None:
+            self._file = self.segment.file_apart()
+        self.is_over = self._walk(self._file, BATCHES_A_PIECE)
+        if self.is_over and self._known.end_offset >= 0:
+            self._known.prepare_indexes(self._files)
 
     def _walk(self, file: File, most: int) -> bool:
         """Whether that was the rest."""
@@ -74,11 +110,7 @@ class IndexRebuild:
             self._position = position + header.size_bytes
         return True
 
-    def put(self) -> bool:
-        """In the loop. False: the active segment has grown too far meanwhile, and the thread has to read on."""
-        if not self.is_wanted:
-            self.give_up()
-            return True
+    def _put(self) -> bool:
         segment, known = self.segment, self._known
         if segment.end_offset < 0:
             if segment.file.size_bytes - self._position > LAST_BYTES:
@@ -90,12 +122,3 @@ class IndexRebuild:
                 self.log.flushed.name_changed(name)
         segment.take_indexes(known, has_gaps=self._has_gaps)
         return True
-
-    def give_up(self) -> None:
-        self._files.remove()
-
-    def failed(self, error: StorageError) -> None:
-        """What came of `run`."""
-        is_gone = isinstance(error, MissingFile) and self.segment not in self.log.segments
-        if not is_gone and self.is_wanted:
-            self.log.broken(error)

@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from operator import lt
+from operator import le, lt
 from struct import Struct
 from sys import byteorder
 from typing import NamedTuple
@@ -214,6 +214,18 @@ class TransactionIndex:
                 column.byteswap()
         return index
 
+    def can_be_of(self, base_offset: int, end_offset: int) -> bool:
+        """Of a segment from the one offset to the other; -1: it has no end. What one that was zeroed or swapped seldom is."""
+        last = self._last
+        if not last:
+            return True
+        return (
+            base_offset <= last[0]
+            and (end_offset < 0 or last[-1] < end_offset)
+            and _rises(last)
+            and all(map(le, self._first, last))
+        )
+
     def append(self, entry: AbortedTransaction) -> None:
         self._producers.append(entry.producer_id)
         self._first.append(entry.first_offset)
@@ -313,6 +325,10 @@ def last_in_file(file: File, entry: Struct) -> tuple[int, int]:
         return (-1, 0)
     first, second = entry.unpack(file.read_at((count - 1) * entry.size, entry.size))
     return (first, second)
+
+
+def transactions_to_bytes(transactions: Iterable[AbortedTransaction]) -> bytes:
+    return b"".join(map(transaction_to_bytes, transactions))
 
 
 def transaction_to_bytes(transaction: AbortedTransaction) -> bytes:

@@ -29,7 +29,7 @@ from odradek.log.recovery import Recovered, open_log
 from odradek.log.retention import drop_expired_segments
 from odradek.log.retired_logs import DELETE_SUFFIX, STRAY_SUFFIX, RetiredLogs
 from odradek.log.scrubbing import Scrubber
-from odradek.log.segment import Segment
+from odradek.log.segment import IndexPending
 from odradek.log.segments import SIZES_AT_ONCE
 from odradek.log.steps import Work
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
@@ -72,7 +72,7 @@ class LogManager:
         self.left_out: dict[str, StorageError] = dict(left_out or {})
         self.on_directory_failure: Callable[[str, StorageError], None] | None = None
         self.on_broken_log: Callable[[TopicPartition, StorageError], None] | None = None
-        self._on_pending_index: Callable[[LogState, Segment], None] | None = None
+        self._on_pending_index: Callable[[LogState, IndexPending], None] | None = None
         self.scrubber = Scrubber(lambda: list(self.logs.values()))
         self._retired = RetiredLogs(lambda topic: self.config_of(topic).file_delete_delay_ms)
         self._checkpoints = LogCheckpoints(
@@ -147,7 +147,7 @@ class LogManager:
         self._checkpoints.cut(log)
         self._hosted.put(topic_partition, directory, log)
 
-    def rebuild_indexes_by(self, ask: "Callable[[LogState, Segment], None]") -> None:
+    def rebuild_indexes_by(self, ask: "Callable[[LogState, IndexPending], None]") -> None:
         """Of all logs, those to come too: see `LogState.rebuild_indexes_by`."""
         self._on_pending_index = ask
         for log in self._every_log():

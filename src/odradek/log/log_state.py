@@ -3,10 +3,16 @@
 Memory never runs ahead of the files: what can fail comes first, and behind it memory follows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from odradek.log import flushing
-from odradek.log.checkpoints import LEADER_EPOCHS, OFFSET_GAPS, epochs_to_bytes
+from odradek.log.checkpoints import (
+    LEADER_EPOCHS,
+    OFFSET_GAPS,
+    TRANSACTION_INDEX_SIZES,
+    epochs_to_bytes,
+    index_sizes_to_bytes,
+)
 from odradek.log.config import LogConfig
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.files import Directory
@@ -63,7 +69,9 @@ class LogState:
         # Told once, perhaps by a thread: this log is damaged, and the disk under it is not (`broken`).
         self.on_broken: Callable[[LogState, StorageError], None] | None = None
         # Told of a segment whose indexes a thread has to build; None: whoever asks builds them.
-        self._on_pending_index: Callable[[LogState, Segment], None] | None = None
+        self._on_pending_index: Callable[[LogState, IndexPending], None] | None = None
+        # What the file `transaction-index-sizes` says; empty: there may be none.
+        self.index_sizes = b""
         self.is_without_epochs = False  # a new log: no leader-epoch-checkpoint was ever written
         # Told before the log is cut: what the checkpoints may still say of flushed point and log start at most.
         self.before_cut_below: Callable[[LogState, int, int], None] | None = None
@@ -128,12 +136,14 @@ class LogState:
             if not is_empty:
                 old.prepare_indexes(files)
             following = self.prepare_segment(files, base_offset, now_ms, self.producers)
+            sizes = self.prepare_index_sizes(files, self.segments) if old.aborted_count else self.index_sizes
         except StorageError as error:
             raise self.broken(error) from None
         try:
             self.segments.roll(files, following)
         except StorageError as error:
             raise self.give_up(error) from None
+        self.index_sizes = sizes
         if is_empty:
             self.other_snapshots.add(old.base_offset)  # its own is still there
         self.forget_marks()
@@ -233,10 +243,39 @@ class LogState:
 
     # ------------------------------------------------------------------------------------------------ indexes
 
-    def rebuild_indexes_by(self, ask: "Callable[[LogState, Segment], None]") -> None:
+    def rebuild_indexes_by(self, ask: "Callable[[LogState, IndexPending], None]") -> None:
         """Whoever uses this log must not wait while all batches of a segment are walked over: IndexPending, and `ask` hears of it."""
         self._on_pending_index = ask
         self.segments.rebuild_elsewhere()
+
+    def prepare_index_sizes(
+        self, files: PreparedFiles, segments: Iterable[Segment], last: tuple[int, int] | None = None
+    ) -> bytes:
+        """What the file will say of these segments, and of `last`; among `files` if it says something else now.
+
+        A `.txnindex` that is taken away looks like that of a segment without aborted transactions, and one that is shortened
+        like any other: this file tells them apart. Where it says less than there is, as after a kill, the batches behind the
+        producers' snapshot are read anyway; where it says more, batches are read in vain.
+        """
+        sizes = [(one.base_offset, one.aborted_count) for one in segments if one.aborted_count]
+        if last is not None and last[1]:
+            sizes.append(last)
+        data = index_sizes_to_bytes(sorted(sizes)) if sizes else b""
+        if data != self.index_sizes:
+            files.write(TRANSACTION_INDEX_SIZES, data)
+        return data
+
+    def note_index_sizes(self) -> None:
+        files = PreparedFiles(self.directory)
+        try:
+            self.put_index_sizes(files, self.prepare_index_sizes(files, self.segments))
+        except StorageError as error:
+            raise self.broken(error) from None
+
+    def put_index_sizes(self, files: PreparedFiles, sizes: bytes) -> None:
+        for name in files.put():
+            self.flushed.name_changed(name)
+        self.index_sizes = sizes
 
     # ------------------------------------------------------------------------------------------------ failing
 
@@ -254,7 +293,7 @@ class LogState:
         """
         if isinstance(error, IndexPending):
             if self._on_pending_index is not None:
-                self._on_pending_index(self, error.segment)
+                self._on_pending_index(self, error)
             return error
         if isinstance(error, CorruptLog | MissingFile) or self.directory.health.failure is not None:
             return self.give_up(error)

@@ -1,10 +1,11 @@
 """What is asked of a log by timestamp or by transaction, and how its producers are known again after a cut."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import NamedTuple
 
 from odradek.log.errors import CorruptLog, StorageError
-from odradek.log.indexes import AbortedTransaction, TimestampOffset
+from odradek.log.files import Directory, File
+from odradek.log.indexes import AbortedTransaction, TimestampOffset, TransactionIndex
 from odradek.log.leader_epochs import UNDEFINED_EPOCH
 from odradek.log.log_state import LogState
 from odradek.log.producers import MalformedSnapshot, Producers
@@ -221,15 +222,22 @@ def epoch_in_header(log: LogState, offset: int) -> int:
     return UNDEFINED_EPOCH
 
 
+def _transactions(segment: Segment) -> TransactionIndex:
+    return segment.transactions
+
+
 def aborted_transactions(
-    segments: Segments, offset: int, upper_bound_offset: int
+    segments: Segments,
+    offset: int,
+    upper_bound_offset: int,
+    index_of: Callable[[Segment], TransactionIndex] = _transactions,
 ) -> list[AbortedTransaction]:
     """Those with records between the two offsets. A marker lies behind its records, perhaps segments later, so the
     search goes on until an entry says that everything below the upper bound was decided by then.
     """
     found: list[AbortedTransaction] = []
     for segment in segments.with_aborted_since(offset):
-        entries, is_decided = segment.transactions.between(offset, upper_bound_offset)
+        entries, is_decided = index_of(segment).between(offset, upper_bound_offset)
         found += entries
         if is_decided:
             break
@@ -264,7 +272,7 @@ def producers_at(log: LogState, end_offset: int, now_ms: int) -> Generator[None,
             if header.base_offset >= end_offset:
                 return producers
             if header.producer_id >= 0 and header.base_offset >= start:
-                replay(producers, segment, position, header, now_ms)
+                replay(producers, segment.file, position, header, now_ms)
             left -= 1
             if not left:
                 start = header.next_offset
@@ -283,10 +291,17 @@ def _newest_known(
     if marks and marks[-1][0] >= max(snapshots, default=-1):
         start, mark = marks[-1]
         return start, (yield from Producers.loading(mark, now_ms))
-    for tried, offset in enumerate(reversed(snapshots), 1):
+    return (yield from newest_snapshot(log.directory, snapshots, first, now_ms))
+
+
+def newest_snapshot(
+    directory: Directory, snapshots: Iterable[int], first: int, now_ms: int
+) -> Generator[None, None, tuple[int, Producers]]:
+    """The last of these that can be read, and its offset; nobody, at `first`, if none can be."""
+    for tried, offset in enumerate(sorted(snapshots, reverse=True), 1):
         if not tried % SNAPSHOTS_AT_ONCE:
             yield
-        data = log.directory.read(file_name(offset, SNAPSHOT_SUFFIX))
+        data = directory.read(file_name(offset, SNAPSHOT_SUFFIX))
         try:
             return offset, (yield from Producers.loading(data or b"", now_ms))
         except MalformedSnapshot:
@@ -295,13 +310,13 @@ def _newest_known(
 
 
 def replay(
-    producers: Producers, segment: Segment, position: int, header: BatchHeader, now_ms: int
+    producers: Producers, file: File, position: int, header: BatchHeader, now_ms: int
 ) -> AbortedTransaction | None:
     """A batch with a producer id, as when it was appended. The entry of an aborted transaction, if it ends one."""
     if not header.attributes & CONTROL:
         producers.note_batch(header, header.base_offset, now_ms)
         return None
-    block = segment.file.read_at(position + BATCH_OVERHEAD, header.size_bytes - BATCH_OVERHEAD)
+    block = file.read_at(position + BATCH_OVERHEAD, header.size_bytes - BATCH_OVERHEAD)
     marker = end_marker_of(header, block)
     if marker is None:
         return None

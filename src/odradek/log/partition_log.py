@@ -7,13 +7,13 @@ or transaction in `lookups`.
 
 from collections.abc import Generator, Sequence
 
-from odradek.log import flushing, lookups, reading, scrubbing, truncation
+from odradek.log import flushing, lookups, reading, scrubbing, transaction_rebuilding, truncation
 from odradek.log.appending import AppendableLog
 from odradek.log.checkpoints import PARTITION_METADATA, partition_metadata_to_bytes
 from odradek.log.cleaned_segment import CleanedSegment
 from odradek.log.errors import MissingFile, StorageError
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
-from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, TransactionsPending, file_name
 from odradek.log.steps import Steps, all_at_once
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -160,10 +160,24 @@ class PartitionLog(AppendableLog):
         return max(stable, min(self.log_start_offset, high_watermark))
 
     def aborted_transactions(self, offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
-        try:
-            return lookups.aborted_transactions(self.segments, offset, upper_bound_offset)
-        except StorageError as error:
-            raise self.broken(error) from None
+        while True:
+            try:
+                return lookups.aborted_transactions(self.segments, offset, upper_bound_offset)
+            except TransactionsPending as pending:
+                if self._on_pending_index is not None:
+                    raise self.broken(pending) from None
+                transaction_rebuilding.rebuild(self, pending.segment)
+            except StorageError as error:
+                raise self.broken(error) from None
+
+    def aborted_apart(self, offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+        """As `aborted_transactions`, for a thread: it changes nothing of the log, and reads batches where an index is not right."""
+        return lookups.aborted_transactions(
+            self.segments,
+            offset,
+            upper_bound_offset,
+            lambda segment: transaction_rebuilding.transactions_of(self, segment),
+        )
 
     def aborted_in(self, read: reading.LogRead, offset: int) -> list[AbortedTransaction]:
         """Those with records in what was read from `offset` on, and perhaps some that begin soon behind it."""
@@ -173,9 +187,9 @@ class PartitionLog(AppendableLog):
         piece = read.slices[-1]
         try:
             end = last.offset_behind(piece.position + piece.size_bytes, self.log_end_offset)
-            return lookups.aborted_transactions(self.segments, offset, end)
         except StorageError as error:
             raise self.broken(error) from None
+        return self.aborted_transactions(offset, end)
 
     def offset_for_timestamp(self, timestamp: int) -> lookups.FoundOffset | None:
         """The first record with this timestamp or a later one."""
@@ -241,6 +255,7 @@ class PartitionLog(AppendableLog):
     def close(self) -> None:
         """A clean stop: everything on disk, index files cut to their entries, producers as of the end, no descriptor kept."""
         if self.failure is None and self.directory.health.failure is None:
+            self.note_index_sizes()
             if not self._is_as_it_was_stopped():
                 for name in self.segments.active.write_indexes():
                     self.flushed.name_changed(name)

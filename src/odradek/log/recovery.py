@@ -15,16 +15,18 @@ from odradek.log.checkpoints import (
     LEADER_EPOCHS,
     OFFSET_GAPS,
     PARTITION_METADATA,
+    TRANSACTION_INDEX_SIZES,
     MalformedCheckpoint,
     epochs_to_bytes,
     read_epochs,
+    read_index_sizes,
     read_partition_metadata,
 )
 from odradek.log.cleaned_segment import CLEANED_SUFFIX, SWAP_SUFFIX
 from odradek.log.config import LogConfig
 from odradek.log.errors import CorruptLog, MissingFile
 from odradek.log.files import TEMPORARY_SUFFIX, Directory
-from odradek.log.indexes import MAX_RELATIVE_OFFSET, AbortedTransaction
+from odradek.log.indexes import MAX_RELATIVE_OFFSET, TRANSACTION_ENTRY, AbortedTransaction, TransactionIndex
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
 from odradek.log.lookups import replay
 from odradek.log.partition_log import PartitionLog
@@ -42,6 +44,8 @@ from odradek.log.segment import (
     file_name,
     is_offset,
 )
+from odradek.log.steps import all_at_once
+from odradek.log.transaction_rebuilding import learn_aborted
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.records.batch import ATTRIBUTES_OFFSET, BatchHeader
 from odradek.records.checksum import crc32c
@@ -117,6 +121,7 @@ class _Opening:
         self.scanned_epoch = -1
         self.epochs_on_disk: list[EpochEntry] | None = None
         self.has_gaps = False
+        self.index_sizes = b""
 
     def open(self) -> Recovered:
         names = self._clear_leftovers(self.directory.names())
@@ -135,6 +140,7 @@ class _Opening:
         first = self.segments[0].base_offset
         self.log_start_offset = max(self.log_start_offset, first)
         self._build_missing_indexes()
+        self._read_last_transactions(log_end_offset)
         self._resolve_epochs(log_end_offset)
         self._remove_needless_snapshots()
         log = PartitionLog(
@@ -151,6 +157,7 @@ class _Opening:
             recovery_point=log_end_offset if self.was_clean else min(self.recovery_point, log_end_offset),
             has_gaps=self.has_gaps,
         )
+        log.index_sizes = self.index_sizes
         if self.was_clean:
             log.stopped_at = log_end_offset
         log.other_snapshots.add(self.replay_from)
@@ -256,11 +263,28 @@ class _Opening:
             segment = Segment(self.directory, base, self.now_ms, end_offset)
             segment.had_no_transaction_index = file_name(base, TRANSACTION_INDEX_SUFFIX) not in listed
             self.segments.append(segment)
+        self._note_index_sizes(TRANSACTION_INDEX_SIZES in listed)
         if not self.segments:
             # Its name was not synced before the power went, or the directory had just been made.
             self.segments.append(Segment.create(self.directory, self.log_start_offset, self.now_ms))
             self.was_clean = False
             self.changed_names = True
+
+    def _note_index_sizes(self, is_listed: bool) -> None:
+        """Of a segment of which the file says nothing, as in a log of Apache's, its `.txnindex` is what there is now."""
+        sizes: dict[int, int] = {}
+        if is_listed:
+            self.index_sizes = self.directory.read(TRANSACTION_INDEX_SIZES) or b""
+            try:
+                sizes = read_index_sizes(self.index_sizes)
+            except MalformedCheckpoint as error:
+                self.notes.append(f"{error}; the index files are what there is now")
+        for segment in self.segments:
+            known = sizes.get(segment.base_offset, 0)
+            if not known and not segment.had_no_transaction_index:
+                size = self.directory.size(segment.name(TRANSACTION_INDEX_SUFFIX)) or 0
+                known = size // TRANSACTION_ENTRY.size
+            segment.least_aborted = known
 
     def _build_missing_indexes(self) -> None:
         """Now, as Apache's broker does: whoever asks later is the loop, and a segment of a gigabyte takes two seconds."""
@@ -441,7 +465,7 @@ class _Opening:
             end = position + size_bytes
             segment.note_batch(position, size_bytes, expected, header.largest_timestamp, interval)
             if header.producer_id >= 0 and header.base_offset >= replay_from:
-                entry = replay(self.producers, segment, position, header, self.now_ms)
+                entry = replay(self.producers, file, position, header, self.now_ms)
                 if entry is not None:
                     aborted.append(entry)
         self._resolve_transactions(segment, replay_from, expected, aborted)
@@ -594,7 +618,7 @@ class _Opening:
             start = max(self.replay_from, segment.base_offset)
             for position, header in segment.headers(segment.position_of(start)):
                 if header.producer_id >= 0 and header.base_offset >= start:
-                    replay(self.producers, segment, position, header, self.now_ms)
+                    replay(self.producers, segment.file, position, header, self.now_ms)
             segment.close_handles()
 
     def _best_snapshot(self, at_most: int) -> tuple[Producers, int]:
@@ -623,8 +647,30 @@ class _Opening:
         self, segment: Segment, start: int, end: int, replayed: Sequence[AbortedTransaction]
     ) -> None:
         """The transaction index says what the log says: entries from before the replay, then those it gave."""
-        # In whatever order, where a crash or somebody else was at the file.
-        known = list(segment.transactions)
-        right = [entry for entry in known if entry.last_offset < min(start, end)] + list(replayed)
-        if right != known:
+        found = segment.read_transactions(end)
+        known = found
+        if found is None and start > segment.base_offset:
+            at = self.segments.index(segment)
+            known = all_at_once(
+                learn_aborted(
+                    self.directory, self.segments[: at + 1], self.snapshots, min(start, end), self.now_ms
+                )
+            )
+            self.notes.append(
+                f"{segment.name(TRANSACTION_INDEX_SUFFIX)} is not what it was; built again from the batches"
+            )
+        right = [entry for entry in known or () if entry.last_offset < min(start, end)] + list(replayed)
+        if found is None or right != list(found):
             segment.replace_transactions(right)
+        else:
+            segment.take_transactions(found)
+
+    def _read_last_transactions(self, log_end_offset: int) -> None:
+        """Those of the segment that is appended to are known from the start on: a marker that is to be appended does not wait."""
+        segment = self.segments[-1]
+        if segment.known_transactions is None:
+            if segment.may_have_aborted:
+                self._resolve_transactions(segment, log_end_offset, log_end_offset, ())
+                self.written_names.append(segment.name(TRANSACTION_INDEX_SUFFIX))
+            else:
+                segment.take_transactions(TransactionIndex())

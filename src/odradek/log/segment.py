@@ -4,7 +4,7 @@ The newest segment of a log is active: appended to, its index entries in memory.
 to their files and looked up there. What is cold is opened when it is first asked for.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from odradek.log.indexes import (
     floor_offset_in_file,
     last_in_file,
     transaction_to_bytes,
+    transactions_to_bytes,
 )
 from odradek.log.prepared_files import PreparedFiles
 from odradek.log.scan import HEADER_WINDOW, scan_headers
@@ -46,6 +47,8 @@ SMALLEST_LENGTH = BATCH_OVERHEAD - LOG_OVERHEAD
 REMEMBERED_POSITIONS = 2048
 # Of an index that is built again.
 DENSE_INTERVAL_BYTES = 4096
+# Aborted transactions whose index is read at once, some 5 ms: those of a larger one are read by a thread.
+MOST_READ_AT_ONCE = 20_000
 # What the loop looks at behind an index entry, in windows and in headers: more is there only where entries are missing.
 MOST_WINDOWS = 64
 MOST_HEADERS = 8_000
@@ -87,6 +90,10 @@ class IndexPending(StorageError):
         self.segment = segment
 
 
+class TransactionsPending(IndexPending):
+    """As IndexPending, of the aborted transactions of a segment: their index is not all that it was, or takes long to read."""
+
+
 class Segment:
     __slots__ = (
         "_file",
@@ -103,6 +110,7 @@ class Segment:
         "first_timestamp",
         "had_no_transaction_index",
         "jitter_ms",
+        "least_aborted",
         "max_timestamp",
         "offset_index",
         "offset_of_max_timestamp",
@@ -134,6 +142,7 @@ class Segment:
         self._transactions: TransactionIndex | None = None
         self._has_gaps: bool | None = None  # while that was not looked up
         self.had_no_transaction_index = False  # as its log was opened
+        self.least_aborted = 0  # aborted transactions that were in its index, by what the opening found
         self.rebuilds_elsewhere = False  # IndexPending instead of a walk over all batches
 
     @classmethod
@@ -525,21 +534,43 @@ class Segment:
 
     @property
     def transactions(self) -> TransactionIndex:
-        """The aborted transactions whose markers are in this segment."""
+        """The aborted transactions whose markers are in this segment. TransactionsPending where the batches have to tell them, or
+        reading them is not for the loop: see `transaction_rebuilding`."""
         if self._transactions is None:
-            data = self.directory.read(self.name(TRANSACTION_INDEX_SUFFIX))
-            found = TransactionIndex.from_bytes(data or b"")
-            # A cleaning asks in a thread: meanwhile the loop may have read, and added to or cut, what it read.
+            if self.rebuilds_elsewhere:
+                size = self.directory.size(self.name(TRANSACTION_INDEX_SUFFIX)) or 0
+                if size > MOST_READ_AT_ONCE * TRANSACTION_ENTRY.size:
+                    raise TransactionsPending(self)
+            self._transactions = self.read_transactions(self.end_offset)
             if self._transactions is None:
-                self._transactions = found
+                raise TransactionsPending(self)
         return self._transactions
+
+    @property
+    def known_transactions(self) -> TransactionIndex | None:
+        """None: they were not read yet."""
+        return self._transactions
+
+    def read_transactions(self, end_offset: int) -> TransactionIndex | None:
+        """Those in the file; None where these are not all that were there, or not of this segment, which ends at `end_offset`."""
+        data = self.directory.read(self.name(TRANSACTION_INDEX_SUFFIX))
+        if data is None:
+            return None if self.may_have_aborted else TransactionIndex()
+        found = TransactionIndex.from_bytes(data)
+        is_whole = len(data) % TRANSACTION_ENTRY.size == 0 and len(found) >= max(self.least_aborted, 1)
+        return found if is_whole and found.can_be_of(self.base_offset, end_offset) else None
 
     @property
     def may_have_aborted(self) -> bool:
         """Whether it is worth a look at its transactions; without one at the disk."""
         if self._transactions is None:
-            return not self.had_no_transaction_index
+            return self.least_aborted > 0 or not self.had_no_transaction_index
         return len(self._transactions) > 0
+
+    @property
+    def aborted_count(self) -> int:
+        """Of its aborted transactions; at least so many where they were not read yet."""
+        return self.least_aborted if self._transactions is None else len(self._transactions)
 
     def open_transactions(self) -> File:
         """The index, to be appended to; what it holds is known from here on."""
@@ -552,17 +583,17 @@ class Segment:
         file.append(transaction_to_bytes(transaction))
         return self.name(TRANSACTION_INDEX_SUFFIX)
 
-    def take_transactions(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Whoever calls has written them."""
-        self._transactions = TransactionIndex(transactions)
+    def take_transactions(self, transactions: TransactionIndex) -> None:
+        """Whoever calls has written them, or read them."""
+        self._transactions = transactions
 
     def replace_transactions(self, transactions: list[AbortedTransaction]) -> None:
         if transactions:
-            data = b"".join(map(transaction_to_bytes, transactions))
+            data = transactions_to_bytes(transactions)
             self.directory.replace(self.name(TRANSACTION_INDEX_SUFFIX), data, durable=False)
         else:
             self.directory.remove(self.name(TRANSACTION_INDEX_SUFFIX))
-        self.take_transactions(transactions)
+        self.take_transactions(TransactionIndex(transactions))
 
     # ------------------------------------------------------------------------------------ changing its end
 

@@ -75,6 +75,10 @@ class Segments(Sequence[Segment]):
         """The one that holds `offset`, or would, and all behind it."""
         return self._all[self._index(offset) :]
 
+    def below(self, segment: Segment) -> tuple[Segment, ...]:
+        """All before this one."""
+        return self._all[: self._index(segment.base_offset)]
+
     def with_aborted_since(self, offset: int) -> Sequence[Segment]:
         """As `since`, without those that have no aborted transaction: a log of 15,000 segments may have few that do. Which ones
         is looked up again when the list has changed, for only the active one gets any."""

@@ -84,6 +84,10 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
     stale = lookups.snapshots_behind(log, end_offset)
     following = log.prepare_segment(files, end_offset, now_ms, producers)
     epochs = _prepare_epochs(log, files, end_offset)
+    aborted = target.aborted_count if cut is None else len(cut.transactions)
+    sizes = log.prepare_index_sizes(
+        files, log.segments.below(target), (target.base_offset, aborted if position > 0 else 0)
+    )
     _lower_flushed_point(log, end_offset, log.log_start_offset, nothing_left=nothing_left)
     try:
         log.segments.cut(target, cut, end_offset, is_kept=position > 0)
@@ -91,6 +95,7 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
         log.remove_snapshots(stale)
         log.producers = producers
         log.segments.begin(files, following)
+        log.index_sizes = sizes
         log.forget_marks()
         log.epochs = epochs
     except StorageError as error:
@@ -119,6 +124,7 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None
     stale = lookups.snapshots_behind(log, -1)
     following = log.prepare_segment(files, offset, now_ms, Producers())
     epochs = _prepare_epochs(log, files, 0)
+    sizes = log.prepare_index_sizes(files, ())
     log_start_offset = min(offset, log.log_start_offset)
     _lower_flushed_point(log, log_start_offset, log_start_offset, nothing_left=True)
     try:
@@ -127,6 +133,7 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None
         log.remove_snapshots(stale)
         log.producers = Producers()
         log.segments.begin(files, following)
+        log.index_sizes = sizes
         log.forget_marks()
         log.log_start_offset = log.log_end_offset = offset
         log.epochs = epochs
@@ -176,16 +183,21 @@ def replace_segments(log: LogState, old: Sequence[Segment], cleaned: CleanedSegm
     if not log.segments.can_replace(old, cleaned):
         cleaned.throw_away()
         return False
+    files = PreparedFiles(log.directory)
     try:
         log.note_gaps()
-    except StorageError:
+        made = cleaned.segment
+        others = [one for one in log.segments if one not in old]
+        sizes = log.prepare_index_sizes(files, others, (made.base_offset, made.aborted_count))
+    except StorageError as error:
         cleaned.throw_away()
-        raise
+        raise log.broken(error) from None
     try:
         log.segments.replace(old, cleaned)
         for segment in old[1:]:
             # Of a segment that is none any more: else nothing would ever remove it.
             log.directory.remove(segment.name(SNAPSHOT_SUFFIX))
+        log.put_index_sizes(files, sizes)
     except StorageError as error:
         raise log.give_up(error) from None
     return True

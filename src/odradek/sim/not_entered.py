@@ -302,6 +302,10 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "no world removes or damages index files of a broker that runs": (
         "log/index_rebuilding.py *",
+        "log/transaction_rebuilding.py learn_aborted",
+        "log/transaction_rebuilding.py rebuild",
+        "log/transaction_rebuilding.py _snapshots",
+        "log/transaction_rebuilding.py TransactionRebuild.*",
         "log/segment.py IndexPending.__init__",
         "log/segment.py Segment.take_indexes",
         "broker/index_rebuilds.py IndexRebuilds._ask",
@@ -309,6 +313,8 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/index_rebuilds.py IndexRebuilds.begin",
         "broker/index_rebuilds.py IndexRebuilds._go_on_with*",
         "broker/index_rebuilds.py IndexRebuilds._ran",
+        "broker/index_rebuilds.py IndexRebuilds._tell",
+        "broker/index_rebuilds.py _kind",
         "replication/replica.py Replica.readable_again",
     ),
     "no administrator of a world takes compaction from a topic": (

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from odradek.broker.client_throttles import ClientLimits
     from odradek.broker.core import Broker
     from odradek.broker.request import ConnectionInfo, Request
-    from odradek.log.reading import LogRead
 
 # How long the news of a higher high watermark, or log start, may wait for records to travel with.
 HIGH_WATERMARK_WAIT_MS = 4
@@ -445,7 +444,10 @@ class FetchWait(ParkedFetch):
                 raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE)
         records: Any = b""
         size = 0
-        found: LogRead | None = None
+        aborted: list[tuple[int, int]] | None = None
+        is_committed = self.body.isolation_level == READ_COMMITTED and session.replica_id < 0
+        if is_committed:
+            aborted = []
         if diverging is not None:
             is_urgent = wanted.has_more = True
             # Its reader cuts its log and takes nothing else from this answer, the high watermark included: to be
@@ -464,16 +466,15 @@ class FetchWait(ParkedFetch):
                         upper_bound_offset=upper_bound,
                         min_one_batch=not so_far,
                     )
+                    if is_committed and found.size_bytes:
+                        # Of what is sent now: up to the last stable offset there may be a hundred thousand of them.
+                        told = log.aborted_in(found, offset)
+                        aborted = [(entry.producer_id, entry.first_offset) for entry in told]
                     records = found.slices
                     size = found.size_bytes
                     self.is_filled = not size and so_far > 0 and room <= wanted.max_bytes
                 except IndexPending:
                     pass  # nothing for now: the partition says when a thread has built the index
-        aborted: list[tuple[int, int]] | None = None
-        if self.body.isolation_level == READ_COMMITTED and session.replica_id < 0:
-            # Of what is sent now: up to the last stable offset there may be a hundred thousand of them.
-            found_aborted = log.aborted_in(found, offset) if found is not None and size else []
-            aborted = [(entry.producer_id, entry.first_offset) for entry in found_aborted]
         if not size:
             records = b""
         row = (

@@ -194,7 +194,7 @@ class OffsetAnswers(Waiter):
         while self._later and not allowance.is_used_up:
             if self.pending is not None:
                 pending, self.pending = self.pending, None
-                self._broker.index_rebuilds.wait(pending.segment, self._go_on)
+                self._broker.index_rebuilds.wait(pending, self._go_on)
                 return False
             search = self._later[0].search
             try:

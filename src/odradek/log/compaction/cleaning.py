@@ -55,7 +55,7 @@ class Cleaning:
         """As of `Passes`."""
         log, job = self.log, self._job
         self._sync(self._segments)
-        aborted = log.aborted_transactions(job.groups[0][0].base_offset, job.end)
+        aborted = log.aborted_apart(job.groups[0][0].base_offset, job.end)
         passes = self._passes_of(job._replace(aborted=TransactionIndex(aborted)), log.directory)
         built = yield from passes.build_map()
         if built.is_amid_transaction:
