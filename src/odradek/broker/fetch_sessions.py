@@ -274,7 +274,7 @@ class FetchSessionCache:
         session = self._sessions.get(session_id)
         if session is not None:
             self._let_go(session)
-            if session.parked is not None:
+            while session.parked is not None:
                 session.purgatory.cut_short(session.parked, now_ms)
             session.close()
 

@@ -44,9 +44,12 @@ from odradek.replication.partition import Partition
 from odradek.replication.replica import READ_COMMITTED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from odradek.broker.client_throttles import ClientLimits
     from odradek.broker.core import Broker
     from odradek.broker.request import ConnectionInfo, Request
+    from odradek.protocol.flat.fetch_request import FetchTopic as AskedTopic
 
 # How long the news of a higher high watermark, or log start, may wait for records to travel with.
 HIGH_WATERMARK_WAIT_MS = 4
@@ -74,6 +77,10 @@ _FORESEEN = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
+# What is taken in, or looked at, in one turn: some eight milliseconds. More, and `large_fetches` does it in slices.
+MOST_AT_ONCE = 2_000
+# Fewer bytes than these name no more partitions.
+LARGE_BYTES = 25 * MOST_AT_ONCE
 HAS_NEW_LEADER = (NOT_LEADER, int(ErrorCode.FENCED_LEADER_EPOCH))
 
 
@@ -82,27 +89,35 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     body = decode_request(version, request.body, budget=request.budget)
     session = _session(broker, version, body, now_ms)
     if isinstance(session, ErrorCode):
-        return Reply(encode_response(version, error_code=session, session_id=NO_SESSION))
+        return refused(version, session)
+    kind: type[FetchWait] = FetchWait
+    if len(request.body) >= LARGE_BYTES or len(session.wanted) > MOST_AT_ONCE:
+        from odradek.broker.large_fetches import LargeFetch  # only who wants very many pays for it
+
+        kind = LargeFetch
+    else:
+        take_in(session, body.topics)
+        if body.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            forget(session, body.forgotten_topics_data)
+        error = taken_in(broker, session, body, now_ms)
+        if error is not None:
+            return refused(version, error)
     session.last_fetch_time_ms = now_ms
     session.connection_id = request.connection.id
-    wait = FetchWait(broker, version, body, session, request.connection)
+    wait = kind(broker, version, body, session, request.connection)
     if session.replica_id >= 0:
         request.connection.is_follower = True
     elif broker.throttles.is_active:
         wait.hold_to(broker.throttles.limits_of(request))
-    answer = wait.gather(now_ms)
-    if answer is not None:
-        return wait.reply(answer)
-    deadline_ms = now_ms + (
-        min(body.max_wait_ms, HIGH_WATERMARK_WAIT_MS) if wait.has_newer_high_watermark else body.max_wait_ms
-    )
-    if 0 <= wait.held_until_ms < deadline_ms:
-        deadline_ms = wait.held_until_ms
-    return wait.park_until(deadline_ms, now_ms)
+    return wait.begin(now_ms)
+
+
+def refused(version: int, error: ErrorCode) -> Reply:
+    return Reply(encode_response(version, error_code=error, session_id=NO_SESSION))
 
 
 def _session(broker: "Broker", version: int, body: FetchRequest, now_ms: int) -> FetchSession | ErrorCode:
-    """The session this fetch belongs to, with what it says taken in; or the error of the whole request."""
+    """The session this fetch belongs to; or the error of the whole request."""
     session_id, session_epoch = body.session_id, body.session_epoch
     # v15 says both in a tag, which consumers leave out.
     replica_id, replica_epoch = body.replica_state or (body.replica_id, NO_EPOCH)
@@ -134,7 +149,7 @@ def _session(broker: "Broker", version: int, body: FetchRequest, now_ms: int) ->
         if found.by_id is not by_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         session = found
-        if session.parked is not None:
+        while session.parked is not None:
             # The reader asks again before it was answered. The first answer is about the old positions.
             broker.purgatory.cut_short(session.parked, now_ms)
         session.next_epoch()
@@ -143,15 +158,26 @@ def _session(broker: "Broker", version: int, body: FetchRequest, now_ms: int) ->
             session.registered_anew(BrokerEpoch(replica_epoch))
         sessions.touch(session, now_ms)
         session.fetched_again()
+    return session
+
+
+def take_in(session: FetchSession, topics: "Iterable[AskedTopic]") -> None:
     want = session.want
-    for key, partitions in body.topics:
+    for key, partitions in topics:
         for index, current_epoch, fetch_offset, last_epoch, log_start, max_bytes, _ in partitions:
             want(key, index, current_epoch, fetch_offset, last_epoch, log_start, max_bytes)
-    if session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-        # What is named in both lists is forgotten, as in Apache.
-        for key, indexes in body.forgotten_topics_data:
-            for index in indexes:
-                session.forget(key, index)
+
+
+def forget(session: FetchSession, topics: "Iterable[tuple[TopicKey, Sequence[int]]]") -> None:
+    """After `take_in`: what is named in both lists is forgotten, as in Apache."""
+    for key, indexes in topics:
+        for index in indexes:
+            session.forget(key, index)
+
+
+def taken_in(broker: "Broker", session: FetchSession, body: FetchRequest, now_ms: int) -> ErrorCode | None:
+    """All that the fetch names is in its session. The error of the whole request, if that is not kept."""
+    session_epoch, sessions = body.session_epoch, broker.fetch_sessions
     if session.id != NO_SESSION and session.counted != len(session.wanted):
         if not broker.row_limits.has_reason(len(session.wanted)):
             # Added by one fetch after the other. Who has a reason asks for all of them again.
@@ -162,16 +188,19 @@ def _session(broker: "Broker", version: int, body: FetchRequest, now_ms: int) ->
                 session.close()
                 return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             session.id = NO_SESSION
-    return session
+    return None
 
 
 class Gathered:
     """What there is to say now: rows per topic, and whether it must be said at once."""
 
-    __slots__ = ("at_ms", "size_bytes", "throttled_bytes", "topics")
+    __slots__ = ("at_ms", "at_once", "rows", "size_bytes", "throttled_bytes", "topics")
 
-    def __init__(self, at_ms: int) -> None:
+    def __init__(self, at_ms: int, *, at_once: bool) -> None:
         self.at_ms = at_ms
+        self.at_once = at_once
+        # Of which partition each row is, where they are not all looked at in the turn of the answer.
+        self.rows: dict[WantedPartition, FetchedPartition] | None = None
         self.throttled_bytes = 0
         self.topics: dict[TopicKey, list[FetchedPartition]] = {}
         self.size_bytes = 0
@@ -188,6 +217,7 @@ class FetchWait(ParkedFetch):
         "has_newer_high_watermark",
         "held_until_ms",
         "is_filled",
+        "is_waiting",
         "limits",
         "max_bytes",
         "missing_bytes",
@@ -211,6 +241,7 @@ class FetchWait(ParkedFetch):
         self.body = body
         self.session = session
         self.park: Park | None = None
+        self.is_waiting = False  # parked, and was looked at before
         self.gathered: Gathered | None = None  # what it is over for
         self.missing_bytes = 0  # to be enough, at the last look
         self.has_newer_high_watermark = False  # for a follower: a mark it does not know yet
@@ -234,16 +265,30 @@ class FetchWait(ParkedFetch):
         if self.body.min_bytes > max(self.max_bytes, 1):
             self.body = self.body._replace(min_bytes=max(self.max_bytes, 1))
 
+    def begin(self, now_ms: int) -> Answer:
+        answer = self.gather(now_ms)
+        if answer is not None:
+            return self.reply(answer)
+        return self.park_until(self.deadline_ms(now_ms), now_ms)
+
     # -------------------------------------------------------------------------------------------- parking
+
+    def deadline_ms(self, now_ms: int) -> int:
+        """Of one that came just now and has been looked at."""
+        wait_ms = self.body.max_wait_ms
+        if self.has_newer_high_watermark:
+            wait_ms = min(wait_ms, HIGH_WATERMARK_WAIT_MS)
+        return now_ms + wait_ms if self.held_until_ms < 0 else min(now_ms + wait_ms, self.held_until_ms)
 
     def park_until(self, deadline_ms: int, now_ms: int) -> Park:
         session = self.session
         if session.id == NO_SESSION:
             session.watch()
         park = self.park = Park()
+        self.is_waiting = True
         session.parked = self
         purgatory = self.broker.purgatory
-        if self.connection.parked is not None:
+        while self.connection.parked is not None:
             # A connection that closes knows of one.
             purgatory.cut_short(self.connection.parked, now_ms)
         self.connection.parked = self
@@ -325,7 +370,8 @@ class FetchWait(ParkedFetch):
     def _let_go(self) -> None:
         """Answered, or the connection is gone: a session lives on, a single fetch is over."""
         session = self.session
-        session.parked = None
+        if session.parked is self:
+            session.parked = None
         if self.connection.parked is self:
             self.connection.parked = None
         if session.id == NO_SESSION:
@@ -337,13 +383,26 @@ class FetchWait(ParkedFetch):
         """What the pending partitions have to say; None if that is not enough to answer yet."""
         session = self.session
         body = self.body
-        gathered = Gathered(now_ms)
-        at_once = is_final or body.max_wait_ms <= 0 or not session.wanted
-        is_full = session.is_full
-        throttled = self.broker.replicas.leader_throttle.covered if session.replica_id >= 0 else None
+        gathered = Gathered(now_ms, at_once=is_final or body.max_wait_ms <= 0 or not session.wanted)
         session.changed.clear()
         self.is_filled = False
-        for wanted in tuple(session.pending):
+        self.look_at(tuple(session.pending), gathered, now_ms)
+        if self.is_enough(gathered):
+            return gathered
+        for wanted in session.pending:
+            wanted.is_dirty = False  # they stay pending, and say so again when more comes
+        return None
+
+    def is_enough(self, gathered: Gathered) -> bool:
+        self.missing_bytes = self.body.min_bytes - gathered.size_bytes
+        return gathered.at_once or self.is_filled or self.missing_bytes <= 0
+
+    def look_at(self, some: "Sequence[WantedPartition]", gathered: Gathered, now_ms: int) -> None:
+        """Of the pending ones."""
+        session = self.session
+        is_full, rows = session.is_full, gathered.rows
+        throttled = self.broker.replicas.leader_throttle.covered if session.replica_id >= 0 else None
+        for wanted in some:
             wanted.has_more = False
             try:
                 row, size, is_urgent = self._read_partition(wanted, gathered.size_bytes, now_ms)
@@ -353,7 +412,7 @@ class FetchWait(ParkedFetch):
             wanted.has_moved = False
             wanted.seen_bytes = size
             if is_urgent:
-                at_once = True
+                gathered.at_once = True
             elif not size and not is_full and not wanted.has_newer_high_watermark:
                 # What found no room, or is held back, is read again by the next fetch.
                 if not wanted.has_more:
@@ -369,12 +428,8 @@ class FetchWait(ParkedFetch):
             hosted = wanted.partition
             if size and throttled and hosted is not None and hosted.topic_partition in throttled:
                 gathered.throttled_bytes += size
-        if at_once or self.is_filled or gathered.size_bytes >= body.min_bytes:
-            return gathered
-        for wanted in session.pending:
-            wanted.is_dirty = False  # they stay pending, and say so again when more comes
-        self.missing_bytes = body.min_bytes - gathered.size_bytes
-        return None
+            if rows is not None:
+                rows[wanted] = row
 
     def _read_partition(
         self, wanted: WantedPartition, so_far: int, now_ms: int
@@ -395,7 +450,7 @@ class FetchWait(ParkedFetch):
         diverging = None
         # Leadership moved while the fetch was parked: its reader has to refresh its metadata, so answer at once.
         role = partition.leader_epoch, partition.is_leader
-        is_urgent = self.park is not None and wanted.role != role
+        is_urgent = self.is_waiting and wanted.role != role
         wanted.role = role
         if session.replica_id >= 0:
             if not partition.is_leader:
@@ -589,9 +644,17 @@ class FetchWait(ParkedFetch):
                 return self._held_up(wait_ms, gathered.at_ms)
         if gathered.throttled_bytes:
             self.broker.replicas.leader_throttle.record(gathered.throttled_bytes, gathered.at_ms)
+        self.told(gathered)
+        session.is_full = False
+        return Reply(buffers)
+
+    def told(self, gathered: Gathered) -> None:
+        """Its reader is about to have it."""
+        session = self.session
         pending = session.pending
         is_follower = session.replica_id >= 0
-        for wanted in tuple(pending):
+        rows = gathered.rows
+        for wanted in tuple(pending) if rows is None else rows:
             partition = wanted.partition
             if partition is not None:
                 traffic = partition.traffic
@@ -600,9 +663,17 @@ class FetchWait(ParkedFetch):
                     traffic.replicated_bytes_out += wanted.seen_bytes
                 else:
                     traffic.bytes_out += wanted.seen_bytes
-                if not wanted.is_refused:
+                if wanted.is_refused:
+                    pass
+                elif rows is None:
                     wanted.sent_high_watermark = partition.high_watermark
                     wanted.sent_log_start = partition.log.log_start_offset
+                else:
+                    wanted.sent_high_watermark, wanted.sent_log_start = rows[wanted][2], rows[wanted][4]
+            if rows is not None and (
+                wanted.is_dirty or (not wanted.has_more and wanted.has_newer_high_watermark)
+            ):
+                continue  # it has said something since it was looked at
             if not wanted.has_more:
                 del pending[wanted]
                 wanted.is_dirty = False  # it will say when it has something
@@ -610,8 +681,6 @@ class FetchWait(ParkedFetch):
                 # Looked at again by the next fetch, behind those that got nothing now.
                 del pending[wanted]
                 pending[wanted] = None
-        session.is_full = False
-        return Reply(buffers)
 
     def _held_up(self, wait_ms: int, now_ms: int) -> Reply:
         """KIP-219: an answer without partitions. What there is to say stays to be said; a session that would begin

@@ -1,0 +1,197 @@
+"""A Fetch that names, or whose session has, thousands of partitions: taken in and looked at in slices.
+
+A follower of one leader may want 48,000 of them, and an answer that begins a session, or belongs to none, has a row for each. In between
+others are served, and partitions may change. So what is told of each is its row, and not what holds when the answer is
+made: whoever has said something since it was looked at stays pending, and is told with the next fetch.
+
+The fetch stands in the purgatory meanwhile. Whatever else cuts a fetch short cuts this one: it answers with the rows that it
+has, and the others stay pending.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from odradek.broker.answers import CloseConnection, Park
+from odradek.broker.fetch_sessions import NO_SESSION
+from odradek.broker.handlers.fetch import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    MOST_AT_ONCE,
+    FetchWait,
+    Gathered,
+    forget,
+    refused,
+    take_in,
+    taken_in,
+)
+from odradek.broker.slices import END
+from odradek.model.error_codes import ErrorCode
+
+# In one step: well below a millisecond.
+OF_A_STEP = 200
+# Nobody's slices take that long.
+PATIENCE_MS = 60_000
+
+
+class LargeFetch(FetchWait):
+    __slots__ = ("due_ms", "error", "rest", "so_far", "steps")
+
+    due_ms: int  # its deadline, as far as it is known
+    error: ErrorCode | None  # of the whole request
+    rest: list[Callable[[], None]]  # what it names and is not taken in yet, the last piece first
+    so_far: Gathered | None
+    steps: Iterator[None] | None  # under way
+
+    def begin(self, now_ms: int) -> Park:
+        body, session = self.body, self.session
+        self.error = self.so_far = None
+        self.rest = [
+            partial(take_in, session, [(key, rows[at : at + OF_A_STEP])])
+            for key, rows in body.topics
+            for at in range(0, len(rows), OF_A_STEP)
+        ]
+        if body.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            self.rest += [
+                partial(forget, session, [(key, indexes[at : at + OF_A_STEP])])
+                for key, indexes in body.forgotten_topics_data
+                for at in range(0, len(indexes), OF_A_STEP)
+            ]
+        self.rest.reverse()
+        self.due_ms = now_ms + PATIENCE_MS
+        park = self.park_until(self.due_ms, now_ms)
+        self.is_waiting = False
+        self._go_on_with(self._all(now_ms))
+        return park
+
+    def _all(self, begun_ms: int) -> Iterator[None]:
+        while self.rest:
+            self.rest.pop()()
+            yield
+        self.session.parked = None  # it is this one, and would be answered with its session
+        self.error = taken_in(self.broker, self.session, self.body, self.broker.now_ms)
+        self.session.parked = self
+        if self.error is None:
+            yield from self._look(is_final=self.body.max_wait_ms <= 0)
+            self.due_ms = self.deadline_ms(begun_ms)
+            self.is_waiting = True
+
+    def _look(self, *, is_final: bool) -> Iterator[None]:
+        session = self.session
+        gathered = self.so_far = Gathered(self.broker.now_ms, at_once=is_final or not session.wanted)
+        gathered.rows = {}
+        session.changed.clear()
+        self.is_filled = False
+        pending = tuple(session.pending)
+        for at in range(0, len(pending), OF_A_STEP):
+            some = pending[at : at + OF_A_STEP]
+            for wanted in some:
+                wanted.is_dirty = False  # to hear of what comes behind the look
+            self.look_at(some, gathered, self.broker.now_ms)
+            if session.id == NO_SESSION:
+                for wanted in some:
+                    if wanted.partition is not None:
+                        wanted.watch(wanted.partition)
+            yield
+
+    def _go_on_with(self, steps: Iterator[None]) -> None:
+        self.steps = steps
+        self.broker.slices.begin(partial(self._step, steps))
+
+    def _step(self, steps: Iterator[None], now_ms: int) -> bool:
+        if self.steps is not steps:
+            return False  # cut short, or nobody waits for it any more
+        try:
+            if next(steps, END) is not END:
+                return True
+        except Exception as mistake:  # ours: whoever waits hears that there is no answer
+            assert self.park is not None
+            failure = CloseConnection.because(mistake)
+            self.leave()
+            self.park.complete(failure)
+            return False
+        self.steps = None
+        self._ended(now_ms)
+        return False
+
+    def _ended(self, now_ms: int) -> None:
+        purgatory, gathered = self.broker.purgatory, self.so_far
+        if self.error is not None:
+            purgatory.complete(self, now_ms)
+            return
+        assert gathered is not None
+        if self.is_enough(gathered) or now_ms >= self.due_ms:
+            self.gathered = gathered
+            purgatory.complete(self, now_ms)
+            return
+        purgatory.reschedule(self, deadline_ms=self.due_ms)
+        if self.session.changed:
+            purgatory.wake(self)
+
+    # ------------------------------------------------------------------------------ asked by the purgatory
+
+    def is_over(self, now_ms: int) -> bool:
+        if self.steps is not None:
+            return False
+        if len(self.session.pending) <= MOST_AT_ONCE:
+            return super().is_over(now_ms)
+        if self._may_be_over():
+            self._go_on_with(self._look(is_final=False))
+        return False
+
+    def on_high_watermark(self, now_ms: int) -> None:
+        if self.steps is None:
+            super().on_high_watermark(now_ms)
+        else:
+            self.has_newer_high_watermark = True
+
+    def finish(self, now_ms: int, *, is_late: bool) -> None:
+        if self.error is not None:
+            error = self.error
+            assert self.park is not None
+            self._let_go()
+            self.park.complete(refused(self.version, error))
+        elif not is_late or (self.steps is None and len(self.session.pending) <= MOST_AT_ONCE):
+            super().finish(now_ms, is_late=is_late)
+        elif now_ms >= self.due_ms:
+            self._say_what_there_is(now_ms)
+        else:
+            self._cut_short(now_ms)
+
+    def _say_what_there_is(self, now_ms: int) -> None:
+        """Its time is over. Another one takes its place, for this one is in the books no more."""
+        self._take_in_the_rest()
+        other = LargeFetch(self.broker, self.version, self.body, self.session, self.connection)
+        other.error = other.so_far = None
+        other.rest = []
+        other.limits, other.max_bytes, other.rack, other.park = (
+            self.limits,
+            self.max_bytes,
+            self.rack,
+            self.park,
+        )
+        other.is_waiting = True
+        other.due_ms = now_ms + PATIENCE_MS
+        self.session.parked = self.connection.parked = other
+        self.broker.purgatory.park(other, deadline_ms=other.due_ms)
+        other._go_on_with(other._look(is_final=True))
+
+    def _cut_short(self, now_ms: int) -> None:
+        """Its reader asks for something else, or its session ends."""
+        was_under_way, self.steps = self.steps is not None, None
+        self._take_in_the_rest()
+        gathered = self.so_far if was_under_way else None
+        if gathered is None:
+            gathered = Gathered(now_ms, at_once=True)
+            gathered.rows = {}
+        self.gathered = gathered
+        super().finish(now_ms, is_late=False)
+
+    def _take_in_the_rest(self) -> None:
+        """The session has to know what its reader said, whatever becomes of the answer."""
+        while self.rest:
+            self.rest.pop()()
+
+    def leave(self) -> None:
+        self.steps = None
+        self._take_in_the_rest()
+        super().leave()
