@@ -74,7 +74,8 @@ def ask_about(
     now_ms: int,
 ) -> Answer:
     """`names`, each once: of groups, or transactional ids. Of more than NAMES_AT_ONCE a slice asks about so many, and a thread makes
-    the answer: for questions, which may come behind what the same connection asks later."""
+    the answer: for what may come behind what the same connection asks later, as questions, and removals whose end nobody has been
+    told."""
     if len(names) <= NAMES_AT_ONCE:
         found = by_partition(shards, names)
         parts = {index: message_of(some) for index, some in found.items()}

@@ -10,7 +10,7 @@ v2 flexible.
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.coordinator_calls import ask_each, by_partition
+from odradek.broker.coordinator_calls import ask_about
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = DeleteGroupsRequest.decode(request.api_version, request.body, budget=request.budget)
-    places = by_partition(broker.groups, dict.fromkeys(asked.groups_names))
-    parts = {index: DeleteGroupsRequest(groups_names=names) for index, names in places.items()}
+    names = list(dict.fromkeys(asked.groups_names))
+
+    def message_of(some: list[str]) -> DeleteGroupsRequest:
+        return DeleteGroupsRequest(groups_names=some)
 
     def merge(answers: list[Any]) -> DeleteGroupsResponse:
         return DeleteGroupsResponse(results=[row for answer in answers for row in answer.results])
 
-    return ask_each(broker.groups, request, parts, merge, now_ms)
+    return ask_about(broker.groups, broker.slices, request, names, message_of, merge, now_ms)
