@@ -27,11 +27,13 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -49,6 +51,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -428,6 +431,37 @@ def coordinators_found(path: Path, rows: int) -> TimedWorld:
     return world
 
 
+def partitions_fetched(path: Path, rows: int) -> TimedWorld:
+    """They are led elsewhere."""
+    world = a_world(path, rows)
+    partitions = [FetchPartition(partition=one, partition_max_bytes=1 << 20) for one in range(rows)]
+    world.watch()
+    request = FetchRequest(session_epoch=-1, topics=[FetchTopic(topic="big", partitions=partitions)])
+    (topic,) = world.ask(request, 12).message.responses
+    assert len(topic.partitions) == rows
+    return world
+
+
+def partitions_produced_to(path: Path, rows: int) -> TimedWorld:
+    """They are led elsewhere."""
+    world = a_world(path, rows)
+    partitions = [PartitionProduceData(index=one, records=b"") for one in range(rows)]
+    world.watch()
+    request = ProduceRequest(acks=1, topic_data=[TopicProduceData(name="big", partition_data=partitions)])
+    (topic,) = world.ask(request, 9).message.responses
+    assert len(topic.partition_responses) == rows
+    return world
+
+
+def groups_deleted(path: Path, rows: int) -> TimedWorld:
+    """That there are not."""
+    world = a_world(path, rows)
+    world.watch()
+    answer = world.ask(DeleteGroupsRequest(groups_names=[f"group-{number}" for number in range(rows)]), 2)
+    assert len(answer.message.results) == rows
+    return world
+
+
 def configs_described(path: Path, rows: int) -> TimedWorld:
     """Of topics that there are not."""
     world = a_world(path, rows)
@@ -446,6 +480,7 @@ CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "SyncGroup: assignments of the leader": (sync_of_its_leader, 5_000),
     "LeaveGroup: all members at once": (leave_of_all, 10_000),
     "DescribeGroups: members": (describe_of_a_group, 10_000),
+    "DeleteGroups: groups that there are not": (groups_deleted, 48_000),
     "DescribeGroups: groups": (groups_described, 20_000),
     "ListGroups: groups": (list_of_groups, 100_000),
     "OffsetCommit: partitions": (commit_of_many, 10_000),
@@ -463,6 +498,8 @@ CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "FindCoordinator: keys": (coordinators_found, 20_000),
     "DescribeConfigs: topics that there are not": (configs_described, 20_000),
     "IncrementalAlterConfigs: settings": (configs_altered, 5_000),
+    "Fetch: partitions": (partitions_fetched, 48_000),
+    "Produce: partitions, refused": (partitions_produced_to, 48_000),
     "Metadata: topics that are made": (topics_made_by_metadata, 4_900),
 }
 

@@ -89,6 +89,8 @@ class Handlers(Protocol):
     versions: Mapping[int, tuple[int, int]]
 
     def answer(self, broker: "Broker", request: Request, now_ms: int) -> Answer: ...
+    def large_fetch(self) -> Any:
+        """The kind of a fetch of very many partitions; by no name, for this file is what it imports."""
 
 
 class Broker:

@@ -149,7 +149,7 @@ class LargeFetch(FetchWait):
             error = self.error
             assert self.park is not None
             self._let_go()
-            self.park.complete(refused(self.version, error))
+            self.park.answer(lambda: refused(self.version, error))
         elif not is_late or (self.steps is None and len(self.session.pending) <= MOST_AT_ONCE):
             super().finish(now_ms, is_late=is_late)
         elif now_ms >= self.due_ms:

@@ -92,9 +92,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return refused(version, session)
     kind: type[FetchWait] = FetchWait
     if len(request.body) >= LARGE_BYTES or len(session.wanted) > MOST_AT_ONCE:
-        from odradek.broker.large_fetches import LargeFetch  # only who wants very many pays for it
-
-        kind = LargeFetch
+        kind = broker.handlers.large_fetch()
     else:
         take_in(session, body.topics)
         if body.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -644,17 +642,10 @@ class FetchWait(ParkedFetch):
                 return self._held_up(wait_ms, gathered.at_ms)
         if gathered.throttled_bytes:
             self.broker.replicas.leader_throttle.record(gathered.throttled_bytes, gathered.at_ms)
-        self.told(gathered)
-        session.is_full = False
-        return Reply(buffers)
-
-    def told(self, gathered: Gathered) -> None:
-        """Its reader is about to have it."""
-        session = self.session
         pending = session.pending
         is_follower = session.replica_id >= 0
-        rows = gathered.rows
-        for wanted in tuple(pending) if rows is None else rows:
+        looked_at = gathered.rows
+        for wanted in tuple(pending) if looked_at is None else looked_at:
             partition = wanted.partition
             if partition is not None:
                 traffic = partition.traffic
@@ -665,12 +656,15 @@ class FetchWait(ParkedFetch):
                     traffic.bytes_out += wanted.seen_bytes
                 if wanted.is_refused:
                     pass
-                elif rows is None:
+                elif looked_at is None:
                     wanted.sent_high_watermark = partition.high_watermark
                     wanted.sent_log_start = partition.log.log_start_offset
                 else:
-                    wanted.sent_high_watermark, wanted.sent_log_start = rows[wanted][2], rows[wanted][4]
-            if rows is not None and (
+                    wanted.sent_high_watermark, wanted.sent_log_start = (
+                        looked_at[wanted][2],
+                        looked_at[wanted][4],
+                    )
+            if looked_at is not None and (
                 wanted.is_dirty or (not wanted.has_more and wanted.has_newer_high_watermark)
             ):
                 continue  # it has said something since it was looked at
@@ -681,6 +675,8 @@ class FetchWait(ParkedFetch):
                 # Looked at again by the next fetch, behind those that got nothing now.
                 del pending[wanted]
                 pending[wanted] = None
+        session.is_full = False
+        return Reply(buffers)
 
     def _held_up(self, wait_ms: int, now_ms: int) -> Reply:
         """KIP-219: an answer without partitions. What there is to say stays to be said; a session that would begin

@@ -22,9 +22,11 @@ v12 partitions are added to the transaction by the broker (KIP-890).
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
+from odradek.broker.aside import answer_aside
 from odradek.broker.produce_request import ProduceAsked
 from odradek.broker.topic_creation import INTERNAL_TOPICS
 from odradek.broker.unchecked_produces import (
@@ -42,6 +44,7 @@ from odradek.protocol.api_keys import FIRST_PRODUCE_VERSION
 from odradek.protocol.flat.produce_request import ProduceRequest as Asked
 from odradek.protocol.flat.produce_request import TopicProduceData
 from odradek.protocol.flat.produce_request import decode as decode_request
+from odradek.protocol.flat.produce_response import NodeEndpoint
 from odradek.protocol.flat.produce_response import PartitionProduceResponse as PartitionAnswer
 from odradek.protocol.flat.produce_response import encode as encode_response
 from odradek.protocol.messages.produce import (
@@ -81,9 +84,14 @@ _FORESEEN = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
+# Partitions that are not here, of which one request is told at once; rows about more are made in slices, and encoded by a thread.
+MOST_REFUSED_AT_ONCE = 1_000
+OF_A_STEP = 200
 _NOT_YET: PartitionAnswer = (0, int(ErrorCode.REQUEST_TIMED_OUT), -1, -1, -1, (), None, None)
 
 TopicAnswers = list[tuple[str, list[PartitionAnswer]]]
+# Topic, index, and where its row stands.
+Absent = tuple[str, int, list[PartitionAnswer], int]
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -117,7 +125,8 @@ def append_all(
     unchecked = broker.unchecked.partitions
     answers: TopicAnswers = []
     wait: ProduceWait | None = None
-    done = opened = 0
+    done = opened = refused = 0
+    absent: list[Absent] = []
     for topic, partitions in topics:
         if topic in INTERNAL_TOPICS and request.client_id != MAY_WRITE_INTERNAL_TOPICS:
             # A coordinator believes what stands there.
@@ -129,6 +138,11 @@ def append_all(
             try:
                 partition = hosted.get((topic, index))  # type: ignore[call-overload]
                 if partition is None:
+                    refused += 1
+                    if refused > MOST_REFUSED_AT_ONCE:
+                        absent.append((topic, index, rows, len(rows)))
+                        rows.append(_NOT_YET)
+                        continue
                     raise broker.replicas.why_not_hosted(topic, index)
                 if records is None:
                     records = EMPTY
@@ -187,11 +201,18 @@ def append_all(
             elif acks and partition.flushes_before_ack and partition.log.recovery_point < required:
                 wait = wait or ProduceWait(broker, request, answers, acks, admission)
                 wait.expect(partition.flush_waiters, partition, required, rows)
+    if absent:
+        wait = wait or ProduceWait(broker, request, answers, acks, admission)
+        wait.refuse_in_slices(absent)
     if wait is not None and wait.open:
         wait.begin_appending(now_ms)
         # The timeout is of the acknowledgements: a leader's own work has its own.
         patience_ms = timeout_ms if acks == ALL else max(timeout_ms, PATIENCE_MS)
         broker.purgatory.park(wait, deadline_ms=now_ms + max(patience_ms, 0))
+        return wait.park
+    if absent:
+        assert wait is not None
+        wait.is_settled = True
         return wait.park
     if acks == 0:
         return _unacknowledged(answers)
@@ -202,10 +223,12 @@ class ProduceWait(AckWaiter):
     """A Produce whose answer is ready but for what the high watermark decides; or whose records are still checked."""
 
     __slots__ = (
+        "absent",
         "acks",
         "admission",
         "answers",
         "broker",
+        "is_settled",
         "listener",
         "open",
         "park",
@@ -225,6 +248,8 @@ class ProduceWait(AckWaiter):
         super().__init__()
         self.admission = admission
         self.acks = acks
+        self.is_settled = False  # but for rows of partitions that are not here
+        self.absent: list[Absent] = []
         self.unchecked = 0
         self.broker = broker
         self.version = request.api_version
@@ -323,7 +348,37 @@ class ProduceWait(AckWaiter):
         for place in late:
             self._put(place, ErrorCode.REQUEST_TIMED_OUT)
             place[0].forget_expired_waiters()
-        self.park.answer(self._answer)
+        self.is_settled = True
+        if not self.absent:
+            self.park.answer(self._answer)
+
+    def refuse_in_slices(self, absent: "list[Absent]") -> None:
+        """Whatever becomes of the others, the answer has a row for each of these."""
+        self.absent = absent[::-1]
+        self.broker.slices.begin(self._refuse_some)
+
+    def _refuse_some(self, now_ms: int) -> bool:
+        if self.park.abandoned:
+            self.absent = []
+            return False
+        broker = self.broker
+        for _ in range(min(OF_A_STEP, len(self.absent))):
+            topic, index, rows, at = self.absent.pop()
+            refusal = broker.replicas.why_not_hosted(topic, index)
+            rows[at] = _refused(broker, self.version, topic, index, refusal)
+        if self.absent:
+            return True
+        if self.is_settled:
+            self.park.answer(self._long_answer)
+        return False
+
+    def _long_answer(self) -> Answer:
+        if self.acks == 0:
+            return _unacknowledged(self.answers)
+        make = partial(encode_response, self.version, self.answers)
+        if self.version >= FIRST_WITH_LEADERS:
+            make = partial(make, node_endpoints=_endpoints(self.broker, self.listener, self.answers))
+        return answer_aside(self.broker.aside, Park(), make, self.broker.now_ms)
 
     def _answer(self) -> Answer:
         if self.acks == 0:
@@ -402,10 +457,13 @@ def _all(version: int, topics: Sequence[TopicProduceData], error: ErrorCode) -> 
 def _encoded(broker: "Broker", version: int, listener: str, answers: TopicAnswers) -> bytes:
     if version < FIRST_WITH_LEADERS:
         return encode_response(version, answers)
-    # KIP-951: where the leaders named in the rows are found, on the writer's listener.
+    return encode_response(version, answers, node_endpoints=_endpoints(broker, listener, answers))
+
+
+def _endpoints(broker: "Broker", listener: str, answers: TopicAnswers) -> "Sequence[NodeEndpoint]":
+    """KIP-951: where the leaders named in the rows are found, on the writer's listener."""
     leaders = {row[7][0] for _, rows in answers for row in rows if row[7] is not None}
-    endpoints = broker.node_endpoints(leaders, listener) if leaders else ()
-    return encode_response(version, answers, node_endpoints=endpoints)
+    return broker.node_endpoints(leaders, listener) if leaders else ()
 
 
 def _refuse_old(request: "Request") -> Answer:

@@ -23,6 +23,7 @@ from odradek.protocol.api_keys import SERVED, ApiKey
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
+    from odradek.broker.handlers.fetch import FetchWait
     from odradek.broker.request import Request
 
 Handler = Callable[["Broker", "Request", int], Answer]
@@ -104,6 +105,11 @@ class HandlerTable:
         if entry is None or not entry[1] <= request.api_version <= entry[2]:
             return refuse(broker, request)
         return entry[0](broker, request, now_ms)
+
+    def large_fetch(self) -> "type[FetchWait]":
+        from odradek.broker.large_fetches import LargeFetch  # only who wants very many partitions pays for it
+
+        return LargeFetch
 
     def _when_asked(self, key: int, name: str) -> Handler:
         """The `handle` of handlers/<name>.py, imported at its first request and then in the table itself."""
