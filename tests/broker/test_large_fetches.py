@@ -191,3 +191,37 @@ def test_a_mistake_in_a_slice_closes_the_connection(world: World, monkeypatch: p
     world.settle()
     assert isinstance(pending.result, CloseConnection)
     assert isinstance(pending.result.error, ZeroDivisionError)
+
+
+def test_what_comes_behind_a_look_that_found_nothing_is_told_though_nobody_names_it_again(
+    world: World,
+) -> None:
+    reader = Reader(world)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetch, "LARGE_BYTES", 0)
+        pending = reader.fetch(*wanted(1))
+    for _ in range(TAKEN_IN + 4):
+        assert world[1].broker.go_on(world.now_ms)
+    world.produce(1, b"late", index=0)
+    world.settle()
+    assert brought(pending) == {index: [] for index in range(COUNT)}
+    reader.note(pending)
+
+    following = reader.fetch()
+    world.settle()
+
+    assert brought(following) == {0: [b"late"]}
+
+
+def test_what_comes_behind_the_look_ends_the_wait(world: World) -> None:
+    reader, first = begun(world, 0)
+    world.settle()
+    reader.note(first)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetch, "LARGE_BYTES", 0)
+        waiting = reader.fetch(*wanted(1), max_wait_ms=20_000)
+    for _ in range(TAKEN_IN + 4):
+        assert world[1].broker.go_on(world.now_ms)
+    world.produce(1, b"late", index=0)
+    world.settle()
+    assert brought(waiting) == {0: [b"late"]}
