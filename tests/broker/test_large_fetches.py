@@ -10,6 +10,7 @@ from odradek.broker import large_fetches
 from odradek.broker.answers import CloseConnection
 from odradek.broker.handlers import fetch
 from odradek.broker.handlers.fetch import FetchWait
+from odradek.model.error_codes import ErrorCode
 from tests.broker.fetched import rows, values
 from tests.broker.test_fetch import Reader
 from tests.broker.world import TOPIC_ID, Pending, World
@@ -225,3 +226,13 @@ def test_what_comes_behind_the_look_ends_the_wait(world: World) -> None:
     world.produce(1, b"late", index=0)
     world.settle()
     assert brought(waiting) == {0: [b"late"]}
+
+
+def test_a_session_that_has_no_reason_for_so_many_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world[1].broker.row_limits, "has_reason", lambda count: False)
+    _, pending = begun(world, 0)
+    world.settle()
+    assert pending.message.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(world[1].broker.fetch_sessions) == 0

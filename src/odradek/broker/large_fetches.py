@@ -11,7 +11,7 @@ has, and the others stay pending.
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from odradek.broker.answers import CloseConnection, Park
+from odradek.broker.answers import CloseConnection, Park, Reply
 from odradek.broker.fetch_sessions import NO_SESSION
 from odradek.broker.handlers.fetch import (
     FINAL_EPOCH,
@@ -20,12 +20,12 @@ from odradek.broker.handlers.fetch import (
     FetchWait,
     Gathered,
     forget,
-    refused,
     take_in,
     taken_in,
 )
 from odradek.broker.slices import END
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.flat.fetch_response import encode as encode_response
 
 # In one step: well below a millisecond.
 OF_A_STEP = 200
@@ -149,7 +149,9 @@ class LargeFetch(FetchWait):
             error = self.error
             assert self.park is not None
             self._let_go()
-            self.park.answer(lambda: refused(self.version, error))
+            self.park.answer(
+                lambda: Reply(encode_response(self.version, error_code=error, session_id=NO_SESSION))
+            )
         elif not is_late or (self.steps is None and len(self.session.pending) <= MOST_AT_ONCE):
             super().finish(now_ms, is_late=is_late)
         elif now_ms >= self.due_ms:

@@ -341,6 +341,12 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/large_answers.py LargeAnswers._end",
         "broker/slices.py answer_in_slices.<locals>.piece",
         "broker/slices.py heard*",
+        "broker/large_fetches.py *",
+        "broker/core.py Handlers.large_fetch",
+        "broker/handlers/table.py HandlerTable.large_fetch",
+        "broker/handlers/produce.py ProduceWait.refuse_in_slices",
+        "broker/handlers/produce.py ProduceWait._refuse_some",
+        "broker/handlers/produce.py ProduceWait._long_answer",
     ),
     "no consumer of a world waits for many bytes of sixteen partitions": (
         "broker/handlers/fetch.py FetchWait._readable_bytes",
@@ -356,6 +362,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/coordinator_calls.py Merge.run",
         "broker/handlers/delete_groups.py handle",
         "broker/handlers/delete_groups.py handle.<locals>.merge",
+        "broker/handlers/delete_groups.py handle.<locals>.message_of",
         "broker/handlers/offset_delete.py handle",
     ),
     "of quotas only those of all clients of a world are set, and for seconds": (

@@ -89,7 +89,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     body = decode_request(version, request.body, budget=request.budget)
     session = _session(broker, version, body, now_ms)
     if isinstance(session, ErrorCode):
-        return refused(version, session)
+        return Reply(encode_response(version, error_code=session, session_id=NO_SESSION))
     kind: type[FetchWait] = FetchWait
     if len(request.body) >= LARGE_BYTES or len(session.wanted) > MOST_AT_ONCE:
         kind = broker.handlers.large_fetch()
@@ -99,7 +99,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             forget(session, body.forgotten_topics_data)
         error = taken_in(broker, session, body, now_ms)
         if error is not None:
-            return refused(version, error)
+            return Reply(encode_response(version, error_code=error, session_id=NO_SESSION))
     session.last_fetch_time_ms = now_ms
     session.connection_id = request.connection.id
     wait = kind(broker, version, body, session, request.connection)
@@ -108,10 +108,6 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     elif broker.throttles.is_active:
         wait.hold_to(broker.throttles.limits_of(request))
     return wait.begin(now_ms)
-
-
-def refused(version: int, error: ErrorCode) -> Reply:
-    return Reply(encode_response(version, error_code=error, session_id=NO_SESSION))
 
 
 def _session(broker: "Broker", version: int, body: FetchRequest, now_ms: int) -> FetchSession | ErrorCode:
