@@ -15,6 +15,7 @@ from odradek.broker.answers import CloseConnection, Park, Reply
 from odradek.broker.fetch_sessions import NO_SESSION
 from odradek.broker.handlers.fetch import (
     FINAL_EPOCH,
+    HIGH_WATERMARK_WAIT_MS,
     INITIAL_EPOCH,
     MOST_AT_ONCE,
     FetchWait,
@@ -123,26 +124,34 @@ class LargeFetch(FetchWait):
             self.gathered = gathered
             purgatory.complete(self, now_ms)
             return
-        purgatory.reschedule(self, deadline_ms=self.due_ms)
+        self._be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS if self.has_newer_high_watermark else self.due_ms)
         if self.session.changed:
             purgatory.wake(self)
+
+    def _be_due_by(self, deadline_ms: int) -> None:
+        self.due_ms = min(self.due_ms, deadline_ms)
+        self.broker.purgatory.reschedule(self, deadline_ms=self.due_ms)
 
     # ------------------------------------------------------------------------------ asked by the purgatory
 
     def is_over(self, now_ms: int) -> bool:
         if self.steps is not None:
             return False
-        if len(self.session.pending) <= MOST_AT_ONCE:
-            return super().is_over(now_ms)
-        if self._may_be_over():
-            self._go_on_with(self._look(is_final=False))
+        if len(self.session.pending) > MOST_AT_ONCE:
+            if self._may_be_over():
+                self._go_on_with(self._look(is_final=False))
+            return False
+        if super().is_over(now_ms):
+            return True
+        if self.has_newer_high_watermark:
+            self._be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS)
         return False
 
     def on_high_watermark(self, now_ms: int) -> None:
-        if self.steps is None:
-            super().on_high_watermark(now_ms)
-        else:
+        if not self.has_newer_high_watermark:
             self.has_newer_high_watermark = True
+            if self.steps is None:  # else it is due by then when they end
+                self._be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS)
 
     def finish(self, now_ms: int, *, is_late: bool) -> None:
         if self.error is not None:
@@ -161,6 +170,7 @@ class LargeFetch(FetchWait):
 
     def _say_what_there_is(self, now_ms: int) -> None:
         """Its time is over. Another one takes its place, for this one is in the books no more."""
+        self.steps = None
         self._take_in_the_rest()
         other = LargeFetch(self.broker, self.version, self.body, self.session, self.connection)
         other.error = other.so_far = None
