@@ -49,6 +49,18 @@ def test_the_deletion_of_a_topic_without_an_id_is_answered_when_it_has_left_the_
     assert asked.message.responses[0].error_code == ErrorCode.NONE
 
 
+def test_a_topic_that_is_not_among_all_there_are_has_been_deleted(world: World) -> None:
+    """This broker could not be told of the deletion, and is told of all there is."""
+    asked = deleted(world, "t")
+    del world.leadership[T0]
+    world.notify_metadata()
+    world.settle()
+    assert not asked.is_answered
+    world.notify_metadata(is_full=True)
+    world.settle()
+    assert asked.message.responses[0].error_code == ErrorCode.NONE
+
+
 def test_a_topic_that_was_made_again_under_its_name_has_been_deleted(world: World) -> None:
     asked = deleted(world, "t")
     assert not asked.is_answered

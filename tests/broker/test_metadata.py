@@ -9,6 +9,7 @@ from odradek.broker import core
 from odradek.broker import effects as fx
 from odradek.broker.answers import CloseConnection, Park
 from odradek.broker.departures import DEPARTED_SHOWN_MS, LONGEST_IGNORANCE_MS
+from odradek.broker.group_shards import GroupShards
 from odradek.broker.handlers import metadata as metadata_handler
 from odradek.broker.metadata_cache import TOPICS_EXPECTED_MS
 from odradek.broker.request import Request
@@ -259,6 +260,49 @@ def test_topics_that_never_come_are_not_waited_for_without_end(world: World) -> 
     world.notify_metadata(to=[2], bare=True)
     assert metadata(world, "deleted").topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
     world.advance(TOPICS_EXPECTED_MS)
+    assert metadata(world, "deleted").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_request_that_names_all_there_is_says_which_topics_are_gone(world: World) -> None:
+    """Deleted while nobody could tell it: a topic, a partition of another one, and one whose name is another's now."""
+    for topic, index in (("u", 0), ("u", 1), ("again", 0)):
+        world.lead(1, topic=topic, index=index, topic_id=topic.ljust(16).encode())
+    known = world[2].broker.metadata
+    before = known.epoch
+    del world.leadership[T0], world.leadership[TopicPartition("u", 1)]
+    world.leadership[TopicPartition("again", 0)]["topic_id"] = b"another".ljust(16)
+
+    world.notify_metadata(to=[2])
+    assert (known.partition_count, known.topic_id("t")) == (4, TOPIC_ID), "it need not be all"
+
+    world.notify_metadata(to=[2], is_full=True)
+    assert {topic: sorted(partitions) for topic, partitions in known.topics.items()} == {
+        "u": [0],
+        "again": [0],
+    }
+    assert known.names == {b"u".ljust(16): "u", b"another".ljust(16): "again"}
+    assert known.topic_id("t") == NO_TOPIC_ID and known.epoch > before
+    assert metadata(world, "t").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_coordinators_hear_of_topics_that_a_full_request_does_not_name(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They drop the offsets of these."""
+    told: list[frozenset[str]] = []
+    monkeypatch.setattr(GroupShards, "topics_deleted", lambda self, topics, now_ms: told.append(topics))
+    for topic, index in (("goes", 0), ("shrinks", 0), ("shrinks", 1)):
+        world.lead(1, topic=topic, index=index, topic_id=topic.ljust(16).encode())
+    del world.leadership[TopicPartition("goes", 0)], world.leadership[TopicPartition("shrinks", 1)]
+    world.notify_metadata(to=[2], is_full=True)
+    assert told == [frozenset({"goes"})]
+
+
+def test_in_a_cluster_that_has_no_topics_any_more_a_full_request_says_so(world: World) -> None:
+    world.kill(2)
+    world.topics_at_start = {"deleted"}
+    world.restart(2)
+    world.notify_metadata(to=[2], bare=True, is_full=True)
     assert metadata(world, "deleted").topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

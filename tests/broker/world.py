@@ -304,8 +304,10 @@ class World:
 
     # ------------------------------------------------------------------------------------- the controller
 
-    def notify_metadata(self, to: Iterable[int] | None = None, *, bare: bool = False) -> None:
-        """UpdateMetadata with all that is known, to every broker that is up. `bare`: brokers alone."""
+    def notify_metadata(
+        self, to: Iterable[int] | None = None, *, bare: bool = False, is_full: bool = False
+    ) -> None:
+        """UpdateMetadata with all that is known, to every broker that is up. `bare`: brokers alone. `is_full`: says that it is all."""
         live = [node for node in self.nodes.values() if node.is_up]
         for number in to if to is not None else [node.id for node in live]:
             topics: dict[str, um.UpdateMetadataTopicState] = {}
@@ -328,6 +330,7 @@ class World:
                 )
             request = um.UpdateMetadataRequest(
                 controller_id=self.controller_id,
+                type=um.FULL if is_full else um.UNKNOWN,
                 controller_epoch=self.controller_epoch,
                 broker_epoch=self.nodes[number].epoch,
                 topic_states=list(topics.values()),

@@ -371,3 +371,27 @@ def test_a_broker_that_obeys_a_later_controller_makes_us_resign() -> None:
     )
     effects = world.step(answered)
     assert effects.resign == "broker 2 has heard of a controller epoch above 1"
+
+
+def test_a_broker_that_starts_is_told_that_it_is_told_of_all_there_is() -> None:
+    """It may only have registered anew, and know topics that were deleted meanwhile."""
+    world = three("t", [2, 1], [1, 2])
+    world.kill(3)
+    told = metadata(world.brokers(3).step(world.brokers_changed()))
+    assert [(m.broker, len(m.partitions), m.is_whole) for m in told[:3]] == [
+        (1, 0, False),
+        (2, 0, False),
+        (3, 2, True),
+    ]
+    world.context.out_of_service["u"] = "bad JSON"
+    world.kill(3)
+    told = metadata(world.brokers(3).step(world.brokers_changed()))
+    assert [(m.broker, len(m.partitions), m.is_whole) for m in told[:3]] == [
+        (1, 0, False),
+        (2, 0, False),
+        (3, 2, False),
+    ]
+    empty = World().brokers(1)
+    empty.elect(1)
+    told = metadata(empty.brokers(2).step(empty.brokers_changed()))
+    assert [(m.broker, m.is_whole) for m in told] == [(1, False), (2, True)]

@@ -8,6 +8,7 @@ from odradek.controller.core import MOST_ATTEMPTS, ControllerCore
 from odradek.controller.effects import WritePartitionState
 from odradek.controller.events import (
     Conflict,
+    Elected,
     Resigned,
     Stored,
     Tick,
@@ -95,6 +96,19 @@ def test_a_request_in_flight_when_we_are_fenced_is_answered_not_controller() -> 
     world.before_write = lambda writes: setattr(world, "controller_epoch", 2)
     effects = world.alter("t-0", [2, 1])
     assert answer_of(effects) == AlterPartitionAnswer(ErrorCode.NOT_CONTROLLER)
+
+
+def test_what_a_conflict_took_from_a_failover_is_not_told_as_gone() -> None:
+    """The state node of t-0 was removed by hand: brokers go on with what they were told of it."""
+    for answer, named, is_whole in (Stored(1), {"t-0", "t-1"}, True), (Conflict(None), {"t-1"}, False):
+        world = three("t", [2, 1, 3], [1, 3, 2])
+        del world.registrations[2]
+        effects = world.core.step(Elected(*world.election(1)), 0)
+        assert [str(w.topic_partition) for w in effects.writes] == ["t-0", "t-1"]  # type: ignore[union-attr]
+        done = world.core.step(WritesAnswered((answer, Stored(1))), 0)
+        (told,) = [request for request in metadata(done) if request.broker == 3 and request.partitions]
+        assert {str(p.topic_partition) for p in told.partitions} == named
+        assert told.is_whole is is_whole
 
 
 def test_a_lost_acknowledgement_is_recognised_by_the_value() -> None:

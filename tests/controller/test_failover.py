@@ -89,6 +89,39 @@ def test_live_brokers_hear_of_each_other_before_anything_else() -> None:
     assert kinds == ["LeaderAndIsrRequest", "UpdateMetadataRequest"] * 2
 
 
+def whole(world: World) -> list[tuple[bool, set[str]]]:
+    """Of each UpdateMetadata to broker 1 at failover: whether it says that it names all there is, and what it names."""
+    told = [request for request in metadata(world.elect(1)) if request.broker == 1]
+    return [(request.is_whole, {str(p.topic_partition) for p in request.partitions}) for request in told]
+
+
+def test_who_is_told_of_all_there_is_hears_that_it_is_all() -> None:
+    assert whole(stored(1, 3)) == [(False, set()), (True, {"t-0", "t-1", "t-2"})]
+    assert whole(stored(1)) == [(False, set()), (True, {"t-0", "t-1"})], (
+        "nobody was told of t-2, which never led"
+    )
+    assert whole(World().brokers(1)) == [(True, set())]
+
+
+def test_topics_that_are_being_deleted_need_not_be_named_for_it_to_be_all() -> None:
+    world = stored(1, 3)
+    world.store_topic("goes", [[3, 1], [1, 3]])
+    world.states[tp("goes-0")] = state(3, [3, 1])
+    world.delete_topics = ("goes",)
+    assert whole(world)[:2] == [(False, set()), (True, {"t-0", "t-1", "t-2"})]
+    world = stored(1, 3)
+    world.delete_topics = ("t",)
+    assert whole(world)[0] == (True, set()), "nothing else is left"
+
+
+def test_beside_a_topic_that_cannot_be_read_nothing_is_all() -> None:
+    """Brokers were told of it, and it is not gone."""
+    world = stored(1, 2, 3)
+    world.store_topic("broken", [[2, 1]])
+    world.unreadable.append(UnreadableNode("/brokers/topics/broken/partitions/0/state", "bad JSON", "broken"))
+    assert whole(world) == [(False, set()), (False, {"t-0", "t-1", "t-2"})]
+
+
 @pytest.mark.behaviour(144)
 def test_the_journal_of_a_failover_begins_with_the_election_and_ends_with_ready() -> None:
     effects = stored(1, 3).elect(1)

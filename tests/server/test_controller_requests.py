@@ -172,14 +172,17 @@ def test_an_update_metadata_that_is_made_of_another_is_what_it_would_be_made_alo
     live, one = (registration(1), registration(2)), (registration(1),)
     encoder = RequestEncoder("INTERNAL")
     encoder.begin()
-    for broker, partitions, brokers, controller, epoch in (
-        (1, first, live, 1, 5),
-        (2, first, live, 1, 5),
-        (3, second, live, 1, 5),
-        (1, second, one, 1, 5),
-        (2, second, one, 2, 5),
-        (2, second, one, 2, 6),
-        (3, second, one, 2, 6),
+    for broker, partitions, brokers, controller, epoch, is_whole in (
+        (1, first, live, 1, 5, False),
+        (2, first, live, 1, 5, False),
+        (3, second, live, 1, 5, False),
+        (1, second, one, 1, 5, False),
+        (2, second, one, 2, 5, False),
+        (2, second, one, 2, 6, False),
+        (3, second, one, 2, 6, False),
+        (4, second, one, 2, 6, True),
+        (5, second, one, 2, 6, True),
+        (6, second, one, 2, 6, False),
     ):
         request = UpdateMetadataRequest(
             BrokerId(broker),
@@ -188,8 +191,11 @@ def test_an_update_metadata_that_is_made_of_another_is_what_it_would_be_made_alo
             ControllerEpoch(epoch),
             partitions,
             brokers,
+            is_whole,
         )
-        assert encoder.encode(request) == RequestEncoder("INTERNAL").encode(request)
+        key, version, body = encoder.encode(request)
+        assert (key, version, body) == RequestEncoder("INTERNAL").encode(request)
+        assert um.UpdateMetadataRequest.decode(version, body).type == (um.FULL if is_whole else um.UNKNOWN)
 
 
 STOP_REPLICA = StopReplicaRequest(

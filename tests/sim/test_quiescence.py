@@ -60,6 +60,15 @@ BAD: list[tuple[str, Quiescence, str]] = [
 ]  # fmt: skip
 
 
+def test_a_topic_that_is_deleted_is_gone_from_what_brokers_tell() -> None:
+    outlived = [(A, TopicPartition("gone", 0)), (B, TopicPartition("gone", 0)), (B, T._replace(partition=7))]
+    found = list(pending(GOOD._replace(outlived=outlived)))
+
+    assert [(anomaly.name, anomaly.topic_partition) for anomaly in found] == [
+        ("TopicIsGone", partition) for _, partition in outlived
+    ]
+
+
 @pytest.mark.parametrize(("why", "state", "says"), BAD, ids=[why for why, *_ in BAD])
 def test_what_keeps_it_from_quiescence_is_named(why: str, state: Quiescence, says: str) -> None:
     found = list(pending(state))

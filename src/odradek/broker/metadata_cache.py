@@ -1,8 +1,9 @@
 """What the controller has told this broker of the cluster: live brokers, topics, leaders (UpdateMetadata).
 
 Each UpdateMetadata REPLACES the list of live brokers, and merges the partitions it names; leader -2 takes a
-partition out. So a broker is known exactly as long as the newest request names it, a topic until it is
-deleted. Nothing else is remembered of a topic: a broker that starts is told everything (row 103).
+partition out, and so does a full request that does not name it (decisions/0068). So a broker is known exactly as long as
+the newest request names it, a topic until it is deleted. Nothing else is remembered of a topic: a broker that starts is
+told everything (row 103).
 
 A new controller first names the brokers alone, and the partitions once its first writes are stored. So a broker that has
 just started, in a cluster with topics, does not take the first of these requests for the whole.
@@ -23,6 +24,7 @@ from odradek.model.ids import (
     TopicPartition,
 )
 from odradek.protocol.messages.update_metadata import (
+    FULL,
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
@@ -129,7 +131,8 @@ class MetadataCache:
     def commit_update(self, request: UpdateMetadataRequest, now_ms: int) -> MetadataChange:
         """Takes the request in. The caller has checked the controller's and our own epoch."""
         self.epoch += 1
-        if request.topic_states or request.ungrouped_partition_states:
+        is_full = request.type == FULL
+        if request.topic_states or request.ungrouped_partition_states or is_full:
             self._expects_topics = False
         patience_ms = TOPICS_EXPECTED_MS if self._expects_topics else 0
         self._knows_topics_from_ms = min(self._knows_topics_from_ms, now_ms + patience_ms)
@@ -138,6 +141,9 @@ class MetadataCache:
         self._hints.clear()
         topics: dict[str, None] = {}
         deleted: list[TopicPartition] = []
+        if is_full:
+            deleted += self._forget_unnamed(request)
+            topics.update(dict.fromkeys(partition.topic for partition in deleted))
         for topic, topic_id, states in _by_topic(request):
             topics[topic] = None
             if topic_id != NO_TOPIC_ID and self.topic_ids.get(topic) != topic_id:
@@ -181,6 +187,23 @@ class MetadataCache:
         self.live_brokers.clear()
         self.live_brokers.update(brokers)
         return True
+
+    def _forget_unnamed(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
+        """What a full request does not name was deleted while nobody could tell us."""
+        named = {
+            (topic, state.partition_index) for topic, _, states in _by_topic(request) for state in states
+        }
+        gone = [
+            TopicPartition(topic, index)
+            for topic, partitions in self.topics.items()
+            for index in partitions
+            if (topic, index) not in named
+        ]
+        for topic, index in gone:
+            del self.topics[topic][index]
+            if not self.topics[topic]:
+                self._forget(topic)
+        return gone
 
     def _forget(self, topic: str) -> None:
         self.topics.pop(topic, None)

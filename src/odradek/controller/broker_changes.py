@@ -111,9 +111,10 @@ class BrokerStartup(Task):
             plan_notifications(plan, started)
             plan.first_notifications.append(Notification(metadata_to=others, bare_metadata=True))
             deleting = context.topics_to_delete
+            # Who has only registered anew knows topics that were deleted while nobody could tell it: it forgets them.
             everything = dict.fromkeys(tp for tp in context.assignments if tp.topic not in deleting)
             plan.first_notifications.append(
-                Notification(metadata=everything, metadata_to=started, bare_metadata=True)
+                Notification(metadata=everything, metadata_to=started, bare_metadata=True, is_whole=True)
             )
         plan_replicas_online(plan, replicas_on(plan, started))
         unclean = [r.broker_id for r in self.registrations if not has_stopped_cleanly(context, r)]

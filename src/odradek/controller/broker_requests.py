@@ -72,7 +72,7 @@ class LeaderAndIsrRequest:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadataRequest:
-    """`live_brokers` replaces the receiver's list: always all live and shutting-down brokers.
+    """`live_brokers` replaces the receiver's list: always all live and shutting-down brokers. `is_whole`: so do `partitions`.
 
     Both tuples are the same objects for every broker that gets the same: encode them once.
     """
@@ -83,6 +83,7 @@ class UpdateMetadataRequest:
     controller_epoch: ControllerEpoch
     partitions: tuple[UpdateMetadataPartition, ...]
     live_brokers: tuple[BrokerRegistration, ...]
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,8 @@ class Startup(Task):
         context = plan.context
         if plan.only is None:
             plan.note("controller", str(context.broker), "standby", f"epoch {context.controller_epoch}")
-            plan.first_notifications.append(Notification(bare_metadata=True))
+            # Whole where there is no partition: nothing is told after it.
+            plan.first_notifications.append(Notification(bare_metadata=True, is_whole=True))
             plan_notifications(plan, context.brokers)
         deleting = context.topics_to_delete
         plan_startup(plan, plan.pick(tp for tp in context.assignments if tp.topic not in deleting))
@@ -175,7 +176,8 @@ def plan_startup(plan: Plan, partitions: list[TopicPartition]) -> None:
                 told[broker][topic_partition] = False
             else:
                 dead.setdefault(broker, []).append(topic_partition)
-    plan.telling.merge(Notification(told, metadata=dict.fromkeys(partitions)))
+    # A predecessor may have died before it told everybody of a deletion: who is told of all there is forgets the rest.
+    plan.telling.merge(Notification(told, metadata=dict.fromkeys(partitions), is_whole=True))
     lost = plan_restarted_members(plan, partitions)
     for broker in sorted(dead):
         plan_departures(plan, broker, in_order(dead[broker]))

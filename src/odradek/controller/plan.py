@@ -38,6 +38,7 @@ class Notification:
     `stops`: broker -> partition -> delete (sticky likewise, row 149).
     `metadata`: partitions every live broker hears of; `bare_metadata` sends even an empty list.
     `metadata_to` None means every registered broker. `stop_epoch` None means the partition's own.
+    `is_whole`: the partitions are meant to be all there are; whether they are is seen when the request is built.
     """
 
     leader_and_isr: dict[BrokerId, dict[TopicPartition, bool]] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class Notification:
     metadata: dict[TopicPartition, None] = field(default_factory=dict)
     metadata_to: tuple[BrokerId, ...] | None = None
     bare_metadata: bool = False
+    is_whole: bool = False
     stop_epoch: LeaderEpoch | None = (
         None  # for pending deletions: whatever epoch the broker remembers, it must stop
     )
@@ -58,6 +60,7 @@ class Notification:
         else:
             self.metadata = other.metadata
         self.bare_metadata = self.bare_metadata or other.bare_metadata
+        self.is_whole = self.is_whole or other.is_whole
 
     def forget(self, dropped: set[TopicPartition]) -> None:
         for partitions in (*self.leader_and_isr.values(), *self.stops.values()):

@@ -42,6 +42,7 @@ def requests_of(context: ControllerContext, telling: Notification) -> list[Broke
     send_metadata = bool(metadata) or telling.bare_metadata
     to = telling.metadata_to
     live_brokers = context.registrations() if send_metadata else ()
+    is_whole = telling.is_whole and send_metadata and _is_whole(context, metadata)
     requests: list[BrokerRequest] = []
     for broker in context.registered_brokers():
         partitions = telling.leader_and_isr.get(broker)
@@ -62,6 +63,7 @@ def requests_of(context: ControllerContext, telling: Notification) -> list[Broke
                     context.controller_epoch,
                     metadata,
                     live_brokers,
+                    is_whole,
                 )
             )
         stops = telling.stops.get(broker)
@@ -185,6 +187,17 @@ def _metadata_partitions(
             )
         )
     return told
+
+
+def _is_whole(context: ControllerContext, told: tuple[UpdateMetadataPartition, ...]) -> bool:
+    """Whether these are all partitions that ever had a leader, but for those of topics that are being deleted. Of a topic that is
+    out of service nothing is known, and brokers go on with what they were told of it."""
+    if context.out_of_service:
+        return False
+    named = {partition.topic_partition for partition in told} if context.topics_to_delete else set()
+    deleting = (tp for topic in context.topics_to_delete for tp in context.partitions_of(topic))
+    unnamed = sum(tp in context.leaderships and tp not in named for tp in deleting)
+    return len(told) + unnamed == len(context.leaderships)
 
 
 def _stop_replica(

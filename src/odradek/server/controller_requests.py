@@ -1,8 +1,8 @@
 """The controller's abstract requests as messages of the wire, and the answers back as events.
 
 Versions are those of inter.broker.protocol.version 3.9, sent without asking ApiVersions (docs/mixing):
-LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4, OffsetForLeaderEpoch 4, ListOffsets 9. `type` stays 0 and
-`isKRaftController` false.
+LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4, OffsetForLeaderEpoch 4, ListOffsets 9. `isKRaftController` is false, and
+`type` 0 but for an UpdateMetadata that names every partition (decisions/0068).
 """
 
 from collections.abc import Sequence
@@ -126,6 +126,7 @@ class RequestEncoder:
             and request.live_brokers is said.live_brokers
             and request.controller_id == said.controller_id
             and request.controller_epoch == said.controller_epoch
+            and request.is_whole is said.is_whole
         ):
             before, behind = (
                 self._body[:_BROKER_EPOCH_AT],
@@ -153,6 +154,7 @@ class RequestEncoder:
                 )
                 for registration in request.live_brokers
             ],
+            type=um.FULL if request.is_whole else um.UNKNOWN,
         )
         return self._body
 

@@ -239,6 +239,16 @@ def told_ends(seen: AtWork, partitions: Mapping[TopicPartition, PartitionView]) 
             yield ToldEnd(partition, broker.broker_id, replica.leader_epoch, era, offset)
 
 
+def outlived(world: World) -> Iterator[tuple[BrokerId, TopicPartition]]:
+    """What a broker would tell clients of, and the store does not know any more."""
+    for number, (_, core) in at_work(world).brokers.items():
+        for topic, partitions in core.metadata.topics.items():
+            found = world.topics.assignment(topic)
+            for index in partitions:
+                if found is None or index not in found.partitions:
+                    yield number, TopicPartition(topic, index)
+
+
 def unknown_positions(world: World) -> Iterator[str]:
     """What a leader does not know of a follower, where nothing happens any more."""
     seen = at_work(world)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from odradek.sim.beliefs import unknown_positions
+from odradek.sim.beliefs import outlived, unknown_positions
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.quiescence import Quiescence
 from odradek.sim.checkers.quiescence import not_quiescent as not_quiescent_of
@@ -52,6 +52,7 @@ def pending(world: World, unfinished: Sequence[str] = ()) -> list[Anomaly]:
                 [*unfinished, *world.store.sessions_about_to_end()],
                 [b.name for b in brokers if b.is_stopping],
                 list(unknown_positions(world)),
+                list(outlived(world)),
             )
         )
     )

@@ -1,6 +1,7 @@
 """UpdateMetadata (key 6), versions 0-8: the cluster as every broker and client shall see it.
 
-The list of live brokers is replaced, partitions are merged, leader -2 takes one out. Refused as a whole as
+The list of live brokers is replaced, partitions are merged, leader -2 takes one out, and so does a full request that does not
+name it. Refused as a whole as
 LeaderAndIsr is. Whoever waits for a topic's leaders, and fetchers whose leader moved, are told.
 
 A controller finds this broker by its registration, and names all live brokers in each request: one that does not name this broker is

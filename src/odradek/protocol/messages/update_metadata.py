@@ -20,6 +20,9 @@ from odradek.protocol.schema import (
     uuid,
 )
 
+# `type` of v8: a full one names every partition there is. Apache's brokers heed it of KRaft controllers only.
+UNKNOWN, FULL = 0, 2
+
 
 class UpdateMetadataPartitionState(Struct):
     topic_name: str = string("0-4")

@@ -24,6 +24,7 @@ class Quiescence(NamedTuple):
     unfinished: Sequence[str] = ()  # what clients and administrators still wait for
     stopping: Sequence[str] = ()  # brokers that were asked to stop in order and have not yet
     unknown: Sequence[str] = ()  # what leaders believe of their followers, and is not so
+    outlived: Sequence[tuple[BrokerId, TopicPartition]] = ()  # whoever tells of what the store has forgotten
 
 
 def pending(seen: Quiescence) -> Iterator[Anomaly]:
@@ -59,6 +60,8 @@ def pending(seen: Quiescence) -> Iterator[Anomaly]:
             yield _anomaly(f"logs begin before that of leader {state.stored.leader}: {starts}", partition)
     for anomaly in converged(seen.view):
         yield _anomaly(anomaly.detail, anomaly.topic_partition)
+    for broker, partition in seen.outlived:
+        yield Anomaly("TopicIsGone", partition, f"it is deleted, and broker {broker} tells clients of it")
     for what in seen.unknown:
         yield _anomaly(what)
     for what in seen.stopping:

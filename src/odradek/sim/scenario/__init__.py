@@ -15,6 +15,7 @@ After each command the invariants are looked at, as in a seed; what they say is 
 | `state P` | prints the stored leader, epoch and ISR |
 | `roles P` | prints who believes what: `1 leads in 3`, `2 follows 1 in 3` |
 | `log P` | prints each broker's records, log end, high watermark and epochs |
+| `topics B` | prints the partitions that Metadata of B names, and who leads them |
 | `disks B` | prints the logs in each directory of a broker |
 | `controller` | prints who acts as controller, and in which epoch |
 | `kill B [power]`, `start B`, `bounce B`, `stop B`, `pause B SECONDS`, `wipe B`, `expire B` | the lives of brokers; `power` loses what was not synced, in any combination, `power=all-lost` all of it |

@@ -1,13 +1,15 @@
 """Verbs of scenarios that query the cluster, and that wait until something is so."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any
 
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import metadata
 from odradek.sim.checkers import replicas as checkers
+from odradek.sim.client import SimClient
 from odradek.sim.scenario.text import Words, listed, partition_of
-from odradek.sim.world import SimBroker, World
+from odradek.sim.world import PORT, SimBroker, World
 from odradek.store import layout
 
 PATIENCE_S = 60.0
@@ -21,6 +23,10 @@ class Querying:
         @property
         def world(self) -> World: ...
 
+        @property
+        def client(self) -> SimClient: ...
+
+    _call: Callable[[Coroutine[Any, Any, Any]], Any]
     _until: Callable[[Callable[[], bool], str], None]
     _broker: Callable[[str], SimBroker]
     _is_led: Callable[[TopicPartition], bool]
@@ -106,6 +112,18 @@ class Querying:
             yield f"{broker} in epoch {epoch}"
         if not acting:
             yield "nobody"
+
+    def do_topics(self, words: Words) -> Iterator[str]:
+        """What Metadata says, answered by that broker."""
+        broker = self._broker(words.plain[0])
+        request = metadata.MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        answer = self._call(self.client.ask((broker.name, PORT), request))
+        named = (
+            f"{topic.name}-{row.partition_index} of {row.leader_id}"
+            for topic in answer.topics
+            for row in topic.partitions
+        )
+        yield f"{broker.broker_id}: {', '.join(sorted(named)) or 'no topic'}"
 
     # --- time
 
