@@ -1,20 +1,16 @@
 """What the brokers of a world believe of each other, for `checkers.beliefs`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from odradek.broker.handlers.delete_records import DeleteRecordsWait
 from odradek.broker.handlers.list_offsets import LATEST, OffsetAnswers, _find
 from odradek.broker.handlers.produce import ProduceWait
-from odradek.broker.leader_wait import TopicWait
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.flat.list_offsets_request import ListOffsetsRequest
-from odradek.replication.purgatory import Waiter
 from odradek.sim.checkers.beliefs import (
     Acquaintance,
     Following,
     LowMark,
-    Overslept,
     Position,
     Reading,
     Told,
@@ -165,34 +161,6 @@ def _fetched_from(fetchers: Any, partition: TopicPartition) -> tuple[tuple[int, 
         for leader, fetcher in fetchers.items()
         if partition in fetcher.partitions
     )
-
-
-def overslept(seen: AtWork) -> Iterator[Overslept]:
-    """Requests that are parked, were not woken, and could be answered: their deadlines would do that."""
-    for number, (_, core) in seen.brokers.items():
-        for bucket in core.purgatory._buckets.values():
-            for waiter in bucket:
-                could_be = _COULD_BE_ANSWERED.get(type(waiter))
-                if could_be is not None and not waiter.is_ready and could_be(waiter):
-                    yield Overslept(number, type(waiter).__name__)
-
-
-def _is_deleted(waiter: Any) -> bool:
-    return all(
-        not partition.is_leader or partition.low_watermark >= offset for partition, offset, _ in waiter._open
-    )
-
-
-def _is_known(waiter: Any) -> bool:
-    return all(map(waiter._is_over, waiter.open))
-
-
-# Of those that wait for what the broker was told, or a partition knows; to ask them changes nothing. Of readers and producers see
-# `reading` and `waiting`.
-_COULD_BE_ANSWERED: dict[type[Waiter], Callable[[Any], bool]] = {
-    DeleteRecordsWait: _is_deleted,
-    TopicWait: _is_known,
-}
 
 
 def reading(seen: AtWork) -> Iterator[Reading]:

@@ -32,6 +32,7 @@ from odradek.sim.checkers.mixed import check_mixed
 from odradek.sim.checkers.quiescence import unsettled
 from odradek.sim.checkers.sharers import check_sharing
 from odradek.sim.checkers.transactions import check_transactions
+from odradek.sim.checkers.waits import nobody_is_forgotten
 from odradek.sim.client import RETRY_S
 from odradek.sim.coordinator_memory import forgetful
 from odradek.sim.group_member import GROUP as READERS
@@ -60,6 +61,7 @@ from odradek.sim.plan import (
 from odradek.sim.quiescence import IDLE_S, not_quiescent, pending
 from odradek.sim.restart import known_differently, would_not_restart
 from odradek.sim.sharer import GROUP as SHARERS
+from odradek.sim.waits import unanswered
 from odradek.sim.watch import Watch
 from odradek.sim.workload import MACHINE, NUMBER, Workload
 from odradek.sim.world import NotInTime, World
@@ -388,7 +390,7 @@ class _Run:
         found += [a for check in replicas.QUIESCENCE_CHECKS for a in check(view)]
         found += known_differently(world)
         if world.administration is not None:
-            found += world.administration.deleted_unasked()
+            found += world.administration.deleted_unasked(self.watch.retention.furthest)
         found += would_not_restart(world)
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
@@ -412,13 +414,14 @@ class _Run:
         """Time passes in which nothing is to happen."""
         world = self.world
         end = world.loop.time() + seconds
-        before = world.view(with_batches=False).partitions
+        before, asked = world.view(with_batches=False).partitions, list(unanswered(world))
         while world.loop.time() < end:
             found = not_quiescent(world)
             if found:
                 raise Broken(LIVENESS, str(found[0]), found)
             self._advance_to(world.loop.time())
         found = list(unsettled(before, world.view(with_batches=False).partitions))
+        found += nobody_is_forgotten(asked, unanswered(world))
         if found:
             raise Broken(LIVENESS, str(found[0]), found)
 

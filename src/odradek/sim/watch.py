@@ -15,7 +15,6 @@ from odradek.sim.beliefs import (
     at_work,
     following,
     low_marks,
-    overslept,
     positions,
     reading,
     told,
@@ -40,6 +39,7 @@ from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.last_values import LastValues
 from odradek.sim.checkers.leading import Leading, joiners_have_all
 from odradek.sim.checkers.removals import Removals
+from odradek.sim.checkers.waits import Deadlines
 from odradek.sim.controller_duties import ControllerDuties, Queue
 from odradek.sim.controller_invariants import RestingControllers
 from odradek.sim.controller_promises import ControllerPromises
@@ -49,6 +49,8 @@ from odradek.sim.endings import Endings
 from odradek.sim.leading import coordinating, joining, leaders
 from odradek.sim.markers import MarkerAnswers
 from odradek.sim.moment_faults import OF_COORDINATORS
+from odradek.sim.retention import Retention
+from odradek.sim.waits import overdue, overslept
 from odradek.sim.world import SimBroker, World
 
 
@@ -77,11 +79,13 @@ class Watch:
         self._ends = ToldEnds()
         self._leading = Leading()
         self._terms = CoordinatorTerms()
+        self._deadlines = Deadlines()
         self._promises = ControllerPromises()
         self._duties = ControllerDuties()
         self._on_broken = on_broken
         Endings(world)
         MarkerAnswers(world)
+        self.retention = Retention(world)
         world.on_controller_step.append(self._controller_stepped)
 
     def forget(self, partition: TopicPartition) -> None:
@@ -123,13 +127,14 @@ class Watch:
         found += who_is_live_is_known(acquaintances(working))
         found += what_is_stored_is_known(told(self.world, working, whole.partitions))
         found += nobody_waits_in_vain(waiting(working))
-        found += nobody_oversleeps(overslept(working))
+        found += nobody_oversleeps(overslept(working, is_between_turns=not after_a_step))
         found += each_follows_its_leader(following(working))
         found += readers_are_told(reading(working))
         found += joiners_have_all(joining(working))
         if not after_a_step:  # a quarter of a second apart: what it judges lasts longer
             found += self._leading.observe(leaders(self.world, working))
             found += self._terms.observe(coordinating(working))
+            found += self._deadlines.observe(overdue(self.world, working), self.world.loop.time())
         if changed:
             found += self._ends.observe(told_ends(working, changed))
             self._terms.note({p: state for p, state in changed.items() if p.topic in OF_COORDINATORS})

@@ -216,6 +216,8 @@ class SimBroker:
                 open_directory=self.open_directory,
             )
             self.runtime = runtime
+            for observer in self.world.on_process_start:
+                observer(self)
             await runtime.start()
             error: BaseException = await runtime.broken
         except Exception as caught:
@@ -346,6 +348,9 @@ class World:
         self.let_in: list[Anomaly] = []  # what was granted to strangers, and told to administrators too early
         self.waiting_for_stop: dict[str, list[Callable[[], None]]] = {}
         self.on_broker_stopped: list[Callable[[SimBroker, BaseException], None]] = []
+        self.on_process_start: list[
+            Callable[[SimBroker], None]
+        ] = []  # when it has its runtime, and nothing in that
         # (broker, when it was asked to stop, if it stops in order) of each process that ends, as long as it is there
         self.on_process_end: list[Callable[[SimBroker, float | None], None]] = []
         # (broker, event, effects) after each step of a controller, before anything of it is written or told

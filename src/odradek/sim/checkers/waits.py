@@ -1,0 +1,55 @@
+"""How long whoever asked a broker waits for it: no longer than the deadline that was given, and at rest nobody waits at all."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from odradek.model.ids import BrokerId
+from odradek.sim.checkers.history import Anomaly
+
+# Behind a deadline: a turn, a thread that is late, a loop that has other work first.
+LATE_S = 1.0
+
+
+class Overdue(NamedTuple):
+    """What a broker was to do, or to answer, at a time that is over."""
+
+    broker: BrokerId
+    what: str
+    late_ms: int
+
+
+class Deadlines:
+    """NobodyWaits, beyond a deadline: whoever is parked is answered when it comes, a rebalance ends without who did not come. A broker
+    whose loop stood still, and is not overdue while it does, has as long for what came meanwhile."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[BrokerId, str], float] = {}
+
+    def observe(self, all_overdue: Iterable[Overdue], now_s: float) -> Iterator[Anomaly]:
+        before, self._since = self._since, {}
+        for one in all_overdue:
+            since = self._since[one.broker, one.what] = before.get((one.broker, one.what), now_s)
+            if now_s - since > LATE_S:
+                yield Anomaly(
+                    "NobodyWaits", None, f"{one.what} of broker {one.broker} was due {one.late_ms} ms ago"
+                )
+
+
+class Unanswered(NamedTuple):
+    """A request that is parked, and waits for no records."""
+
+    broker: BrokerId
+    peer: str
+    correlation_id: int
+
+
+def nobody_is_forgotten(before: Iterable[Unanswered], after: Iterable[Unanswered]) -> Iterator[Anomaly]:
+    """NobodyWaits, at rest: between two looks in which nothing happened every request was answered."""
+    known = set(before)
+    for one in after:
+        if one in known:
+            yield Anomaly(
+                "NobodyWaits",
+                None,
+                f"request {one.correlation_id} of {one.peer} waits at broker {one.broker}, and nothing goes on there",
+            )

@@ -1,0 +1,82 @@
+"""Retention of the brokers of a world, for `checkers.retention`: each log as it was before, and as it is when its start has moved.
+
+Both are looked at where the broker itself asks and tells (`LogManager.retention`): the high watermark is asked for in the turn in
+which segments are let go, and whoever is interested is told in that turn. Files are read as they lie on the disk.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from odradek.log.partition_log import PartitionLog
+from odradek.log.segment import LOG_SUFFIX, file_name
+from odradek.model.ids import TopicId, TopicPartition
+from odradek.records.batch import iter_batches
+from odradek.sim.checkers.retention import Retained, Segment, let_go_as_asked
+from odradek.sim.world import SimBroker, World
+
+
+class Retention:
+    """What is found goes to `World.let_in`, which is judged at the next look."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        # By topic id: how far the start of a replica was moved, of whichever.
+        self.furthest: dict[tuple[TopicId, TopicPartition], int] = {}
+        world.on_process_start.append(self._process_starts)
+
+    def _process_starts(self, broker: SimBroker) -> None:
+        runtime: Any = broker.runtime
+        high_watermark_of: Callable[[PartitionLog], int | None] = runtime._high_watermark_of
+        start_moved: Callable[[PartitionLog], None] = runtime._log_start_moved
+        before: dict[PartitionLog, tuple[int | None, list[tuple[int, Any]]]] = {}
+
+        def asked(log: PartitionLog) -> int | None:
+            high_watermark = high_watermark_of(log)
+            if log.config.is_deleted:
+                before[log] = high_watermark, self._watched(log)
+            return high_watermark
+
+        def told(log: PartitionLog) -> None:
+            self._watched_with(broker, log, *before.pop(log))
+            start_moved(log)
+
+        runtime._high_watermark_of, runtime._log_start_moved = asked, told
+
+    def _watched(self, log: PartitionLog) -> list[tuple[int, Any]]:
+        """The files, which keep what is in them when they are renamed."""
+        directory: Any = log.directory
+        entries = directory.disk._node(directory._parts).entries
+        names = [
+            (segment.base_offset, file_name(segment.base_offset, LOG_SUFFIX)) for segment in log.segments
+        ]
+        return [(base, entries.get(name)) for base, name in names]
+
+    def _watched_with(
+        self, broker: SimBroker, log: PartitionLog, high_watermark: int | None, files: list[tuple[int, Any]]
+    ) -> None:
+        try:
+            seen = Retained(
+                log.topic_partition,
+                broker.broker_id,
+                tuple(_segment(base, file) for base, file in files),
+                log.log_start_offset,
+                log.segments[0].base_offset,
+                -1 if high_watermark is None else high_watermark,
+                broker.runtime.now_ms(),  # type: ignore[union-attr]
+                log.config.retention_ms,
+                log.config.retention_bytes,
+            )
+            self._world.let_in += let_go_as_asked(seen)
+            key = log.topic_id, log.topic_partition
+            self.furthest[key] = max(self.furthest.get(key, 0), seen.start)
+        except Exception as error:  # a mistake of the simulator, of which the broker must not hear
+            self._world.loop.call_exception_handler(
+                {"message": "whoever watches retention", "exception": error}
+            )
+            self._world.loop.interrupt()
+
+
+def _segment(base_offset: int, file: Any) -> Segment:
+    data = b"" if file is None else bytes(file.data)
+    times = [header.max_timestamp for _, header in iter_batches(memoryview(data))]
+    return Segment(base_offset, len(data), max(times, default=-1))

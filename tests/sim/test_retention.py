@@ -1,0 +1,82 @@
+"""Where retention moves the start of a log is judged: by hand, and in code that takes too much."""
+
+import pytest
+
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.administration import Administration
+from odradek.sim.checkers.retention import Retained, Segment, let_go_as_asked
+from odradek.sim.plan import draw
+from odradek.sim.run import CORRECTNESS, OK, run
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
+from tests.support import each
+
+# Three segments of 100 bytes, and the last one; one is too old, and 150 bytes may stay.
+SEGMENTS = (Segment(0, 100, 1_000), Segment(5, 100, 7_000), Segment(9, 100, 8_000), Segment(12, 50, 9_000))
+GOOD = Retained(TopicPartition("t", 0), BrokerId(1), SEGMENTS, 9, 9, 12, 10_000, 5_000, 150)
+BAD: dict[str, tuple[Retained, int]] = {
+    "in the midst of a segment": (GOOD._replace(start=7, first_kept=5), 1),
+    "before the first segment that is left": (GOOD._replace(first_kept=12), 1),
+    "past the high watermark": (GOOD._replace(high_watermark=8), 1),
+    "a segment that is young, and not too much": (GOOD._replace(retention_bytes=151), 1),
+    "two": (GOOD._replace(start=12, first_kept=12, retention_bytes=-1), 2),
+    "one that is as old as may be": (GOOD._replace(start=5, first_kept=5, now_ms=6_000, retention_bytes=-1), 1),
+    "where nothing is asked for": (GOOD._replace(retention_ms=-1, retention_bytes=-1), 2),
+}  # fmt: skip
+
+
+@each(BAD)
+def test_what_retention_should_not_have_taken_is_named(why: str) -> None:
+    seen, count = BAD[why]
+    assert [(one.name, one.topic_partition) for one in let_go_as_asked(seen)] == [
+        ("RetentionIsAsked", seen.topic_partition)
+    ] * count
+
+
+def test_what_is_too_old_or_too_much_may_go() -> None:
+    for seen in (
+        GOOD,
+        GOOD._replace(start=5, first_kept=5, retention_bytes=-1),
+        GOOD._replace(start=12, first_kept=12, retention_bytes=50),
+        GOOD._replace(start=12, first_kept=12, high_watermark=12, now_ms=13_001, retention_bytes=-1),
+        GOOD._replace(segments=(Segment(0, 0, -1), *SEGMENTS), start=5, first_kept=5),
+        GOOD._replace(segments=(Segment(0, 100, -1), *SEGMENTS[1:]), start=5, first_kept=5, retention_bytes=-1),
+    ):  # fmt: skip
+        assert list(let_go_as_asked(seen)) == []
+
+
+BROKEN: dict[str, tuple[Edit, int]] = {
+    "that is young": (
+        Edit("log.retention:_leading_expired", "now_ms - (largest if largest >= 0 else segment.created_ms) <= retention_ms", "now_ms - (largest if largest >= 0 else segment.created_ms) <= retention_ms // 2"),
+        3,
+    ),
+    "that is not too much": (
+        Edit("log.retention:_leading_surplus", "surplus < size or segment.end_offset > high_watermark", "segment.end_offset > high_watermark"),
+        18,
+    ),
+    "of the segment that stays": (
+        Edit("log.retention:_drop", "log.delete_records_before(max(start, log.log_start_offset))", "log.delete_records_before(max(start, log.log_start_offset) + 1)"),
+        3,
+    ),
+}  # fmt: skip
+
+
+@each(BROKEN)
+def test_retention_that_takes_something_is_found(why: str) -> None:
+    edit, seed = BROKEN[why]
+    with applied([edit]):
+        seen = run(draw(seed))
+    assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {"RetentionIsAsked"})
+
+
+def test_a_start_that_retention_moved_is_asked_for_by_that_and_no_further(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where administrators set retention a log begins where it was at work, or where they deleted: unknown, the start is too far."""
+    assert run(draw(3)).code == OK
+    judged = Administration.deleted_unasked
+    monkeypatch.setattr(
+        Administration, "deleted_unasked", lambda administration, retained: judged(administration, {})
+    )
+    seen = run(draw(3))
+    assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {"StartIsAsked"})

@@ -1,0 +1,162 @@
+"""Nobody waits beyond a deadline, nor for what nobody does any more: requests of all kinds, made by hand, planted, and in broken code."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.broker.answers import Park
+from odradek.broker.controller_wait import ControllerWait
+from odradek.model.ids import BrokerId
+from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.messages import describe_cluster
+from odradek.sim.beliefs import at_work
+from odradek.sim.checkers.waits import LATE_S, Deadlines, Overdue, Unanswered, nobody_is_forgotten
+from odradek.sim.client import SimClient
+from odradek.sim.plan import draw
+from odradek.sim.run import CORRECTNESS, run
+from odradek.sim.waits import overdue, unanswered
+from odradek.sim.watch import Watch
+from odradek.sim.world import PORT
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
+from tests.sim.test_beliefs import HOST, healthy_world
+from tests.support import each
+
+ONE, TWO = map(BrokerId, (1, 2))
+
+
+@pytest.mark.parametrize(
+    "what", ["the answer to a FetchWait", "the answer to a ControllerWait", "a rebalance"]
+)
+def test_what_stays_overdue_is_named(what: str) -> None:
+    memory, late = Deadlines(), Overdue(ONE, what, 500)
+    looks: list[tuple[float, list[Overdue], int]] = [
+        (0.0, [late], 0),
+        (LATE_S, [late, late._replace(broker=TWO)], 0),
+        (LATE_S + 0.1, [late._replace(late_ms=1_600)], 1),
+        (LATE_S + 0.2, [], 0),
+        (LATE_S + 0.3, [late], 0),
+        (2 * LATE_S, [late, late._replace(broker=TWO)], 0),
+    ]
+    for now_s, seen, count in looks:
+        found = list(memory.observe(seen, now_s))
+        assert [anomaly.name for anomaly in found] == ["NobodyWaits"] * count
+        assert all(what in anomaly.detail and "broker 1" in anomaly.detail for anomaly in found)
+
+
+def test_a_request_that_waits_at_both_looks_is_forgotten() -> None:
+    first, second, other = Unanswered(ONE, "c1", 1), Unanswered(ONE, "c1", 2), Unanswered(TWO, "c1", 1)
+    for before, after, count in (
+        ([first], [first], 1),
+        ([first, second], [second, other], 1),
+        ([first, second, other], [first, second, other], 3),
+        ([first], [second], 0),
+        ([first], [other], 0),
+        ([], [first], 0),
+    ):
+        found = [anomaly.name for anomaly in nobody_is_forgotten(before, after)]
+        assert found == ["NobodyWaits"] * count
+
+
+def _parked(broker: Any, now_ms: int, late_ms: int) -> None:
+    wait = ControllerWait(broker.purgatory, lambda answer, now_ms: None, lambda: None)
+    broker.purgatory.park(wait, deadline_ms=now_ms - late_ms)
+
+
+def test_a_parked_request_whose_deadline_is_over_is_found() -> None:
+    with healthy_world() as (world, _):
+        (controller,) = [one for one in world.brokers.values() if one.is_controller]
+        assert controller.runtime is not None
+        broker = controller.runtime.broker
+        watch = Watch(world)
+        _parked(broker, controller.runtime.now_ms(), 500)
+        (found,) = overdue(world, at_work(world))
+        assert (found.broker, found.what) == (broker.broker_id, "the answer to a ControllerWait")
+        assert 496 <= found.late_ms <= 500
+        assert watch.check() == [], "it may come to it yet"
+        watch._deadlines._since[found.broker, found.what] = world.loop.time() - LATE_S - 0.1
+        assert [anomaly.name for anomaly in watch.check()] == ["NobodyWaits"]
+
+
+def test_a_question_to_a_controller_that_there_is_not_is_found() -> None:
+    with healthy_world() as (world, _):
+        for broker in world.brokers.values():
+            watch = Watch(world)
+            assert broker.runtime is not None
+            _parked(broker.runtime.broker, broker.runtime.now_ms(), -60_000)
+            found = [str(anomaly) for anomaly in watch.check()]
+            assert bool(found) is not broker.is_controller, "the controller may still answer"
+            assert all(f"a ControllerWait of broker {broker.broker_id} could be" in one for one in found)
+            if found:
+                break
+
+
+def test_a_request_that_is_parked_and_that_nobody_answers_is_found_at_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with healthy_world() as (world, leader):
+        address = next((b.name, PORT) for b in world.brokers.values() if b.broker_id == leader.broker_id)
+        client = SimClient(world.loop, HOST, [address])
+        world.call(HOST, client.refresh([]))
+        assert list(unanswered(world)) == [], "fetches wait for records"
+        request = describe_cluster.DescribeClusterRequest()
+        answer = leader.handlers.answer
+
+        def parked(broker: Any, asked: Any, now_ms: int) -> Any:
+            return Park() if asked.api_key == ApiKey.DESCRIBE_CLUSTER else answer(broker, asked, now_ms)
+
+        monkeypatch.setattr(leader.handlers, "answer", parked)
+        world.spawn(HOST, client.ask(address, request))
+        world.run_for(0.1)
+        before = list(unanswered(world))
+        assert [one.broker for one in before] == [leader.broker_id]
+        world.run_for(0.1)
+        assert [anomaly.name for anomaly in nobody_is_forgotten(before, unanswered(world))] == ["NobodyWaits"]
+
+
+BROKEN: dict[str, tuple[Edit, Callable[[Any], bool], str]] = {
+    "JoinGroup, when all have joined": (
+        Edit("coordinator.rebalance:try_complete", "if not group.members or group.has_joined_all: ...", "if not group.members: ..."),
+        lambda plan: plan.has_group,
+        "a JoinGroup in a group that is PreparingRebalance",
+    ),
+    "SyncGroup, when the assignment is stored": (
+        Edit("coordinator.syncing:AssignmentStored.committed", "[member for member in group.members.values() if member.sync is not None]", "[]"),
+        lambda plan: plan.has_group,
+        "a SyncGroup in a group that is Stable",
+    ),
+    "a coordinator, when its records are committed": (
+        Edit("broker.coordinator_shards:AppendWait.complete", "self.owner.purgatory.wake(self)", "pass"),
+        lambda plan: plan.has_group,
+        "a AppendWait",
+    ),
+    "a coordinator, when a deadline comes": (
+        Edit("broker.coordinator_shards:CoordinatorShards._step", "if due_ms != shard.due_ms: self._arm(shard, due_ms)", "pass"),
+        lambda plan: plan.has_group,
+        "what the coordinator of __consumer_offsets-",
+    ),
+    "InitProducerId, when there are ids": (
+        Edit("broker.producer_ids:ProducerIds._answered", "waiting.pop(0)(producer_id, now_ms)", "waiting.pop(0)"),
+        lambda plan: plan.is_idempotent,
+        "a ProducerIdWait",
+    ),
+    "who asked a controller that resigned": (
+        Edit("server.controller_term:ControllerTerm.close", "self._asked, {}", "{}, {}"),
+        lambda plan: plan.seed == 21,
+        "a ControllerWait",
+    ),
+}  # fmt: skip
+
+
+@each(BROKEN)
+def test_who_is_not_told_is_named(why: str) -> None:
+    edit, is_about, says = BROKEN[why]
+    with applied([edit]):
+        for seed in (5, 0, 21, 22):
+            if is_about(draw(seed)):
+                seen = run(draw(seed))
+                if seen.code:
+                    break
+    assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {"NobodyWaits"})
+    assert says in seen.reason
