@@ -84,10 +84,10 @@ _COULD_BE_ANSWERED: dict[type[Waiter], Callable[[Any], bool]] = {
 
 
 def overdue(world: World, seen: AtWork) -> Iterator[Overdue]:
-    """Of brokers whose loop runs: what is parked, and what coordinators have to do (rebalances, sessions, transactions)."""
+    """Of brokers whose loop runs, and that do not stop in order, for these keep no more deadlines: what is parked, and what coordinators have to do (rebalances, sessions, transactions)."""
     for number, (broker, core) in seen.brokers.items():
         host = broker.host
-        if host is None or host.postponed or host.paused_until > world.loop.now:
+        if host is None or broker.is_stopping or host.postponed or host.paused_until > world.loop.now:
             continue
         now_ms = broker.runtime.now_ms()  # type: ignore[union-attr]
         buckets = core.purgatory._buckets
