@@ -94,15 +94,16 @@ def overdue(world: World, seen: AtWork) -> Iterator[Overdue]:
         parked = min((at for at, bucket in buckets.items() if bucket), default=None)
         if parked is not None and parked * DEADLINE_GRAIN_MS < now_ms:
             waiter = type(next(iter(buckets[parked]))).__name__
-            yield Overdue(number, f"the answer to a {waiter}", now_ms - parked * DEADLINE_GRAIN_MS)
+            due_ms = parked * DEADLINE_GRAIN_MS
+            yield Overdue(number, f"the answer to a {waiter}", due_ms, now_ms - due_ms)
         for shards in (core.groups, core.transactions):
             for shard in shards.shards.values():
                 if shard.coordinator is None or not shard.partition.is_leader:
                     continue
-                due_ms = shard.coordinator.next_deadline_ms()
-                if due_ms and due_ms < now_ms:  # 0: as soon as it may
+                next_ms = shard.coordinator.next_deadline_ms()
+                if next_ms and next_ms < now_ms:  # 0: as soon as it may
                     what = f"what the coordinator of {shard.partition.topic_partition} does next"
-                    yield Overdue(number, what, now_ms - due_ms)
+                    yield Overdue(number, what, next_ms, now_ms - next_ms)
 
 
 def unanswered(world: World) -> Iterator[Unanswered]:

@@ -15,6 +15,7 @@ class Overdue(NamedTuple):
 
     broker: BrokerId
     what: str
+    due_ms: int
     late_ms: int
 
 
@@ -23,12 +24,13 @@ class Deadlines:
     whose loop stood still, and is not overdue while it does, has as long for what came meanwhile."""
 
     def __init__(self) -> None:
-        self._since: dict[tuple[BrokerId, str], float] = {}
+        self._since: dict[tuple[BrokerId, str, int], float] = {}
 
     def observe(self, all_overdue: Iterable[Overdue], now_s: float) -> Iterator[Anomaly]:
         before, self._since = self._since, {}
         for one in all_overdue:
-            since = self._since[one.broker, one.what] = before.get((one.broker, one.what), now_s)
+            key = one.broker, one.what, one.due_ms  # what comes after it may be late as well, each a little
+            since = self._since[key] = before.get(key, now_s)
             if now_s - since > LATE_S:
                 yield Anomaly(
                     "NobodyWaits", None, f"{one.what} of broker {one.broker} was due {one.late_ms} ms ago"
