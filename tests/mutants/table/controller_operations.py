@@ -185,7 +185,7 @@ OF_OPERATIONS: tuple[Mutant, ...] = (
         (
             Edit(
                 "controller.failover:Startup.plan",
-                "plan.first_notifications.append(Notification(bare_metadata=True))",
+                "plan.first_notifications.append(Notification(bare_metadata=True, is_whole=True))",
                 "pass",
             ),
         ),
