@@ -169,6 +169,7 @@ def test_a_mistake_of_ours_costs_the_connection_and_not_the_broker(
     assert transport.was_closed
     (record,) = caplog.records
     assert record.exc_info is not None
+    assert "(key, version and correlation id: 0002000600000001)" in record.getMessage()
     door.decide = lambda request: Reply([b"ok"])
     _, transport = door.connect()
     transport.feed(request(2))
