@@ -118,12 +118,14 @@ def produce(cluster: RunningCluster, count: int, topic: str = TOPIC, partition: 
 
 
 def test_what_producers_and_consumers_did_is_counted_by_topic(cluster: RunningCluster) -> None:
+    topic = "read-and-written"
+    cluster.create_topic(topic, partitions=1, replication_factor=3)
     before = everywhere(cluster)
-    produce(cluster, 50)
+    produce(cluster, 50, topic)
     reader = Consumer(
         {"bootstrap.servers": cluster.bootstrap, "group.id": 'the "readers"', "auto.offset.reset": "earliest"}
     )
-    reader.subscribe([TOPIC])
+    reader.subscribe([topic])
     seen = 0
     while seen < 50:
         seen += len(reader.consume(50 - seen, timeout=20))
@@ -132,7 +134,7 @@ def test_what_producers_and_consumers_did_is_counted_by_topic(cluster: RunningCl
 
     def grown(name: str) -> float:
         key = f"kafka_server_brokertopicmetrics_{name}_total"
-        return of(after, key, topic=TOPIC) - of(before, key, topic=TOPIC)
+        return of(after, key, topic=topic) - of(before, key, topic=topic)
 
     assert grown("messagesin") == 50
     size = grown("bytesin")
@@ -143,18 +145,18 @@ def test_what_producers_and_consumers_did_is_counted_by_topic(cluster: RunningCl
     assert grown("totalfetchrequests") >= 1
     assert grown("failedproducerequests") == grown("failedfetchrequests") == 0
     name = "kafka_server_brokertopicmetrics_messagesin_total"
-    assert of(after, name) >= of(after, name, topic=TOPIC)
+    assert of(after, name) >= of(after, name, topic=topic)
     assert (
         of(
             after,
             "kafka_consumergroup_current_offset",
             consumergroup='the "readers"',
-            topic=TOPIC,
+            topic=topic,
             partition=0,
         )
         == 50
     )
-    assert of(after, "kafka_topic_partition_current_offset", topic=TOPIC, partition=0) == 50
+    assert of(after, "kafka_topic_partition_current_offset", topic=topic, partition=0) == 50
     assert of(after, "kafka_consumergroup_members", consumergroup='the "readers"') == 1
     groups = "kafka_coordinator_group_groupmetadatamanager_num"
     assert (of(after, f"{groups}groups"), of(after, f"{groups}groupsstable")) == (1, 1)
