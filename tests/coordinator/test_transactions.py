@@ -693,6 +693,20 @@ def test_an_idle_id_is_forgotten_and_an_open_one_never() -> None:
     assert bench.state is Stored.ONGOING
 
 
+def test_idle_ids_that_could_not_be_forgotten_are_told_of_and_forgotten_by_the_next_pass() -> None:
+    bench = Bench(id_expiration_ms=1_000, remove_expired_interval_ms=1_000)
+    bench.init()
+    bench.held = True
+    bench.wait(1_000)
+    bench.fail()
+    assert bench.lines == ["1 transactional ids have expired and could not be removed: NOT_ENOUGH_REPLICAS"]
+    assert bench.state is Stored.EMPTY
+
+    bench.held = False
+    bench.wait(1_000)
+    assert bench.state is None
+
+
 def test_a_list_of_partitions_that_fits_no_record_is_refused() -> None:
     bench = Bench(max_append_bytes=1_000)
     bench.init()
