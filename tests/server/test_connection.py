@@ -206,6 +206,16 @@ def test_buffers_of_usual_frames_are_used_again() -> None:
     assert host.pool._kept == [kept], "what is unusually large is given back to the system"
 
 
+def test_the_buffer_of_a_frame_that_never_came_whole_is_used_again() -> None:
+    host, _, transport = make()
+    transport.feed(frame(1, bytes(1_000_000))[:500_000])
+    assert not host.pool._kept
+    transport.protocol.connection_lost(None)
+
+    (kept,) = host.pool._kept
+    assert len(kept) > 1_000_000
+
+
 def test_answers_leave_in_the_order_of_requests_even_when_the_first_comes_last() -> None:
     host, _, transport = make()
     transport.feed(
