@@ -87,6 +87,18 @@ def test_a_preferred_replica_on_a_failed_disk_is_not_available_though_nobody_els
     assert world.leader("t-0")[:2] == (-1, (2,)) and world.writes() == []
 
 
+def test_a_failed_disk_keeps_no_partition_of_another_disk_from_its_preferred_replica() -> None:
+    """Although their replicas and ISRs are the same: the failure is known, and not written to any ISR yet."""
+    world = away([2, 1, 3], [2, 1, 3])
+    world.context.offline_directories[BrokerId(2)] = {tp("t-0")}
+
+    found = results(prefer(world, "t-0", "t-1"))
+
+    assert found["t-0"][0] is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert found["t-1"][0] is ErrorCode.NONE
+    assert (world.leader("t-0")[0], world.leader("t-1")[0]) == (1, 2)
+
+
 @pytest.mark.behaviour(161)
 def test_the_check_does_not_try_to_elect_a_preferred_replica_on_a_failed_disk() -> None:
     world = last_of_the_isr_on_a_failed_disk()
