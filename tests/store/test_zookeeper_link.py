@@ -51,6 +51,7 @@ def test_whoever_stops_it_again_waits_for_the_same_end(silent: str) -> None:
             first, again = link.stop(), link.stop()
             await again
             assert link._client._connection.connection_stopped.is_set()
+            assert link._client._connection._write_sock is None, "kazoo has given its descriptors back"
             await first
 
     asyncio.run(scenario())
@@ -63,6 +64,16 @@ def test_a_link_without_a_session_has_the_number_of_none(silent: str) -> None:
         link = link_to(silent)
         link._client._session_id = None
         assert link.session_id == 0
+
+    asyncio.run(scenario())
+
+
+def test_the_problem_with_a_connection_is_what_kazoo_warned_of_last(silent: str) -> None:
+    async def scenario() -> None:
+        link = link_to(silent)
+        link._client.logger.warning("Connection dropped: %s", "refused")
+        link._client.logger.info("Connecting again")
+        assert link.last_problem == "Connection dropped: refused"
 
     asyncio.run(scenario())
 

@@ -1,10 +1,13 @@
 """`zookeeper.connect` and the settings beside it. No server."""
 
+import asyncio
+
 import pytest
 
 from odradek.model.errors import ConfigurationError
 from odradek.model.settings import BrokerSettings
 from odradek.server.main import open_provider
+from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
 stores = pytest.importorskip("odradek.store.zookeeper.stores", reason="kazoo is not installed")
 
@@ -64,6 +67,27 @@ def test_the_settings_of_the_broker_reach_the_connection() -> None:
     assert made._security.sets_acl
     longer = {"zookeeper.connect": "h:1", "zookeeper.connection.timeout.ms": "9000"}
     assert stores.ZooKeeperStores.of(BrokerSettings(longer))._connection_timeout_ms == 9000
+
+
+def test_a_session_below_a_chroot_is_one_with_the_ensemble_that_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ensemble = MemoryEnsemble()
+    asked: list[str] = []
+
+    async def opened(hosts: str, *arguments: object, **named: object) -> MemorySession:
+        asked.append(hosts)
+        return ensemble.open()
+
+    monkeypatch.setattr(stores.ZooKeeperStore, "open", opened)
+
+    async def scenario() -> None:
+        session = await stores.ZooKeeperStores("a:1,b:2/c").open_session(6000)
+        await session.create("/d", b"below")
+        assert (await ensemble.open().get("/c/d")).data == b"below"
+
+    asyncio.run(scenario())
+    assert asked == ["a:1,b:2"]
 
 
 def test_two_stores_are_one_too_many() -> None:
