@@ -257,6 +257,11 @@ def older_format(directory: Path) -> None:
     changed(segments(directory)[1], lambda data: data[:16] + b"\x01" + data[17:])
 
 
+def length_that_leads_backwards(directory: Path) -> None:
+    backwards = (-1 << 20).to_bytes(4, "big", signed=True)
+    changed(segments(directory)[1], lambda data: data[:8] + backwards + data[12:])
+
+
 def zeros_where_nothing_is_written_yet(directory: Path) -> None:
     changed(segments(directory)[1], lambda data: data[: len(data) // 2] + bytes(len(data) // 2))
 
@@ -277,6 +282,7 @@ DOUBTS: dict[str, Callable[[Path], object]] = {
     "of another history at its end": one_other_batch_at_the_end,
     "an older epoch after a newer": older_epoch_after_a_newer,
     "an older format": older_format,
+    "a length that leads backwards": length_that_leads_backwards,
     "zeros": zeros_where_nothing_is_written_yet,
 }
 
