@@ -98,6 +98,18 @@ def test_answers_come_in_order_and_once() -> None:
     run(echo, scenario)
 
 
+def test_what_an_answer_makes_due_is_done_in_the_turn_that_brought_it() -> None:
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        link.send(METADATA, 1, b"which connects", ear.on("x"))
+        await ear.until(1)
+        turns = ear.turns
+        link.send(METADATA, 1, b"over what is connected", ear.on("x"))
+        await ear.until(2)
+        assert ear.turns > turns
+
+    run(echo, scenario)
+
+
 def test_a_lost_connection_answers_everything_outstanding_and_the_next_request_connects_again() -> None:
     connections = 0
 
