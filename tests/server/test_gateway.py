@@ -22,6 +22,7 @@ from odradek.server.environment import Environment
 from odradek.server.gateway import Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
+from odradek.server.outgoing import ENOUGH_BYTES_A_TURN
 from tests.server.memory_transport import MemoryTransport, connect
 
 METADATA = 3
@@ -196,6 +197,20 @@ def test_what_one_read_makes_due_is_done_before_the_callback_ends(loop: asyncio.
     assert fetching.written.endswith(b"records")
     assert producing.written.endswith(b"appended")
     assert door.effects == []
+
+
+def test_a_connection_with_two_large_answers_writes_no_more_in_a_turn_than_one_may(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    door = Door(loop)
+    _, transport = door.connect()
+    size = ENOUGH_BYTES_A_TURN - 1_000
+    door.decide = lambda request: Reply([bytes(size)])
+
+    transport.feed(request(1) + request(2))
+
+    assert len(door.requests) == 2
+    assert ENOUGH_BYTES_A_TURN <= len(transport.written) < 2 * size
 
 
 def test_effects_of_requests_that_waited_for_room_are_done_too(loop: asyncio.AbstractEventLoop) -> None:
