@@ -22,7 +22,7 @@ from odradek.records.batch import (
     stamp_max_timestamp,
     stamp_producer,
 )
-from odradek.records.builder import NewRecord, build_batch
+from odradek.records.builder import NewRecord, append_varint, build_batch
 from odradek.records.checksum import _load, crc32c
 from odradek.records.errors import CorruptBatch, OldMessageFormat
 from odradek.records.reader import decode_batch
@@ -141,6 +141,16 @@ def test_a_length_no_batch_can_have_is_refused(length: int) -> None:
     data[8:12] = length.to_bytes(4, "big", signed=True)
     with pytest.raises(ProtocolError, match=f"batch length {length}"):
         read_header(data)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0, "00"), (-1, "01"), (63, "7e"), (-64, "7f"), (64, "8001"), (-8192, "ff7f"), (8192, "808001")],
+)
+def test_a_varint_has_a_byte_for_each_seven_bits_and_none_more(value: int, written: str) -> None:
+    target = bytearray()
+    append_varint(target, value)
+    assert target.hex() == written
 
 
 @pytest.mark.parametrize("magic", [3, 127, -1, -128])
