@@ -8,11 +8,12 @@ The fetch stands in the purgatory meanwhile. Whatever else cuts a fetch short cu
 has, and the others stay pending.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 from odradek.broker.answers import CloseConnection, Park, Reply
-from odradek.broker.fetch_sessions import NO_SESSION
+from odradek.broker.fetch_sessions import NO_SESSION, WantedPartition
 from odradek.broker.handlers.fetch import (
     FINAL_EPOCH,
     HIGH_WATERMARK_WAIT_MS,
@@ -85,14 +86,17 @@ class LargeFetch(FetchWait):
         pending = tuple(session.pending)
         for at in range(0, len(pending), OF_A_STEP):
             some = pending[at : at + OF_A_STEP]
-            for wanted in some:
-                wanted.is_dirty = False  # to hear of what comes behind the look
-            self.look_at(some, gathered, self.broker.now_ms)
+            self._look_at(some, gathered, self.broker.now_ms)
             if session.id == NO_SESSION:
                 for wanted in some:
                     if wanted.partition is not None:
                         wanted.watch(wanted.partition)
             yield
+
+    def _look_at(self, some: Sequence[WantedPartition], gathered: Gathered, now_ms: int) -> None:
+        for wanted in some:
+            wanted.is_dirty = False  # to hear of what comes behind the look
+        self.look_at(some, gathered, now_ms)
 
     def _go_on_with(self, steps: Iterator[None]) -> None:
         self.steps = steps
@@ -130,7 +134,8 @@ class LargeFetch(FetchWait):
 
     def _be_due_by(self, deadline_ms: int) -> None:
         self.due_ms = min(self.due_ms, deadline_ms)
-        self.broker.purgatory.reschedule(self, deadline_ms=self.due_ms)
+        if not self.is_done:  # as it answers, a follower's position may move the mark
+            self.broker.purgatory.reschedule(self, deadline_ms=self.due_ms)
 
     # ------------------------------------------------------------------------------ asked by the purgatory
 
@@ -193,8 +198,10 @@ class LargeFetch(FetchWait):
         self._take_in_the_rest()
         gathered = self.so_far if was_under_way else None
         if gathered is None:
+            # One step: a reader that has two fetches under way, which cut each other short, gets on all the same.
             gathered = Gathered(now_ms, at_once=True)
             gathered.rows = {}
+            self._look_at(tuple(islice(self.session.pending, OF_A_STEP)), gathered, now_ms)
         self.gathered = gathered
         super().finish(now_ms, is_late=False)
 
