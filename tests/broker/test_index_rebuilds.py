@@ -16,7 +16,8 @@ from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, IndexPending, S
 from odradek.model.error_codes import ErrorCode
 from odradek.records.builder import NewRecord, build_batch
 from tests.broker.fetched import T_0, rows, values
-from tests.broker.world import Pending, World, told
+from tests.broker.test_fetch import Reader
+from tests.broker.world import TOPIC_ID, Pending, World, told
 from tests.log.logs import assert_index_answers_as_a_scan, produce
 
 FIRST_TIME = 1_000_000
@@ -262,6 +263,24 @@ def test_where_the_thread_had_no_descriptor_it_is_asked_again_in_time_and_not_at
     assert is_said(world)
     world.advance(20_000)
     assert other.is_answered
+
+
+def test_a_session_looks_again_after_a_thread_that_had_no_descriptor(world: World) -> None:
+    """It names the partition no more: what it has not been told stands with the broker alone."""
+    reader = Reader(world)
+    reader.fetch((TOPIC_ID, 0, COUNT))
+    log_of(world).segments.close_handles()
+    index(world).unlink()
+    assert rows(reader.fetch((TOPIC_ID, 0, 250), partition_max_bytes=500)) == {}
+    (one,) = told(world, fx.RunAside)
+    world[1].broker.answered(one.request_id, NoDescriptor("no descriptor is left"), world.now_ms)
+    world.settle()
+    assert is_said(world)
+
+    assert rows(reader.fetch()) == {}
+    work(world)
+    assert is_said(world)
+    assert values(rows(reader.fetch())[T_0])[0] == value(250)
 
 
 def ask(world: World, timestamp: int) -> Pending:
