@@ -412,4 +412,17 @@ EXHIBITS: tuple[Mutant, ...] = (
         commit="-",
         scenario="a_refused_proposal_arrives_late",
     ),
+    Mutant(
+        "never told",
+        "a controller that takes over, or meets a broker that registers, names all topics and does not say that these are all",
+        (
+            Edit(
+                "controller.requests:requests_of",
+                "telling.is_whole and send_metadata and _is_whole(context, metadata)",
+                "False",
+            ),
+        ),
+        commit="5ca4f07b",
+        scenario="a_deletion_that_a_broker_was_never_told_of",
+    ),
 )

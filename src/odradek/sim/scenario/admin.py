@@ -71,9 +71,11 @@ class Administrating:
     def do_retain(self, words: Words) -> Iterator[str]:
         runtime = self._broker(words.plain[0]).runtime
         assert runtime is not None
-        yield from runtime.broker.replicas.logs.apply_retention(
-            runtime.now_ms(), runtime._high_watermarks(), runtime._log_start_moved
-        )
+        logs = runtime.broker.replicas.logs
+        for lines, _ in logs.retention(
+            runtime.now_ms(), runtime._high_watermark_of, runtime._log_start_moved
+        ):
+            yield from lines
 
     def do_compact(self, words: Words) -> Iterator[str]:
         runtime = self._broker(words.plain[0]).runtime
