@@ -78,5 +78,5 @@ class Retention:
 
 def _segment(base_offset: int, file: Any) -> Segment:
     data = b"" if file is None else bytes(file.data)
-    times = [header.max_timestamp for _, header in iter_batches(memoryview(data))]
+    times = [header.largest_timestamp for _, header in iter_batches(memoryview(data))]
     return Segment(base_offset, len(data), max(times, default=-1))
