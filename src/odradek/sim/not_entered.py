@@ -302,7 +302,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "no world removes or damages index files of a broker that runs": (
         "log/index_rebuilding.py *",
-        "log/transaction_rebuilding.py learn_aborted",
         "log/transaction_rebuilding.py rebuild",
         "log/transaction_rebuilding.py _snapshots",
         "log/transaction_rebuilding.py TransactionRebuild.*",
