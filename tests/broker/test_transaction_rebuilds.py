@@ -14,6 +14,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.records.builder import NewRecord, build_batch
 from odradek.replication.replica import READ_COMMITTED
 from tests.broker.fetched import T_0, rows
+from tests.broker.test_index_rebuilds import is_said, work
 from tests.broker.world import Pending, World, told
 from tests.log.logs import EVERYTHING, idempotent, marker, produce
 
@@ -50,21 +51,6 @@ def log_of(world: World) -> Any:
 
 def index(world: World) -> Path:
     return world[1].path / "t-0" / file_name(0, TRANSACTION_INDEX_SUFFIX)
-
-
-def is_said(world: World) -> bool:
-    return any("built again" in effect.text for effect in told(world, fx.LogLine))
-
-
-def work(world: World) -> int:
-    """The thread does what there is to do; how many pieces that was."""
-    pieces = 0
-    while waiting := told(world, fx.RunAside):
-        (one,) = waiting
-        pieces += 1
-        world[1].broker.answered(one.request_id, one.work.run(), world.now_ms)
-        world.settle()
-    return pieces
 
 
 def consume(world: World, offset: int) -> Pending:
