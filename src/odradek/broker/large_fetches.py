@@ -128,14 +128,9 @@ class LargeFetch(FetchWait):
             self.gathered = gathered
             purgatory.complete(self, now_ms)
             return
-        self._be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS if self.has_newer_high_watermark else self.due_ms)
+        self.be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS if self.has_newer_high_watermark else self.due_ms)
         if self.session.changed:
             purgatory.wake(self)
-
-    def _be_due_by(self, deadline_ms: int) -> None:
-        self.due_ms = min(self.due_ms, deadline_ms)
-        if not self.is_done:  # as it answers, a follower's position may move the mark
-            self.broker.purgatory.reschedule(self, deadline_ms=self.due_ms)
 
     # ------------------------------------------------------------------------------ asked by the purgatory
 
@@ -146,17 +141,13 @@ class LargeFetch(FetchWait):
             if self._may_be_over():
                 self._go_on_with(self._look(is_final=False))
             return False
-        if super().is_over(now_ms):
-            return True
-        if self.has_newer_high_watermark:
-            self._be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS)
-        return False
+        return super().is_over(now_ms)
 
-    def on_high_watermark(self, now_ms: int) -> None:
-        if not self.has_newer_high_watermark:
-            self.has_newer_high_watermark = True
-            if self.steps is None:  # else it is due by then when they end
-                self._be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS)
+    def be_due_by(self, deadline_ms: int) -> None:
+        """When its steps end, if some are under way. As it answers, a follower's position may move the mark."""
+        if self.steps is None and not self.is_done:
+            self.due_ms = min(self.due_ms, deadline_ms)
+            super().be_due_by(self.due_ms)
 
     def finish(self, now_ms: int, *, is_late: bool) -> None:
         if self.error is not None:

@@ -349,9 +349,8 @@ def _cause(error: OSError | ValueError) -> str:
 
 def _connect(address: Address, deadline: float) -> socket.socket:
     """A connected socket; of several IP addresses the first that answers."""
-    if (
-        not 0 <= address.port <= LAST_PORT
-    ):  # named by a broker: glibc takes it modulo 65,536, and reaches somebody else
+    if not 0 <= address.port <= LAST_PORT:
+        # Named by a broker. glibc would take it modulo 65,536, and reach somebody else.
         raise Unreachable(f"no broker answers at {address}: {address.port} is not between 0 and {LAST_PORT}")
     last: OSError | None = None
     found = _resolve(address, deadline)

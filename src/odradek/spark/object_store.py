@@ -173,7 +173,7 @@ def storage_options(path: str) -> dict[str, str] | None:
     options = {
         "timeout": f"{timeout_s * 1000:.0f}ms",
         "connect_timeout": f"{min(timeout_s, _CONNECTED_S) * 1000:.0f}ms",
-        "retry_timeout": f"{_TRIED_AGAIN * timeout_s * 1000:.0f}ms",
+        "retry_timeout": f"{_tried_for_s() * 1000:.0f}ms",
         "max_retries": str(_RETRIES),
         "backoff_config.max_backoff": f"{_LONGEST_WAIT_S}s",
         "aws_conditional_put": "etag",
@@ -269,7 +269,7 @@ def _is_broken(text: str) -> bool:
     """Whether a connection broke under a request that was not repeated. One that may be done twice is repeated until its time is
     over; any may have been repeated before, where the store was not there or answered 5xx."""
     took = _TOOK.search(text)
-    is_over = took is not None and float(took[1]) * _SECONDS[took[2]] >= _TRIED_AGAIN * _timeout_s()
+    is_over = took is not None and float(took[1]) * _SECONDS[took[2]] >= _tried_for_s()
     return _BROKEN.search(text) is not None and not is_over
 
 
@@ -294,7 +294,7 @@ def is_of_store(error: Exception) -> bool:
 
 def _sentence(table: str, text: str) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    tried = f"after it was tried again for up to {_TRIED_AGAIN * _timeout_s():g} s"
+    tried = f"after it was tried again for up to {_tried_for_s():g} s"
     code = re.search(r"<Code>(\w+)</Code>", text)
     told = code[1] if code else ""
     status = re.search(r"\b([45]\d\d) [A-Z]", text)
@@ -359,6 +359,10 @@ def place() -> str:
 
 def _endpoint() -> str:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
+def _tried_for_s() -> float:
+    return _TRIED_AGAIN * _timeout_s()
 
 
 def _timeout_s() -> float:

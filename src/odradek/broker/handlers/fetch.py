@@ -294,8 +294,11 @@ class FetchWait(ParkedFetch):
             return False
         self.gathered = self.gather(now_ms)
         if self.gathered is None and self.has_newer_high_watermark:
-            self.broker.purgatory.reschedule(self, deadline_ms=now_ms + HIGH_WATERMARK_WAIT_MS)
+            self.be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS)
         return self.gathered is not None
+
+    def be_due_by(self, deadline_ms: int) -> None:
+        self.broker.purgatory.reschedule(self, deadline_ms=deadline_ms)
 
     def _may_be_over(self) -> bool:
         """A consumer that wants many bytes is woken by every append to any of its partitions, and most of them are not
@@ -341,7 +344,7 @@ class FetchWait(ParkedFetch):
         """Do not look now: records that bring the news along may come in a moment."""
         if not self.has_newer_high_watermark:
             self.has_newer_high_watermark = True
-            self.broker.purgatory.reschedule(self, deadline_ms=now_ms + HIGH_WATERMARK_WAIT_MS)
+            self.be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS)
 
     def finish(self, now_ms: int, *, is_late: bool) -> None:
         """Late: the deadline, or the connection sent something else. Say what there is."""
