@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
+from inspect import get_annotations
 from itertools import islice
 from json.encoder import encode_basestring_ascii as quoted
 from types import NoneType, UnionType
@@ -135,7 +136,7 @@ def _maker(kind: type) -> MakeText:
 def _compiled(kind: type, names: tuple[str, ...]) -> MakeText:
     hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        hints.update(base.__dict__.get("__annotations__", {}))  # noqa: RUF063
+        hints.update(get_annotations(base))
     fields = [f'"{word_of(name)}":{{{_expression(hints.get(name), name)}}}' for name in names]
     # lambda v: f'{{"type":"Stored","version":{v.version:d}}}'
     source = "lambda v: f'{{" + ",".join([f'"type":"{word_of(kind.__name__)}"', *fields]) + "}}'"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 else:
     from dataclasses import MISSING, Field, FrozenInstanceError, field, replace
     from dataclasses import dataclass as _standard
+    from inspect import get_annotations  # from Python 3.14 on a class makes them when asked (PEP 649)
 
     def dataclass(cls=None, *, frozen=False, slots=False, **options):
         """As the standard one; what is not frozen with slots is left to it."""
@@ -47,7 +48,7 @@ else:
         return made
 
     def _instance_names(cls):
-        for name, annotation in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063
+        for name, annotation in get_annotations(cls).items():
             if "ClassVar" not in str(annotation):
                 yield name
 
@@ -151,7 +152,7 @@ else:
     def _standard_fields(cls):
         annotations = {}
         for base in reversed(cls.__mro__):
-            annotations.update(base.__dict__.get("__annotations__", {}))  # noqa: RUF063
+            annotations.update(get_annotations(base))
         body = {}
         for name, default in cls._all_fields.items():
             if isinstance(default, Field) and default.default_factory is not MISSING:
