@@ -111,7 +111,8 @@ def _compiled(path: Path, source: str) -> list[CodeType]:
 def _functions(code: CodeType) -> Iterator[CodeType]:
     """Those of a module and of its classes."""
     for constant in code.co_consts:
-        if not isinstance(constant, CodeType):
+        # From Python 3.14 on annotations are made by a function, whose lines are those of what they annotate.
+        if not isinstance(constant, CodeType) or constant.co_name == "__annotate__":
             continue
         if constant.co_flags & CO_OPTIMIZED:
             yield constant

@@ -1,7 +1,7 @@
 """`python -m tests.spark.versions`: tests/spark on the oldest PySpark that pyproject.toml allows, and on the newest of each later series.
 
-The one that is installed here already is left out: `make test` runs on it. Environments are kept in ~/.cache/odradek-spark; arguments
-go to pytest, in place of `-n 2 --dist loadfile tests/spark`. A version that PyPI does not serve is told of and passed over; the exit code is that of the tests.
+The one that is installed here already is left out: `make test` runs on it. Arguments go to pytest, in place of `-n 2 --dist loadfile
+tests/spark`. A version that PyPI does not serve is told of and passed over; the exit code is that of the tests.
 """
 
 import importlib.metadata
@@ -10,12 +10,10 @@ import re
 import subprocess
 import sys
 import tomllib
-import venv
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.environments import ROOT, prepared
+
 OTHER_SPARK = "ODRADEK_OTHER_SPARK"  # an interpreter that has another version of PySpark than the one that runs the tests
-CACHE = Path(os.environ.get("ODRADEK_SPARK_CACHE", Path.home() / ".cache" / "odradek-spark"))
 _ALLOWED = re.compile(r"pyspark>=(\d+)\.(\d+),<(\d+)\.(\d+)")
 
 
@@ -37,27 +35,6 @@ def is_met(requirement: str, version: str) -> bool:
     return version.startswith(wanted[:-1]) if wanted.endswith("*") else version == wanted
 
 
-def environment(requirement: str) -> Path | None:
-    """An interpreter with this project, its tests' packages and that PySpark; None where PyPI does not serve it."""
-    name = f"python-{sys.version_info.major}.{sys.version_info.minor}-{requirement.replace('*', 'x')}"
-    directory = CACHE / name
-    python = directory / "bin" / "python"
-    if not (directory / "whole").exists():
-        venv.create(directory, clear=True, with_pip=True)
-    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    # Each time: the project's own requirements may have changed.
-    got = subprocess.run(
-        [*pip, "-e", f"{ROOT}[test]", requirement], capture_output=True, text=True, check=False
-    )
-    if got.returncode != 0:
-        print(
-            f"{requirement}: passed over, pip could not install it: {got.stderr.strip()[-300:]}", flush=True
-        )
-        return None
-    (directory / "whole").touch()
-    return python
-
-
 def main(arguments: list[str]) -> int:
     here = importlib.metadata.version("pyspark")
     failed = []
@@ -65,7 +42,8 @@ def main(arguments: list[str]) -> int:
         if is_met(requirement, here):
             print(f"{requirement}: is what `make test` runs on ({here})", flush=True)
             continue
-        python = environment(requirement)
+        name = f"python-{sys.version_info.major}.{sys.version_info.minor}-{requirement.replace('*', 'x')}"
+        python = prepared(name, [requirement])
         if python is None:
             continue
         print(f"{requirement}:", flush=True)

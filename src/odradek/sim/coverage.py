@@ -260,11 +260,14 @@ def _is_ellipsis(statement: ast.stmt) -> bool:
     )
 
 
+_LOADS_NUMBER = ("LOAD_CONST", "LOAD_SMALL_INT")  # the latter from Python 3.14 on
+
+
 def _marks_of(code: CodeType) -> Iterator[int]:
     """Of the function itself: functions in it have their own."""
     instructions = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
     for name, mark, store in zip(instructions, instructions[1:], instructions[2:], strict=False):
-        if name.argval == MARKS and mark.opname == "LOAD_CONST" and store.opname == "STORE_SUBSCR":
+        if name.argval == MARKS and mark.opname in _LOADS_NUMBER and store.opname == "STORE_SUBSCR":
             yield mark.argval
 
 

@@ -1,0 +1,85 @@
+"""`python -m tests.pythons`: the tests on each other Python of this machine from 3.11 on.
+
+Asked are `python3.11`, `python3.12` and so on of PATH, and the versions that pyenv keeps; or those that PYTHONS names (paths or commands,
+by spaces). The one that `make test` runs on is left out. Arguments go to pytest, in place of `-n 3 --dist loadfile -m "not process and not
+spark"`. What is not here, or gets no environment, is told of and passed over; the exit code is that of the tests.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.environments import ROOT, prepared
+
+OLDEST = (3, 11)
+NEWEST = (3, 15)
+_ROOMS = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not process and not spark")
+
+
+def version_of(python: str) -> tuple[int, ...] | None:
+    """(3, 14, 2); None where it is no Python that runs, as pyenv's command for a version that is not selected."""
+    try:
+        told = subprocess.run(
+            [python, "-c", "import sys; print(*sys.version_info[:3])"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return None
+    return tuple(map(int, told.stdout.split())) if told.returncode == 0 else None
+
+
+def candidates() -> Iterator[str]:
+    """Commands and paths that may be a Python, each perhaps more than once."""
+    named = os.environ.get("PYTHONS")
+    if named is not None:
+        yield from named.split()
+        return
+    for minor in range(OLDEST[1], NEWEST[1] + 1):
+        yield f"python3.{minor}"
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    yield from map(str, sorted(kept.glob("3.*/bin/python3")))
+
+
+def others() -> dict[tuple[int, ...], str]:
+    """One Python of each series from 3.11 on, but for that of this process, by (major, minor)."""
+    found: dict[tuple[int, ...], str] = {}
+    for candidate in candidates():
+        path = shutil.which(candidate)
+        version = version_of(path) if path else None
+        if path is None or version is None:
+            continue
+        series = version[:2]
+        if series >= OLDEST and series != sys.version_info[:2]:
+            found.setdefault(series, path)
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    found = others()
+    for minor in range(OLDEST[1], NEWEST[1] + 1):
+        if (3, minor) not in found and minor != sys.version_info.minor:
+            print(
+                f"python3.{minor}: passed over, it is not on PATH; PYTHONS=/path/to/it names one", flush=True
+            )
+    failed = []
+    for series, path in sorted(found.items()):
+        name = "python-" + ".".join(map(str, series))
+        python = prepared(name, [], path)
+        if python is None:
+            continue
+        print(f"{name}: {path}", flush=True)
+        command = [str(python), "-m", "pytest", *(arguments or _ROOMS)]
+        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+            failed.append(name)
+    if failed:
+        print(f"failed on {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
