@@ -13,6 +13,7 @@
 # make spark-kills   200 faults of drivers, JVMs, workers and brokers under three sinks of Spark (an hour or two); SPARK_KILLS=20, SPARK_SEED=2
 # make test-spark-versions   tests/spark on the other versions of PySpark that are allowed; says which PyPI does not serve
 # make test-pythons   the tests that need neither processes nor Spark, on each other Python from 3.11 on that is here; PYTHONS="/path/to/python3.14 ..." for others
+# make test-oldest   the same tests with the oldest packages that pyproject.toml allows
 # make format  what `make check` asks of format and lint, done
 # make clean   everything this file made is removed
 #
@@ -31,7 +32,7 @@ export PYTHONDONTWRITEBYTECODE =
 export PIP_RETRIES ?= 10
 export PIP_DEFAULT_TIMEOUT ?= 60
 
-.PHONY: demo up-zookeeper test check bench bench-spark bench-controller clean format interop museum nightly spark-kills test-spark-versions test-pythons sim sim-seeds sim-states sim-night
+.PHONY: demo up-zookeeper test check bench bench-spark bench-controller clean format interop museum nightly spark-kills test-spark-versions test-pythons test-oldest sim sim-seeds sim-states sim-night
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -96,6 +97,9 @@ test-spark-versions: $(VENV)/.dev
 
 test-pythons: $(VENV)/.dev
 	$(BIN)/python -m tests.pythons $(TEST)
+
+test-oldest: $(VENV)/.dev
+	$(BIN)/python -m tests.oldest $(TEST)
 
 museum: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants.museum $(MUSEUM)

@@ -13,10 +13,13 @@ ROOT = Path(__file__).parents[1]
 CACHE = Path(os.environ.get("ODRADEK_ENVIRONMENTS", Path.home() / ".cache" / "odradek-environments"))
 
 
-def prepared(name: str, requirements: Sequence[str], python: str = sys.executable) -> Path | None:
+def prepared(
+    name: str, requirements: Sequence[str] = (), *, python: str = sys.executable, oldest: bool = False
+) -> Path | None:
     """The interpreter of an environment with this project, its tests' packages and `requirements` (as pip takes them).
 
-    None where pip cannot install them, or `python` makes no environment: one line says why.
+    `oldest`: of each package that pyproject.toml names the oldest version it allows. None where they cannot be installed, or `python`
+    makes no environment: one line says why.
     """
     directory = CACHE / name
     interpreter = directory / "bin" / "python"
@@ -25,11 +28,16 @@ def prepared(name: str, requirements: Sequence[str], python: str = sys.executabl
         if made.returncode != 0:
             _pass_over(name, f"{python} makes no environment", made)
             return None
+    pip = [str(interpreter), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    if oldest:
+        got = _run(*pip, "uv")  # pip itself knows the newest only
+        pip = [str(interpreter), "-m", "uv", "pip", "install", "-q", "--resolution", "lowest-direct"]
+        pip += ["--python", str(interpreter)]
     # Each time: the project's own requirements may have changed.
-    pip = (str(interpreter), "-m", "pip", "install", "-q", "--disable-pip-version-check")
-    got = _run(*pip, "-e", f"{ROOT}[test]", *requirements)
+    if not oldest or got.returncode == 0:
+        got = _run(*pip, "-e", f"{ROOT}[test]", *requirements)
     if got.returncode != 0:
-        _pass_over(name, "pip could not install it", got)
+        _pass_over(name, "its packages could not be installed", got)
         return None
     (directory / "whole").touch()
     return interpreter

@@ -16,7 +16,7 @@ from tests.environments import ROOT, prepared
 
 OLDEST = (3, 11)
 NEWEST = (3, 15)
-_ROOMS = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not process and not spark")
+ROOMS = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not process and not spark")
 
 
 def version_of(python: str) -> tuple[int, ...] | None:
@@ -69,11 +69,11 @@ def main(arguments: list[str]) -> int:
     failed = []
     for series, path in sorted(found.items()):
         name = "python-" + ".".join(map(str, series))
-        python = prepared(name, [], path)
+        python = prepared(name, python=path)
         if python is None:
             continue
         print(f"{name}: {path}", flush=True)
-        command = [str(python), "-m", "pytest", *(arguments or _ROOMS)]
+        command = [str(python), "-m", "pytest", *(arguments or ROOMS)]
         if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
             failed.append(name)
     if failed:

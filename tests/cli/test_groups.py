@@ -374,9 +374,7 @@ def test_the_past_is_found_however_much_was_committed_since(
 
     with reading(shell, "chatty", orders) as consumer:
         for _ in range(40):
-            consumer.commit(
-                asynchronous=False, message=None, offsets=[confluent_kafka.TopicPartition(orders, 0, 4)]
-            )
+            consumer.commit(asynchronous=False, offsets=[confluent_kafka.TopicPartition(orders, 0, 4)])
         monkeypatch.setattr(history, "FIRST_READ", 4)
         assert all(p["owned_since_ms"] for p in shell.json("why", "chatty")["partitions"])
         monkeypatch.setattr(history, "MOST", 4)

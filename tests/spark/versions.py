@@ -48,7 +48,12 @@ def main(arguments: list[str]) -> int:
             continue
         print(f"{requirement}:", flush=True)
         subprocess.run([python, "-m", "tests.spark.class_archive"], cwd=ROOT, check=True)
-        command = [python, "-m", "pytest", *(arguments or ["-n", "2", "--dist", "loadfile", "tests/spark"])]
+        command = [
+            str(python),
+            "-m",
+            "pytest",
+            *(arguments or ["-n", "2", "--dist", "loadfile", "tests/spark"]),
+        ]
         # For tests of a job that another version of Spark goes on with.
         environ = {**os.environ, OTHER_SPARK: sys.executable}
         if subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode != 0:

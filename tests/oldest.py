@@ -1,0 +1,24 @@
+"""`python -m tests.oldest`: the tests with the oldest version of each package that pyproject.toml allows.
+
+The bounds there are a promise to whoever has an older package already, and nothing else looks at them. Arguments go to pytest, in place of
+`-n 3 --dist loadfile -m "not process and not spark"`; the exit code is that of the tests, 0 where the packages cannot be installed (said in a line).
+"""
+
+import subprocess
+import sys
+
+from tests.environments import ROOT, prepared
+from tests.pythons import ROOMS
+
+
+def main(arguments: list[str]) -> int:
+    python = prepared(f"python-{sys.version_info.major}.{sys.version_info.minor}-oldest", oldest=True)
+    if python is None:
+        return 0
+    return subprocess.run(
+        [str(python), "-m", "pytest", *(arguments or ROOMS)], cwd=ROOT, check=False
+    ).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
