@@ -61,7 +61,8 @@ def test_without_a_command_it_runs_until_it_is_stopped() -> None:
 
 
 def test_a_command_is_ended_with_it() -> None:
-    waits = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print('up', flush=True); signal.pause()"
+    # Signals that are blocked wait for `sigwait`; before `pause` they would be lost.
+    waits = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); print('up', flush=True); signal.sigwait([15]); exit(5)"
     command = [*ODRADEK, "-n", "1", "--", sys.executable, "-c", waits]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -72,9 +73,9 @@ def test_a_command_is_ended_with_it() -> None:
 
 def test_the_first_interrupt_is_the_commands_and_the_second_ends_it() -> None:
     waits = (
-        "import signal; signal.signal(signal.SIGINT, lambda *_: print('cleans up', flush=True));"
-        "signal.signal(signal.SIGTERM, lambda *_: exit(5)); print('up', flush=True)\n"
-        "while True: signal.pause()"
+        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [2, 15]); print('up', flush=True)\n"
+        "while signal.sigwait([2, 15]) == 2: print('cleans up', flush=True)\n"
+        "exit(5)"
     )
     command = [*ODRADEK, "-n", "1", "--", sys.executable, "-c", waits]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:

@@ -117,6 +117,22 @@ def test_times_of_any_unit_and_year(tmp_path: Path, unit: str, value: int) -> No
     assert done.columns.column(0).cast(pa.int64()).to_pylist() == [micros]
 
 
+def test_a_schema_file_is_read_again_when_it_says_something_else(tmp_path: Path) -> None:
+    """A session and its Python workers outlive a query: the next one may have another schema in the same file."""
+    plain = {"type": "record", "name": "T", "fields": [{"name": "at", "type": "long"}]}
+
+    def read() -> Any:
+        found = decoded(form, "at TIMESTAMP", written(plain, {"at": -1}))
+        return found.columns.column(0).cast(pa.int64()).to_pylist()
+
+    for unit, micros in (("millis", -1000), ("micros", -1)):
+        field = {"name": "at", "type": {"type": "long", "logicalType": f"timestamp-{unit}"}}
+        form = file_of(tmp_path, {"type": "record", "name": "T", "fields": [field]})
+        assert read() == [micros]
+    Path(form.schema_file).unlink()
+    assert read() == [-1], "a file that has gone ends no query that has read it"
+
+
 def test_what_is_wrong_with_one_value_spoils_no_other(tmp_path: Path) -> None:
     form = file_of(tmp_path, SIMPLE)
     good = [written(SIMPLE, {"id": n, "n": f"n{n}"}) for n in range(9)]

@@ -85,7 +85,7 @@ class Learnt(NamedTuple):
 def learnt(form: Format, subject: str, sample: Callable[[], pa.Array]) -> Learnt:
     """The columns of the newest schema of the subject, or of the newest that a sample of values names, or of the file."""
     if form.schema_file:
-        found = _of_file(form)
+        found = _of_file(form, _read(form))
         return Learnt(found.columns, _is_plain(found), found.left_out, f"of {form.schema_file}")
     registry = registry_at(form.registry)
     kind = _KINDS[form.name]
@@ -120,25 +120,38 @@ def _is_plain(found: Avro | Message) -> bool:
     return isinstance(found, Avro) and found.is_plain
 
 
-_decoders: dict[tuple[int, Format, str], Decoder] = {}
+# With what stood in the schema's file; of a registry, whose schemas never change, nothing.
+_decoders: dict[tuple[int, Format, str], tuple[bytes, Decoder]] = {}
 
 
 def decoder(form: Format, columns: pa.Schema) -> Decoder:
-    """One a process and format, so that schemas are asked for and compiled once."""
+    """One a process and format, so that schemas are asked for and compiled once; anew when the schema's file says something else.
+
+    A session, and its Python workers, outlive a query; a file that has gone meanwhile ends none that has read it.
+    """
     key = (os.getpid(), form, str(columns))
-    if key not in _decoders:
-        _decoders[key] = _decoder(form, columns)
-    return _decoders[key]
+    known = _decoders.get(key)
+    data = b""
+    if form.schema_file:
+        try:
+            data = _read(form)
+        except ConfigurationError:
+            if known is None:
+                raise
+            return known[1]
+    if known is None or known[0] != data:
+        _decoders[key] = known = data, _decoder(form, columns, data)
+    return known[1]
 
 
-def _decoder(form: Format, columns: pa.Schema) -> Decoder:
+def _decoder(form: Format, columns: pa.Schema, data: bytes) -> Decoder:
     match form.name:
         case "json":
             return _Json(columns)
         case "string":
             return _Text(columns)
     if form.schema_file:
-        found = _of_file(form)
+        found = _of_file(form, data)
         check_fits(found.columns, columns)
         return _OfFile(_reader_of(found), columns, form.is_framed)
     registry = registry_at(form.registry)
@@ -333,12 +346,15 @@ def _references(registry: Registry, schema: Schema, kind: str) -> list[tuple[str
     return list(found.items())
 
 
-def _of_file(form: Format) -> Avro | Message:
+def _read(form: Format) -> bytes:
     try:
         with open(form.schema_file, "rb") as file:
-            data = file.read()
+            return file.read()
     except OSError as error:
         raise ConfigurationError(f"--schema-file {form.schema_file}: {error.strerror}") from None
+
+
+def _of_file(form: Format, data: bytes) -> Avro | Message:
     try:
         if form.name == "avro":
             return avro_of(data.decode(errors="replace"))
