@@ -161,6 +161,8 @@ class Connection(FrameProtocol):
         self.last_active_at = self._host.monotonic()
         if not self._host.connection_opened(self):
             self.close()
+        elif self._muted_until is not None:
+            self._host.call_later(0, self._pause_begun_reading)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closing = True
@@ -253,9 +255,16 @@ class Connection(FrameProtocol):
     def _pause_reading(self) -> None:
         if self.transport is None or self.is_closing:
             return
-        # What is said in `connection_made` comes too early for uvloop, which begins to read behind it.
-        if not self._is_reading_paused or self.transport.is_reading():
+        if not self._is_reading_paused:
             self._is_reading_paused = True
+            self.transport.pause_reading()
+
+    def _pause_begun_reading(self) -> None:
+        """What is said in `connection_made` comes too early for uvloop, and for asyncio before Python 3.11.4: they begin to read behind
+        it. The latter says that it does not read, and hears only who lets it read first.
+        """
+        if self._is_reading_paused and self.transport is not None and not self.is_closing:
+            self.transport.resume_reading()
             self.transport.pause_reading()
 
     def _resume_reading(self) -> None:
