@@ -201,7 +201,11 @@ class World:
 
     def check(self, *, all_of_it: bool) -> None:
         assert self.manager.refused == {} and self.manager.offline_directories == {}, self.report.notes
-        held, start, end = self.sound_log()
+        self.compare(self.sound_log(), all_of_it=all_of_it)
+
+    def compare(self, found: Sound, *, all_of_it: bool) -> None:
+        """With what was written."""
+        held, start, end = found
         histories = self.histories[-2:] if all_of_it else self.histories
         matching = self.histories_that_begin_with(held, start, histories)
         assert matching, f"no history of the log begins with {held}"
