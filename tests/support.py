@@ -21,6 +21,7 @@ GOLDEN = Path(__file__).parent / "golden"
 # A JVM that lives for seconds loses them to compiling well and to many threads.
 JAVA_OF_TESTS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 T = TypeVar("T")
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.005, 0.1  # between two looks
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)  # now: after a fork nothing is to be loaded
 
@@ -68,15 +69,22 @@ def die_with_parent() -> None:
 
 
 def eventually(predicate: Callable[[], T], deadline_s: float = 30.0, what: str = "") -> T:
-    """The first true value of `predicate`; AssertionError with `what` when the deadline passes first."""
+    """The first true value of `predicate`; AssertionError with `what` when the deadline passes first.
+
+    What takes long to be answered, such as what a table in an object store holds, is asked a third of the time at most: whoever
+    answers it, and what is waited for, need the processor as well.
+    """
     end = time.monotonic() + deadline_s
     while True:
+        asked = time.monotonic()
         value = predicate()
         if value:
             return value
-        if time.monotonic() > end:
+        answered = time.monotonic()
+        if answered > end:
             raise AssertionError(f"not within {deadline_s} s: {what or predicate}; last value {value!r}")
-        time.sleep(0.005)  # the only wait in the tests: a poll under a deadline
+        pause_s = min(max(SHORTEST_PAUSE_S, 2 * (answered - asked)), LONGEST_PAUSE_S)
+        time.sleep(pause_s)  # the only wait in the tests: a poll under a deadline
 
 
 def descriptors() -> dict[int, str]:
