@@ -13,6 +13,7 @@ from odradek.sim.checkers.beliefs import (
     LowMark,
     Position,
     Reading,
+    Role,
     Told,
     ToldEnd,
     Waiting,
@@ -112,6 +113,33 @@ def told(world: World, seen: AtWork, partitions: Mapping[TopicPartition, Partiti
         topic = world.topics.assignment(partition.topic)
         if topic is not None and topic.topic_id == replica.topic_id:
             yield Told(partition, broker.broker_id, replica.isr, stored.isr, replica.has_eligible, stored.elr)
+
+
+def roles(
+    world: World, seen: AtWork, partitions: Mapping[TopicPartition, PartitionView]
+) -> Iterator[Role]:
+    """Of the replicas of these partitions that have heard of the state node as it is, and were not stopped since."""
+    for number, (_, core) in seen.brokers.items():
+        for partition, state in partitions.items():
+            replica, stored = core.replicas.partitions.get(partition), state.stored
+            if (
+                replica is None
+                or stored is None
+                or replica.leader < 0
+                or replica.leader_epoch != stored.leader_epoch
+                or replica.partition_epoch != stored.partition_epoch
+            ):
+                continue
+            topic = world.topics.assignment(partition.topic)
+            if topic is not None and topic.topic_id == replica.topic_id:
+                yield Role(
+                    partition,
+                    number,
+                    replica.leader,
+                    replica.leader_recovery_state,
+                    stored.leader,
+                    stored.leader_recovery_state,
+                )
 
 
 def waiting(seen: AtWork) -> Iterator[Waiting]:

@@ -6,7 +6,7 @@ from typing import Any
 from odradek.broker.fetch_sessions import FetchSession
 from odradek.model.ids import TopicPartition
 from odradek.replication.followers import NEVER_MS
-from odradek.replication.isr import PendingExpandIsr
+from odradek.replication.isr import Committed, PendingExpandIsr
 from odradek.sim.beliefs import AtWork
 from odradek.sim.checkers.coordinators import Coordinating
 from odradek.sim.checkers.leading import FollowerSeen, Joining, LeaderSeen
@@ -59,10 +59,17 @@ def leaders(world: World, seen: AtWork) -> Iterator[LeaderSeen]:
                     # In this life: one that is back may have been dead for a moment.
                     follower.broker in live and registered.get(follower.broker) == follower.broker_epoch,
                     _is_fetching(follower.source, partition, replica),
+                    follower.broker in replica.state.isr,
                 )
                 for follower in replica.followers.values()
             ],
+            log.log_end_offset,
+            not broker.is_stopping and _is_awake(world, broker.host) and type(replica.state) is Committed,
         )
+
+
+def _is_awake(world: World, host: Any) -> bool:
+    return host is not None and not host.postponed and host.paused_until <= world.loop.now
 
 
 def _caught_up_ms(follower: Any, leader_end: int) -> int:

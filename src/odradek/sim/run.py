@@ -35,6 +35,7 @@ from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.checkers.waits import nobody_is_forgotten
 from odradek.sim.client import RETRY_S
 from odradek.sim.coordinator_memory import forgetful
+from odradek.sim.described import described_wrongly, untidy_store
 from odradek.sim.group_member import GROUP as READERS
 from odradek.sim.group_member import GroupClient
 from odradek.sim.ledger import LEDGER, PARTITIONS
@@ -384,11 +385,13 @@ class _Run:
             world.call(self.client_host, world.administration.topic_at_rest(), within_s=liveness.PROMPT_S)
         self._come_to_rest(within_s=STAYS_S)
         found = wrong_at_rest(world, self.workload.connected, self.client_host)
+        found += described_wrongly(world, self.workload.connected, self.client_host)
         # While they were asked, a preferred leader may have taken over (seed 1819).
         self._come_to_rest(within_s=STAYS_S)
         view = world.view()
         found += [a for check in replicas.QUIESCENCE_CHECKS for a in check(view)]
         found += known_differently(world)
+        found += untidy_store(world)
         if world.administration is not None:
             found += world.administration.deleted_unasked(self.watch.retention.furthest)
         found += would_not_restart(world)

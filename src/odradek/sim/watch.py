@@ -17,6 +17,7 @@ from odradek.sim.beliefs import (
     low_marks,
     positions,
     reading,
+    roles,
     told,
     told_ends,
     waiting,
@@ -31,6 +32,7 @@ from odradek.sim.checkers.beliefs import (
     nobody_waits_in_vain,
     positions_are_held,
     readers_are_told,
+    roles_are_as_stored,
     what_is_stored_is_known,
     who_is_live_is_known,
 )
@@ -43,6 +45,7 @@ from odradek.sim.checkers.waits import Deadlines
 from odradek.sim.controller_duties import ControllerDuties, Queue
 from odradek.sim.controller_invariants import RestingControllers
 from odradek.sim.controller_promises import ControllerPromises
+from odradek.sim.controller_tellings import ControllerTellings
 from odradek.sim.controller_writes import ControllerWrites
 from odradek.sim.coordinator_memory import KEYS_OF_GROUPS
 from odradek.sim.endings import Endings
@@ -82,6 +85,7 @@ class Watch:
         self._deadlines = Deadlines()
         self._promises = ControllerPromises()
         self._duties = ControllerDuties()
+        self._tellings = ControllerTellings()
         self._on_broken = on_broken
         Endings(world)
         MarkerAnswers(world)
@@ -132,11 +136,12 @@ class Watch:
         found += readers_are_told(reading(working))
         found += joiners_have_all(joining(working))
         if not after_a_step:  # a quarter of a second apart: what it judges lasts longer
-            found += self._leading.observe(leaders(self.world, working))
+            found += self._leading.observe(leaders(self.world, working), self.world.loop.time())
             found += self._terms.observe(coordinating(working))
             found += self._deadlines.observe(overdue(self.world, working), self.world.loop.time())
         if changed:
             found += self._ends.observe(told_ends(working, changed))
+            found += roles_are_as_stored(roles(self.world, working, changed))
             self._terms.note({p: state for p, state in changed.items() if p.topic in OF_COORDINATORS})
         found += self._marks.observe(low_marks(self.world, working), self.world.loop.time())
         self._seen = whole
@@ -172,6 +177,7 @@ class Watch:
         return [
             *self._promises.observe(context, event, effects, broker.runtime.now_ms()),
             *self._duties.observe(context, effects, _queues(term), is_resting=is_resting),
+            *self._tellings.observe(context, effects.requests, is_resting=is_resting),
         ]
 
 

@@ -173,6 +173,30 @@ def what_is_stored_is_known(all_told: Iterable[Told]) -> Iterator[Anomaly]:
             )
 
 
+class Role(NamedTuple):
+    """What a replica was told of the state node whose epochs it has."""
+
+    topic_partition: TopicPartition
+    broker: BrokerId
+    leader: BrokerId
+    recovery_state: int
+    stored_leader: BrokerId
+    stored_recovery_state: int
+
+
+def roles_are_as_stored(roles: Iterable[Role]) -> Iterator[Anomaly]:
+    """StoredIsKnown, of every replica: one that has the epochs of the state node knows who leads, and whether that is still what an
+    unclean election left."""
+    for role in roles:
+        told, stored = role[2:4], role[4:]
+        if told != stored:
+            yield Anomaly(
+                "StoredIsKnown",
+                role.topic_partition,
+                f"broker {role.broker} has (leader, recovery state) {told}, and the store {stored} in the same epochs",
+            )
+
+
 class Waiting(NamedTuple):
     """A producer that waits for `offset`, which is committed; or that nothing will be, for too few are in sync."""
 

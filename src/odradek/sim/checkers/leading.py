@@ -21,6 +21,7 @@ class FollowerSeen(NamedTuple):
     is_counted: bool  # in the maximal ISR
     is_live: bool
     is_fetching: bool = True  # whoever stands for it fetches the partition; or nobody does
+    is_member: bool = False  # of the ISR that is committed
 
 
 class LeaderSeen(NamedTuple):
@@ -33,6 +34,8 @@ class LeaderSeen(NamedTuple):
     now_ms: int
     lag_ms: int
     followers: Sequence[FollowerSeen]
+    log_end_offset: int = 0
+    is_deciding: bool = False  # it is at work, and no change of the ISR is under way
 
 
 class Joining(NamedTuple):
@@ -60,14 +63,21 @@ def joiners_have_all(joining: Iterable[Joining]) -> Iterator[Anomaly]:
             )
 
 
+# Beyond half of the lag time, after which members are looked at again: some turns, and a proposal that was refused.
+LOOKS_AGAIN_S = 2.0
+
+
 class Leading:
     """Of one look after another; `observe` is given all that lead."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[TopicPartition, BrokerId, object], LeaderSeen] = {}
+        # Since when a member of the ISR could have been put out of it, in virtual seconds.
+        self._behind_since: dict[tuple[TopicPartition, BrokerId, object, BrokerId, int], float] = {}
 
-    def observe(self, leaders: Iterable[LeaderSeen]) -> list[Anomaly]:
+    def observe(self, leaders: Iterable[LeaderSeen], now_s: float = 0.0) -> list[Anomaly]:
         before, self._before = self._before, {}
+        behind, self._behind_since = self._behind_since, {}
         found: list[Anomaly] = []
         for leader in leaders:
             key = leader.topic_partition, leader.broker, leader.era
@@ -76,7 +86,33 @@ class Leading:
             earlier = before.get(key)
             if earlier is not None:
                 found += _since(earlier, leader)
+            if leader.is_deciding:
+                found += self._stays(leader, behind, now_s)
         return found
+
+    def _stays(
+        self,
+        leader: LeaderSeen,
+        behind: dict[tuple[TopicPartition, BrokerId, object, BrokerId, int], float],
+        now_s: float,
+    ) -> Iterator[Anomaly]:
+        """LaggardLeaves: who was not caught up for the lag time is not left in the ISR for longer than until members are looked at
+        again: nothing would be committed meanwhile."""
+        for follower in leader.followers:
+            if (
+                follower.is_member
+                and follower.log_end_offset != leader.log_end_offset
+                and follower.caught_up_ms < leader.now_ms - leader.lag_ms
+            ):
+                key = leader.topic_partition, leader.broker, leader.era, follower.broker, follower.life
+                since_s = self._behind_since[key] = behind.get(key, now_s)
+                if now_s - since_s > leader.lag_ms / 2000 + LOOKS_AGAIN_S:
+                    yield Anomaly(
+                        "LaggardLeaves",
+                        leader.topic_partition,
+                        f"leader {leader.broker} keeps broker {follower.broker} in the ISR, which ends at {follower.log_end_offset} "
+                        f"of {leader.log_end_offset} and was caught up {leader.now_ms - follower.caught_up_ms} ms ago",
+                    )
 
 
 def _now(leader: LeaderSeen) -> Iterator[Anomaly]:
@@ -100,7 +136,8 @@ def _now(leader: LeaderSeen) -> Iterator[Anomaly]:
 
 def _since(before: LeaderSeen, leader: LeaderSeen) -> Iterator[Anomaly]:
     """CaughtUpIsKept: when a follower was caught up last is never an earlier time than before: it would be put out of the ISR.
-    MarkWaits: the high watermark does not pass a live follower that was caught up a moment ago, in the ISR or not (KIP-16)."""
+    MarkWaits: the high watermark does not pass a live follower that was caught up a moment ago, in the ISR or not (KIP-16).
+    LeaverLags: in a leader epoch only its leader puts members out of the ISR, those that were not caught up for the lag time."""
     known = {follower.broker: follower for follower in before.followers}
     for follower in leader.followers:
         earlier = known.get(follower.broker)
@@ -118,6 +155,13 @@ def _since(before: LeaderSeen, leader: LeaderSeen) -> Iterator[Anomaly]:
                 f"caught up at {follower.caught_up_ms}",
             )
         was_recent = leader.now_ms - earlier.caught_up_ms <= leader.lag_ms
+        if earlier.is_member and not follower.is_member and was_recent and before.now_ms <= leader.now_ms:
+            yield Anomaly(
+                "LeaverLags",
+                leader.topic_partition,
+                f"leader {leader.broker} has put broker {follower.broker} out of the ISR, which was caught up "
+                f"{leader.now_ms - earlier.caught_up_ms} ms ago",
+            )
         is_outside = not (follower.is_counted or earlier.is_counted)
         if (
             was_recent
