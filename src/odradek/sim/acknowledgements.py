@@ -14,7 +14,7 @@ from odradek.protocol.headers import decode_request_header, decode_response_head
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.records.batch import read_header
 from odradek.sim.answers_heard import AnswersHeard, frames
-from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged, flushed, refused
+from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged, flushed, refused, timed_out
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import PartitionView
 from odradek.sim.loop import Host
@@ -42,6 +42,8 @@ class Asked(NamedTuple):
 
     version: int
     batches: dict[TopicPartition, SentBatch]
+    timeout_ms: int
+    sent_ms: tuple[float, float]  # when, by the world's clock and by that of the broker that is asked
 
 
 class Acknowledgements(AnswersHeard[Asked]):
@@ -79,7 +81,7 @@ class Acknowledgements(AnswersHeard[Asked]):
             if bytes(frame[:2]) != _KEY_OF_PRODUCE:
                 continue
             header = decode_request_header(frame)
-            _, acks, _, topics = decode_request(header.api_version, frame, header.body_offset)
+            _, acks, timeout_ms, topics = decode_request(header.api_version, frame, header.body_offset)
             if acks != ALL:
                 continue
             broker = self._named(transport.remote_name)
@@ -89,7 +91,13 @@ class Acknowledgements(AnswersHeard[Asked]):
                 for index, records in rows
                 if records is not None and (partition := TopicPartition(topic, index))
             }
-            self.expect(transport, header.correlation_id, Asked(header.api_version, batches))
+            asked = Asked(header.api_version, batches, timeout_ms, self._now_ms(broker))
+            self.expect(transport, header.correlation_id, asked)
+
+    def _now_ms(self, broker: SimBroker | None) -> tuple[float, float]:
+        runtime = None if broker is None else broker.runtime
+        now_ms = self._world.loop.time() * 1000
+        return now_ms, now_ms if runtime is None else runtime.now_ms()
 
     def _named(self, name: str) -> SimBroker | None:
         return next((b for b in self._world.brokers.values() if b.name == name), None)
@@ -113,6 +121,11 @@ class Acknowledgements(AnswersHeard[Asked]):
                 partition = TopicPartition(topic.name, row.index)
                 if row.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                     self._judge_refusal(broker, partition, asked.batches[partition])
+                elif row.error_code == ErrorCode.REQUEST_TIMED_OUT:
+                    passed_ms = max(
+                        now - sent for now, sent in zip(self._now_ms(broker), asked.sent_ms, strict=True)
+                    )
+                    self.found += timed_out(broker.broker_id, partition, asked.timeout_ms, passed_ms)
                 elif not row.error_code and row.base_offset >= 0:
                     told[partition] = row.base_offset
         for partition, base_offset in told.items():

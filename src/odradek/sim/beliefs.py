@@ -245,6 +245,23 @@ def outlived(world: World) -> Iterator[tuple[BrokerId, TopicPartition]]:
                     yield number, TopicPartition(topic, index)
 
 
+def differing_assignments(world: World) -> Iterator[str]:
+    """Of leaders where nothing happens any more: who they take for their replicas, and how many of them are needed."""
+    partitions = world.view(with_batches=False).partitions
+    for broker, _, partition, replica in at_work(world).leaders:
+        state, topic = partitions.get(partition), world.topics.assignment(partition.topic)
+        if state is None or topic is None or partition.partition not in topic.partitions:
+            continue
+        known, stored = replica.assignment, topic.partitions[partition.partition]
+        if known != stored:
+            yield f"{broker.name} leads {partition} with {known}, and it is assigned to {stored}: that"
+        elif replica.effective_min_isr != state.min_insync_replicas:
+            yield (
+                f"{broker.name} wants {replica.effective_min_isr} in sync for {partition}, and it is configured as "
+                f"{state.min_insync_replicas}: that"
+            )
+
+
 def unknown_positions(world: World) -> Iterator[str]:
     """What a leader does not know of a follower, where nothing happens any more."""
     seen = at_work(world)

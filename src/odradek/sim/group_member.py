@@ -20,7 +20,7 @@ from odradek.protocol.messages import (
     offset_fetch,
     sync_group,
 )
-from odradek.sim.checkers.groups import Committed, Fetched, GroupHistory, HandedOut, Joined, Term
+from odradek.sim.checkers.groups import Committed, Fetched, GroupHistory, HandedOut, Joined, SentOff, Term
 from odradek.sim.client import RETRY_S, Address, Pauses, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, CoordinatorClient
 
@@ -99,6 +99,7 @@ class GroupMember:
         self._last: tuple[int, TopicPartition, int] | None = (
             None  # acknowledged: generation, partition, offset
         )
+        self._session_until_s = 0.0  # at least, in a generation that is stored
         self._pauses = Pauses()
 
     async def live(self) -> None:
@@ -130,7 +131,10 @@ class GroupMember:
         if code == ErrorCode.FENCED_INSTANCE_ID:
             raise _Replaced
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
-            self._member = ""
+            if self._instance is None:
+                told = SentOff(self._named(self._member), self._group.now_s, self._session_until_s)
+                self._history.sent_off.append(told)
+            self._member, self._session_until_s = "", 0.0
         elif code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
             self._group.moved()
         raise _Anew
@@ -227,6 +231,7 @@ class GroupMember:
         return share
 
     async def _beat(self) -> None:
+        asked_s = self._group.now_s
         answer = await self._ask(
             heartbeat.HeartbeatRequest(
                 group_id=GROUP,
@@ -236,6 +241,7 @@ class GroupMember:
             )
         )
         self._judge(answer.error_code)
+        self._session_until_s = asked_s + SESSION_MS / 1000
 
     async def _commit_late(self) -> None:
         """The application's thread is still at what it read in the generation before, and commits that as of then."""

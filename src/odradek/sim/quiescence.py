@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from odradek.sim.beliefs import outlived, unknown_positions
+from odradek.sim.beliefs import differing_assignments, outlived, unknown_positions
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.quiescence import Quiescence
 from odradek.sim.checkers.quiescence import not_quiescent as not_quiescent_of
@@ -51,7 +51,7 @@ def pending(world: World, unfinished: Sequence[str] = ()) -> list[Anomaly]:
                 list(world.exempt),
                 [*unfinished, *world.store.sessions_about_to_end()],
                 [b.name for b in brokers if b.is_stopping],
-                list(unknown_positions(world)),
+                [*unknown_positions(world), *differing_assignments(world)],
                 list(outlived(world)),
             )
         )

@@ -25,7 +25,7 @@ from odradek.sim.burden import burdens
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.burden import overburdened
 from odradek.sim.checkers.deliveries import FINAL, check
-from odradek.sim.checkers.groups import Fetched, GroupHistory, check_groups
+from odradek.sim.checkers.groups import Fetched, GroupHistory, check_groups, judged_too_early
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
 from odradek.sim.checkers.mixed import check_mixed
@@ -454,6 +454,9 @@ class _Run:
                 named = topics.now(partition)
                 if named is not None:
                     log_starts[named] = max(r.log_start_offset for r in state.replicas)
+        sent_off = self.workload.group_history.sent_off
+        if self.plan.has(CLOCKS) or self._are_lossy({GROUPS_TOPIC}):
+            sent_off = []
         groups = check_groups(
             self.workload.group_history,
             self._made_again(),
@@ -469,6 +472,7 @@ class _Run:
         )
         return [
             *groups,
+            *judged_too_early(sent_off),
             *self._judge_sharing(),
             *self._judge_mixed(),
             *self._judge_transactions(),

@@ -16,6 +16,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from odradek.sim.checkers.groups import SentOff
 from odradek.sim.checkers.sharers import MemberAnswer, Shared, SharingHistory, Taken
 from odradek.sim.client import RETRY_S, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, CoordinatorClient
@@ -58,6 +59,7 @@ class Sharer:
         self._holdings = Holdings(self._label, history, SESSION_MS, client.loop.time)
         self._is_full = True  # the next request says everything
         self._beats = 0
+        self._session_until_s = 0.0
         self.commits_next = False  # it stood still, and commits before it asks whether it still is a member
 
     async def live(self) -> None:
@@ -102,6 +104,9 @@ class Sharer:
         if code == ErrorCode.NONE:
             self._told(answer, asked_s, is_join=request.member_epoch == JOIN)
         elif code in REJOINS:
+            if code != ErrorCode.FENCED_MEMBER_EPOCH and self._instance is None:
+                self._history.sent_off.append(SentOff(self._label, self._group.now_s, self._session_until_s))
+            self._session_until_s = 0.0
             self._was_sent_off(code)
         else:
             self._is_full = True
@@ -168,6 +173,7 @@ class Sharer:
             MemberAnswer(self._label, answer.member_epoch, asked_s, now_s, is_join, assigned)
         )
         self._epoch = answer.member_epoch
+        self._session_until_s = asked_s + SESSION_MS / 1000
         self._is_full = False
         self._holdings.renewed(asked_s)
         if answer.assignment is not None:

@@ -29,7 +29,7 @@ from odradek.store.fields import Unreadable
 if TYPE_CHECKING:
     from odradek.sim.world import SimBroker, World
 
-MIN_ISR, DEFAULT_MIN_ISR = "min.insync.replicas", 1
+MIN_ISR, DEFAULT_MIN_ISR = "min.insync.replicas", "1"
 POLICY, COMPACT = "cleanup.policy", "compact"
 NO_BATCHES = BatchList().snapshot()
 TOPIC_CONFIGS = "/config/topics"
@@ -520,6 +520,7 @@ class Views:
         """Of each partition the fields of its `PartitionView` behind the replicas, as far as the store tells them: what the
         controller knows and unclean elections are put in at each look."""
         topics = self._world.topics
+        default_min_isr = int(self._world.settings.get(MIN_ISR, DEFAULT_MIN_ISR))
         for partition, assignment in self._assignments.items():
             if partition.topic not in self._to_delete:  # of these nothing is promised any more
                 yield (
@@ -532,7 +533,7 @@ class Views:
                         0,
                         partition in self._moving,
                         partition in self._moved,
-                        min(self._min_isr.get(partition.topic, DEFAULT_MIN_ISR), max(len(assignment), 1)),
+                        min(self._min_isr.get(partition.topic, default_min_isr), max(len(assignment), 1)),
                     ),
                 )
 

@@ -77,6 +77,19 @@ def refused(
         )
 
 
+def timed_out(
+    broker: BrokerId, partition: TopicPartition, timeout_ms: int, passed_ms: float
+) -> Iterator[Anomaly]:
+    """NotBeforeItsTime: whoever is told that the time of its request is over has waited for so long, by the clock of the broker or by
+    that of the world: one of them may have jumped."""
+    if passed_ms < timeout_ms:
+        yield Anomaly(
+            "NotBeforeItsTime",
+            partition,
+            f"broker {broker} answers REQUEST_TIMED_OUT after {passed_ms:.0f} ms of {timeout_ms}",
+        )
+
+
 def marker_is_committed(
     broker: BrokerId, partition: TopicPartition, producer_id: int, offset: int, high_watermark: int
 ) -> Iterator[Anomaly]:

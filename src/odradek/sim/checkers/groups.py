@@ -6,6 +6,7 @@
 | generation-fell | who asks to join later is in an earlier generation than somebody was told of before |
 | generation-twice | one generation with two leaders, or a leader stores one after a later one was told |
 | share-twice | in one generation a partition is two members', or a member has two shares |
+| sent-off | a member is told that it is none, and its session has not ended |
 | fenced-commit | a commit of one generation is acknowledged that was asked for after a later one had been told; or of who is no member of it, or was one before the group was removed |
 
 Offsets of a partition are committed in rising order by whoever owns it, so whatever is told later is larger.
@@ -83,12 +84,29 @@ class Fetched(NamedTuple):
     told_s: float
 
 
+class SentOff(NamedTuple):
+    """Told that it is no member."""
+
+    member: str
+    told_s: float
+    until_s: float  # its session lasts until then at least, by its last request that was answered
+
+
+def judged_too_early(sent_off: Iterable[SentOff]) -> Iterator[Anomaly]:
+    """sent-off: nobody is told that it is no member while its session lasts."""
+    for one in sent_off:
+        if one.told_s < one.until_s:
+            text = f"{one.member} is none at {one.told_s:.3f} s, and had a session until {one.until_s:.3f} s at least"
+            yield Anomaly("sent-off", None, text)
+
+
 @dataclass(slots=True)
 class GroupHistory:
     """In the order in which it was told."""
 
     events: list[Joined | Committed | Fetched] = field(default_factory=list)
     handed_out: list[HandedOut] = field(default_factory=list)
+    sent_off: list[SentOff] = field(default_factory=list)
 
 
 def check_groups(

@@ -2,6 +2,7 @@
 
 | name | meaning |
 |---|---|
+| sent-off | a member is told that it is none, and its session has not ended |
 | owned-twice | two members own a partition at one time |
 | member-epoch-fell | a member is told of an earlier epoch than before |
 | share-twice | in one epoch of the group a partition is assigned to two members, whenever they are told |
@@ -19,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from odradek.sim.checkers.groups import SentOff, judged_too_early
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.removals import Removal, by_life, life
 
@@ -56,6 +58,7 @@ class SharingHistory:
     told: list[MemberAnswer] = field(default_factory=list)  # in the order in which they were told
     held: list[Held] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
+    sent_off: list[SentOff] = field(default_factory=list)
 
 
 def check_sharing(
@@ -74,6 +77,7 @@ def check_sharing(
     yield from _of_former_lives(history, removals)
     if not have_clocks_jumped:
         yield from _owners(history.held)
+        yield from judged_too_early(history.sent_off)
 
 
 def _lives(history: SharingHistory, removals: Sequence[Removal]) -> list[SharingHistory]:
