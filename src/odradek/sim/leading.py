@@ -60,6 +60,12 @@ def leaders(world: World, seen: AtWork) -> Iterator[LeaderSeen]:
                     follower.broker in live and registered.get(follower.broker) == follower.broker_epoch,
                     _is_fetching(follower.source, partition, replica),
                     follower.broker in replica.state.isr,
+                    not follower.is_in_maximal_isr
+                    and follower.broker in live
+                    and registered.get(follower.broker) == follower.broker_epoch
+                    and follower.last_heard_ms >= runtime.now_ms() - replica.replica_lag_time_max_ms
+                    and replica.is_in_sync(follower)
+                    and not world.brokers[follower.broker].is_stopping,
                 )
                 for follower in replica.followers.values()
             ],

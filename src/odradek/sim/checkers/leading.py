@@ -22,6 +22,7 @@ class FollowerSeen(NamedTuple):
     is_live: bool
     is_fetching: bool = True  # whoever stands for it fetches the partition; or nobody does
     is_member: bool = False  # of the ISR that is committed
+    could_join: bool = False  # it is live and stays, is outside the ISR, was heard of within the lag time, and has all it needs
 
 
 class LeaderSeen(NamedTuple):
@@ -63,8 +64,13 @@ def joiners_have_all(joining: Iterable[Joining]) -> Iterator[Anomaly]:
             )
 
 
+# Of a proposal that was refused, which is made again after a quarter of a second.
+PROPOSED_WITHIN_S = 3.0
 # Beyond half of the lag time, after which members are looked at again: some turns, and a proposal that was refused.
 LOOKS_AGAIN_S = 2.0
+
+# A follower as one leader knows it, in one life of it.
+Followed = tuple[TopicPartition, BrokerId, object, BrokerId, int]
 
 
 class Leading:
@@ -73,11 +79,13 @@ class Leading:
     def __init__(self) -> None:
         self._before: dict[tuple[TopicPartition, BrokerId, object], LeaderSeen] = {}
         # Since when a member of the ISR could have been put out of it, in virtual seconds.
-        self._behind_since: dict[tuple[TopicPartition, BrokerId, object, BrokerId, int], float] = {}
+        self._behind_since: dict[Followed, float] = {}
+        self._ready_since: dict[Followed, float] = {}  # ... and somebody outside it be let in
 
     def observe(self, leaders: Iterable[LeaderSeen], now_s: float = 0.0) -> list[Anomaly]:
         before, self._before = self._before, {}
         behind, self._behind_since = self._behind_since, {}
+        ready, self._ready_since = self._ready_since, {}
         found: list[Anomaly] = []
         for leader in leaders:
             key = leader.topic_partition, leader.broker, leader.era
@@ -88,14 +96,10 @@ class Leading:
                 found += _since(earlier, leader)
             if leader.is_deciding:
                 found += self._stays(leader, behind, now_s)
+                found += self._is_left_out(leader, ready, now_s)
         return found
 
-    def _stays(
-        self,
-        leader: LeaderSeen,
-        behind: dict[tuple[TopicPartition, BrokerId, object, BrokerId, int], float],
-        now_s: float,
-    ) -> Iterator[Anomaly]:
+    def _stays(self, leader: LeaderSeen, behind: dict[Followed, float], now_s: float) -> Iterator[Anomaly]:
         """LaggardLeaves: who was not caught up for the lag time is not left in the ISR for longer than until members are looked at
         again: nothing would be committed meanwhile."""
         for follower in leader.followers:
@@ -112,6 +116,23 @@ class Leading:
                         leader.topic_partition,
                         f"leader {leader.broker} keeps broker {follower.broker} in the ISR, which ends at {follower.log_end_offset} "
                         f"of {leader.log_end_offset} and was caught up {leader.now_ms - follower.caught_up_ms} ms ago",
+                    )
+
+    def _is_left_out(
+        self, leader: LeaderSeen, ready: dict[Followed, float], now_s: float
+    ) -> Iterator[Anomaly]:
+        """JoinerIsAsked: who could be in the ISR is proposed, again and again where that was refused: one that has nothing to fetch does not
+        name the partition, and nobody else would ask."""
+        for follower in leader.followers:
+            if follower.could_join:
+                key = leader.topic_partition, leader.broker, leader.era, follower.broker, follower.life
+                since_s = self._ready_since[key] = ready.get(key, now_s)
+                if now_s - since_s > PROPOSED_WITHIN_S:
+                    yield Anomaly(
+                        "JoinerIsAsked",
+                        leader.topic_partition,
+                        f"leader {leader.broker} leaves broker {follower.broker} out of the ISR, which ends at "
+                        f"{follower.log_end_offset} of {leader.log_end_offset}, for {now_s - since_s:.1f} s",
                     )
 
 
