@@ -40,6 +40,7 @@ from odradek.sim.checkers.coordinators import CoordinatorTerms
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.last_values import LastValues
 from odradek.sim.checkers.leading import Leading, joiners_have_all
+from odradek.sim.checkers.parts import parts_are_whole
 from odradek.sim.checkers.removals import Removals
 from odradek.sim.checkers.waits import Deadlines
 from odradek.sim.controller_duties import ControllerDuties, Queue
@@ -52,6 +53,7 @@ from odradek.sim.endings import Endings
 from odradek.sim.leading import coordinating, joining, leaders
 from odradek.sim.markers import MarkerAnswers
 from odradek.sim.moment_faults import OF_COORDINATORS
+from odradek.sim.parts import Parts
 from odradek.sim.retention import Retention
 from odradek.sim.waits import overdue, overslept
 from odradek.sim.world import SimBroker, World
@@ -83,6 +85,7 @@ class Watch:
         self._leading = Leading()
         self._terms = CoordinatorTerms()
         self._deadlines = Deadlines()
+        self._parts = Parts()
         self._promises = ControllerPromises()
         self._duties = ControllerDuties()
         self._tellings = ControllerTellings()
@@ -138,6 +141,7 @@ class Watch:
         if not after_a_step:  # a quarter of a second apart: what it judges lasts longer
             found += self._leading.observe(leaders(self.world, working), self.world.loop.time())
             found += self._terms.observe(coordinating(working))
+            found += parts_are_whole(self._parts.broken(self.world, working))
             found += self._deadlines.observe(overdue(self.world, working), self.world.loop.time())
         if changed:
             found += self._ends.observe(told_ends(working, changed))
