@@ -34,6 +34,8 @@ def joining(seen: AtWork) -> Iterator[Joining]:
 
 def leaders(world: World, seen: AtWork) -> Iterator[LeaderSeen]:
     registered = world.registered()
+    # The controller lets no ISR grow in which one of them is.
+    stopping = {number for number, broker in world.brokers.items() if broker.is_stopping}
     for broker, core, partition, replica in seen.leaders:
         log, runtime = replica.log, broker.runtime
         if log.failure is not None or runtime is None:
@@ -65,7 +67,7 @@ def leaders(world: World, seen: AtWork) -> Iterator[LeaderSeen]:
                     and registered.get(follower.broker) == follower.broker_epoch
                     and follower.last_heard_ms >= runtime.now_ms() - replica.replica_lag_time_max_ms
                     and replica.is_in_sync(follower)
-                    and not world.brokers[follower.broker].is_stopping,
+                    and stopping.isdisjoint((follower.broker, *replica.state.isr)),
                 )
                 for follower in replica.followers.values()
             ],
