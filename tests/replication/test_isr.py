@@ -282,6 +282,30 @@ def test_a_refusal_rolls_back_and_waits_a_while(tmp_path: Path, error: ErrorCode
     assert led.proposed() == (1, 2, 3)
 
 
+def test_who_may_not_join_keeps_nobody_else_out_of_the_isr(tmp_path: Path) -> None:
+    """One that is leaving, and that may take its time: the controller refuses every ISR that names it (KIP-841)."""
+    led = Led(tmp_path, isr=(1,))
+    led.append(b"a")
+    led.live.clear()
+    led.fetched(2, 1)
+    led.fetched(3, 1)
+    led.live.update({1, 2, 3})
+    led.partition.propose_again(led.now_ms)
+    tried = []
+    while led.partition.isr == (1,):
+        tried.append(led.partition.state.proposed_isr)  # type: ignore[union-attr]
+        assert len(tried) < 4
+        if 2 in tried[-1]:
+            pause_ms = answer(led, ErrorCode.INELIGIBLE_REPLICA)
+            assert pause_ms == REFUSED_RETRY_MS
+            led.now_ms += pause_ms
+            led.partition.propose_again(led.now_ms)
+        else:
+            told = leadership(1, led.partition.leader_epoch, tried[-1], partition_epoch=9)
+            assert answer(led, ErrorCode.NONE, told) is None
+    assert tried == [(1, 2, 3), (1, 2), (1, 3)]
+
+
 def test_a_refusal_commits_what_waited_for_the_one_that_was_refused(tmp_path: Path) -> None:
     """It died while the proposal was on its way, and the others have nothing more to fetch."""
     led = expanding(tmp_path)

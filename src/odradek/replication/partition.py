@@ -65,6 +65,7 @@ class Partition(Replica):
     __slots__ = (
         "_followers",
         "_followers_in_isr",
+        "_last_refused",
         "_live_brokers",
         "_proposed_epochs",
         "_retry_isr_at_ms",
@@ -121,6 +122,8 @@ class Partition(Replica):
         self.has_unassigned_in_isr = False
         self._proposed_epochs: dict[BrokerId, BrokerEpoch] = {}
         self._retry_isr_at_ms = NEVER_MS
+        # Of the last proposal to add: who was refused alone; NO_LEADER: several together; None: it was not refused.
+        self._last_refused: BrokerId | None = None
         self._live_brokers = live_brokers
 
     # --------------------------------------------------------------------------------------------- as a value
@@ -221,7 +224,7 @@ class Partition(Replica):
         for follower in self._followers:
             # A member of the ISR has the whole lag time to make its first fetch.
             follower.reset(caught_up_at_ms=now_ms if follower.is_in_maximal_isr else NEVER_MS)
-        self._retry_isr_at_ms = NEVER_MS
+        self._retry_isr_at_ms, self._last_refused = NEVER_MS, None
         if self.flushes_before_ack and self.log.recovery_point < self.log.log_end_offset:
             self._ask_for_flush()
         self._answer_if_under_min_isr()
@@ -523,6 +526,10 @@ class Partition(Replica):
             and follower.last_heard_ms >= heard_since
             and self.is_in_sync(follower)
         )
+        refused = self._last_refused
+        if refused is not None and len(joining) > 1:
+            # One that is leaving may take its time, and whoever is proposed with it is refused as well: one after the other.
+            joining = (min((b for b in joining if b > refused), default=min(joining)),)
         if joining:
             self._set_state(
                 move(self.state, PendingExpandIsr(self.state.isr, joining), what=str(self.topic_partition))
@@ -619,6 +626,8 @@ class Partition(Replica):
                 )
             )
             self._retry_isr_at_ms = now_ms + REFUSED_RETRY_MS
+            if isinstance(state, PendingExpandIsr):
+                self._last_refused = state.joining[0] if len(state.joining) == 1 else NO_LEADER
             self._set_state(move(state, Committed(state.isr), what=str(self.topic_partition)))
             self._advance_high_watermark(now_ms)
             return REFUSED_RETRY_MS
@@ -631,6 +640,7 @@ class Partition(Replica):
         if leadership.partition_epoch < self.partition_epoch:
             return False
         self.partition_epoch = leadership.partition_epoch
+        self._last_refused = None
         self.leader_recovery_state = leadership.leader_recovery_state
         self.has_eligible = bool(leadership.elr)
         self._set_state(move(self.state, Committed(leadership.isr), what=str(self.topic_partition)))

@@ -115,9 +115,7 @@ def told(world: World, seen: AtWork, partitions: Mapping[TopicPartition, Partiti
             yield Told(partition, broker.broker_id, replica.isr, stored.isr, replica.has_eligible, stored.elr)
 
 
-def roles(
-    world: World, seen: AtWork, partitions: Mapping[TopicPartition, PartitionView]
-) -> Iterator[Role]:
+def roles(world: World, seen: AtWork, partitions: Mapping[TopicPartition, PartitionView]) -> Iterator[Role]:
     """Of the replicas of these partitions that have heard of the state node as it is, and were not stopped since."""
     for number, (_, core) in seen.brokers.items():
         for partition, state in partitions.items():

@@ -95,7 +95,9 @@ def _who(context: ControllerContext) -> tuple[Any, ...]:
 
 def _wrong(partition: TopicPartition | None, request: Any, what: str, so: Any) -> Anomaly:
     return Anomaly(
-        "TellsWhatIs", partition, f"{type(request).__name__} to broker {request.broker} {what}, and it is {so}"
+        "TellsWhatIs",
+        partition,
+        f"{type(request).__name__} to broker {request.broker} {what}, and it is {so}",
     )
 
 

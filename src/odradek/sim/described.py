@@ -1,6 +1,6 @@
 """Brokers of a cluster at rest are asked what tools of administrators ask, and the store is looked through, for `checkers.described`."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from odradek.client.sync import by_topic
@@ -111,7 +111,8 @@ def _truth(world: World, broker: SimBroker) -> Truth:
 
 
 def _transaction(core: Any, key: str) -> Truth:
-    for shard in core.transactions.shards.values():
+    shards: Iterable[Any] = core.transactions.shards.values()
+    for shard in shards:
         value = None if shard.coordinator is None else shard.load.loaded.stored.by_id.get(key)
         if value is not None:
             return {
@@ -150,7 +151,7 @@ def _coordinated(world: World) -> Iterator[tuple[int, str]]:
     ids: dict[str, None] = {}
     for broker in serving(world):
         assert broker.runtime is not None
-        core = broker.runtime.broker
+        core: Any = broker.runtime.broker
         for shard in core.groups.shards.values():
             if shard.coordinator is not None and shard.partition.is_leader:
                 groups |= dict.fromkeys(shard.load.loaded.stored.group_ids())
@@ -310,7 +311,9 @@ async def _marks(
             fetch.FetchTopic(
                 topic_id=ids[name],
                 partitions=[
-                    fetch.FetchPartition(partition=tp.partition, fetch_offset=starts[tp], partition_max_bytes=1)
+                    fetch.FetchPartition(
+                        partition=tp.partition, fetch_offset=starts[tp], partition_max_bytes=1
+                    )
                     for tp in of_topic
                 ],
             )

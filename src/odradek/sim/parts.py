@@ -1,6 +1,7 @@
 """The parts of brokers, for `checkers.parts`: what each says of itself, asked of one broker after the other, one a look."""
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from odradek.broker.organs import Periodic
@@ -35,9 +36,11 @@ class Parts:
                 yield Broken(number, "a replica", what, partition)
         has_jumped = broker.name in world.clock_offsets
         for organ in () if has_jumped or broker.is_stopping else core.organs:
-            if type(organ) is Periodic and organ.due_ms - now_ms > organ._interval_ms():
+            if type(organ) is Periodic and organ._at_ms - now_ms > organ._interval_ms():
                 yield Broken(
-                    number, "its timer", f"{organ._act} is due in {organ.due_ms - now_ms} ms, after each interval"
+                    number,
+                    "its timer",
+                    f"{organ._act} is due in {organ._at_ms - now_ms} ms, after each interval",
                 )
 
 
@@ -62,9 +65,7 @@ def _sessions(core: Any, now_ms: int) -> Iterator[str]:
             if not wanted.is_watching:
                 continue
             replica = wanted.partition
-            readers = (
-                replica.follower_readers if session.replica_id >= 0 else replica.consumer_readers
-            )
+            readers = replica.follower_readers if session.replica_id >= 0 else replica.consumer_readers
             if wanted not in readers:
                 yield f"session {session.id} watches {replica.topic_partition}, and is none of its readers"
 
@@ -151,7 +152,10 @@ def _deadlines(shard: Any) -> Iterator[tuple[tuple[Kind, str, str], int]]:
     for name, group in shard.groups.items():
         for member_id, member in group.members.items():
             if member.session_timer_at_ms is not None:
-                yield (Kind.SESSION, name, member_id), max(member.session_ends_at_ms, member.session_timer_at_ms)
+                yield (
+                    (Kind.SESSION, name, member_id),
+                    max(member.session_ends_at_ms, member.session_timer_at_ms),
+                )
         if group.join_ends_at_ms is not None:
             yield (Kind.JOIN, name, ""), group.join_ends_at_ms
         if group.sync_ends_at_ms is not None:
@@ -183,11 +187,11 @@ def _of_replica(replica: Any) -> Iterator[str]:
     base, end = segments[0].base_offset, log.log_end_offset
     if not base <= log.log_start_offset <= end or log.recovery_point > end:
         yield f"it has files from {base} on, begins at {log.log_start_offset}, is flushed up to {log.recovery_point} and ends at {end}"
-    for one, following in zip(segments[:-1], segments[1:], strict=True):
+    for one, following in pairwise(segments):
         if one.end_offset != following.base_offset:
             yield f"a segment ends at {one.end_offset}, and the next one begins at {following.base_offset}"
     epochs = log.epochs.entries
-    for before, after in zip(epochs, epochs[1:], strict=False):
+    for before, after in pairwise(epochs):
         if before.epoch >= after.epoch or before.start_offset >= after.start_offset:
             yield f"epochs do not rise from {before} to {after}"
     if epochs and epochs[-1].start_offset > end:
