@@ -9,14 +9,15 @@ from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartit
 from odradek.protocol.headers import encode_request
 from odradek.records.builder import NewRecord, build_batch
 from odradek.sim.acknowledgements import Acknowledgements
-from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged
+from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged, timed_out
 from odradek.sim.checkers.history import History
 from odradek.sim.checkers.replicas import BatchView, PartitionView, ReplicaView
 from odradek.sim.client import SimClient
 from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
+from odradek.sim.plan import draw
 from odradek.sim.producer import SimProducer, produce_request
-from odradek.sim.run import let_go
+from odradek.sim.run import let_go, run
 from odradek.sim.watch import Watch
 from odradek.sim.world import PORT, World
 from tests.mutants.edit import Edit
@@ -164,3 +165,27 @@ def test_a_listener_that_fails_is_the_simulators_mistake(monkeypatch: pytest.Mon
     )  # the run that would end with it
     produced(2)
     assert [type(error) for error in raised] == [ZeroDivisionError] * 2
+
+
+@pytest.mark.parametrize(("timeout_ms", "passed_ms"), [(3_000, 2_999.0), (3_000, 0.0), (1, 0.5)])
+def test_who_is_told_too_early_that_its_time_is_up_is_named(timeout_ms: int, passed_ms: float) -> None:
+    found = timed_out(BrokerId(1), T, timeout_ms, passed_ms)
+    assert [anomaly.name for anomaly in found] == ["NotBeforeItsTime"]
+    assert list(timed_out(BrokerId(1), T, timeout_ms, float(timeout_ms))) == []
+
+
+HURRIED = Edit(
+    "replication.purgatory:Purgatory.expire",
+    "heap and heap[0] * DEADLINE_GRAIN_MS <= now_ms",
+    "heap and heap[0] * DEADLINE_GRAIN_MS <= now_ms + 10_000",
+)
+
+
+def test_a_deadline_that_comes_too_early_is_found_in_a_world() -> None:
+    found: set[str] = set()
+    with applied([HURRIED]):
+        for seed in range(8):
+            found |= {anomaly.name for anomaly in run(draw(seed)).anomalies}
+            if "NotBeforeItsTime" in found:
+                return
+    raise AssertionError(found)

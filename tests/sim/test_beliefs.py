@@ -16,13 +16,14 @@ from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 from odradek.protocol.messages.delete_records import DeleteRecordsResponse
 from odradek.replication.isr import Committed
 from odradek.replication.waiting import AckWaiter
-from odradek.sim.beliefs import at_work, following, told_ends, unknown_positions
+from odradek.sim.beliefs import at_work, differing_assignments, following, told_ends, unknown_positions
 from odradek.sim.checkers import beliefs as b
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.replicas import BatchView, ClusterView, PartitionView, ReplicaView
 from odradek.sim.client import SimClient
 from odradek.sim.loop import Host
 from odradek.sim.producer import SimProducer
+from odradek.sim.quiescence import pending
 from odradek.sim.run import let_go
 from odradek.sim.watch import Watch
 from odradek.sim.world import PORT, World
@@ -127,6 +128,17 @@ BAD: dict[str, tuple[str, Callable[..., Any], Any]] = {
         b.what_is_stored_is_known,
         [b.Told(T, ONE, (ONE, TWO), (ONE, TWO), True, ())],
     ),
+    "a replica follows another leader": (
+        "StoredIsKnown",
+        b.roles_are_as_stored,
+        [b.Role(T, TWO, THREE, 0, ONE, 0)],
+    ),
+    "it takes its log for recovering": (
+        "StoredIsKnown",
+        b.roles_are_as_stored,
+        [b.Role(T, TWO, ONE, 0, ONE, 0), b.Role(T, THREE, ONE, 1, ONE, 0)],
+    ),
+    "it does not": ("StoredIsKnown", b.roles_are_as_stored, [b.Role(T, ONE, ONE, 0, ONE, 1)]),
     "a producer waits for what is committed": (
         "NobodyWaits",
         b.nobody_waits_in_vain,
@@ -489,3 +501,32 @@ def test_what_a_leader_does_not_know_of_a_follower_at_rest_is_named() -> None:
             setattr(state, attribute, getattr(state, attribute) - by)
             state.log_start_offset -= 1
             assert list(unknown_positions(world)) == []
+
+
+def _without_a_replica(replica: Any) -> None:
+    replica.assignment = replace(replica.assignment, replicas=replica.assignment.replicas[:2])
+
+
+def _being_moved(replica: Any) -> None:
+    replica.assignment = replace(replica.assignment, removing_replicas=replica.assignment.replicas[:1])
+
+
+def _with_fewer_in_sync(replica: Any) -> None:
+    replica.effective_min_isr += 1
+
+
+@pytest.mark.parametrize("plant", [_without_a_replica, _being_moved, _with_fewer_in_sync])
+def test_a_leader_that_is_assigned_or_configured_otherwise_is_found_at_rest(
+    plant: Callable[[Any], None],
+) -> None:
+    with healthy_world() as (world, leader):
+        assert list(differing_assignments(world)) == []
+        plant(leader.replicas.partitions[T])
+        assert len(list(differing_assignments(world))) == 1
+        assert [anomaly.name for anomaly in pending(world)] == ["I12"]
+
+
+def test_a_replica_that_takes_an_unclean_election_for_not_over_is_found() -> None:
+    with healthy_world() as (world, leader):
+        leader.replicas.partitions[T].leader_recovery_state = 1
+        assert [anomaly.name for anomaly in Watch(world).check()] == ["StoredIsKnown"]

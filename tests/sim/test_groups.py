@@ -10,8 +10,10 @@ from odradek.sim.checkers.groups import (
     GroupHistory,
     HandedOut,
     Joined,
+    SentOff,
     Term,
     check_groups,
+    judged_too_early,
 )
 from odradek.sim.checkers.removals import Removal
 from odradek.sim.group_member import GroupMember
@@ -175,3 +177,9 @@ def test_a_group_outlives_its_members_and_its_coordinator(kind: str, monkeypatch
     after = max(fault.at_s for fault in outcome.injected)
     assert [event for event in told if isinstance(event, Committed) and event.asked_s > after]
     assert fenced or kind != "member_paused", "it goes on as who it was"
+
+
+@pytest.mark.parametrize("told_s", [0.0, 1.0, 2.9])
+def test_who_is_sent_off_while_its_session_lasts_is_named(told_s: float) -> None:
+    assert [a.name for a in judged_too_early([SentOff("a", told_s, 3.0)])] == ["sent-off"]
+    assert list(judged_too_early([SentOff("a", 3.0, 3.0), SentOff("b", told_s, 0.0)])) == []

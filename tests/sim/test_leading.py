@@ -37,6 +37,25 @@ def looks(seen: Looks) -> list[Anomaly]:
     return [anomaly for leader in seen for anomaly in leading.observe([leader])]
 
 
+MEMBER = FOLLOWER._replace(is_counted=True, is_member=True)
+LAGGARD = MEMBER._replace(log_end_offset=9, caught_up_ms=500)
+JOINER = FOLLOWER._replace(could_join=True)
+
+
+def at_times(seen: Sequence[tuple[float, LeaderSeen]]) -> list[Anomaly]:
+    """Each look at its virtual second."""
+    leading = Leading()
+    return [
+        anomaly
+        for now_s, leader in seen
+        for anomaly in leading.observe([leader._replace(log_end_offset=10)], now_s)
+    ]
+
+
+def deciding(follower: FollowerSeen, **changes: Any) -> LeaderSeen:
+    return led(follower, is_deciding=True, now_ms=2_000, **changes)
+
+
 def joining(*ends: tuple[int, int, int]) -> list[Anomaly]:
     """Each: where it ends, the high watermark, and where the epoch begins."""
     return list(joiners_have_all(Joining(T, ONE, TWO, *one) for one in ends))
@@ -81,6 +100,61 @@ BAD: dict[str, tuple[str, Callable[[Any], list[Anomaly]], Any]] = {
         [LEADER, led(FOLLOWER._replace(log_end_offset=11), high_watermark=12)],
     ),
     "at the end of its time": ("MarkWaits", looks, [LEADER, PASSED._replace(now_ms=1_500)]),
+    "a member is put out that was caught up a moment ago": (
+        "LeaverLags",
+        looks,
+        [led(MEMBER), led(MEMBER._replace(is_member=False), now_ms=1_200)],
+    ),
+    "at the end of its time to lag": (
+        "LeaverLags",
+        looks,
+        [led(MEMBER), led(MEMBER._replace(is_member=False, is_counted=False), now_ms=1_500)],
+    ),
+    "the second of two members": (
+        "LeaverLags",
+        looks,
+        [
+            LEADER._replace(followers=[LAGGARD, MEMBER._replace(broker=THREE)]),
+            LEADER._replace(followers=[LAGGARD, MEMBER._replace(broker=THREE, is_member=False)]),
+        ],
+    ),
+    "a laggard stays": (
+        "LaggardLeaves",
+        at_times,
+        [(0.0, deciding(LAGGARD)), (2.3, deciding(LAGGARD))],
+    ),
+    "one that has nothing stays": (
+        "LaggardLeaves",
+        at_times,
+        [(n / 4, deciding(LAGGARD._replace(log_end_offset=-1))) for n in range(11)],
+    ),
+    "one that moves, and not enough": (
+        "LaggardLeaves",
+        at_times,
+        [
+            (0.0, deciding(LAGGARD)),
+            (1.0, deciding(LAGGARD._replace(caught_up_ms=600))),
+            (2.3, deciding(LAGGARD._replace(caught_up_ms=600))),
+        ],
+    ),
+    "who could join is left out": (
+        "JoinerIsAsked",
+        at_times,
+        [(0.0, deciding(JOINER)), (3.1, deciding(JOINER))],
+    ),
+    "for longer": (
+        "JoinerIsAsked",
+        at_times,
+        [(0.0, deciding(JOINER)), (2.0, deciding(JOINER)), (3.1, deciding(JOINER))],
+    ),
+    "the second of two is": (
+        "JoinerIsAsked",
+        at_times,
+        [
+            (0.0, deciding(JOINER)._replace(followers=[FOLLOWER, JOINER._replace(broker=THREE)])),
+            (3.1, deciding(JOINER)._replace(followers=[FOLLOWER, JOINER._replace(broker=THREE)])),
+        ],
+    ),
     "a joiner ends below the high watermark": ("JoinerHasAll", lambda ends: joining(*ends), [(9, 10, 0)]),
     "below the start of the epoch": ("JoinerHasAll", lambda ends: joining(*ends), [(9, 5, 10)]),
     "the second of two joiners does": (
@@ -111,6 +185,34 @@ GOOD: dict[str, tuple[Callable[[Any], list[Anomaly]], Any]] = {
         [LEADER, led(FOLLOWER._replace(log_end_offset=11), high_watermark=11)],
     ),
     "of the ISR other checkers judge": (looks, [led(FOLLOWER._replace(is_counted=True)), PASSED]),
+    "who lagged is put out": (
+        looks,
+        [led(MEMBER), led(MEMBER._replace(is_member=False), now_ms=1_501)],
+    ),
+    "in another life": (
+        looks,
+        [led(MEMBER), led(MEMBER._replace(is_member=False, life=8), now_ms=1_200)],
+    ),
+    "a laggard that leaves in time": (
+        at_times,
+        [
+            (0.0, deciding(LAGGARD)),
+            (2.2, deciding(LAGGARD)),
+            (2.5, deciding(LAGGARD._replace(is_member=False))),
+        ],
+    ),
+    "a laggard that caught up meanwhile": (
+        at_times,
+        [(0.0, deciding(LAGGARD)), (1.0, deciding(MEMBER)), (2.5, deciding(LAGGARD))],
+    ),
+    "who could join and did": (
+        at_times,
+        [(0.0, deciding(JOINER)), (2.9, deciding(JOINER)), (3.2, deciding(MEMBER))],
+    ),
+    "a proposal is under way now and then": (
+        at_times,
+        [(0.0, deciding(JOINER)), (1.5, led(JOINER)), (3.2, deciding(JOINER))],
+    ),
     "a joiner has all": (lambda ends: joining(*ends), [(10, 10, 10), (11, 10, 3), (11, 3, 10)]),
 }
 

@@ -1,0 +1,129 @@
+"""What brokers at rest answer to tools, and what is left in the store: wrong ones made by hand, and planted in a world."""
+
+from collections.abc import Callable
+from typing import Any
+
+from odradek.model.ids import BrokerId
+from odradek.sim.checkers.described import Facts, tidy, told_as_it_is
+from odradek.sim.client import SimClient
+from odradek.sim.described import described_wrongly, untidy_store
+from odradek.sim.plan import Fault
+from odradek.sim.run import CORRECTNESS, run
+from odradek.sim.world import PORT, World
+from odradek.store.api import Create, Op
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
+from tests.sim.test_beliefs import HOST, T, healthy_world
+from tests.sim.test_further_faults import plan_with
+from tests.support import each
+
+ONE = BrokerId(1)
+SO: Facts = {"a": 1, "b": (2, "x")}
+WRONG: dict[str, Facts] = {
+    "another value": {"a": 2, "b": (2, "x")},
+    "a field of it": {"a": 1, "b": (2, "y")},
+    "too little": {"a": 1},
+    "too much": {**SO, "c": 3},
+}
+
+
+@each(WRONG)
+def test_what_is_told_and_is_not_so_is_named(why: str) -> None:
+    assert [anomaly.name for anomaly in told_as_it_is(ONE, WRONG[why], SO, SO)] == ["AnswersAtRest"]
+
+
+def test_what_has_changed_meanwhile_is_not_judged() -> None:
+    assert list(told_as_it_is(ONE, SO, SO, SO)) == []
+    assert list(told_as_it_is(ONE, {"a": 1}, {"a": 1}, {"a": 2})) == []
+    assert list(told_as_it_is(ONE, {}, {}, {"a": 2})) == []
+
+
+def _wrong(world: World) -> list[str]:
+    async def connected() -> SimClient:
+        client = SimClient(world.loop, HOST, [(broker.name, PORT) for broker in world.brokers.values()])
+        await client.refresh([])
+        return client
+
+    return [anomaly.detail for anomaly in described_wrongly(world, connected, HOST)]
+
+
+def test_a_healthy_cluster_tells_what_is_so_of_many_things() -> None:
+    with healthy_world() as (world, _):
+        assert _wrong(world) == []
+
+
+def _another_controller(leader: Any) -> None:
+    leader.metadata.controller_id = BrokerId(9)
+
+
+def _another_id(leader: Any) -> None:
+    leader.metadata.topic_ids["t"] = b"0" * 16
+    leader.metadata.epoch += 1
+
+
+def _no_broker(leader: Any) -> None:
+    number = next(one for one in leader.metadata.brokers if one != leader.broker_id)
+    del leader.metadata.brokers[number]
+    leader.metadata.live_brokers.discard(number)
+    leader.metadata.epoch += 1
+
+
+PLANTED: dict[str, tuple[str, Callable[[Any], None]]] = {
+    "in who is controller": ("the controller", _another_controller),
+    "in the id of a topic": ("topic t", _another_id),
+    "in who is there": ("broker ", _no_broker),
+}
+
+
+@each(PLANTED)
+def test_what_is_planted_is_found(why: str) -> None:
+    about, plant = PLANTED[why]
+    with healthy_world() as (world, leader):
+        plant(leader)
+        found = _wrong(world)
+        assert found and any(f"tells of {about}" in one for one in found), found
+
+
+NO_SIZE = Edit("broker.handlers.describe_log_dirs:_add", "log.size_bytes", "log.size_bytes + 1")
+ANOTHER_SEQUENCE = Edit("broker.handlers.describe_producers:_seen", "producer.last_sequence", "0 - 7")
+
+
+def test_a_field_of_an_answer_that_is_wrong_is_found() -> None:
+    for edit, about in ((NO_SIZE, f"size of {T}"), (ANOTHER_SEQUENCE, f"producers of {T}")):
+        with applied([edit]), healthy_world() as (world, _):
+            assert any(f"tells of {about}" in one for one in _wrong(world)), about
+
+
+LEFT: dict[str, list[Op]] = {
+    "a configuration": [Create("/config/topics/gone", b'{"version":1,"config":{}}')],
+    "a deletion": [Create("/admin/delete_topics/gone")],
+    "a change of an ISR": [Create("/isr_change_notification/isr_change_0000000001")],
+    "an election": [Create("/admin/preferred_replica_election", b"{}")],
+}
+
+
+@each(LEFT)
+def test_what_is_left_in_the_store_is_found(why: str) -> None:
+    with healthy_world() as (world, _):
+        assert untidy_store(world) == []
+        session = world.store.ensemble.tree.open_session(6_000)
+        world.store.ensemble.tree.multi(session, LEFT[why])
+        assert [anomaly.name for anomaly in untidy_store(world)] == ["StoreIsTidy"]
+
+
+def test_each_path_that_is_left_is_named() -> None:
+    assert [anomaly.name for anomaly in tidy({"/a": "why", "/b": "why"})] == ["StoreIsTidy"] * 2
+    assert list(tidy({})) == []
+
+
+KEEPS_CONFIGURATION = Edit(
+    "controller.topic_deletion:CompleteDeletions.plan",
+    "removals += [RemoveTopic(topic), RemoveTopicConfig(topic), RemoveTopicDeletion(topic)]",
+    "removals += [RemoveTopic(topic), RemoveTopicDeletion(topic)]",
+)
+
+
+def test_a_configuration_that_outlives_its_topic_is_found_in_a_world() -> None:
+    with applied([KEEPS_CONFIGURATION]):
+        outcome = run(plan_with(Fault(1.0, "list_offsets", 0.3, 0.5)))
+    assert (outcome.code, {anomaly.name for anomaly in outcome.anomalies}) == (CORRECTNESS, {"StoreIsTidy"})
