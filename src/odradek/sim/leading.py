@@ -6,7 +6,7 @@ from typing import Any
 from odradek.broker.fetch_sessions import FetchSession
 from odradek.model.ids import TopicPartition
 from odradek.replication.followers import NEVER_MS
-from odradek.replication.isr import Committed, PendingExpandIsr
+from odradek.replication.isr import Committed, PendingExpandIsr, PendingShrinkIsr
 from odradek.sim.beliefs import AtWork
 from odradek.sim.checkers.coordinators import Coordinating
 from odradek.sim.checkers.leading import FollowerSeen, Joining, LeaderSeen
@@ -40,7 +40,8 @@ def leaders(world: World, seen: AtWork) -> Iterator[LeaderSeen]:
         log, runtime = replica.log, broker.runtime
         if log.failure is not None or runtime is None:
             continue
-        live = core.metadata.live_brokers
+        live, state = core.metadata.live_brokers, replica.state
+        leaving = state.leaving if type(state) is PendingShrinkIsr else ()
         yield LeaderSeen(
             partition,
             broker.broker_id,
@@ -61,7 +62,7 @@ def leaders(world: World, seen: AtWork) -> Iterator[LeaderSeen]:
                     # In this life: one that is back may have been dead for a moment.
                     follower.broker in live and registered.get(follower.broker) == follower.broker_epoch,
                     _is_fetching(follower.source, partition, replica),
-                    follower.broker in replica.state.isr,
+                    follower.broker in replica.state.isr and follower.broker not in leaving,
                     not follower.is_in_maximal_isr
                     and follower.broker in live
                     and registered.get(follower.broker) == follower.broker_epoch

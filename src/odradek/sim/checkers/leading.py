@@ -21,7 +21,7 @@ class FollowerSeen(NamedTuple):
     is_counted: bool  # in the maximal ISR
     is_live: bool
     is_fetching: bool = True  # whoever stands for it fetches the partition; or nobody does
-    is_member: bool = False  # of the ISR that is committed
+    is_member: bool = False  # of the ISR that is committed, and not to leave it
     could_join: bool = False  # it is live and stays, is outside the ISR, was heard of within the lag time, and has all it needs
 
 
