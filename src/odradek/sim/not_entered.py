@@ -50,13 +50,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "asked by an operator's tools, which no world has": (
         "broker/handlers/consumer_group_describe.py handle",
         "broker/handlers/consumer_group_describe.py handle.<locals>.m*",
-        "broker/handlers/describe_producers.py *",
-        "broker/handlers/describe_transactions.py handle",
-        "broker/handlers/describe_transactions.py handle.<locals>.m*",
-        "broker/handlers/list_transactions.py handle",
-        "broker/handlers/list_transactions.py handle.<locals>.merge",
         "log/producers.py Producers.first_undecided_offset",
-        "log/producers.py Producers.ids",
     ),
     "no group of a world subscribes by an expression, and none is assigned by a thread": (
         "broker/group_shards.py GroupShards._do_aside",
@@ -124,7 +118,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/leader_epochs.py LeaderEpochs.start_offset",
         "log/producers.py Producers.__len__",
         "broker/fetch_sessions.py FetchSessionCache.__len__",
-        "log/producers.py Producer.last_sequence",
         "log/future_logs.py FutureLogs.is_one",
         "replication/followers.py FetchSource.note_again",
         "replication/partition.py Partition.image",
