@@ -30,12 +30,14 @@ def state(
     isr: tuple[int, ...] = (1, 2, 3),
     elr: tuple[int, ...] = (),
     partition_epoch: int = 5,
+    recovery: int = 0,
 ) -> StoredPartitionState:
     led = LeaderAndIsr(
         BrokerId(leader),
         LeaderEpoch(epoch),
         tuple(map(BrokerId, isr)),
         PartitionEpoch(partition_epoch),
+        recovery,
         elr=tuple(map(BrokerId, elr)),
     )
     return StoredPartitionState(led, ControllerEpoch(1))
@@ -49,6 +51,7 @@ def context(**changes: Any) -> Any:
         "assignments": {T: ReplicaAssignment((ONE, TWO, THREE))},
         "reassignments": {},
         "removals": {},
+        "last_epochs": {b: 99 for b in (1, 2, 3)},
         "pending_deletions": {},
         "offline_directories": {},
         "shutting_down_brokers": set(),
@@ -96,7 +99,26 @@ def back(epoch: int, clean_epoch: int = -1) -> dict[str, Any]:
     }
 
 
+LEFT = {"last_epochs": {}, "brokers": GONE, "assignments": {T: ReplicaAssignment((ONE, TWO))}}
 BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
+    "the life in which a broker went is not remembered": ("GoneIsRemembered", [({}, ()), (LEFT, ())]),
+    "an older one is": ("GoneIsRemembered", [({}, ()), ({**LEFT, "last_epochs": {THREE: 29}}, ())]),
+    "it is still leaving": (
+        "GoneIsRemembered",
+        [({}, ()), ({**LEFT, "last_epochs": {THREE: 30}, "shutting_down_brokers": {3}}, ())],
+    ),
+    "a member of the ISR is said to have lost something": (
+        "UncleanIsTold",
+        [({}, ()), ({"leaderships": {T: state(4, leader=2, recovery=1)}}, ALL)],
+    ),
+    "one that was eligible is": (
+        "UncleanIsTold",
+        [(ALONE, ()), ({"leaderships": {T: state(4, leader=2, isr=(2,), recovery=1)}}, ALL)],
+    ),
+    "somebody from outside leads, and nothing is said": (
+        "UncleanIsTold",
+        [(ALONE, ()), ({"leaderships": {T: state(4, leader=3, isr=(3,))}}, ALL)],
+    ),
     "nobody is told of an epoch": ("EpochIsTold", [({}, ()), (ANEW, ())]),
     "the leader is not": ("EpochIsTold", [({}, ()), (ANEW, (told(2), told(3)))]),
     "a follower is not": ("EpochIsTold", [({}, ()), (ANEW, (told(1), told(2)))]),
@@ -155,6 +177,11 @@ BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
     ),
 }
 GOOD: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {
+    "an unclean election that is told": [
+        (ALONE, ()),
+        ({"leaderships": {T: state(4, leader=3, isr=(3,), recovery=1)}}, ALL),
+        ({"leaderships": {T: state(5, leader=3, isr=(3,), recovery=1)}}, ALL),
+    ],
     "everybody is told": [({}, ()), (ANEW, ALL)],
     "one is told to stop": [({}, ()), (ANEW, (told(1), told(2), told(3, StopReplicaRequest)))],
     "who is dead is not told": [({}, ()), ({**ANEW, "brokers": GONE}, (told(1), told(2)))],

@@ -3,7 +3,7 @@
 Whom it has to tell what, what it has to remember of whom it does not wait for, and that nothing waits that could go on.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
@@ -33,6 +33,7 @@ class ControllerDuties:
         self._removals: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self._lives: dict[tuple[TopicPartition, BrokerId], BrokerEpoch] = {}  # in which somebody is eligible
         self._queues: dict[BrokerId, Queue] = {}
+        self._there: dict[BrokerId, BrokerEpoch] = {}  # when it rested last
         # Since it rested last: partitions with another leader epoch, and who led before; and who was told of which.
         self._led_anew: dict[TopicPartition, BrokerId | None] = {}
         self._told: set[tuple[BrokerId, TopicPartition]] = set()
@@ -43,12 +44,13 @@ class ControllerDuties:
         if context is not self._context:
             self._context = context
             self._stored = dict(context.leaderships)
-            self._removals, self._lives, self._queues = {}, {}, {}
+            self._removals, self._lives, self._queues, self._there = {}, {}, {}, {}
             self._led_anew, self._told = {}, set()
         found = [*self._queues_are_kept(context, queues)]
         changed = self._changed(context)
         if changed:
             found += _too_many_eligible(context, changed)
+            found += _recovers_from_nothing(context, changed)
             self._note_epochs(context, changed)
         if self._led_anew:
             self._note_told(effects.requests)
@@ -56,6 +58,7 @@ class ControllerDuties:
         if is_resting:
             found += self._not_told(context)
             found += self._in_another_life(context)
+            found += self._not_remembered(context)
             found += _could_go_on(context)
         return found
 
@@ -160,6 +163,26 @@ class ControllerDuties:
                         f"broker {broker} died before it had deleted its replica, and nobody will tell it to",
                     )
 
+    def _not_remembered(self, context: ControllerContext) -> Iterator[Anomaly]:
+        """GoneIsRemembered: in which life a broker went is known, by which its next one is told from it; and nothing else that it said of
+        itself is kept."""
+        before = self._there
+        self._there = {broker: registration.epoch for broker, registration in context.brokers.items()}
+        for broker, epoch in before.items():
+            if broker not in self._there and context.last_epochs.get(broker, -1) < epoch:
+                yield Anomaly(
+                    "GoneIsRemembered",
+                    None,
+                    f"broker {broker} went in its life {epoch}, and {context.last_epochs.get(broker)} is remembered",
+                )
+        strangers = {*context.shutting_down_brokers, *context.offline_directories} - self._there.keys()
+        if strangers:
+            yield Anomaly(
+                "GoneIsRemembered",
+                None,
+                f"brokers {sorted(strangers)} are not there, and leave, or lack disks",
+            )
+
     def _in_another_life(self, context: ControllerContext) -> Iterator[Anomaly]:
         """EligibleInItsLife: who is eligible has not been restarted since, but after a clean stop: it may have lost what it had."""
         before, self._lives = self._lives, {}
@@ -197,6 +220,27 @@ def _too_many_eligible(context: ControllerContext, changed: Iterable[TopicPartit
                 "EligibleWhileTooFew",
                 partition,
                 f"brokers {list(state.elr)} are eligible, and the ISR {list(state.isr)} is large enough",
+            )
+
+
+def _recovers_from_nothing(
+    context: ControllerContext, changed: Mapping[TopicPartition, StoredPartitionState | None]
+) -> Iterator[Anomaly]:
+    """UncleanIsTold: the state says that records may be lost if, and only if, who leads anew was neither in the ISR nor eligible."""
+    for partition, before in changed.items():
+        if before is None:
+            continue
+        was, now = before.leader_and_isr, context.leaderships[partition].leader_and_isr
+        if now.leader < 0 or now.leader_epoch == was.leader_epoch:
+            continue
+        is_unclean = now.leader not in (*was.isr, *was.elr)
+        is_told = now.leader_recovery_state > was.leader_recovery_state
+        if is_unclean and not now.leader_recovery_state or is_told and not is_unclean:
+            yield Anomaly(
+                "UncleanIsTold",
+                partition,
+                f"broker {now.leader} leads after the ISR {list(was.isr)}, eligible {list(was.elr)}, and the recovery state is "
+                f"{now.leader_recovery_state}",
             )
 
 
