@@ -117,7 +117,31 @@ BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
     ),
     "somebody from outside leads, and nothing is said": (
         "UncleanIsTold",
-        [(ALONE, ()), ({"leaderships": {T: state(4, leader=3, isr=(3,))}}, ALL)],
+        [(ALONE, ()), ({"leaderships": {T: state(4, leader=3, isr=(3,), elr=(1, 2))}}, ALL)],
+    ),
+    "who leaves the ISR is not eligible": (
+        "EligibleIsKept",
+        [({"leaderships": {T: state(3, isr=(1, 2))}}, ()), ({"leaderships": {T: state(3, isr=(1,))}}, ())],
+    ),
+    "one of two is not": (
+        "EligibleIsKept",
+        [
+            ({"min_insync_replicas": lambda topic: 3}, ()),
+            (
+                {
+                    "leaderships": {T: state(3, isr=(1,), elr=(2,))},
+                    "min_insync_replicas": lambda topic: 3,
+                },
+                (),
+            ),
+        ],
+    ),
+    "the second one to leave is not": (
+        "EligibleIsKept",
+        [
+            ({"leaderships": {T: state(3, isr=(1, 3))}}, ()),
+            ({"leaderships": {T: state(4, isr=(1,))}}, ALL),
+        ],
     ),
     "nobody is told of an epoch": ("EpochIsTold", [({}, ()), (ANEW, ())]),
     "the leader is not": ("EpochIsTold", [({}, ()), (ANEW, (told(2), told(3)))]),
@@ -177,6 +201,18 @@ BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
     ),
 }
 GOOD: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {
+    "who left while the others were enough is not eligible": [
+        ({}, ()),
+        ({"leaderships": {T: state(3, isr=(1,), elr=(2,))}}, ()),
+    ],
+    "who is eligible has come back": [
+        (ALONE, ()),
+        ({**back(21), "leaderships": {T: state(3, isr=(1,))}}, ()),
+    ],
+    "who was eligible beside an ISR that was large enough": [
+        ({"leaderships": {T: state(3, isr=(1, 2))}}, ()),
+        ({"leaderships": {T: state(3, isr=(1,), elr=(2,))}}, ()),
+    ],
     "an unclean election that is told": [
         (ALONE, ()),
         ({"leaderships": {T: state(4, leader=3, isr=(3,), recovery=1)}}, ALL),
@@ -196,7 +232,7 @@ GOOD: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {
         ({**ANEW, "offline_directories": {THREE: {T}}}, (told(1), told(2))),
     ],
     "nobody leads": [({}, ()), ({"leaderships": {T: state(4, leader=-1)}}, ())],
-    "the ISR changed, and not the epoch": [({}, ()), (ALONE, ())],
+    "the ISR changed, and not the epoch": [({"leaderships": {T: state(3, isr=(1, 2))}}, ()), (ALONE, ())],
     "the minimum was lowered since": [(ALONE, ()), ({**ALONE, "min_insync_replicas": lambda topic: 1}, ())],
     "who is eligible is back after a clean stop": [(back(20), ()), (back(21, 20), ())],
     "it has deleted its data": [(OWES, ()), ({**OWES, "removals": {}}, ())],

@@ -51,6 +51,7 @@ class ControllerDuties:
         if changed:
             found += _too_many_eligible(context, changed)
             found += _recovers_from_nothing(context, changed)
+            found += self._eligible_no_more(context, changed)
             self._note_epochs(context, changed)
         if self._led_anew:
             self._note_told(effects.requests)
@@ -163,6 +164,43 @@ class ControllerDuties:
                         f"broker {broker} died before it had deleted its replica, and nobody will tell it to",
                     )
 
+    def _eligible_no_more(
+        self, context: ControllerContext, changed: Mapping[TopicPartition, StoredPartitionState | None]
+    ) -> Iterator[Anomaly]:
+        """EligibleIsKept: who leaves an ISR under the same leader that is too small then is eligible (KIP-966). Not judged of who came
+        back, has lost a disk or is to delete what it has."""
+        for partition, before in changed.items():
+            assignment = context.assignments.get(partition)
+            if before is None or assignment is None or partition.topic in context.topics_to_delete:
+                continue
+            was, now = before.leader_and_isr, context.leaderships[partition].leader_and_isr
+            needed = min(context.min_insync_replicas(partition.topic), len(assignment.replicas))
+            # Who left while the others were still enough is not eligible.
+            if len({*now.isr, *now.elr}) >= needed or now.leader_recovery_state > was.leader_recovery_state:
+                continue
+            if len(was.isr) < needed or was.leader != now.leader:
+                continue
+            lives = dict(zip(was.isr, before.isr_broker_epochs, strict=False))
+            for broker in was.isr:
+                registration = context.brokers.get(broker)
+                epoch = context.last_epochs.get(broker) if registration is None else registration.epoch
+                if (
+                    broker not in (*now.isr, *now.elr)
+                    and broker in assignment.replicas
+                    and epoch in (lives.get(broker, epoch), -1)
+                    and epoch == self._there.get(broker, epoch)
+                    and partition not in context.offline_directories.get(broker, ())
+                    and partition not in context.pending_deletions.get(broker, ())
+                    and partition not in context.removals
+                    and partition not in context.reassignments
+                ):
+                    yield Anomaly(
+                        "EligibleIsKept",
+                        partition,
+                        f"broker {broker} had all of it, and is eligible no more: the ISR was {list(was.isr)}, eligible "
+                        f"{list(was.elr)}, and they are {list(now.isr)} and {list(now.elr)}",
+                    )
+
     def _not_remembered(self, context: ControllerContext) -> Iterator[Anomaly]:
         """GoneIsRemembered: in which life a broker went is known, by which its next one is told from it; and nothing else that it said of
         itself is kept."""
@@ -235,7 +273,7 @@ def _recovers_from_nothing(
             continue
         is_unclean = now.leader not in (*was.isr, *was.elr)
         is_told = now.leader_recovery_state > was.leader_recovery_state
-        if is_unclean and not now.leader_recovery_state or is_told and not is_unclean:
+        if (is_unclean and not now.leader_recovery_state) or (is_told and not is_unclean):
             yield Anomaly(
                 "UncleanIsTold",
                 partition,

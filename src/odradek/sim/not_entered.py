@@ -52,6 +52,11 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/handlers/consumer_group_describe.py handle.<locals>.m*",
         "log/producers.py Producers.first_undecided_offset",
     ),
+    "no log of a world has so many producers that a thread has to tell them": (
+        "broker/handlers/describe_producers.py Encode.run",
+        "broker/handlers/describe_producers.py handle.<locals>.begin",
+        "broker/handlers/describe_producers.py handle.<locals>.ended",
+    ),
     "no group of a world subscribes by an expression, and none is assigned by a thread": (
         "broker/group_shards.py GroupShards._do_aside",
         "broker/group_shards.py GroupShards._do_aside.<locals>.ended",
