@@ -1,4 +1,4 @@
-"""The parts of brokers, for `checkers.parts`: what each says of itself, asked of one broker after the other, one a look."""
+"""The parts of brokers, for `checkers.parts`: what each says of itself, asked of one broker after the other, one in two looks."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -22,10 +22,11 @@ class Parts:
         self._looks = 0
 
     def broken(self, world: World, seen: AtWork) -> Iterator[Broken]:
-        if not seen.brokers:
-            return
         self._looks += 1
-        number = sorted(seen.brokers)[self._looks % len(seen.brokers)]
+        turn, skip = divmod(self._looks, 2)
+        if skip or not seen.brokers:
+            return
+        number = sorted(seen.brokers)[turn % len(seen.brokers)]
         broker, core = seen.brokers[number]
         now_ms = broker.runtime.now_ms()  # type: ignore[union-attr]
         for part, look in _LOOKS.items():

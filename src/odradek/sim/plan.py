@@ -281,6 +281,11 @@ class Plan:
         return (*self.topics, COMPACTED) if self.has_states else self.topics
 
     @property
+    def is_described(self) -> bool:
+        """Whether its brokers are asked at rest what tools ask: that takes a thirtieth of a world."""
+        return self.seed % 3 == 0
+
+    @property
     def is_metered(self) -> bool:
         """The steps of each turn are counted, which takes several times as long: one seed of fifty."""
         return self.seed % 50 == 0

@@ -385,7 +385,8 @@ class _Run:
             world.call(self.client_host, world.administration.topic_at_rest(), within_s=liveness.PROMPT_S)
         self._come_to_rest(within_s=STAYS_S)
         found = wrong_at_rest(world, self.workload.connected, self.client_host)
-        found += described_wrongly(world, self.workload.connected, self.client_host)
+        if self.plan.is_described:
+            found += described_wrongly(world, self.workload.connected, self.client_host)
         # While they were asked, a preferred leader may have taken over (seed 1819).
         self._come_to_rest(within_s=STAYS_S)
         view = world.view()
