@@ -246,6 +246,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/connection.py Connection.mute",
         "server/connection.py Connection._wait_muted",
         "server/connection.py Connection._unmute",
+        "server/connection.py Connection._pause_begun_reading",
         "server/connection.py Connection.size_refused",
         "server/connection.py Connection.is_idle",
         "server/connection_limits.py ConnectionLimits._taken",
