@@ -12,10 +12,10 @@ from odradek.coordinator.consumer_records import (
     Subscriber,
 )
 from odradek.coordinator.loading import Loaded
-from odradek.coordinator.records import CoordinatorRecord, GroupKey, GroupRecord, StoredGroup
+from odradek.coordinator.records import CoordinatorRecord, GroupKey, GroupRecord, StoredGroup, StoredMember
 from odradek.coordinator.stored import Stored
 from odradek.model.ids import TopicPartition
-from odradek.sim.checkers.memories import apart, left_over
+from odradek.sim.checkers.memories import apart, groups_as_recorded, left_over
 from odradek.sim.run import CORRECTNESS, describe, run
 from tests.mutants.worlds import GROUP, TRANSACTIONS, WORLDS
 
@@ -62,3 +62,32 @@ def test_records_that_are_not_loaded_are_seen(world: str, plan: int, monkeypatch
 
     assert outcome.code == CORRECTNESS, describe(outcome)
     assert {anomaly.name for anomaly in outcome.anomalies} == {"MemoryIsLog"}
+
+
+def test_a_group_that_is_not_what_its_record_says_is_named() -> None:
+    one = StoredMember("m", None, "c", "/", 1, 2, b"subscription", b"assignment")
+    group = StoredGroup("consumer", 3, "range", "m", 70, (one,))
+    nobody = StoredGroup("consumer", 4, None, None, 70, ())
+
+    def named(now: StoredGroup, last: StoredGroup | None) -> list[str]:
+        stored = {} if last is None else {"g": last}
+        return [
+            anomaly.detail.split(" as ")[0]
+            for anomaly in groups_as_recorded("b1", OFFSETS, {"g": now}, stored)
+        ]
+
+    assert named(group, group._replace(state_since_ms=5)) == []
+    assert named(nobody, nobody) == [] and named(nobody, None) == [], (
+        "one that was only asked for has no record"
+    )
+    assert named(group, None) == ["b1 has 1 members of group g, and no record of it"]
+    for other in (
+        group._replace(generation=2),
+        group._replace(protocol="roundrobin"),
+        group._replace(leader=None),
+        group._replace(members=(one._replace(assignment=b""),)),
+        nobody,
+    ):
+        assert named(group, other) == ["b1 has group g"], other
+    kept = nobody._replace(protocol="range")
+    assert named(kept, kept) == ["b1 has nobody in group g, and its protocol range, led by None"]

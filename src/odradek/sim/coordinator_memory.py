@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_records import EpochRecord
-from odradek.coordinator.records import GroupKey, GroupRecord, encode
+from odradek.coordinator.group_states import GroupState
+from odradek.coordinator.records import GroupKey, GroupRecord, StoredGroup, encode
 from odradek.coordinator.stored import Stored
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.memories import Memory, apart, left_over
+from odradek.sim.checkers.memories import Memory, apart, groups_as_recorded, left_over
 from odradek.sim.group_member import GROUP as READERS
 from odradek.sim.sharer import GROUP as SHARERS
 from odradek.sim.targets import serving
@@ -61,6 +63,18 @@ def _apart(broker: SimBroker, shards: Any, shard: Any) -> Iterator[Anomaly]:
         return
     memory, replayed = (_memory(one.loaded.stored) for one in (shard.load, load))
     yield from apart(broker.name, partition, memory, replayed)
+    if isinstance(shard.load.loaded.stored, Stored):
+        groups = shard.coordinator.shard.groups
+        settled = {name: _recorded(group) for name, group in groups.items() if _is_settled(group)}
+        yield from groups_as_recorded(broker.name, partition, settled, shard.load.loaded.stored.groups)
+
+
+def _is_settled(group: ClassicGroup) -> bool:
+    return group.state in (GroupState.STABLE, GroupState.EMPTY) and group.storing is None
+
+
+def _recorded(group: ClassicGroup) -> StoredGroup:
+    return group.as_stored(0, {name: member.assignment for name, member in group.members.items()})
 
 
 def _memory(stored: Any) -> Memory:
