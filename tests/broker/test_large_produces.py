@@ -82,3 +82,21 @@ def test_nothing_is_made_for_a_connection_that_is_gone(world: World, monkeypatch
     wait.park.abandon()
     world.settle()
     assert not pending.is_answered
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_mistake_in_a_slice_closes_the_connection_once_the_others_are_settled(
+    world: World, monkeypatch: pytest.MonkeyPatch, acks: int
+) -> None:
+    world.cut.add((2, 1))
+    pending = sent(world, acks, timeout_ms=50)
+    monkeypatch.setattr(produce, "_refused", lambda *given: 1 // 0)
+    while world[1].broker.go_on(world.now_ms):
+        pass
+    assert pending.is_answered is (acks == 1), "the others may still be committed"
+    monkeypatch.undo()
+    world.cut.clear()
+    world.settle()
+    assert isinstance(pending.result, CloseConnection)
+    assert isinstance(pending.result.error, ZeroDivisionError)
+    assert world[1].values(index=3) == [b"3"]

@@ -228,6 +228,7 @@ class ProduceWait(AckWaiter):
         "admission",
         "answers",
         "broker",
+        "failure",
         "is_settled",
         "listener",
         "open",
@@ -250,6 +251,7 @@ class ProduceWait(AckWaiter):
         self.acks = acks
         self.is_settled = False  # but for rows of partitions that are not here
         self.absent: list[Absent] = []
+        self.failure: CloseConnection | None = None  # a mistake of ours in a row of these
         self.unchecked = 0
         self.broker = broker
         self.version = request.api_version
@@ -362,10 +364,15 @@ class ProduceWait(AckWaiter):
             self.absent = []
             return False
         broker = self.broker
-        for _ in range(min(OF_A_STEP, len(self.absent))):
-            topic, index, rows, at = self.absent.pop()
-            refusal = broker.replicas.why_not_hosted(topic, index)
-            rows[at] = _refused(broker, self.version, topic, index, refusal)
+        try:
+            for _ in range(min(OF_A_STEP, len(self.absent))):
+                topic, index, rows, at = self.absent.pop()
+                refusal = broker.replicas.why_not_hosted(topic, index)
+                rows[at] = _refused(broker, self.version, topic, index, refusal)
+        except (
+            Exception
+        ) as mistake:  # ours: once the others are settled, whoever waits hears that there is no answer
+            self.absent, self.failure = [], CloseConnection.because(mistake)
         if self.absent:
             return True
         if self.is_settled:
@@ -373,6 +380,8 @@ class ProduceWait(AckWaiter):
         return False
 
     def _long_answer(self) -> Answer:
+        if self.failure is not None:
+            return self.failure
         if self.acks == 0:
             return _unacknowledged(self.answers)
         make = partial(encode_response, self.version, self.answers)
@@ -381,6 +390,8 @@ class ProduceWait(AckWaiter):
         return answer_aside(self.broker.aside, Park(), make, self.broker.now_ms)
 
     def _answer(self) -> Answer:
+        if self.failure is not None:
+            return self.failure
         if self.acks == 0:
             return _unacknowledged(self.answers)
         return Reply([_encoded(self.broker, self.version, self.listener, self.answers)])
