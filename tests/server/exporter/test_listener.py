@@ -82,6 +82,7 @@ def test_the_page_comes_in_chunks_that_end() -> None:
     ("asked", "status", "sentence"),
     [
         (b"GET / HTTP/1.1\r\n\r\n", "404 Not Found", "the metrics are at /metrics"),
+        (b"GET http://metrics HTTP/1.1\r\n\r\n", "404 Not Found", "the metrics are at /metrics"),
         (b"POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed", "GET is what is served"),
         (b"\x00\x00\x00\x12\x00\x03\r\n\r\n", "400 Bad Request", "GET /metrics HTTP/1.1 would do"),
         (b"GET /metrics HTTP/2\r\n\r\n", "400 Bad Request", "GET /metrics HTTP/1.1 would do"),
@@ -104,6 +105,8 @@ def test_what_is_not_served_is_said(asked: bytes, status: str, sentence: str) ->
 
 def test_other_forms_of_the_question_are_understood() -> None:
     async def test(listener: MetricsListener, loop: ShiftedLoop) -> None:
+        status, _, _ = await said(listener, b"GET HTTP://x:9404/metrics?x=1 HTTP/1.1\r\n\r\n")
+        assert status == "HTTP/1.1 200 OK"
         _, headers, body = await said(listener, b"GET /metrics?x=1 HTTP/1.0\r\n\r\n")
         assert body == "one 1\ntwo 2\n"
         assert "chunked" not in headers

@@ -131,6 +131,8 @@ class _Conversation(asyncio.Protocol):
             self._refuse("400 Bad Request", "GET /metrics HTTP/1.1 would do")
             return
         method, target, version = words
+        if target[:7].lower() == "http://":  # as a proxy is asked; servers have to take it (RFC 9112, 3.2.2)
+            target = "/" + target[7:].partition("/")[2]
         if target.partition("?")[0] != "/metrics":
             self._refuse("404 Not Found", "the metrics are at /metrics")
         elif method not in ("GET", "HEAD"):
