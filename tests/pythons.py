@@ -1,7 +1,7 @@
 """`python -m tests.pythons`: the tests on each other Python of this machine from 3.11 on.
 
 Asked are `python3.11`, `python3.12` and so on of PATH, and the versions that pyenv keeps; or those that PYTHONS names (paths or commands,
-by spaces). The one that `make test` runs on is left out. Arguments go to pytest, in place of `-n 3 --dist loadfile -m "not process and not
+by spaces), whose own series may be that of `make test`, which else is left out. Arguments go to pytest, in place of `-n 3 --dist loadfile -m "not process and not
 spark"`. What is not here, or gets no environment, is told of and passed over; the exit code is that of the tests.
 """
 
@@ -46,29 +46,34 @@ def candidates() -> Iterator[str]:
 
 
 def others() -> dict[tuple[int, ...], str]:
-    """One Python of each series from 3.11 on, but for that of this process, by (major, minor)."""
+    """One Python of each series from 3.11 on, but for that of this process; of those that are named each version. By version."""
     found: dict[tuple[int, ...], str] = {}
+    is_named = "PYTHONS" in os.environ
     for candidate in candidates():
         path = shutil.which(candidate)
         version = version_of(path) if path else None
         if path is None or version is None:
+            if is_named:
+                print(f"{candidate}: passed over, it is no Python that runs", flush=True)
             continue
         series = version[:2]
-        if series >= OLDEST and series != sys.version_info[:2]:
-            found.setdefault(series, path)
+        if is_named or (series != sys.version_info[:2] and series not in {known[:2] for known in found}):
+            if series >= OLDEST:
+                found.setdefault(version, path)
     return found
 
 
 def main(arguments: list[str]) -> int:
     found = others()
+    here = {version[:2] for version in (*found, sys.version_info)}
     for minor in range(OLDEST[1], NEWEST[1] + 1):
-        if (3, minor) not in found and minor != sys.version_info.minor:
+        if (3, minor) not in here and "PYTHONS" not in os.environ:
             print(
                 f"python3.{minor}: passed over, it is not on PATH; PYTHONS=/path/to/it names one", flush=True
             )
     failed = []
-    for series, path in sorted(found.items()):
-        name = "python-" + ".".join(map(str, series))
+    for version, path in sorted(found.items()):
+        name = "python-" + ".".join(map(str, version))
         python = prepared(name, python=path)
         if python is None:
             continue
