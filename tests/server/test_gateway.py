@@ -3,10 +3,7 @@
 import asyncio
 import logging
 import struct
-from asyncio.selector_events import _SelectorTransport  # type: ignore[attr-defined]
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
 
 import pytest
 import uvloop
@@ -26,6 +23,7 @@ from odradek.server.gateway import Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN
+from tests.old_asyncio import begin_to_read_though_paused
 from tests.server.memory_transport import MemoryTransport, connect
 
 METADATA = 3
@@ -511,27 +509,13 @@ def test_the_time_of_requests_is_told_only_while_somebody_has_a_quota_of_it(
     assert door.gateway.describe()["request_throttled"] == 0
 
 
-def asyncio_before_3_11_4(monkeypatch: pytest.MonkeyPatch) -> asyncio.AbstractEventLoop:
-    """Its transports begin to read behind `connection_made`, also those that were told to pause there."""
-
-    def add_reader(transport: Any, *arguments: Any) -> None:
-        if not transport._closing:
-            transport._loop._add_reader(*arguments)
-
-    monkeypatch.setattr(_SelectorTransport, "_add_reader", add_reader)
-    return asyncio.new_event_loop()
-
-
 @pytest.mark.parametrize("loops", ["asyncio", "asyncio before 3.11.4", "uvloop"])
 def test_a_client_may_send_much_while_it_waits_for_its_turn(
     loops: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is muted before its transport has begun to read. Some begin all the same."""
-    make_loop = {
-        "asyncio": asyncio.new_event_loop,
-        "asyncio before 3.11.4": partial(asyncio_before_3_11_4, monkeypatch),
-        "uvloop": uvloop.new_event_loop,
-    }[loops]
+    if loops == "asyncio before 3.11.4":
+        begin_to_read_though_paused(monkeypatch)
     count = 40_000
 
     async def main() -> None:
@@ -566,7 +550,7 @@ def test_a_client_may_send_much_while_it_waits_for_its_turn(
         writer.close()
         early.close()
 
-    with asyncio.Runner(loop_factory=make_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if loops == "uvloop" else None) as runner:
         runner.run(main())
     assert not caplog.records
 

@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from odradek.testing.held_links import BrokerLoop, HeldTransport, Links
+from tests.old_asyncio import begin_to_read_though_paused
 
 LARGE = 20_000_000  # no socket takes it at once
 
@@ -248,7 +251,13 @@ def test_a_new_connection_waits_for_the_cut_to_heal() -> None:
     on(body)
 
 
-def test_who_comes_to_a_silent_broker_is_accepted_and_not_answered() -> None:
+@pytest.mark.parametrize("is_old", [False, True])
+def test_who_comes_to_a_silent_broker_is_accepted_and_not_answered(
+    is_old: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_old:
+        begin_to_read_though_paused(monkeypatch)
+
     async def body(net: Net) -> None:
         net.links.silence(2)
         reader, writer, peer = await net.client()

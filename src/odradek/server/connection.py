@@ -24,6 +24,7 @@ from struct import Struct
 from typing import Any, Protocol, cast
 
 from odradek.broker.answers import Answer, CloseConnection, NoReply, Park, Reply
+from odradek.client.begun_reading import pause_begun
 from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
@@ -260,12 +261,8 @@ class Connection(FrameProtocol):
             self.transport.pause_reading()
 
     def _pause_begun_reading(self) -> None:
-        """What is said in `connection_made` comes too early for uvloop, and for asyncio before Python 3.11.4: they begin to read behind
-        it. The latter says that it does not read, and hears only who lets it read first.
-        """
         if self._is_reading_paused and self.transport is not None and not self.is_closing:
-            self.transport.resume_reading()
-            self.transport.pause_reading()
+            pause_begun(self.transport)
 
     def _resume_reading(self) -> None:
         """Called from `flush`, so `end_turn` is already running."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from odradek.client.begun_reading import pause_begun
+
 
 class HeldTransport(asyncio.Transport):
     """A transport that can be held. While it is not, `write` is that of the one inside, without a step in between."""
@@ -32,6 +34,11 @@ class HeldTransport(asyncio.Transport):
             self.write = self._keep  # type: ignore[method-assign]
             self.writelines = self._keep_all  # type: ignore[method-assign,assignment]
             self._inside.pause_reading()
+
+    def begins(self) -> None:
+        """It was held as it was made, perhaps before it began to read."""
+        if not self._inside.is_closing() and (self._is_held or not self._wants_reading):
+            pause_begun(self._inside)
 
     def release(self) -> None:
         if not self._is_held:
@@ -113,6 +120,7 @@ class _Introduced(asyncio.BufferedProtocol):
         inside.set_protocol(self.protocol)
         self._links.came(self._owner, self.transport)
         self.protocol.connection_made(self.transport)
+        asyncio.get_running_loop().call_soon(self.transport.begins)
 
 
 class Links:
