@@ -25,6 +25,7 @@ from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
 from odradek.log.reading import LogRead
 from odradek.log.recovery import open_log
+from odradek.log.segment import file_name
 from odradek.log.steps import all_at_once
 from odradek.log.truncated_tails import keeping_tail
 from odradek.model.error_codes import ErrorCode
@@ -351,6 +352,34 @@ def test_a_follower_on_a_full_disk_keeps_what_it_had(tmp_path: Path, monkeypatch
         follow(log, batch(2, base_offset=2, leader_epoch=1) + batch(2, base_offset=4, leader_epoch=1))
     monkeypatch.undo()
     assert log.log_end_offset == 2 and offsets(log) == [0]
+
+
+@pytest.mark.parametrize(
+    ("begins", "base_offset"),
+    [
+        (lambda log: log.roll(NOW), 2),
+        (lambda log: log.truncate_to(1, NOW), 1),
+        (lambda log: log.truncate_fully_and_start_at(7, NOW), 7),
+    ],
+    ids=["rolled", "cut", "begun anew"],
+)
+def test_of_a_segment_that_was_made_under_a_temporary_name_the_one_it_has_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: Callable[[PartitionLog], None], base_offset: int
+) -> None:
+    disk = Disk(tmp_path)
+    log = disk.create()
+    produce(log, batch())
+    produce(log, batch())
+    begins(log)
+    produce(log, batch())  # an epoch that was cut away is written down again
+    assert log.segments.active.base_offset == base_offset
+    path = disk.file(file_name(base_offset, ".log"))
+    assert path.exists()
+
+    monkeypatch.setattr(files, "_pwrite", failing(errno.EIO))
+    with pytest.raises(DiskFault) as caught:
+        produce(log, batch())
+    assert f"append to {path}: " in caught.value.message
 
 
 def test_a_full_descriptor_table_is_not_the_disks_fault(
