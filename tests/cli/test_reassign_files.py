@@ -38,9 +38,9 @@ def test_log_directories_are_read_by_partition_and_broker(tmp_path: Path) -> Non
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(APACHES))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(APACHES.encode())))
     assert read_proposal(Path("-")) == TARGETS
-    monkeypatch.setattr("sys.stdin", io.StringIO("nonsense"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"nonsense")))
     with pytest.raises(Failed, match="standard input is not JSON"):
         read_proposal(Path("-"))
 

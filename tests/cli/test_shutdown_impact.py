@@ -24,7 +24,7 @@ def topics(shell: Shell) -> None:
 
 @pytest.mark.usefixtures("topics")
 def test_the_impact_names_the_outage_and_writes_the_remedy(shell: Shell, tmp_path: Path) -> None:
-    remedy = tmp_path / "remedy.json"
+    remedy = tmp_path / "a remedy.json"
     code, out, _ = shell("shutdown-impact", "--broker", 2, "--out", remedy)
     assert code == 1
     first, *rest = out.splitlines()
@@ -33,7 +33,7 @@ def test_the_impact_names_the_outage_and_writes_the_remedy(shell: Shell, tmp_pat
         "1 partition goes under min.insync.replicas, acks=all is refused; another leader for 1."
     )
     assert any(line.split()[:4] == ["s3-0", "goes", "offline", "2"] for line in rest)
-    assert rest[-1] == f"the remedy is in {remedy}: odradek reassign apply {remedy}"
+    assert rest[-1] == f"the remedy is in {remedy}: odradek reassign apply '{remedy}'"
     plan = {p["topic"]: p["replicas"] for p in json.loads(remedy.read_text())["partitions"]}
     assert set(plan) == {"s3", "pair"} and all(2 not in replicas for replicas in plan.values())
     found = shell.json("shutdown-impact", "--broker", 2)

@@ -147,7 +147,7 @@ def test_a_pipe_will_do(capfd, directory, tmp_path, monkeypatch):
     code, out, _ = run(capfd, "store", "export", "-", "--store", directory)
     assert code == 0
     assert len(out.splitlines()) == 6
-    monkeypatch.setattr("sys.stdin", io.StringIO(out))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(out.encode())))
     assert run(capfd, "store", "import", "-", "--store", tmp_path / "other.sqlite")[0] == 0
 
 

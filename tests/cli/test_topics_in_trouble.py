@@ -167,7 +167,7 @@ def test_a_verb_without_a_standard_input_is_no_mistake_of_ours(
     assert shell("topic", "produce", "orders") == (
         1,
         "",
-        "odradek: standard input is closed; records are read from there, a line each\n",
+        "odradek: standard input is closed, and records, a line each, would be read from there\n",
     )
 
 

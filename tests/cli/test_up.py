@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -46,7 +47,7 @@ def up(tmp_path):
 
     def start(*options):
         process = subprocess.Popen(
-            [*UP, "--port", "0", "--json", "--dir", str(tmp_path / "up"), *options],
+            [*UP, "--port", "0", "--json", "--dir", str(tmp_path / "it's up"), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -226,7 +227,8 @@ def test_a_killed_broker_is_reported_and_start_brings_it_back(up):
     told = process.stderr.readline()
     config = f"{victim['dir']}/server.properties"
     assert told == (
-        f"odradek: broker {victim['id']} ended by signal 9; start it again with: odradek start --config {config}\n"
+        f"odradek: broker {victim['id']} ended by signal 9; start it again with: "
+        f"odradek start --config {shlex.quote(config)}\n"
     )
     again = subprocess.Popen(
         [sys.executable, "-m", "odradek.cli.main", "start", "--config", config, "--json"],

@@ -60,6 +60,27 @@ def test_a_killed_process_leaves_a_directory_that_the_next_one_removes() -> None
     assert not another.exists()
 
 
+@pytest.mark.parametrize("name", ["with a space", "it's", "$HOME", "ü"])
+def test_it_is_where_an_unquoted_path_is_one_word_of_a_shell(
+    name: str, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark asks a shell for its Python so, and knows no data source in Python where the shell finds none."""
+    for_all, odd = temporary / "for-all", temporary / name
+    for directory in (for_all, odd):
+        directory.mkdir()
+    monkeypatch.setattr(own_directory, "FOR_ALL", for_all)
+    monkeypatch.setattr("tempfile.tempdir", str(odd))
+
+    assert own_directory._place() == str(for_all)
+
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    assert own_directory._place() == str(temporary)
+
+    monkeypatch.setattr("tempfile.tempdir", str(odd))
+    monkeypatch.setattr(own_directory, "FOR_ALL", temporary / "there is none")
+    assert own_directory._place() == str(odd)
+
+
 def test_the_directory_of_a_living_process_stays() -> None:
     with owner() as (_, directory):
         sweep()

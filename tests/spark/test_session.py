@@ -298,6 +298,37 @@ def test_the_jvm_looks_at_no_borders_of_what_arrow_has_written(spark: "SparkSess
     assert not jvm.org.apache.arrow.memory.BoundsChecking.BOUNDS_CHECKING_ENABLED
 
 
+@pytest.mark.parametrize(
+    "name", ["with a space", "it's", 'a"quote', "$HOME", "`pwd`", "back\\slash", "ü", "[a]*"]
+)
+def test_a_path_with_any_letter_is_one_word_of_the_scripts_that_spark_starts(
+    name: str, tmp_path: Path
+) -> None:
+    """A checkout, an environment or TMPDIR may be there."""
+    home = tmp_path / name
+    home.mkdir()
+    program = home / "program"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$PYTHONPATH" "$@"\n')
+    program.chmod(0o755)
+    zipped = home / "pyspark.zip"
+    environment = {**os.environ, "PYTHONPATH": f"{zipped}:{tmp_path}/*:{zipped}"}
+    more = {"zipped": zipped, "client": home / "client.py", "server": home / "server"}
+    for text, arguments, started_with in (
+        (
+            session._PYTHON,
+            ["-m", "a b"],
+            ["-I", "-S", str(home / "client.py"), str(home / "server"), str(program)],
+        ),
+        (session._WRAPPER, ["--add-modules=jdk.incubator.vector", "-m", "a b"], []),
+    ):
+        script = tmp_path / "script"
+        script.write_text(session._filled_in(text, python=program, java=program, **more))
+        found = subprocess.run(["sh", script, *arguments], capture_output=True, text=True, env=environment)
+        path, *passed = found.stdout.splitlines()
+        assert passed == [*started_with, "-m", "a b"], found.stderr
+        assert text is session._WRAPPER or path == f"{tmp_path}/*"
+
+
 def test_the_directory_of_sockets_goes_with_its_process_and_not_with_a_fork() -> None:
     """Without it no Python process could be asked for anything any more."""
     script = (

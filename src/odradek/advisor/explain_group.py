@@ -4,6 +4,7 @@ What is known comes from outside (`model.groups`): what its coordinator describe
 and what the records of the group tell of its past. What cannot be known that way is said so.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
@@ -234,7 +235,7 @@ def _position(group: Group, one: Position, history: GroupHistory | None, now_ms:
             condition,
             False,
             f"committed {one.committed}, beyond the end {one.end}: the log was truncated, or the topic re-created",
-            f"odradek group seek {group.name} --topic {one.partition.topic} --to-latest, while it has no members",
+            f"odradek group seek {shlex.quote(group.name)} --topic {one.partition.topic} --to-latest, while it has no members",
         )
     if not one.lag:
         return Why(condition, True)

@@ -21,6 +21,10 @@ EXTRAS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point of the command. Returns the exit code."""
+    if arguments is None:
+        from odradek.cli.standard_streams import make_whole
+
+        make_whole()
     if sys.stdout is None:  # started with `>&-`
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (as long as the process lives)
     asked = sys.argv[1:] if arguments is None else arguments

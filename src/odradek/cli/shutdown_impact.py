@@ -5,6 +5,7 @@ min.insync.replicas, else 1.
 """
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ def shutdown_impact(
         for note in source.unknown:
             print(f"not known: {note}")
         if out is not None and impact.remedy:
-            print(f"the remedy is in {out}: odradek reassign apply {out}")
+            print(f"the remedy is in {out}: odradek reassign apply {shlex.quote(str(out))}")
     sys.exit(0 if impact.is_safe else 1)
 
 

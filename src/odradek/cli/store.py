@@ -5,7 +5,6 @@ meanwhile, save for `import`.
 """
 
 import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import click
 
 from odradek.cli.group import VerbGroup
 from odradek.cli.output import fail, json_option, print_json, print_table
+from odradek.cli.standard_streams import standard_input
 from odradek.cli.store_edits import delete, set_
 from odradek.cli.store_places import Place, Tree, node_at, place_options, reading, say, text_of, writing
 from odradek.model.counted import counted
@@ -186,7 +186,7 @@ def write_lines(file: Path, lines: Iterable[str]) -> None:
 
 def read_lines(file: Path) -> list[str]:
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        text = (standard_input("an export").read() if str(file) == "-" else file.read_bytes()).decode()
     except OSError as error:
         fail(f"{file} cannot be read: {error.strerror}")
     except UnicodeDecodeError:

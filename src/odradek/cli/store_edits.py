@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.output import fail, json_option, print_json
+from odradek.cli.standard_streams import standard_input
 from odradek.cli.store_places import (
     Place,
     existing_file,
@@ -38,7 +39,7 @@ def set_(path: str, file: Path, yes: bool, place: Place, as_json: bool) -> None:
     """Write what is in FILE (`-` is standard input) to the node PATH. What brokers could not read is refused."""
     from odradek.store.api import BadVersion, Node
 
-    data = (sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()).strip()
+    data = (standard_input("the node").read() if str(file) == "-" else file.read_bytes()).strip()
     with reading(_existing(place)) as tree:
         before = node_at(tree, path)
     problem = why_unreadable(path, Node(data, before.stat))

@@ -8,6 +8,7 @@ reported and the others go on; `odradek start --config` on the `server.propertie
 """
 
 import contextlib
+import shlex
 import signal
 import sys
 import tempfile
@@ -232,7 +233,7 @@ def watch(cluster: "ProcessCluster", ensemble: "ZooKeeperEnsemble | None" = None
                     how += f": {why.removeprefix(SAYS_WHY)}"
                 print(
                     f"odradek: broker {broker.broker_id} ended {how}; start it again with: "
-                    f"odradek start --config {broker.config_file}",
+                    f"odradek start --config {shlex.quote(str(broker.config_file))}",
                     file=sys.stderr,
                     flush=True,
                 )

@@ -6,13 +6,13 @@ back, `{"error": ...}` if it was a bad one; the exit code is then 0, for the lin
 """
 
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from odradek.cli.group import VerbGroup
+from odradek.cli.standard_streams import standard_input
 from odradek.model.errors import OdradekError
 
 
@@ -58,7 +58,7 @@ def _run(
     if lines:
         if text is not None or key is not None or version is not None or kind is not None:
             raise click.UsageError("--lines reads key, version, type and the rest from standard input")
-        for line in sys.stdin.buffer:
+        for line in standard_input("requests, a line each,"):
             if line.strip():
                 print(json.dumps(answer_line(verb, line), ensure_ascii=False), flush=True)
         return
@@ -66,7 +66,7 @@ def _run(
         raise click.UsageError("needs --key, --version and --request or --response (or --lines)")
     try:
         if text is None:
-            text = sys.stdin.read()
+            text = standard_input("a message").read().decode()
         if verb == "decode":
             print(json.dumps(decoded(key, version, kind, text), ensure_ascii=False))
         else:

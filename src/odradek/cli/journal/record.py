@@ -7,6 +7,7 @@ looks is seen as one change, and nobody but a controller of ours knows why.
 import json
 import math
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -91,7 +92,7 @@ def record(file: Path, every: float, looks: int | None, bootstrap: str, as_json:
         print_json({"file": str(file), "looks": done, "changes": written})
     else:
         print(
-            f"{counted(written, 'change')} in {counted(done, 'look')} in {file}; odradek journal show {file}"
+            f"{counted(written, 'change')} in {counted(done, 'look')} in {file}; odradek journal show {shlex.quote(str(file))}"
         )
 
 

@@ -3,6 +3,7 @@
 Ctrl-C while it waits leaves the moves running. Exit code 1 when a partition was refused; the others have started.
 """
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,7 +90,10 @@ def apply(
                 wait_for_directories(client, arriving, quiet=as_json)
             except KeyboardInterrupt:
                 stays = "" if throttle is None else f", and the throttle {STAYS}"
-                print(f"\nodradek: the moves go on{stays}; odradek reassign status {file}", file=sys.stderr)
+                print(
+                    f"\nodradek: the moves go on{stays}; odradek reassign status {shlex.quote(str(file))}",
+                    file=sys.stderr,
+                )
                 raise
             if throttle is not None:
                 others = poll(lambda: still_running(client))

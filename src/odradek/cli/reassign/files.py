@@ -6,12 +6,12 @@ and the list of topics its --generate takes: {"version":1,"topics":[{"topic":"or
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek.cli.output import fail
+from odradek.cli.standard_streams import standard_input
 
 if TYPE_CHECKING:
     from odradek.model.ids import BrokerId, TopicPartition
@@ -106,7 +106,7 @@ def read_topics(file: Path) -> list[str]:
 
 def _list(file: Path, key: str, want: str) -> list[Any]:
     try:
-        value = json.loads(sys.stdin.read() if str(file) == "-" else file.read_bytes())
+        value = json.loads(standard_input(key).read() if str(file) == "-" else file.read_bytes())
     except (ValueError, RecursionError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else error
         fail(f"{_name(file)} is not JSON ({why}); {want}")

@@ -3,6 +3,7 @@
 The file it writes is that of Apache's ReassignPartitionsCommand; `odradek reassign apply` and Apache's tool take it.
 """
 
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -169,7 +170,7 @@ def show(report: dict[str, Any], throttle: int | None, out: Path | None) -> None
         )
         if len(moves) > SHOWN_MOVES:
             print(f"and {len(moves) - SHOWN_MOVES} more; --json lists all")
-        where = out if out is not None else "FILE"
+        where = shlex.quote(str(out)) if out is not None else "FILE"
         hint = "" if out is not None else " (--out FILE writes it)"
         print(f"start it with: odradek reassign apply {where}{hint}")
     for sentence in waiting(report["waits_for"]):

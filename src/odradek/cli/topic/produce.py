@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from odradek.cli.output import Failed, bootstrap_option, fail, json_option, print_json
+from odradek.cli.standard_streams import standard_input
 from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ def produce(
         )
     if key_delimiter is not None and form == "json":
         raise click.UsageError("--key-delimiter is for lines of text; a line in JSON says its key")
-    if sys.stdin is None:  # started with `<&-`
-        fail("standard input is closed; records are read from there, a line each")
+    standard_lines = standard_input("records, a line each,")
     common = tuple(_header(text) for text in headers)
     counts: dict[int, int] = {}
     last_offsets: dict[int, int | None] = {}  # None: with acks=0 nobody answers
@@ -108,7 +108,7 @@ def produce(
 
         size = keyless = 0
         number = written = 0  # lines that were read, and that the topic has
-        for line in lines_or_pauses(sys.stdin.buffer):
+        for line in lines_or_pauses(standard_lines):
             if line is not None:
                 number += 1
                 try:
