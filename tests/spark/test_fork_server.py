@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,12 +30,27 @@ sys.exit(7)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["subprocess.Popen[bytes]"]:
-    address = tmp_path_factory.mktemp("fork") / "server"
+def short() -> Iterator[Path]:
+    """A directory for sockets, whose paths have 107 bytes at most, whatever TMPDIR is."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def address(short: Path) -> Iterator[Path]:
+    address = short / "address"
+    yield address
+    address.unlink()
+
+
+@pytest.fixture(scope="module")
+def server(short: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    address = short / "server"
     running = fork_server.start(address, HOME)
     running.address = address  # type: ignore[attr-defined]
     yield running
     session._ended(running)
+    address.unlink()
 
 
 @pytest.fixture
@@ -111,12 +127,11 @@ class Preempted(socket.socket):
 
 
 def test_a_process_that_ended_before_its_client_looked_is_not_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    address: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A commit, say. Sending on a connection whose other end is closed is an error, also of no bytes at all."""
     monkeypatch.setattr(fork_client, "_socket", socket)
     monkeypatch.setattr(socket, "socket", Preempted)
-    address = str(tmp_path / "server")
 
     def serve(listening: socket.socket) -> None:
         client, _ = listening.accept()
@@ -127,11 +142,11 @@ def test_a_process_that_ended_before_its_client_looked_is_not_run_again(
             client.sendall(fork_server.TAKEN + fork_server.EXIT_CODE.pack(7))
 
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(address)
+        listening.bind(str(address))
         listening.listen()
         serving = threading.Thread(target=serve, args=(listening,))
         serving.start()
-        assert fork_client.forked(address, ["-m", "tells"]) == 7
+        assert fork_client.forked(str(address), ["-m", "tells"]) == 7
         serving.join(60)
 
 
@@ -243,7 +258,7 @@ def test_a_process_ends_with_its_threads_and_all_it_has_said(
     assert found.stderr.endswith(error) and bool(found.stderr) == bool(error)
 
 
-def test_a_process_may_have_as_many_files_open_as_one_of_the_jvm(tmp_path: Path, module: Path) -> None:
+def test_a_process_may_have_as_many_files_open_as_one_of_the_jvm(address: Path, module: Path) -> None:
     """The JVM raises its own limit to what is allowed, and what it starts inherits that; a shell mostly has 1,024."""
     (module / "limit.py").write_text("import resource\nprint(*resource.getrlimit(resource.RLIMIT_NOFILE))")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -254,7 +269,6 @@ def test_a_process_may_have_as_many_files_open_as_one_of_the_jvm(tmp_path: Path,
         "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[3])))\n"
         "fork_server.start(Path(sys.argv[1]), Path()); print(flush=True); sys.stdin.read()"
     )
-    address = tmp_path / "server"
     driver = subprocess.Popen(
         [sys.executable, "-c", script, str(address), str(low), str(hard)],
         stdin=subprocess.PIPE,
@@ -270,15 +284,13 @@ def test_a_process_may_have_as_many_files_open_as_one_of_the_jvm(tmp_path: Path,
     assert found.stdout.split() == [str(hard), str(hard)] and hard != low
 
 
-def test_the_server_ends_with_its_driver(tmp_path: Path) -> None:
+def test_the_server_ends_with_its_driver(address: Path) -> None:
     """Killed, it has no time to close anything."""
     script = (
         "import sys, time; from pathlib import Path; from odradek.spark import fork_server\n"
         "print(fork_server.start(Path(sys.argv[1]), Path()).pid, flush=True); time.sleep(600)"
     )
-    driver = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "server")], stdout=subprocess.PIPE, text=True
-    )
+    driver = subprocess.Popen([sys.executable, "-c", script, str(address)], stdout=subprocess.PIPE, text=True)
     assert driver.stdout is not None
     server = psutil.Process(int(driver.stdout.readline()))
 
@@ -290,7 +302,7 @@ def test_the_server_ends_with_its_driver(tmp_path: Path) -> None:
     )
 
 
-def test_a_driver_ends_whoever_of_its_own_forks_still_holds_the_pipe(tmp_path: Path) -> None:
+def test_a_driver_ends_whoever_of_its_own_forks_still_holds_the_pipe(address: Path) -> None:
     script = (
         "import os, sys; from pathlib import Path; from odradek.spark import fork_server, session\n"
         "server = fork_server.start(Path(sys.argv[1]), Path())\n"
@@ -299,6 +311,6 @@ def test_a_driver_ends_whoever_of_its_own_forks_still_holds_the_pipe(tmp_path: P
         "    os.close(write); os.read(read, 1); os._exit(0)  # as long as the driver lives\n"
         "session._ended(server)"
     )
-    command = [sys.executable, "-c", script, str(tmp_path / "server")]
+    command = [sys.executable, "-c", script, str(address)]
 
     assert subprocess.run(command, timeout=60, check=False).returncode == 0

@@ -4,6 +4,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,10 +44,12 @@ def owner(*arguments: str) -> "Iterator[tuple[subprocess.Popen[str], Path]]":
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    return tmp_path
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """TMPDIR of these tests, of which a shell makes no more than one word, whatever it is outside."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        monkeypatch.setenv("TMPDIR", directory)
+        monkeypatch.setattr("tempfile.tempdir", None)
+        yield Path(directory)
 
 
 def test_a_killed_process_leaves_a_directory_that_the_next_one_removes() -> None:

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -119,6 +120,8 @@ def test_duckdb_reads_the_directories_as_they_are(tmp_path: Path) -> None:
 
 def test_polars_reads_a_divided_table(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars", reason="polars is not installed")
+    if quote(str(tmp_path)) != str(tmp_path):
+        pytest.skip("polars takes the address of a table for its path: %20 for a space (polars 1.40)")
     run(options(tmp_path, SPEC), ROWS)
 
     found = polars.read_delta(str(tmp_path)).sort("id")

@@ -338,13 +338,13 @@ def test_the_directory_of_sockets_goes_with_its_process_and_not_with_a_fork() ->
         "if not (pid := os.fork()):\n"
         "    sys.exit()\n"
         "os.waitpid(pid, 0)\n"
-        "print(directory, directory.is_dir())\n"
+        "print(directory, directory.is_dir(), sep='\\n')\n"
     )
     found = subprocess.run(
         [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60
     )
 
-    directory, was_there = found.stdout.split()
+    directory, was_there = found.stdout.splitlines()
     assert was_there == "True" and not Path(directory).exists()
 
 
@@ -352,7 +352,7 @@ def test_the_directory_of_sockets_goes_with_its_process_and_not_with_a_fork() ->
 def test_rows_pass_by_sockets_only_where_there_can_be_some(
     name: str, is_used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with tempfile.TemporaryDirectory() as short:
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
         directory = Path(short) / name
         if directory.parent == Path(short):
             directory.mkdir()

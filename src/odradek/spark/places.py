@@ -7,11 +7,15 @@ What is neither is refused before anybody is asked.
 """
 
 import os
+import re
 from pathlib import Path
 
 from odradek.model.errors import ConfigurationError
 
 _IN_STORE = "s3://"
+# Of a directory's path the library of Delta tables makes an address, and of that another path (deltalake 1.6): %2F and a backslash are
+# read from another directory than they are written to, and for the others it panics. It looks behind links. Tried letter by letter.
+_MISREAD = re.compile(r"[\x00-\x1f\x7f\[\]\\^|]|%[0-9A-Fa-f]{2}")
 
 
 def is_in_store(path: str) -> bool:
@@ -31,6 +35,11 @@ def check_table(path: str, option: str) -> None:
     """ConfigurationError where no table can be."""
     scheme, is_url, rest = path.partition("://")
     if not is_url:
+        if found := _MISREAD.search(os.path.realpath(path)):
+            raise ConfigurationError(
+                f"{option} {path}: the library of Delta tables takes a path with {found[0]!r} for another one; name a directory "
+                "whose whole path has no control character and none of [ ] \\ ^ | and no % before two hexadecimal digits; a link will not do"
+            )
         return
     if "@" in rest:  # with a password before it, perhaps
         raise ConfigurationError(
