@@ -329,6 +329,22 @@ def test_a_path_with_any_letter_is_one_word_of_the_scripts_that_spark_starts(
         assert text is session._WRAPPER or path == f"{tmp_path}/*"
 
 
+@pytest.mark.parametrize(
+    ("before", "is_utf8", "more"),
+    [
+        ({"LC_ALL": "C"}, True, {"LC_ALL": "C.UTF-8"}),
+        ({"LC_ALL": "POSIX", "LANG": "de_DE"}, True, {"LC_ALL": "C.UTF-8"}),
+        ({"LC_ALL": "C"}, False, {}),
+        ({"LC_ALL": "de_DE.UTF-8"}, True, {}),
+        ({"LC_CTYPE": "C.UTF-8"}, True, {}),
+    ],
+)
+def test_java_names_files_as_this_python_does(
+    before: dict[str, str], is_utf8: bool, more: dict[str, str]
+) -> None:
+    assert session._locale(before, is_utf8=is_utf8) == more
+
+
 def test_the_directory_of_sockets_goes_with_its_process_and_not_with_a_fork() -> None:
     """Without it no Python process could be asked for anything any more."""
     script = (

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
@@ -157,6 +157,7 @@ def local_session(
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local(master):
         os.environ.setdefault(*_UNCHECKED)
+    os.environ.update(_locale(os.environ, is_utf8=bool(sys.flags.utf8_mode)))
     starts_in: Path | None = None
     if archive:
         starts_in = _beside_an_archive()
@@ -190,6 +191,13 @@ def local_session(
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _locale(environment: Mapping[str, str], *, is_utf8: bool) -> dict[str, str]:
+    """What makes the JVM name files as this Python does (`is_utf8`: its UTF-8 mode, PEP 540). With LC_ALL=C Java has ASCII for them: it
+    makes a directory with a question mark for each other letter, and finds none of ours. Of LANG and LC_CTYPE Python has seen to that
+    itself (PEP 538)."""
+    return {"LC_ALL": "C.UTF-8"} if is_utf8 and environment.get("LC_ALL") in ("C", "POSIX") else {}
 
 
 def is_local(master: str) -> bool:
