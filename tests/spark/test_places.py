@@ -9,6 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from odradek.model.errors import ConfigurationError
 from odradek.spark.places import check_table
+from odradek.spark.table_rows import file_paths
 from tests.support import each
 
 
@@ -47,3 +48,17 @@ def test_a_table_is_read_where_it_was_written(name: str, tmp_path: Path) -> None
     for number in (1, 2):
         write_deltalake(path, pa.table({"id": [number]}), mode="append")
     assert sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["plain", "with a space ü", "100% 'of' $it #1"])
+def test_files_are_named_as_on_the_disk_whatever_letters_a_directory_has(name: str, tmp_path: Path) -> None:
+    """Spark looks for an address, /with%20a, under just that name."""
+    path = tmp_path / name
+    path.mkdir()
+    write_deltalake(
+        str(path), pa.table({"id": [1, 2], "country": ["DE", "a/b =%c"]}), partition_by=["country"]
+    )
+
+    files = file_paths(DeltaTable(str(path)))
+
+    assert sorted(files) == sorted(str(file) for file in path.rglob("*.parquet")) and len(files) == 2

@@ -52,9 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def aggregate(spark: "SparkSession", table: str, columns: list[str]) -> dict[str, Any]:
     from deltalake import DeltaTable
 
+    from odradek.spark.table_rows import file_paths
+
     # The table's own list of files: what a killed driver left behind is in the directory, and not in it.
-    files = DeltaTable(os.path.abspath(table)).file_uris()
-    rows = spark.read.parquet(*files)
+    rows = spark.read.parquet(*file_paths(DeltaTable(os.path.abspath(table))))
     if {ROW, COLUMN, MEASURE} <= set(columns):
         groups = delays(rows, columns).collect()
         return {

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from odradek.spark.object_store import answering, answers
 from odradek.spark.partitioning import texts_of
-from odradek.spark.places import is_in_store
+from odradek.spark.places import below, is_in_store
 from odradek.spark.storage import storage_of
 
 _PIECE_ROWS = 65_536
@@ -40,6 +40,12 @@ def files_of(table: DeltaTable) -> list[PlacedFile]:
         PlacedFile(name, tuple((column, texts[n][row]) for n, column in enumerate(columns)))
         for row, name in enumerate(names)
     )
+
+
+def file_paths(table: DeltaTable) -> list[str]:
+    """Of the files of a table in a directory, as they are found on the disk. (`DeltaTable.file_uris` has the directory as in an address, with
+    %20 for a space, and the rest as on the disk.)"""
+    return [below(path_of(table.table_uri), file.name) for file in files_of(table)]
 
 
 def rows_of(

@@ -46,7 +46,7 @@ from odradek.spark.required import Path as RequiredPath
 from odradek.spark.required import paths_of
 from odradek.spark.storage import Storage, storage_of
 from odradek.spark.table_files import Layout, size_of
-from odradek.spark.table_rows import PlacedFile, files_of, path_of
+from odradek.spark.table_rows import PlacedFile, file_paths, files_of, path_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -736,7 +736,7 @@ def read_table(spark: "SparkSession", path: str) -> "DataFrame":
     from pyspark.sql.types import StructType
 
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
-    files = table.file_uris()
+    files = file_paths(table)
     if not files:
         return spark.createDataFrame([], schema)
     # Of a table that is divided Spark has the rest of the columns from the directories between the two.
