@@ -6,6 +6,7 @@ import pytest
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.sim.checkers.leading import Leading
 from odradek.sim.checkers.quiescence import Quiescence, not_quiescent, pending, unsettled
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
 from odradek.sim.plan import Fault, Plan, draw
@@ -135,8 +136,10 @@ def without_faults(seed: int, **settings: str) -> Plan:
     return replace(plan, acks=-1, is_idempotent=True, duration_s=3.0, faults=(), settings=quick)
 
 
-def test_a_cluster_that_does_not_stay_at_rest_says_why() -> None:
-    """KAFKA-7152 put back: where nothing is produced any more followers leave the ISR, and nobody would mend it."""
+def test_a_cluster_that_does_not_stay_at_rest_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KAFKA-7152 put back: where nothing is produced any more followers leave the ISR, and nobody would mend it. LeaverLags, which
+    says so at once, does not look."""
+    monkeypatch.setattr(Leading, "observe", lambda *seen: [])
     assert run(without_faults(4)).code == OK
     bug = next(exhibit for exhibit in EXHIBITS if exhibit.name == "7152")
     with applied(bug.edits):
