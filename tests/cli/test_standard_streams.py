@@ -20,6 +20,21 @@ from tests.support import each, eventually
 ALL = (0, 1, 2)
 
 
+def assert_serves_and_stops(process, port):
+    try:
+
+        def is_served():
+            assert process.poll() is None
+            return main.main(["topic", "list", "--bootstrap", f"127.0.0.1:{port}"]) == 0
+
+        eventually(is_served)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
 def close(descriptors):
     for descriptor in descriptors:
         os.close(descriptor)
@@ -81,18 +96,7 @@ def test_a_cluster_starts_and_stops_where_standard_descriptors_are_closed(closed
         stderr=subprocess.DEVNULL,
         preexec_fn=partial(close, closed),
     )
-    try:
-
-        def is_served():
-            assert process.poll() is None
-            return main.main(["topic", "list", "--bootstrap", f"127.0.0.1:{port}"]) == 0
-
-        eventually(is_served)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.wait()
+    assert_serves_and_stops(process, port)
 
 
 @pytest.mark.process
@@ -103,18 +107,7 @@ def test_a_broker_starts_and_stops_where_standard_descriptors_are_closed(tmp_pat
     process = subprocess.Popen(
         [sys.executable, "-m", "odradek", "start", "--config", str(config)], preexec_fn=partial(close, ALL)
     )
-    try:
-
-        def is_served():
-            assert process.poll() is None
-            return main.main(["topic", "list", "--bootstrap", f"127.0.0.1:{port}"]) == 0
-
-        eventually(is_served)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.wait()
+    assert_serves_and_stops(process, port)
 
 
 NAME = "zwölf→☃\U0001f479"
