@@ -6,7 +6,7 @@ They are below ~/.cache/odradek-environments, or $ODRADEK_ENVIRONMENTS.
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -41,6 +41,12 @@ def prepared(
         return None
     (directory / "whole").touch()
     return interpreter
+
+
+def run_tests(python: Path, arguments: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+    """The exit code of pytest with these arguments there; `environ` in place of this process's."""
+    command = [str(python), "-m", "pytest", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:

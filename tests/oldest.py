@@ -4,10 +4,9 @@ The bounds there are a promise to whoever has an older package already, and noth
 `-n 3 --dist loadfile -m "not process and not spark"`; the exit code is that of the tests, 0 where the packages cannot be installed (said in a line).
 """
 
-import subprocess
 import sys
 
-from tests.environments import ROOT, prepared
+from tests.environments import prepared, run_tests
 from tests.pythons import ROOMS
 
 
@@ -15,9 +14,7 @@ def main(arguments: list[str]) -> int:
     python = prepared(f"python-{sys.version_info.major}.{sys.version_info.minor}-oldest", oldest=True)
     if python is None:
         return 0
-    return subprocess.run(
-        [str(python), "-m", "pytest", *(arguments or ROOMS)], cwd=ROOT, check=False
-    ).returncode
+    return run_tests(python, arguments or ROOMS)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.environments import ROOT, prepared
+from tests.environments import prepared, run_tests
 
 OLDEST = (3, 11)
 NEWEST = (3, 15)
@@ -78,8 +78,7 @@ def main(arguments: list[str]) -> int:
         if python is None:
             continue
         print(f"{name}: {path}", flush=True)
-        command = [str(python), "-m", "pytest", *(arguments or ROOMS)]
-        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+        if run_tests(python, arguments or ROOMS) != 0:
             failed.append(name)
     if failed:
         print(f"failed on {', '.join(failed)}")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 
-from tests.environments import ROOT, prepared
+from tests.environments import ROOT, prepared, run_tests
 
 OTHER_SPARK = "ODRADEK_OTHER_SPARK"  # an interpreter that has another version of PySpark than the one that runs the tests
 _ALLOWED = re.compile(r"pyspark>=(\d+)\.(\d+),<(\d+)\.(\d+)")
@@ -48,15 +48,9 @@ def main(arguments: list[str]) -> int:
             continue
         print(f"{requirement}:", flush=True)
         subprocess.run([python, "-m", "tests.spark.class_archive"], cwd=ROOT, check=True)
-        command = [
-            str(python),
-            "-m",
-            "pytest",
-            *(arguments or ["-n", "2", "--dist", "loadfile", "tests/spark"]),
-        ]
         # For tests of a job that another version of Spark goes on with.
         environ = {**os.environ, OTHER_SPARK: sys.executable}
-        if subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode != 0:
+        if run_tests(python, arguments or ["-n", "2", "--dist", "loadfile", "tests/spark"], environ) != 0:
             failed.append(requirement)
     if failed:
         print(f"failed on {', '.join(failed)}")
