@@ -9,7 +9,7 @@ from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects
 from odradek.controller.events import Tick
-from odradek.controller.pending_deletions import RETRY_MS
+from odradek.controller.pending_deletions import RETRY, RETRY_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested, TopicsChanged
 from odradek.model.ids import BrokerId, TopicId
@@ -162,9 +162,12 @@ def test_a_member_of_the_isr_keeps_what_it_has_whatever_the_node_says() -> None:
     create_again(world, 1, 2)
     world.pending_deletions = {BrokerId(2): {tp("d-0"): TopicId(b"another topic of")}}
     assert told(successor(world), 2) == ["LeaderAndIsr"]
-    world.now_ms += RETRY_MS
-    world.step(Tick())
     assert world.pending_deletions == {}, "what is void leaves the node"
+    world.pending_deletions = {BrokerId(2): {tp("d-0"): TopicId(b"another topic of")}}
+    world.context.pending_deletions.update(world.pending_deletions)
+    world.context.commit_deadline(RETRY, world.now_ms + RETRY_MS)
+    world.now_ms += RETRY_MS
+    assert stops(world.step(Tick())) == [] and world.pending_deletions == {}, "also without a new controller"
 
 
 # ----------------------------------------------------------------------------------------------- reassignments
@@ -214,6 +217,20 @@ def test_a_newcomer_that_is_wanted_again_is_no_stray() -> None:
         "no moment in which nobody knows"
     )
     assert stops(successor(world)) == []
+
+
+def test_a_newcomer_that_its_controller_died_over_is_tidied_up_by_the_next() -> None:
+    """Between the topic node, which names it again, and the node that asks it to delete (seed 1696)."""
+    world = six(1, 2)
+    world.reassign({"r-0": [3, 2]})
+    world.reassign({"r-0": None})
+    with suppress(ControllerDied):
+        world.dies_after_write = world.writes_done + 2
+        world.reassign({"r-0": [3, 2]})
+    world.dies_after_write = 0
+    assert world.node("r-0")[1] == (3,) and set(world.pending_deletions) == {3}, "died between the two"
+    assert stops(successor(world)) == [], "it is assigned: nobody tells it to delete"
+    assert world.pending_deletions == {} == world.context.pending_deletions
 
 
 def test_a_leaver_that_died_is_remembered_when_the_topic_node_forgets_it() -> None:
