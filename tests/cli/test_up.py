@@ -1,5 +1,6 @@
 """`odradek up` and `odradek start`: ready lines, deaths, restarts, and nothing left behind."""
 
+import errno
 import json
 import os
 import re
@@ -270,6 +271,16 @@ def test_a_port_in_use_is_one_sentence():
         )
     assert (answer.returncode, answer.stdout) == (1, "")
     assert answer.stderr == f"odradek: port {port} is in use; --port 0 takes free ones, --port N others\n"
+
+
+def test_a_port_that_needs_privileges_is_not_called_in_use(monkeypatch):
+    def refused(self: socket.socket, address: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(socket.socket, "bind", refused)
+    said = "port 81 cannot be opened (Permission denied); --port 0 takes free ones, --port N others"
+    with pytest.raises(Failed, match=re.escape(said)):
+        up_module.first_port(81, 1)
 
 
 def test_a_second_cluster_in_the_same_directory_leaves_the_first_one_as_it_is(up):

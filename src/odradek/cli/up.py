@@ -289,14 +289,22 @@ def row_of_ports(option: str, first: int, brokers: int, remedy: str = "") -> int
     taken = taken_of(first, brokers)
     if taken is None:
         return first
-    return fail(f"port {taken} is in use; {remedy or f'{option} N takes others'}")
+    port, why = taken
+    return fail(f"port {port} {why}; {remedy or f'{option} N takes others'}")
 
 
-def taken_of(first: int, count: int) -> int | None:
-    return next((port for port in range(first, first + count) if not is_free(port)), None)
+def taken_of(first: int, count: int) -> tuple[int, str] | None:
+    """Of as many ports in a row the first that cannot be opened, and why."""
+    for port in range(first, first + count):
+        why = why_not_free(port)
+        if why:
+            return port, why
+    return None
 
 
-def is_free(port: int) -> bool:
+def why_not_free(port: int) -> str:
+    """Empty where it is free."""
+    import errno
     import socket
 
     with socket.socket() as probe:
@@ -304,9 +312,9 @@ def is_free(port: int) -> bool:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            return "is in use" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
+    return ""
 
 
 def parse_settings(pairs: tuple[str, ...], brokers: int) -> dict[str, str]:
