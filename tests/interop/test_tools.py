@@ -22,6 +22,7 @@ QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 CONSOLE_PRODUCER = "kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+BROKERS = ("--entity-type", "brokers")
 
 
 def topics(session: Session) -> None:
@@ -84,14 +85,17 @@ def configs(session: Session) -> None:
     run(CONFIG, "--describe", "--entity-type", "topics", "--entity-name", "missing")
     missing = ("--entity-type", "topics", "--entity-name", "missing")
     run(CONFIG, "--alter", *missing, "--add-config", "retention.ms=1")
-    broker = ("--entity-type", "brokers", "--entity-name", 1)
-    default = ("--entity-type", "brokers", "--entity-default")
+    broker = (*BROKERS, "--entity-name", 1)
+    default = (*BROKERS, "--entity-default")
     run(CONFIG, "--alter", *broker, "--add-config", "message.max.bytes=2000000")
     run(CONFIG, "--alter", *default, "--add-config", "log.retention.ms=70000000")
     session.cluster.wait_until(
         lambda: (
             "2000000" in session.look(CONFIG, "--describe", *broker)
-            and "70000000" in session.look(CONFIG, "--describe", *default)
+            and all(  # any broker may be asked for what holds of all of them, and each hears of it for itself
+                "70000000" in session.look(CONFIG, "--describe", "--all", *BROKERS, "--entity-name", one)
+                for one in session.cluster.brokers
+            )
         ),
         "the configuration is there",
     )
