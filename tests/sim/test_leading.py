@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from odradek.log.memory_files import MemoryDisk
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from odradek.sim.checkers.acknowledgements import marker_is_committed
 from odradek.sim.checkers.coordinators import Coordinating, CoordinatorTerms
-from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left
+from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left, stop_is_durable
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.leading import FollowerSeen, Joining, LeaderSeen, Leading, joiners_have_all
 from odradek.sim.checkers.replicas import PartitionView
@@ -298,6 +299,26 @@ def test_a_broker_that_stops_at_once_though_it_was_told_what_it_leads_is_named()
     assert list(nothing_is_left(ONE, (), has_asked_once=True)) == []
 
 
+def test_a_stop_in_order_that_leaves_something_to_a_power_cut_is_named() -> None:
+    found = list(stop_is_durable(ONE, [(T, ["t-0/1.log", "t-0"]), (TopicPartition("u", 0), [])]))
+    assert [(anomaly.name, anomaly.topic_partition) for anomaly in found] == [("StopIsDurable", T)]
+    assert "t-0/1.log, t-0" in found[0].detail
+
+
+def test_what_a_power_cut_may_change_is_told_of_a_directory_and_below() -> None:
+    disk = MemoryDisk()
+    directory = disk.root.make("t-0")
+    file = directory.open("a.log", create=True)
+    file.append(b"x")
+    assert disk.volatile("t-0") == ["t-0", "t-0/a.log"]
+    directory.sync()
+    assert disk.volatile("t-0") == ["t-0/a.log"]
+    file.sync()
+    assert disk.volatile("t-0") == []
+    file.truncate(0)
+    assert disk.volatile("t-0") == ["t-0/a.log"], "its length is not synced"
+
+
 def test_a_marker_that_counts_before_it_is_committed_is_named() -> None:
     for offset, mark in ((5, 5), (6, 5), (0, 0)):
         assert [a.name for a in marker_is_committed(ONE, T, 1000, offset, mark)] == ["I15"]
@@ -322,6 +343,7 @@ SHOWN: dict[str, tuple[str, str, str]] = {
         "Election(broker, stay, False, stay, STAYING)",
     ),
     "LeaverAsksAgain": ("server.controlled_shutdown:hand_over", "problem is None", "True"),
+    "StopIsDurable": ("log.partition_log:PartitionLog.close", "self.flush()", "pass"),
 }
 
 

@@ -14,7 +14,7 @@ Same promises as `OsDirectory` (one conformance suite for both), plus what only 
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar, Union
 
 from odradek.log.errors import NO_DESCRIPTOR, DirectoryInUse, MissingFile, StorageError, named
@@ -80,6 +80,10 @@ class _Inode:
                 kept[start:end] = new[start:end]
         return kept
 
+    @property
+    def is_durable(self) -> bool:
+        return not self.dirty and len(self.durable) == len(self.data)
+
     def after_power_cut(self, choose: Choose) -> None:
         self.data = self.left_by_power_cut(choose)
         self.durable = bytearray(self.data)
@@ -126,6 +130,16 @@ class _Node:
         self.pending.clear()
         for name in sorted(self.entries):
             self.entries[name].after_power_cut(choose)
+
+    def volatile(self, path: str) -> Iterator[str]:
+        """What a power cut may still change: files, and directories whose names are not synced."""
+        if self.pending:
+            yield path
+        for name, node in self.entries.items():
+            if isinstance(node, _Node):
+                yield from node.volatile(f"{path}/{name}")
+            elif not node.is_durable:
+                yield f"{path}/{name}"
 
     def size_bytes(self) -> int:
         return sum(
@@ -240,6 +254,10 @@ class MemoryDisk:
         for part in [*above, name]:
             node = node.entries.get(part) if isinstance(node, _Node) else None
         return node if isinstance(node, _Inode) else None
+
+    def volatile(self, path: str) -> list[str]:
+        """See `_Node.volatile`; of the directory there, relative to the root."""
+        return list(self._node(tuple(path.split("/"))).volatile(path))
 
     def contents(self, path: str) -> bytearray:
         """The bytes themselves, to be looked at or changed behind everybody's back."""

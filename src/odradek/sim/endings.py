@@ -5,10 +5,10 @@ from typing import Any
 
 from odradek.controller.events import Requested
 from odradek.log import checkpoints
-from odradek.log.checkpoints import CLEANER, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
+from odradek.log.checkpoints import CLEAN_SHUTDOWN, CLEANER, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
 from odradek.model.controller_requests import ControlledShutdownAnswer, ControlledShutdownAsked
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left
+from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left, stop_is_durable
 from odradek.sim.world import SimBroker, World
 
 
@@ -40,6 +40,7 @@ class Endings:
             pause_s = broker.settings().controlled_shutdown_retry_backoff_ms / 1000
             took_s = self._world.loop.time() - asked_to_stop_s
             self._world.let_in += nothing_is_left(broker.broker_id, left, has_asked_once=took_s < pause_s)
+            self._world.let_in += stop_is_durable(broker.broker_id, _volatile(broker))
 
 
 def _checkpoints(broker: SimBroker) -> Iterator[Checkpoint]:
@@ -67,3 +68,16 @@ def _checkpoints(broker: SimBroker) -> Iterator[Checkpoint]:
                         name, log.log_end_offset
                     ),
                 )
+
+
+def _volatile(broker: SimBroker) -> Iterator[tuple[TopicPartition, list[str]]]:
+    """Of each log in a directory with the marker of a clean stop."""
+    assert broker.runtime is not None
+    logs = broker.runtime.logs
+    for directory in logs.directories:
+        root: Any = directory.root
+        if directory.is_online and CLEAN_SHUTDOWN in root.disk._node(root._parts).entries:
+            for partition, log in logs.logs.items():
+                if logs.directory_of(partition) == directory.path:
+                    own: Any = log.directory
+                    yield partition, root.disk.volatile("/".join(own._parts))

@@ -41,3 +41,17 @@ def nothing_is_left(
             left[0],
             f"broker {broker} has stopped at once, and was told that it still leads {named}",
         )
+
+
+def stop_is_durable(
+    broker: BrokerId, volatile: Iterable[tuple[TopicPartition, Sequence[str]]]
+) -> Iterator[Anomaly]:
+    """StopIsDurable: where a broker that stops in order says that its logs need no recovery, a power cut changes nothing of them.
+    `volatile`: of each log, what one may still change."""
+    for topic_partition, names in volatile:
+        if names:
+            yield Anomaly(
+                "StopIsDurable",
+                topic_partition,
+                f"broker {broker} has stopped in order, and a power cut may still change {', '.join(names)}",
+            )
