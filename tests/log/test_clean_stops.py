@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from odradek.log.checkpoints import DIRECTORY_MOVES, OFFSET_GAPS, TRANSACTION_INDEX_SIZES, moves_to_bytes
 from odradek.log.log_manager import LogManager
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings
-from tests.log.logs import NOW, TOPIC_ID, idempotent, produce
+from tests.log.logs import NOW, TOPIC_ID, idempotent, marker, produce
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 DAY = 24 * 3_600_000
@@ -118,3 +119,18 @@ def test_a_log_of_a_life_that_was_killed_is_written_whole(lives: Lives) -> None:
     lives.begin()
     lives.begin()
     assert {"00000000000000000000.index", "00000000000000000003.snapshot"} <= lives.stop()
+
+
+def test_what_a_killed_process_had_not_synced_the_next_stop_in_order_makes_durable(lives: Lives) -> None:
+    """The next life finds it in the page cache (simulator, seed 48): whatever it need not write again, it has to sync."""
+    log = lives.begin().logs[A]
+    produce(log, idempotent(3, is_transactional=True))
+    produce(log, marker(commit=False), from_coordinator=True)
+    log.roll(NOW)
+    log.directory.replace(DIRECTORY_MOVES, moves_to_bytes(2), durable=False)
+    log.directory.replace(OFFSET_GAPS, b"", durable=False)
+    assert {TRANSACTION_INDEX_SIZES, DIRECTORY_MOVES, OFFSET_GAPS} <= set(log.directory.names())
+    lives.begin()  # killed
+    assert set(lives.disk.volatile("a-0")) >= {f"a-0/{TRANSACTION_INDEX_SIZES}", f"a-0/{DIRECTORY_MOVES}"}
+    lives.stop()
+    assert lives.disk.volatile("a-0") == []

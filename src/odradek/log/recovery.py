@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from odradek.log.checkpoints import (
+    DIRECTORY_MOVES,
     LEADER_EPOCHS,
     OFFSET_GAPS,
     PARTITION_METADATA,
@@ -85,7 +86,7 @@ def open_log(
         log = recovered.log
         log.parent = parent
         log.flushed.created()
-        for name in (LEADER_EPOCHS, OFFSET_GAPS, PARTITION_METADATA):
+        for name in (LEADER_EPOCHS, OFFSET_GAPS, PARTITION_METADATA, TRANSACTION_INDEX_SIZES, DIRECTORY_MOVES):
             log.flushed.name_changed(name)
     return recovered
 

@@ -66,7 +66,7 @@ def leaders(world: World, seen: AtWork) -> Iterator[LeaderSeen]:
                     not follower.is_in_maximal_isr
                     and follower.broker in live
                     and registered.get(follower.broker) == follower.broker_epoch
-                    and follower.last_heard_ms >= runtime.now_ms() - replica.replica_lag_time_max_ms
+                    and _heard_ms(follower) >= runtime.now_ms() - replica.replica_lag_time_max_ms
                     and replica.is_in_sync(follower)
                     and stopping.isdisjoint((follower.broker, *replica.state.isr)),
                 )
@@ -89,6 +89,11 @@ def _caught_up_ms(follower: Any, leader_end: int) -> int:
         return known
     last_fetch_ms: int = source.last_fetch_time_ms
     return max(known, last_fetch_ms)
+
+
+def _heard_ms(follower: Any) -> int:
+    source, named_ms = follower.source, int(follower.last_fetch_time_ms)
+    return named_ms if source is None else max(named_ms, source.last_fetch_time_ms)
 
 
 def _is_fetching(source: Any, partition: TopicPartition, replica: Any) -> bool:

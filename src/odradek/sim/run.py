@@ -29,10 +29,11 @@ from odradek.sim.checkers.groups import Fetched, GroupHistory, check_groups, jud
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
 from odradek.sim.checkers.mixed import check_mixed
-from odradek.sim.checkers.quiescence import unsettled
+from odradek.sim.checkers.quiescence import dirty_is_cleaned, unsettled
 from odradek.sim.checkers.sharers import check_sharing
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.checkers.waits import nobody_is_forgotten
+from odradek.sim.cleanings import uncleaned
 from odradek.sim.client import RETRY_S
 from odradek.sim.coordinator_memory import forgetful
 from odradek.sim.described import described_wrongly, untidy_store
@@ -73,6 +74,7 @@ GC_THRESHOLDS = (50_000, 50, 100)
 CHECK_EVERY_S = 0.25
 ATTEMPTS = 5
 AGAIN_S = 0.5
+CLEANED_WITHIN_S = 20.0  # one log after the other, where 4,000 bytes a second are cleaned
 LIVENESS_S = 60.0  # in 2,000 seeds the longest way to quiescence was 10.5 s
 STAYS_S = 3.0  # the controller may be moving leaders to where they belong just then
 GOES_ON_S = 0.5
@@ -404,6 +406,7 @@ class _Run:
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
         self._be_idle(IDLE_S)
+        self._be_cleaned()
 
     def _coordinators_remember(self) -> None:
         """The end of a session writes to a log at any time, so what differs is compared again, a few times."""
@@ -428,6 +431,15 @@ class _Run:
         found += nobody_is_forgotten(asked, unanswered(world))
         if found:
             raise Broken(LIVENESS, str(found[0]), found)
+
+    def _be_cleaned(self) -> None:
+        """What is dirty enough is compacted, though nothing is written any more."""
+        world = self.world
+        end = world.loop.time() + CLEANED_WITHIN_S
+        while dirty := [dirty_is_cleaned(*one) for one in uncleaned(world)]:
+            if world.loop.time() >= end:
+                raise Broken(LIVENESS, f"{CLEANED_WITHIN_S:g} s after the last record: {dirty[0]}", dirty)
+            self._advance_to(world.loop.time() + 0.5)
 
     def _come_to_rest(self, within_s: float = 0.0) -> None:
         """`within_s`: of a cluster that was quiescent and was asked for nothing that takes longer."""
