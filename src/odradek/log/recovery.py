@@ -86,7 +86,13 @@ def open_log(
         log = recovered.log
         log.parent = parent
         log.flushed.created()
-        for name in (LEADER_EPOCHS, OFFSET_GAPS, PARTITION_METADATA, TRANSACTION_INDEX_SIZES, DIRECTORY_MOVES):
+        for name in (
+            LEADER_EPOCHS,
+            OFFSET_GAPS,
+            PARTITION_METADATA,
+            TRANSACTION_INDEX_SIZES,
+            DIRECTORY_MOVES,
+        ):
             log.flushed.name_changed(name)
     return recovered
 
