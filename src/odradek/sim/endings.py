@@ -6,6 +6,7 @@ from typing import Any
 from odradek.controller.events import Requested
 from odradek.log import checkpoints
 from odradek.log.checkpoints import CLEAN_SHUTDOWN, CLEANER, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
+from odradek.log.segment import SNAPSHOT_SUFFIX, file_name
 from odradek.model.controller_requests import ControlledShutdownAnswer, ControlledShutdownAsked
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left, stop_is_durable
@@ -71,7 +72,9 @@ def _checkpoints(broker: SimBroker) -> Iterator[Checkpoint]:
 
 
 def _volatile(broker: SimBroker) -> Iterator[tuple[TopicPartition, list[str]]]:
-    """Of each log in a directory with the marker of a clean stop."""
+    """Of each log in a directory with the marker of a clean stop. A snapshot of producers that is torn is passed over by the next
+    start, for one before it or for the batches; it needs the one at the end.
+    """
     assert broker.runtime is not None
     logs = broker.runtime.logs
     for directory in logs.directories:
@@ -80,4 +83,10 @@ def _volatile(broker: SimBroker) -> Iterator[tuple[TopicPartition, list[str]]]:
             for partition, log in logs.logs.items():
                 if logs.directory_of(partition) == directory.path:
                     own: Any = log.directory
-                    yield partition, root.disk.volatile("/".join(own._parts))
+                    last = file_name(log.log_end_offset, SNAPSHOT_SUFFIX)
+                    names = [
+                        name
+                        for name in root.disk.volatile("/".join(own._parts))
+                        if not name.endswith(SNAPSHOT_SUFFIX) or name.endswith(last)
+                    ]
+                    yield partition, names
