@@ -11,7 +11,10 @@ from tests.mutants.sites import Site, sites_of
 
 # What a seed draws from if nothing else is asked: the order is part of what it draws.
 ROOMS = ("replication", "log", "broker", "protocol", "records", "coordinator")
-OTHER_ROOMS = ("controller", "server", "store", "client")
+OTHER_ROOMS = (
+    *("controller", "server", "store", "client"),
+    *("advisor", "cli", "model", "pictures", "testing", "demo"),
+)
 ALL_ROOMS = (*ROOMS, *OTHER_ROOMS)
 # Nothing is drawn from:
 NOT_DRAWN = (

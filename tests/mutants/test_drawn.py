@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from odradek.replication.windowed_sum import WindowedSum
 from tests.mutants import trial
 from tests.mutants.__main__ import mutants, read, table
-from tests.mutants.drawing import NOT_DRAWN, drawn
+from tests.mutants.drawing import ALL_ROOMS, NOT_DRAWN, drawn
 from tests.mutants.explained import explained
 from tests.mutants.judge import Tell, Told, in_child
 from tests.mutants.patching import key_of, patch
@@ -20,7 +20,8 @@ from tests.mutants.reach import TestReach, TestsFail
 from tests.mutants.sites import Change, Site, changed, sites_of
 from tests.mutants.trial import Copies
 
-SRC = Path(__file__).parents[2] / "src" / "odradek"
+TESTS = Path(__file__).parents[1]
+SRC = TESTS.parent / "src" / "odradek"
 
 EXAMPLE = '''
 """Höhe."""
@@ -231,6 +232,13 @@ def test_a_child_that_dies_or_hangs_is_told_from_one_that_ends() -> None:
 
 
 # ---- on copies
+
+
+def test_every_room_that_is_drawn_from_has_tests_of_its_own_and_for_its_copies() -> None:
+    assert set(trial.TESTS) == set(ALL_ROOMS)
+    for room, folders in trial.TESTS.items():
+        assert room in folders
+        assert [folder for folder in folders if not (TESTS / folder).is_dir()] == []
 
 
 COUNTS_WINDOWS = """

@@ -27,6 +27,12 @@ TESTS = {
     "server": ("server",),
     "store": ("store", "conformance"),
     "client": ("client", "server"),
+    "advisor": ("advisor", "cli"),
+    "cli": ("cli", "testing"),
+    "model": ("model", "controller", "cli", "store", "broker"),
+    "pictures": ("pictures", "advisor", "demo"),
+    "testing": ("testing", "cli"),
+    "demo": ("demo",),
 }
 # With a change, which may have no end: so long, or three times what they took without one, as a busy machine may need.
 TESTS_TIMEOUT_S = 600
