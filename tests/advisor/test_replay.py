@@ -118,7 +118,7 @@ def test_what_waits_since_a_write_was_answered_waits_as_long_when_played_again()
         world.now_ms = now_ms
         world.step(Tick())
     assert world.leader("t-0")[0] == 3
-    steps, _ = replay(lines, settings=world.settings, as_recorded=True)
+    steps, _ = replay(lines, settings=world.settings)
     assert first_difference(steps) is None
 
 
@@ -168,6 +168,24 @@ def test_conflicts_are_answered_as_they_were() -> None:
     world.before_write = lambda writes: world.states.update({tp("t-0"): state(2, [2, 3], version=1)})
     world.kill(2)
     steps, core = replay(lines)
+    assert first_difference(steps) is None
+    assert core.context is not None and core.context.leadership(tp("t-0")).isr == (3,)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_conflicts_are_answered_as_they_were_where_what_is_changed_has_no_consequence(
+    is_dropped: bool,
+) -> None:
+    """A setting that they had, or an event that was nothing: what others wrote is known from the answers alone."""
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 1, 3])
+    nothing = len(lines)
+    world.step(Tick())
+    world.before_write = lambda writes: world.states.update({tp("t-0"): state(2, [2, 3], version=1)})
+    world.kill(2)
+    steps, core = replay(lines, drop=[nothing] if is_dropped else (), settings=world.settings)
     assert first_difference(steps) is None
     assert core.context is not None and core.context.leadership(tp("t-0")).isr == (3,)  # type: ignore[union-attr]
 

@@ -134,16 +134,12 @@ def replay(
     settings: ControllerSettings | None = None,
     drop: Collection[int] = (),
     until_ms: int | None = None,
-    as_recorded: bool = False,
 ) -> tuple[list[Step], ControllerCore]:
-    """Play `lines` again; `drop` are line numbers (from 0) of events that are left out. Also the core as it is then.
-
-    `as_recorded`: `settings` are those the controller had then, so they change nothing by themselves.
-    """
+    """Play `lines` again; `drop` are line numbers (from 0) of events that are left out. Also the core as it is then."""
     core = ControllerCore(settings)
     store = StoreModel()
     steps: list[Step] = []
-    diverged = bool(drop) or (settings is not None and not as_recorded)
+    diverged = False
     recorded = list(lines)
     number = 0
     while number < len(recorded):

@@ -469,7 +469,7 @@ def from_journal(place: Path, at: str | None) -> Source:
     if is_observed(history.lines):
         return _from_observed(history, place, at, until)
     settings = settings_of(history)
-    _, core = replay(history.lines, settings=settings, as_recorded=True, until_ms=until)
+    _, core = replay(history.lines, settings=settings, until_ms=until)
     # Without --at it is asked now: who has not answered since the last line has waited until now.
     when = now_ms() if until is None else until
     if core.context is None:

@@ -174,7 +174,7 @@ def controllers_own(bootstrap: str) -> "ControllerContext | None":
         history = local_history(bootstrap)
         if history is None:
             return None
-        _, core = replay(history.lines, settings=settings_of(history), as_recorded=True)
+        _, core = replay(history.lines, settings=settings_of(history))
     except OdradekError:
         return None  # a damaged journal must not keep back what metadata alone can answer
     return core.context

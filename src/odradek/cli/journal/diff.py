@@ -80,7 +80,7 @@ def side_of(history: History, name: str, until_ms: int | None) -> Side:
     from odradek.advisor.replay import replay
     from odradek.cli.journal.files import settings_of
 
-    _, core = replay(history.lines, settings=settings_of(history), as_recorded=True, until_ms=until_ms)
+    _, core = replay(history.lines, settings=settings_of(history), until_ms=until_ms)
     changes = [
         {
             **change,
@@ -105,7 +105,6 @@ def changed_side(
     steps, core = replay(
         history.lines,
         settings=changed or had,
-        as_recorded=changed is None,
         drop=drop,
         until_ms=until_ms,
     )

@@ -56,9 +56,7 @@ def replay(
         check_lines(history, drop)
         had, changed = changed_settings(history, settings)
         until_ms = parse_time(until) if until is not None else None
-        steps, core = play(
-            history.lines, settings=changed or had, as_recorded=changed is None, drop=drop, until_ms=until_ms
-        )
+        steps, core = play(history.lines, settings=changed or had, drop=drop, until_ms=until_ms)
         if not steps:
             fail(f"nothing happened up to then; the journal begins {clock(history.lines[0]['at_ms'])} UTC")
         different = first_difference(steps)
