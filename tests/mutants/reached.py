@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -48,14 +49,12 @@ class Entered:
 
 
 class Reached:
-    """The plugin of one worker."""
+    """The plugin of one worker. `entered` counts already: what a `conftest.py` imports is imported before a plugin is asked."""
 
-    def __init__(self, file: Path, package: str) -> None:
+    def __init__(self, file: Path, entered: Entered) -> None:
         self._file = file.open("w", encoding="utf-8")
-        self._entered = Entered(package)
+        self._entered = entered
         self._took_s = 0.0
-        sys.settrace(self._entered)
-        threading.settrace(self._entered)
 
     def _keep(self, of: str, took_s: float = 0.0) -> None:
         line = {"of": of, "took_s": round(took_s, 3), "functions": self._entered.taken()}
@@ -82,17 +81,35 @@ class Reached:
             self._took_s = 0.0
 
     def pytest_unconfigure(self) -> None:
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        _count(None)
         self._file.close()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    folder = os.environ.get(FOLDER)
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    is_head_of_workers = worker is None and config.getoption("numprocesses", None)
-    if folder and not is_head_of_workers:
-        import odradek
+def _count(entered: Entered | None) -> None:
+    sys.settrace(entered)
+    threading.settrace(entered)  # type: ignore[arg-type]
 
-        package = str(Path(odradek.__file__).parent)
-        config.pluginmanager.register(Reached(Path(folder) / f"{worker or 'alone'}.jsonl", package))
+
+def _begun() -> Entered | None:
+    spec = find_spec("odradek")  # which imports nothing
+    if not os.environ.get(FOLDER) or spec is None or spec.origin is None:
+        return None
+    entered = Entered(str(Path(spec.origin).parent))
+    _count(entered)
+    return entered
+
+
+# From the import of this plugin on: pytest imports `conftest.py` before it configures any plugin, and of what that has
+# entered a change would be put in too late and survive.
+_ENTERED = _begun()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if _ENTERED is None:
+        return
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None and config.getoption("numprocesses", None):
+        _count(None)  # the head of workers
+    else:
+        file = Path(os.environ[FOLDER]) / f"{worker or 'alone'}.jsonl"
+        config.pluginmanager.register(Reached(file, _ENTERED))

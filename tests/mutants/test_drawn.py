@@ -16,7 +16,7 @@ from tests.mutants.drawing import ALL_ROOMS, NOT_DRAWN, drawn
 from tests.mutants.explained import explained
 from tests.mutants.judge import Tell, Told, in_child
 from tests.mutants.patching import key_of, patch
-from tests.mutants.reach import TestReach, TestsFail
+from tests.mutants.reach import TestReach, TestsFail, learn_tests
 from tests.mutants.sites import Change, Site, changed, sites_of
 from tests.mutants.trial import Copies
 
@@ -196,6 +196,16 @@ def test_what_a_fixture_of_a_module_enters_counts_for_each_of_its_tests(tmp_path
     assert reach.entered == {"t/a.py::one": {"log/x.py:1", "log/y.py:1"}}
     assert reach.is_entered_by_importing("log/z.py:1")
     assert not reach.is_entered_by_importing("log/x.py:1")
+
+
+def test_what_a_conftest_imports_is_entered_by_importing(tmp_path: Path) -> None:
+    """pytest imports it before it configures any plugin; `_rows` of the settings is run by that and never again."""
+    path = "model/settings.py"
+    rows = next(s for s in sites_of(path, (SRC / path).read_text(encoding="utf-8")) if s.function == "_rows")
+
+    reach = learn_tests(tmp_path / "learned", ["tests/cli/test_pairs.py"], 1)
+
+    assert reach.is_entered_by_importing(key_of(rows))
 
 
 def counted_windows() -> Site:
