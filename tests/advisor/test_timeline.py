@@ -121,6 +121,14 @@ def test_a_refused_write_shows_what_stood_there_instead() -> None:
     assert timeline(told, tp("t-0"))[-1].isr == (3,)
 
 
+def test_a_journal_that_begins_with_the_answer_to_a_write_that_it_does_not_hold() -> None:
+    _, lines = moved()
+    answer = next(line for line in lines if line["event"]["type"] == "WritesAnswered")
+    writes = next(line for line in lines if "WritePartitionState" in str(line["writes"]))
+    assert "Stored" in str(answer["event"])
+    assert timeline([answer, writes], tp("t-0")) == (), "it is no answer to what was written later"
+
+
 def test_the_twelve_steps_are_found_with_their_times() -> None:
     _, lines = moved()
     (found,) = reassignments(lines, tp("t-0"))

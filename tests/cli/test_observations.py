@@ -104,6 +104,13 @@ def test_one_look_is_one_row_of_the_time_line() -> None:
     assert timeline(journal(LOOKS), tp("u-0"))[0].leader == 1, "a topic made later is known from then on"
 
 
+def test_the_first_look_is_one_row_as_well() -> None:
+    """Where another look was at the same millisecond."""
+    lines = [first_line(LOOKS[0], 1, 1000), *lines_between(LOOKS[0], LOOKS[2], 1, 1000)]
+    lines = [json.loads(json.dumps(line)) for line in lines]
+    assert [(m.at_ms, m.leader, m.isr, m.live) for m in timeline(lines, tp("t-0"))] == [(1000, 1, (1,), (1,))]
+
+
 def test_a_cluster_is_recorded_shown_and_asked_about_its_past(
     start_cluster: Callable[..., tuple[Any, Shell]], tmp_path: Path
 ) -> None:

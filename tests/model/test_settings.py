@@ -147,6 +147,9 @@ def test_a_misspelt_attribute_is_a_mistake_of_ours_and_names_the_nearest():
         BrokerSettings().replica_lag_time_ms  # noqa: B018
     with pytest.raises(AttributeError, match="did you mean retention_ms"):
         TopicSettings(BrokerSettings()).retention_msec  # noqa: B018
+    for settings in (BrokerSettings(), TopicSettings(BrokerSettings())):
+        with pytest.raises(AttributeError, match=r"^__of_a_protocol__$"):
+            settings.__of_a_protocol__  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -1,36 +1,13 @@
 """What a plot draws, to the pixel: where each value stands, and what is left out."""
 
 from collections.abc import Callable
-from xml.etree import ElementTree
 
 import pytest
 
 from odradek.pictures import plots
 from odradek.pictures.colours import broker_colour, diverging, readable_on
 from odradek.pictures.plots import NARROW, WIDE, Mark
-
-BOX = ("x", "y", "width", "height")
-ENDS = ("x1", "y1", "x2", "y2")
-Shape = tuple[str | float | None, ...]
-
-
-def drawn(svg: str, tag: str, *attributes: str, **wanted: str) -> list[Shape]:
-    """Of each `tag` with the attributes `wanted`, in order: these attributes, numbers as such; of a text its words first."""
-    shapes: list[Shape] = []
-    for element in ElementTree.fromstring(svg).iter():
-        found = {name.replace("-", "_"): value for name, value in element.attrib.items()}
-        is_it = element.tag.rpartition("}")[2] == tag
-        if is_it and all(found.get(name.rstrip("_")) == value for name, value in wanted.items()):
-            words = [element.text] if tag == "text" else []
-            shapes.append((*words, *(_number(found.get(name)) for name in attributes)))
-    return shapes
-
-
-def _number(text: str | None) -> str | float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
+from tests.pictures.shapes import BOX, ENDS, Shape, drawn, tips
 
 
 def acknowledgements(**more: object) -> str:
@@ -286,8 +263,7 @@ def test_cells_have_the_colour_of_their_value_and_its_words() -> None:
         (190.5, 4.5, 414, 23, warm, 2),
         (605.5, 28.5, 414, 23, cold, 2),
     ]
-    tips = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("title")]
-    assert tips == ["UA, 5: 2.0 min", "AA, 6: -1.0 min"]
+    assert tips(svg) == ["UA, 5: 2.0 min", "AA, 6: -1.0 min"]
     assert drawn(svg, "text", "x", "y", "text_anchor", "style", "data_on", class_="cell") == [
         ("2", 397.5, 20, "middle", f"fill:{readable_on(warm)}", warm),
         ("-1", 812.5, 44, "middle", f"fill:{readable_on(cold)}", cold),
