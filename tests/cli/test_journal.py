@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from odradek.cli.journal.words import change_words, event_words, move_words
+from odradek.cli.journal.words import change_words, event_words, move_words, time_of_day
 from odradek.pictures.figures import clock
 from odradek.testing.running_cluster import running_cluster
 from tests.cli.conftest import Shell
@@ -238,3 +238,13 @@ def test_events_and_changes_have_words() -> None:
     assert move_words({**change, "kind": "failure"}) == "OfflinePartition -> OnlinePartition failed"
     assert move_words({**change, "kind": "failure", "to": "OfflinePartition"}) == "OfflinePartition stays"
     assert clock(1_767_225_600_123) == "2026-01-01 00:00:00.123"
+
+
+def test_times_of_one_day_are_shown_without_their_date() -> None:
+    midnight_ms = 1_699_920_000_000
+    assert clock(midnight_ms) == "2023-11-14 00:00:00.000"
+    of_a_day = time_of_day([midnight_ms, midnight_ms + 86_399_999])
+    assert of_a_day(midnight_ms + 7) == "00:00:00.007"
+    of_two = time_of_day([midnight_ms, midnight_ms - 1])
+    assert of_two(midnight_ms - 1) == "2023-11-13 23:59:59.999"
+    assert time_of_day([])(midnight_ms) == "00:00:00.000"

@@ -8,12 +8,13 @@ import pytest
 
 from odradek.demo.page import page
 from odradek.demo.report import as_dict, text_report, verdict_lines
-from odradek.demo.result import DemoResult
+from odradek.demo.result import Aggregate, DemoResult, Group
 from odradek.pictures import plots
 from odradek.pictures.colours import readable_on
 from odradek.pictures.figures import number, rounded
 from odradek.pictures.scales import nice_ticks
 from tests.demo.results import a_result, flights_of_a_year
+from tests.pictures.shapes import drawn, tips
 
 
 def test_the_page_is_one_file_that_loads_nothing():
@@ -82,6 +83,35 @@ def test_a_demo_without_an_end_has_a_page_all_the_same():
     result = DemoResult("t", ["x"], 6, 3, 3)
     assert "did not come to its end" in page(result)
     assert not result.ok
+
+
+def test_delays_are_means_of_what_was_measured_the_longest_first():
+    result = a_result()
+    groups = (
+        Group("ZZ", "5", 60, 50, 250.0),
+        Group("ZZ", "16", 40, 30, -30.0),
+        Group("AA", "5", 30, 0, 0.0),  # cancelled, all of them
+        Group("XX", "16", 25, 20, 100.0),
+        Group("YY", "7", 19, 19, 1900.0),
+    )
+    result.aggregate = Aggregate("carrier", "hour", "departure delay in minutes", groups)
+    wide = re.findall(r'<svg[^>]*class="wide".*?</svg>', page(result), re.S)
+    carriers, hours, field = wide[-3:]
+
+    names = [name for (name,) in drawn(carriers, "text", class_="name")]
+    told = [words for (words,) in drawn(carriers, "text", text_anchor="end", class_="tick")]
+    assert list(zip(names, told, strict=True)) == [
+        ("YY", "100.0 min, 19 flights"),
+        ("XX", "5.0 min, 25 flights"),
+        ("ZZ", "2.8 min, 100 flights"),
+    ]
+    assert drawn(hours, "text", text_anchor="middle") == [("05h",), ("07h",), ("16h",)]
+    assert drawn(field, "text", class_="name") == [("YY",), ("XX",), ("ZZ",)]
+    assert tips(field) == [
+        "XX, 16h: 5.0 min",
+        "ZZ, 05h: 5.0 min",
+        "ZZ, 16h: -1.0 min",
+    ]  # of twenty at least
 
 
 def test_groups_fold_by_row_and_by_column():

@@ -35,7 +35,6 @@ class Collector:
         self._per_second = per_second
         self.sent = 0
         self.acknowledged = 0
-        self.failed = 0
         self.first_failure = ""
         self._producer = Producer(
             {
@@ -99,7 +98,6 @@ class Collector:
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
-            self.failed += 1
             self.first_failure = self.first_failure or str(error)
             return
         self.acknowledged += 1

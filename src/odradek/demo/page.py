@@ -272,7 +272,7 @@ def _delays(aggregate: Aggregate) -> str:
         return _short(names.get(code, code))
 
     def mean(group: Group) -> float:
-        return group.total / group.measured if group.measured else 0.0
+        return group.total / group.measured
 
     carriers = sorted((g for g in aggregate.by_row() if g.measured), key=mean, reverse=True)
     by_carrier = _both(
