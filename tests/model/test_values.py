@@ -128,6 +128,22 @@ def test_what_is_not_frozen_with_slots_is_the_standard_one() -> None:
     class Mutable:
         x: int = 1
 
+    @values.dataclass(frozen=True)
+    class Open:
+        x: int = 1
+
+    @values.dataclass(frozen=True, slots=True, order=True)
+    class Ordered:
+        x: int = 1
+
+    @values.dataclass
+    class Plain:
+        x: int = 1
+
     mutable = Mutable()
     mutable.x = 2
     assert mutable == Mutable(2)
+    assert (hasattr(mutable, "__dict__"), vars(Open()), vars(Plain())) == (False, {"x": 1}, {"x": 1})
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Open().x = 2  # type: ignore[misc]
+    assert Ordered() < Ordered(2)
