@@ -28,14 +28,27 @@ class Entered:
         self._package = package
         self._names: dict[CodeType, str | None] = {}
         self.now: set[str] = set()
+        # Only while a module was imported, as a decorator is: later tests see what it made, and do not enter it.
+        self.by_importing: set[str] = set()
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
         code = frame.f_code
         name = self._names.get(code, "")
         if name == "":
             name = self._names[code] = self._name(code)
+            if name is not None and self._is_importing(frame):
+                self.by_importing.add(name)
         if name is not None:
             self.now.add(name)
+            if name in self.by_importing and not self._is_importing(frame):
+                self.by_importing.remove(name)
+
+    def _is_importing(self, frame: FrameType | None) -> bool:
+        while frame is not None:
+            if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(self._package):
+                return True
+            frame = frame.f_back
+        return False
 
     def _name(self, code: CodeType) -> str | None:
         if not code.co_filename.startswith(self._package):
@@ -82,6 +95,8 @@ class Reached:
 
     def pytest_unconfigure(self) -> None:
         _count(None)
+        self._entered.now = self._entered.by_importing
+        self._keep("")
         self._file.close()
 
 

@@ -1,8 +1,10 @@
 """Drawing mutations: which changes are made, that they can be drawn again, and that a verdict is a verdict."""
 
 import ast
+import importlib
 import json
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from tests.mutants.explained import explained
 from tests.mutants.judge import Tell, Told, in_child
 from tests.mutants.patching import key_of, patch
 from tests.mutants.reach import TestReach, TestsFail, learn_tests
+from tests.mutants.reached import Entered
 from tests.mutants.sites import Change, Site, changed, sites_of
 from tests.mutants.trial import Copies
 
@@ -206,6 +209,33 @@ def test_what_a_conftest_imports_is_entered_by_importing(tmp_path: Path) -> None
     reach = learn_tests(tmp_path / "learned", ["tests/cli/test_pairs.py"], 1)
 
     assert reach.is_entered_by_importing(key_of(rows))
+
+
+def test_what_runs_only_while_a_test_imports_is_entered_by_importing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decorator of a verb: the first test that needs the verb imports it, and every other one sees what it made."""
+    (tmp_path / "decorators_of_a_test.py").write_text(
+        "def only(function):\n    return function\n\ndef also(function):\n    return function\n"
+    )
+    (tmp_path / "verb_of_a_test.py").write_text(
+        "from decorators_of_a_test import also, only\n\n@only\n@also\ndef verb():\n    return also(1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    entered = Entered(str(tmp_path))
+    before = sys.gettrace()
+    sys.settrace(entered)
+    try:
+        verb = importlib.import_module("verb_of_a_test").verb
+        while_importing = set(entered.by_importing)
+        verb()
+    finally:
+        sys.settrace(before)
+
+    assert {"decorators_of_a_test.py:1", "decorators_of_a_test.py:4"} <= while_importing
+    assert "decorators_of_a_test.py:1" in entered.by_importing
+    assert "decorators_of_a_test.py:4" not in entered.by_importing, "tests enter it as well"
+    assert "verb_of_a_test.py:3" in entered.now - entered.by_importing
 
 
 def counted_windows() -> Site:
