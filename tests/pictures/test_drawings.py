@@ -165,6 +165,7 @@ def test_the_page_of_a_time_line_has_a_line_for_each_outage_move_and_change() ->
         "Every change",
     ]
     assert re.findall(r'aria-label="([^"]*)"><', html)[:2] == ["time line", "its steps"]
+    assert ["1", "step 1", "1970-01-01 00:00:01.000", "detail 1"] in cells(html)
     assert cells(html)[-3:] == [
         ["1970-01-01 00:00:01.000", "0", "3", "1", "[1, 2]", "[1, 2]", "created"],
         ["1970-01-01 00:00:02.000", "0", "3", "none", "[1]", "[1, 2]", "1 failed"],

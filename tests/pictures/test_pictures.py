@@ -10,6 +10,7 @@ from odradek.advisor.timeline import Moment, Outage
 from odradek.cli.reassign.rows import Row
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.pictures import colours, markup
+from odradek.pictures.colours import broker_colour, diverging, readable_on
 from odradek.pictures.document import page, paragraph, table
 from odradek.pictures.drawing import Drawing
 from odradek.pictures.markup import escaped
@@ -98,6 +99,43 @@ def test_the_steps_of_a_reassignment_are_twelve_boxes_of_three_kinds() -> None:
 def test_the_number_of_a_step_stands_out_from_its_box(state: str) -> None:
     ground, ink = ([float(int(colour[i : i + 2], 16)) for i in (1, 3, 5)] for colour in colours.STEPS[state])
     assert contrast({"words": state, "ground": ground, "colour": ink}) >= LEAST_CONTRAST
+
+
+def test_brokers_have_six_colours_in_turn() -> None:
+    assert [broker_colour(broker) for broker in range(1, 7)] == list(colours.BROKERS)
+    assert [broker_colour(broker) for broker in (7, 12, 13)] == [colours.BROKERS[n] for n in (0, 5, 0)]
+
+
+@pytest.mark.parametrize(
+    ("share", "colour"),
+    [
+        (-1.0, "#2166ac"),
+        (-0.75, "#568abd"),
+        (-0.5, "#8caece"),
+        (0.0, "#f7f5f0"),
+        (0.25, "#f6cda8"),
+        (0.5, "#f4a560"),
+        (0.75, "#cc6042"),
+        (1.0, "#a51c24"),
+        (1.1, "#a51c24"),
+    ],
+)
+def test_what_is_below_nought_is_blue_and_what_is_above_orange_to_red(share: float, colour: str) -> None:
+    assert diverging(share) == colour
+
+
+def test_of_black_and_white_the_one_with_more_contrast_is_written() -> None:
+    def contrast_of(ink: str, ground: str) -> float:
+        inks = ([float(int(colour[i : i + 2], 16)) for i in (1, 3, 5)] for colour in (ink, ground))
+        colour, behind = inks
+        return contrast({"words": "", "ground": behind, "colour": colour})
+
+    steps = range(0, 256, 15)
+    grounds = [f"#{red:02x}{green:02x}{blue:02x}" for red in steps for green in steps for blue in steps]
+    grounds += [f"#{grey:02x}{grey:02x}{grey:02x}" for grey in range(256)]
+    for ground in grounds:
+        other = {"#000000": "#ffffff", "#ffffff": "#000000"}[readable_on(ground)]
+        assert contrast_of(readable_on(ground), ground) >= contrast_of(other, ground), ground
 
 
 def test_a_scale_goes_either_way_and_may_begin_below_nought() -> None:

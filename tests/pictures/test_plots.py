@@ -319,4 +319,16 @@ def test_one_outlier_does_not_bleach_the_other_cells() -> None:
 
 def test_slots_join_across_two_that_are_missing_and_no_more() -> None:
     assert plots.stretches([(0.0, 1), (3.0, 1), (7.0, 1)], 1.0) == [(0.0, 4.0, 1), (7.0, 8.0, 1)]
+    assert plots.stretches([(0.0, 1), (1.0, 2)], 1.0) == [(0.0, 1.0, 1), (1.0, 2.0, 2)]
     assert plots.stretches([(0.0, 1), (3.5, 1)], 1.0) == [(0.0, 1.0, 1), (3.5, 4.5, 1)]
+
+
+def test_bars_and_columns_of_large_values_begin_at_nought_all_the_same() -> None:
+    bars = plots.bars([("a", 50.0, ""), ("b", 100.0, "")], "bars")
+    assert drawn(bars, "rect", "x", "width", class_="bar") == [(190, 325), (190, 650)]
+    columns = plots.columns([("a", 50.0, 1.0), ("b", 100.0, 1.0)], "columns")
+    assert drawn(columns, "rect", "y", "height", class_="bar") == [(118.8, 95.2), (23.5, 190.5)]
+    below = plots.bars([("a", -50.0, ""), ("b", -100.0, "")], "bars")
+    assert drawn(below, "rect", "x", "width", class_="bar") == [(515, 325), (190, 650)]
+    under = plots.columns([("a", -50.0, 1.0), ("b", -100.0, 1.0)], "columns")
+    assert drawn(under, "rect", "y", "height", class_="bar") == [(14, 100), (14, 200)]

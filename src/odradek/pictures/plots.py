@@ -147,13 +147,19 @@ def _draw_mark(canvas: Canvas, mark: Mark, y: float, top: float, bottom: float) 
     canvas.text(left + SWATCH_PX + 5, y, mark.words, anchor="start", class_="words")
 
 
+def _with_nought(values: Iterable[float]) -> tuple[float, float]:
+    """The smallest and the largest, and nought between them; from nought to one where there is nothing else."""
+    every = (0.0, *values)
+    low, high = min(every), max(every)
+    return (low, high) if low < high else (0.0, 1.0)
+
+
 def bars(rows: Sequence[tuple[str, float, str]], label: str, *, width: int = WIDE) -> str:
     """Horizontal bars: (name, value, words). Where there is room the name stands before its bar, else above it."""
     is_narrow = width < WIDE
     row_px, name_px = (40, 18) if is_narrow else (24, 0)
     left, words_px = (4, 0) if is_narrow else (190, 180)
-    low = min(0.0, min((value for _, value, _ in rows), default=0.0))
-    high = max((value for _, value, _ in rows), default=1.0) or 1.0
+    low, high = _with_nought(value for _, value, _ in rows)
     canvas = Canvas(width, row_px * len(rows) + 30, 0, 1, label)
     right = canvas.right - words_px
     x = Scale(low, high, left, right)
@@ -182,8 +188,7 @@ def columns(rows: Sequence[tuple[str, float, float]], label: str, *, width: int 
     plot, top = 200, 14
     bottom = top + plot
     canvas = Canvas(width, bottom + 26, 0, max(len(rows), 1), label)
-    low = min(0.0, min((value for _, value, _ in rows), default=0.0))
-    high = max((value for _, value, _ in rows), default=1.0) or 1.0
+    low, high = _with_nought(value for _, value, _ in rows)
     ticks = nice_ticks(low, high * 1.05, 5)
     y = Scale(low, max(ticks[-1], high * 1.05), bottom, top)
 
