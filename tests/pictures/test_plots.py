@@ -143,6 +143,12 @@ def test_a_plot_without_samples_has_a_scale_and_no_area() -> None:
         ], samples
 
 
+@pytest.mark.parametrize("at", [0.0, 2.0])
+def test_the_scale_goes_as_far_as_the_most_of_the_plot_with_both_its_ends(at: float) -> None:
+    ticks = drawn(acknowledgements(samples=[(at, 80.0)], lanes=[]), "text", text_anchor="end", class_="tick")
+    assert ticks[:-1] == [("0",), ("25",), ("50",), ("75",)]
+
+
 ROWS = [("UA", 2.8, "2.8 (100)"), ("AA", -1.0, "-1"), ("B6", 0.0, "0")]
 
 
