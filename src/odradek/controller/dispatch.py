@@ -168,9 +168,8 @@ def tasks_of_election_won(context: ControllerContext, event: Elected, now_ms: in
     nameless = tuple(sorted(n.topic for n in event.snapshot.topics if n.topic_id is None))
     tasks: list[Task] = [GiveTopicIds(nameless)] if nameless else []
     tasks.append(Startup())
-    if (
-        context.pending_deletions
-    ):  # a predecessor may have died before it took out those that are wanted again
+    if context.pending_deletions:
+        # A predecessor may have died before it took out those that are wanted again.
         tasks.append(RetryPendingDeletions())
     tasks += tasks_of_void(context, context.leaderships, "min.insync.replicas was lowered")
     nobodys = tuple(node for node in event.snapshot.unreadable if node.topic is None)
