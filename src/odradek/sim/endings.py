@@ -6,11 +6,13 @@ from typing import Any
 from odradek.controller.events import Requested
 from odradek.log import checkpoints
 from odradek.log.checkpoints import CLEAN_SHUTDOWN, CLEANER, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
-from odradek.log.segment import SNAPSHOT_SUFFIX, file_name
+from odradek.log.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from odradek.model.controller_requests import ControlledShutdownAnswer, ControlledShutdownAsked
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left, stop_is_durable
 from odradek.sim.world import SimBroker, World
+
+MADE_AGAIN = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
 
 
 class Endings:
@@ -72,8 +74,8 @@ def _checkpoints(broker: SimBroker) -> Iterator[Checkpoint]:
 
 
 def _volatile(broker: SimBroker) -> Iterator[tuple[TopicPartition, list[str]]]:
-    """Of each log in a directory with the marker of a clean stop. A snapshot of producers that is torn is passed over by the next
-    start, for one before it or for the batches; it needs the one at the end.
+    """Of each log in a directory with the marker of a clean stop. An index file that is torn is made again, and a snapshot of producers
+    that is torn is passed over, for one before it or for the batches; the next start needs the one at the end.
     """
     assert broker.runtime is not None
     logs = broker.runtime.logs
@@ -87,6 +89,6 @@ def _volatile(broker: SimBroker) -> Iterator[tuple[TopicPartition, list[str]]]:
                     names = [
                         name
                         for name in root.disk.volatile("/".join(own._parts))
-                        if not name.endswith(SNAPSHOT_SUFFIX) or name.endswith(last)
+                        if not name.endswith(MADE_AGAIN) or name.endswith(last)
                     ]
                     yield partition, names
