@@ -13,7 +13,7 @@ from tests.mutants.sites import Site, sites_of
 ROOMS = ("replication", "log", "broker", "protocol", "records", "coordinator")
 OTHER_ROOMS = (
     *("controller", "server", "store", "client"),
-    *("advisor", "cli", "model", "pictures", "testing", "demo"),
+    *("advisor", "cli", "model", "pictures", "testing", "demo", "spark"),
 )
 ALL_ROOMS = (*ROOMS, *OTHER_ROOMS)
 # Nothing is drawn from:

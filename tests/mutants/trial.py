@@ -33,6 +33,7 @@ TESTS = {
     "pictures": ("pictures", "advisor", "demo"),
     "testing": ("testing", "cli"),
     "demo": ("demo",),
+    "spark": ("spark",),
 }
 # With a change, which may have no end: so long, or three times what they took without one, as a busy machine may need.
 TESTS_TIMEOUT_S = 600
