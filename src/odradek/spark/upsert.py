@@ -229,12 +229,12 @@ def key_of(schema: pa.Schema) -> str:
 
 
 def last_changes(path: str, files: Sequence[TableFile], schema: pa.Schema) -> pa.Table:
-    """Of each key the change with the greatest offset."""
+    """Of each key the change with the greatest offset; at the same one in several partitions and topics, of the last of them."""
     wanted = marked_schema(schema)
     pieces = [_with_columns(_changes_in(path, file), wanted) for file in files]
     whole = pa.concat_tables(pieces) if pieces else wanted.empty_table()
     prefix = "__" if "__key" in schema.names else ""
-    whole = whole.sort_by([(f"{prefix}offset", "ascending"), (f"{prefix}partition", "ascending")])
+    whole = whole.sort_by([(f"{prefix}{name}", "ascending") for name in ("offset", "partition", "topic")])
     numbered = pa.table({"key": whole.column(key_of(schema)), "row": np.arange(whole.num_rows)})
     last = numbered.group_by("key").aggregate([("row", "max")]).column("row_max")
     return whole.take(last)

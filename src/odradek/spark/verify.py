@@ -283,15 +283,19 @@ def _of_upserts(
         )
     last: dict[bytes, tuple[str, int, int] | None] = {}
     for commit in commits:
-        for part in sorted(commit.parts, key=lambda part: part.partition):
+        # As the merge has it, where a key is in several partitions: a later batch is later, and within one the greater offset.
+        of_batch: dict[bytes, tuple[int, int, str, bool]] = {}
+        for part in commit.parts:
             wanted = OffsetRange(part.topic, part.partition, part.start, part.end, part.topic_id)
             for _, batch in read_one(wanted, connection, rows_schema(("key", "offset", "value"))):
                 values = zip(*(batch.column(n).to_pylist() for n in ("key", "offset")), strict=True)
                 is_null = batch.column("value").is_null().to_pylist()
                 for (key, offset), is_deleted in zip(values, is_null, strict=True):
-                    place = (part.topic, part.partition, offset)
-                    if key is not None and place not in letters:
-                        last[key] = None if is_deleted else place
+                    if key is not None and (part.topic, part.partition, offset) not in letters:
+                        one = (offset, part.partition, part.topic, is_deleted)
+                        of_batch[key] = max(one, of_batch.get(key, one))
+        for key, (offset, partition, topic, is_deleted) in of_batch.items():
+            last[key] = None if is_deleted else (topic, partition, offset)
     prefix = "__" if "__key" in {field.name for field in opened.schema().fields} else ""
     names = [f"{prefix}{name}" for name in ("topic", "partition", "offset")]
     rows: list[tuple[str, int, int]] = []
