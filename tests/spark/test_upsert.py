@@ -277,6 +277,22 @@ def test_of_a_key_in_several_partitions_the_greater_offset_of_a_batch_is_the_las
     assert verify(upserts.job.table, cluster.bootstrap).is_equal
 
 
+def test_of_a_key_at_one_offset_of_two_topics_the_later_topic_has_the_last(
+    cluster: ProcessCluster, make_topic: MakeTopic, client: SyncClient, tmp_path: Path
+) -> None:
+    """By its name: in which order tasks end decides nothing."""
+    topics = sorted([make_topic(), make_topic()])
+    for n, topic in enumerate(topics):
+        produce(client, topic, (b"a", b'{"id":%d}' % n), (b"b", b'{"id":2}' if n == 0 else None))
+    job = job_of(cluster, client, topics[0], tmp_path / "table", [])
+    upserts = Upserts(job._replace(topics=tuple(topics)))
+
+    upserts.run_tasks(0, [[OffsetRange(topic, 0, 0, 2)] for topic in reversed(topics)])
+
+    assert upserts.rows() == {b"a": 1}
+    assert verify(job.table, cluster.bootstrap).is_equal
+
+
 def test_a_full_disk_is_a_sentence_and_leaves_no_file(tmp_path: Path) -> None:
     schema = rows_schema(("key", "value", "topic", "partition", "offset"))
     values = [str(n * 7919).encode() * 50 for n in range(3_000)]
