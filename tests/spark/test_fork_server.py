@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,60 @@ def test_entries_of_sparks_own_are_no_other_path(server: "subprocess.Popen[bytes
 
     assert found.stdout.split(" ", 1)[1] == f"{module} ['{module / 'tells.py'}'] a=b\nc from outside True\n"
     assert (found.stderr, found.returncode) == ("aside\n", 7)
+
+
+def asked(server: "subprocess.Popen[bytes]", body: bytes, files: Sequence[int], *, length: int = 0) -> bytes:
+    """What the server answers first; b"" where it only closes the connection. With a `length` that is not that of the body the
+    client says that no more will come."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(60)
+        client.connect(str(server.address))  # type: ignore[attr-defined]
+        beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))] if files else []
+        client.sendmsg([fork_server.LENGTH.pack(length or len(body)) + body], beside)
+        if length:
+            client.shutdown(socket.SHUT_WR)
+        return client.recv(1)
+
+
+def request(where: Path, *arguments: str) -> bytes:
+    variables = [f"{name}={os.environ[name]}" for name in ("TZ",) if name in os.environ]
+    fields = [str(where), str(len(arguments)), *arguments, "PYTHONHASHSEED=0", *variables]
+    return os.fsencode("\0".join(fields))
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_who_does_not_send_three_files_is_refused(
+    server: "subprocess.Popen[bytes]", module: Path, count: int
+) -> None:
+    """The process would read and write what is the server's."""
+    (module / "runs.py").write_text("import pathlib\npathlib.Path('ran').touch()\n")
+    body = request(module, "-m", "runs")
+
+    assert asked(server, body, range(count)) == fork_server.REFUSED
+    assert not (module / "ran").exists()
+    with open(os.devnull, "rb") as nothing, open(module / "said", "wb") as said:
+        own = nothing.fileno(), said.fileno(), said.fileno()
+        assert asked(server, body, own) == fork_server.TAKEN, "what it is refused for are the files"
+
+
+@pytest.mark.parametrize("arguments", [("-m",), ("-c", "pass"), ("tells",), ()])
+def test_what_is_no_module_is_refused(
+    server: "subprocess.Popen[bytes]", module: Path, arguments: tuple[str, ...]
+) -> None:
+    with open(os.devnull, "rb") as nothing:
+        assert asked(server, request(module, *arguments), [nothing.fileno()] * 3) == fork_server.REFUSED
+
+
+def test_a_request_that_is_cut_short_is_not_answered(server: "subprocess.Popen[bytes]", module: Path) -> None:
+    body = request(module, "-m", "tells")
+    with open(os.devnull, "rb") as nothing:
+        assert asked(server, body, [nothing.fileno()] * 3, length=len(body) + 1) == b""
+    assert run(server, module, "-m", "tells").returncode == 7
+
+
+def test_what_a_terminal_sends_at_ctrl_c_is_for_the_driver(server: "subprocess.Popen[bytes]") -> None:
+    assert os.getsid(server.pid) == server.pid != os.getsid(0)
+    assert os.getpgid(server.pid) == server.pid
 
 
 class Preempted(socket.socket):
