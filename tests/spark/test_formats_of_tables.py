@@ -245,6 +245,34 @@ def test_many_letters_are_several_commits(
     assert [row["__offset"] for row in rows(job)] == [0, 1, 2, 5, *range(6, 15)]
 
 
+def test_what_was_fed_before_another_came_is_counted_all_the_same(
+    job: TablesJob, server: RegistryServer, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = [(None, framed(8, written(NEWER, {"id": n, "n": "", "more": 0}))) for n in range(9)]
+    produce(client, job.topics[0], *newer)
+    shape = shape_of(job)
+    commit(job, shape, 15)
+    keep_shape(job.table, shape)
+    server.has(8, NEWER)
+    monkeypatch.setattr(letters_module, "_BATCH", 4)
+    monkeypatch.setattr(replay_module, "A_COMMIT", 3)
+    real, commits, theirs = tables.commit, [], []
+
+    def another_is_faster(path: str, **more: Any) -> bool:
+        commits.append(more["batch_id"])
+        if len(commits) == 2:
+            theirs.append(replay(job.table).rows)
+        return real(path, **more)
+
+    monkeypatch.setattr(tables, "commit", another_is_faster)
+
+    ours = replay(job.table).rows
+
+    assert ours > 0 and theirs[0] > 0
+    assert ours + theirs[0] == 10
+    assert [row["__offset"] for row in rows(job)] == [0, 1, 2, 5, *range(6, 15)]
+
+
 def test_a_marks_note_outlives_the_log_though_its_process_died_before_it_was_kept(
     job: TablesJob, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

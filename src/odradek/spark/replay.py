@@ -53,7 +53,8 @@ def replay(table: str, form: Format | None = None) -> Replayed:
     while True:
         try:
             done, waiting, errors = _turn(table, shape)
-        except _SomebodyElse:
+        except _SomebodyElse as another:
+            rows += another.before
             continue
         return Replayed(rows + done, waiting, errors)
 
@@ -90,14 +91,16 @@ def shape_of(table: str, form: Format | None) -> Shape:
 
 
 class _SomebodyElse(Exception):
-    """Has fed letters again meanwhile: what is left has to be looked at anew."""
+    """Has fed letters again meanwhile: what is left has to be looked at anew. `before`: rows that we had added by then."""
+
+    before = 0
 
 
 def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
     tables.remember_all(table, REPLAY_APP)
     done = replayed(table)
     pack = _Pack(table, shape)
-    rows = waiting = 0
+    rows = waiting = 0  # rows: those of packs that are committed
     errors: dict[str, None] = {}
     try:
         for letters in batches(table):
@@ -113,12 +116,15 @@ def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
             done.update(who[n] for n in new)
             waiting += applied.refused
             errors |= dict.fromkeys(applied.letters.column("error").to_pylist())
-            rows += len(good)
             pack.add(applied.rows, good)
             if len(pack.letters) >= A_COMMIT:
-                pack.commit()
+                rows += pack.commit()
                 pack = _Pack(table, shape)
-        pack.commit()
+        rows += pack.commit()
+    except _SomebodyElse as another:
+        pack.discard()
+        another.before = rows
+        raise
     except BaseException:
         pack.discard()
         raise
@@ -153,10 +159,11 @@ class _Pack:
         self._found += of_rows(rows)
         self.letters.update(letters)
 
-    def commit(self) -> None:
+    def commit(self) -> int:
+        """How many rows were added; _SomebodyElse where the table took none of them."""
         files = self._written = self._files.close()
         if not files:
-            return
+            return 0
         try:
             is_ours = tables.commit(
                 self._table,
@@ -173,6 +180,7 @@ class _Pack:
             is_ours = False
         if not is_ours:
             raise _SomebodyElse
+        return len(self.letters)
 
     def discard(self) -> None:
         if self._written is None:
