@@ -50,6 +50,28 @@ SCHEMA = pa.schema(
 NOW = 1_700_000_000_000
 
 
+BORDERS = sorted({1 << bits >> less for bits in range(0, 64, 7) for less in (0, 1)} | {0, (1 << 64) - 1})
+
+
+def test_the_sizes_of_varints_are_those_that_are_written_whatever_stands_beside_them() -> None:
+    """Each pair of numbers at a border of a size, and just below it: sizes are counted from those of the least and the greatest."""
+    numbers = sorted({number - less for number in BORDERS for less in (0, 1) if number >= less})
+    for one in numbers:
+        for other in numbers:
+            both = np.array([one, other], np.uint64)
+            sizes = encode._varint_sizes(both).tolist()
+            assert sizes == [max(1, -(-number.bit_length() // 7)) for number in (one, other)], (one, other)
+            whole = encode._varints([both]).to_pylist()
+            assert [_number_in(data) for data in whole] == [one, other]
+            assert [len(data) for data in whole] == sizes
+    assert encode._varint_sizes(np.zeros(0, np.uint64)).tolist() == []
+
+
+def _number_in(data: bytes) -> int:
+    assert [byte >= 0x80 for byte in data] == [True] * (len(data) - 1) + [False]
+    return sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(data))
+
+
 def table_of(rows: list[dict[str, Any]]) -> pa.Table:
     shaped = [
         {

@@ -111,6 +111,26 @@ def test_a_commit_that_changes_columns_has_the_rows_that_asked_for_it(tmp_path: 
     assert [row["id"] for row in rows_in(tmp_path)] == [1, 1, 2, 2**40]
 
 
+def test_files_that_are_written_anew_are_no_change_of_data(tmp_path: Path) -> None:
+    """Who reads what is new of a table (Delta's streaming source) gets a row once, and is not ended by one that was taken away."""
+    commit(tmp_path, 0, FIRST)
+    commit(tmp_path, 1, WIDER, evolve=ALL)
+
+    def actions(version: int, kind: str) -> list[dict[str, Any]]:
+        lines = (tmp_path / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+        return [action[kind] for action in map(json.loads, lines) if kind in action]
+
+    (first,) = actions(0, "add")
+    (removed,) = actions(1, "remove")
+    assert removed["path"] == first["path"]
+    assert removed["dataChange"] is False
+    assert removed["extendedFileMetadata"] is True  # with which these are asked for
+    assert (removed["partitionValues"], removed["size"]) == ({}, first["size"])
+    added = [(json.loads(one["stats"])["numRecords"], one["dataChange"]) for one in actions(1, "add")]
+    assert sorted(added) == [(WIDER.num_rows, True), (FIRST.num_rows, False)]
+    assert all(one["size"] == (tmp_path / one["path"]).stat().st_size for one in actions(1, "add"))
+
+
 def test_tasks_of_a_batch_need_not_have_seen_the_same_columns(tmp_path: Path) -> None:
     commit(tmp_path, 0, FIRST)
 

@@ -63,6 +63,43 @@ def test_a_lost_coordinator_holds_nothing_up_and_is_told_when_it_is_back(
         assert committed(asked, "spark.orders") == {partition: 3}
 
 
+def progress_at(topic: str, offset: int) -> dict[str, Any]:
+    return {"sources": [{"endOffset": json.dumps({topic: {"offsets": {"0": offset}}})}]}
+
+
+def test_what_a_query_had_finished_before_it_was_followed_and_after_it_was_told_of_is_committed(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    """A query that waits for records tells of no batch, and of its last one Spark may tell too late."""
+    partition = TopicPartition(make_topic(), 0)
+    group = f"spark.{partition.topic}"
+    query: Any = SimpleNamespace(runId="run", lastProgress=progress_at(partition.topic, 3))
+    listener = GroupListener()
+
+    listener.follow(query, cluster.bootstrap, group)
+    assert listener.follows("run") and not listener.follows("another run")
+    eventually(lambda: committed(client, group) == {partition: 3}, 30)
+
+    query.lastProgress = progress_at(partition.topic, 5)
+    assert listener.ended(query)
+    assert committed(client, group) == {partition: 5}
+    assert not listener.follows("run")
+    assert listener.ended(query), "of what is not followed nothing is left to be told"
+
+
+def test_a_query_without_a_finished_batch_commits_nothing(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    group = f"spark.{make_topic()}"
+    query: Any = SimpleNamespace(runId="run", lastProgress=None)
+    listener = GroupListener()
+
+    listener.follow(query, cluster.bootstrap, group)
+
+    assert listener.ended(query)
+    assert committed(client, group) == {}
+
+
 def test_where_an_idle_query_stands_is_committed_again_before_a_broker_forgets_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

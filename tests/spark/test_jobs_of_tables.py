@@ -264,6 +264,25 @@ def test_what_cannot_work_is_said_before_spark_starts(
         planned(job._replace(**fault))
 
 
+def test_values_and_keys_have_each_a_registry_or_a_file() -> None:
+    """One --registry for both; of what has a file it is not asked."""
+    job = TablesJob("127.0.0.1:1", ("orders",), "table", registry="http://127.0.0.1:2")
+
+    def found(**changed: Any) -> list[tuple[str, str, str]]:
+        changed = {"format": "avro", "key_format": "protobuf", **changed}
+        forms = (job._replace(**changed).value_format, job._replace(**changed).of_keys)
+        return [(form.name, form.registry, form.schema_file) for form in forms]
+
+    assert found() == [("avro", job.registry, ""), ("protobuf", job.registry, "")]
+    assert found(key_schema_file="k") == [("avro", job.registry, ""), ("protobuf", "", "k")]
+    assert found(schema_file="v") == [("avro", "", "v"), ("protobuf", job.registry, "")]
+    assert found(format="json") == [("json", "", ""), ("protobuf", job.registry, "")]
+    assert found(key_format="string") == [("avro", job.registry, ""), ("string", "", "")]
+    with_names = job._replace(message="v", key_message="k", is_framed=True)
+    assert (with_names.value_format.message, with_names.of_keys.message) == ("v", "k")
+    assert with_names.value_format.is_framed and not with_names.of_keys.is_framed
+
+
 def test_text_is_not_appended_to_a_table_of_other_columns(job: TablesJob) -> None:
     write_deltalake(job.table, pa.table({"id": [1], "name": ["ink"]}))
 

@@ -182,6 +182,24 @@ def test_columns_that_are_none_are_refused_with_the_place(text: str, why: str) -
         schema_of(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("", ""),
+        ("id", "id"),
+        ("id BIGINT name STRING", "id BIGINT"),
+        ("id BIGINT, id_of_customer NUMBER", " id_of_customer NUMBER"[-20:]),
+        ("a ARRAY<INT, b INT", "a ARRAY<INT"),
+        ("id BIGINT, s STRUCT<a: INT; b: INT>", "BIGINT, s STRUCT<a: INT"[-20:]),
+    ],
+)
+def test_the_place_is_told_by_the_twenty_signs_before_it(text: str, near: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        schema_of(text)
+
+    assert str(caught.value).startswith(f"schema {text!r}, behind {near!r}: ")
+
+
 def test_a_date_is_text_or_a_number_of_days() -> None:
     """In one column all values of a block are of one kind; in a block of both each is read by itself."""
     schema = schema_of("d DATE, many ARRAY<DATE>, at STRUCT<d: DATE, n: INT>")

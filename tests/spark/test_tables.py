@@ -5,6 +5,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -351,6 +352,13 @@ def test_an_existing_table_is_appended_to(tmp_path: Path) -> None:
 
     assert commit(tmp_path, 0, written(tmp_path, 0, rows(5, 9)))
     assert offsets_in(tmp_path) == list(range(9))
+
+
+def test_where_no_table_is_nothing_is_read(tmp_path: Path) -> None:
+    nobody: Any = None  # it is not asked
+
+    with pytest.raises(tables.WrongTable, match=f"^there is no Delta table at {tmp_path}/none$"):
+        tables.read_table(nobody, f"{tmp_path}/none")
 
 
 def test_a_table_with_other_columns_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -38,15 +38,16 @@ def add(file: TableFile, *, is_new: bool = True) -> Action:
     }
 
 
-def remove(name: str, partition: Mapping[str, str | None]) -> Action:
+def remove(name: str, size_bytes: int, partition: Mapping[str, str | None]) -> Action:
     """Of a file whose rows are in another one now."""
     return {
         "remove": {
             "path": quote(name, safe="/=-_.~"),
             "deletionTimestamp": _now_ms(),
             "dataChange": False,
-            "extendedFileMetadata": True,
+            "extendedFileMetadata": True,  # with it these two are there (Delta's protocol, "Add File and Remove File")
             "partitionValues": dict(partition),
+            "size": size_bytes,
         }
     }
 

@@ -20,6 +20,7 @@ class PlacedFile(NamedTuple):
 
     name: str  # its path from the table on
     partition: tuple[tuple[str, str | None], ...] = ()  # as Delta writes it
+    size_bytes: int = 0  # as the table says; 0 of a file that no table names yet
 
 
 def path_of(uri: str) -> str:
@@ -36,9 +37,10 @@ def files_of(table: DeltaTable) -> list[PlacedFile]:
     found = pa.table(table.get_add_actions(flatten=True))
     texts = [texts_of(found.column(f"partition.{name}").combine_chunks()).to_pylist() for name in columns]
     names = [unquote(path) for path in found.column("path").to_pylist()]
+    sizes = found.column("size_bytes").to_pylist()
     return sorted(
-        PlacedFile(name, tuple((column, texts[n][row]) for n, column in enumerate(columns)))
-        for row, name in enumerate(names)
+        PlacedFile(name, tuple((column, texts[n][row]) for n, column in enumerate(columns)), size)
+        for row, (name, size) in enumerate(zip(names, sizes, strict=True))
     )
 
 

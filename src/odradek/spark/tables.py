@@ -423,7 +423,7 @@ def _add(
     actions = [delta_log.changed(table, change)]
     for placed, one in rewritten:
         actions += [
-            delta_log.remove(placed.name, dict(placed.partition)),
+            delta_log.remove(placed.name, placed.size_bytes, dict(placed.partition)),
             delta_log.add(one.file, is_new=False),
         ]
     actions += [delta_log.add(file) for file in files]
