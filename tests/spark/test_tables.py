@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
@@ -383,6 +383,23 @@ def test_a_commit_that_cannot_be_made_says_why(tmp_path: Path, monkeypatch: pyte
 
     with pytest.raises(CommitFailedError, match="full of others"):
         commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+
+
+def test_what_the_rules_of_delta_forbid_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no table yet an error may mean that another has just made it; where there still is none, it does not."""
+    tried = []
+
+    def forbidden(*_: Any) -> None:
+        tried.append(1)
+        raise DeltaError("forbidden")
+
+    monkeypatch.setattr(tables, "_add", forbidden)
+
+    with pytest.raises(DeltaError, match="forbidden"):
+        commit(tmp_path, 0, written(tmp_path, 0, rows(0, 3)))
+    assert len(tried) == 1
 
 
 def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:

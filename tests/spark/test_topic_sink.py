@@ -409,6 +409,20 @@ def test_rows_for_the_topic_of_progress_are_refused(sink: Sink) -> None:
     assert list(staged_directory(options).iterdir()) == []
 
 
+def test_a_batch_that_nobody_gives_again_is_noted_nowhere(sink: Sink, client: SyncClient) -> None:
+    """One without an appId: neither the topic of progress is asked, nor made, nor is a note kept."""
+    name = f"progress-of-{sink.options.topic}"
+    once = sink._replace(options=sink.options._replace(is_named=False, progress_topic=name))
+
+    assert commit(once.options, once.stage(0, 0, 2), 0)
+
+    assert read(client, once) == whole(0)
+    assert is_decided(client, once)
+    assert name not in client.cluster().topics
+    assert not (Path(once.options.directory) / "_odradek").exists()
+    assert list(staged_directory(once.options).iterdir()) == []
+
+
 def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:
     sink.run()
     elsewhere = sink.options._replace(progress_topic=f"progress-of-{sink.options.topic}")

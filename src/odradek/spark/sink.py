@@ -108,6 +108,11 @@ class DeltaSink(DataSource):
         from odradek.spark import object_store, store_probe, tables
 
         _check_options("odradek-delta", given, _OWN_OPTIONS - _INNER_OPTIONS, overwrite, is_stream=is_stream)
+        if given.get("table") and given.get("path", given["table"]) != given["table"]:
+            raise ConfigurationError(
+                f"path={given['path']}, of start() or save(), is not table={given['table']}: odradek-delta writes to the option "
+                f"table; leave the path out"
+            )
         if not (is_stream and may_have_batches(given.get("checkpointLocation", ""))):
             object_store.check_listens(given.get("table", ""))
         options = table_options(given, is_stream=is_stream)
