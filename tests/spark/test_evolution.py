@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -113,8 +114,10 @@ def test_a_commit_that_changes_columns_has_the_rows_that_asked_for_it(tmp_path: 
 
 def test_files_that_are_written_anew_are_no_change_of_data(tmp_path: Path) -> None:
     """Who reads what is new of a table (Delta's streaming source) gets a row once, and is not ended by one that was taken away."""
+    before_ms = int(time.time() * 1000)
     commit(tmp_path, 0, FIRST)
     commit(tmp_path, 1, WIDER, evolve=ALL)
+    after_ms = int(time.time() * 1000)
 
     def actions(version: int, kind: str) -> list[dict[str, Any]]:
         lines = (tmp_path / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
@@ -126,6 +129,13 @@ def test_files_that_are_written_anew_are_no_change_of_data(tmp_path: Path) -> No
     assert removed["dataChange"] is False
     assert removed["extendedFileMetadata"] is True  # with which these are asked for
     assert (removed["partitionValues"], removed["size"]) == ({}, first["size"])
+    (info,), (transaction,) = actions(1, "commitInfo"), actions(1, "txn")
+    times_ms = [removed["deletionTimestamp"], info["timestamp"], transaction["lastUpdated"]]
+    times_ms += [one["modificationTime"] for one in actions(1, "add")]
+    assert before_ms <= min(times_ms) and max(times_ms) <= after_ms
+    assert (info["readVersion"], info["isBlindAppend"]) == (0, False), (
+        "others' commits of then conflict with it"
+    )
     added = [(json.loads(one["stats"])["numRecords"], one["dataChange"]) for one in actions(1, "add")]
     assert sorted(added) == [(WIDER.num_rows, True), (FIRST.num_rows, False)]
     assert all(one["size"] == (tmp_path / one["path"]).stat().st_size for one in actions(1, "add"))

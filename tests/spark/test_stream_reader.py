@@ -219,6 +219,27 @@ def test_the_progress_says_how_old_the_first_record_is_that_a_batch_left(
     assert latest is not None and "behindMs" not in latest[topic]
 
 
+def test_ages_are_asked_of_those_alone_that_have_something_left(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic(partitions=3)
+    ten(client, topic)
+    fill(client, topic, 1, [b"x"] * 3)
+    fill(client, topic, 2, [b"x"])
+    stream = reader(cluster, topic, startingOffsets=json.dumps({topic: {"0": 10, "1": 0, "2": 0}}))
+    asked: list[dict[TopicPartition, int]] = []
+
+    def timestamps(_: SyncClient, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        asked.append(dict(offsets))
+        return {}
+
+    monkeypatch.setattr(subscription, "timestamps_at", timestamps)
+    stream.latestOffset(stream.initialOffset(), ReadMaxRows(2))
+    stream.reportLatestOffset()
+
+    assert asked == [{TopicPartition(topic, 1): 2, TopicPartition(topic, 2): 0}], "a record of each is left"
+
+
 def test_ages_are_asked_of_the_furthest_behind_and_an_error_stops_no_query(
     cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

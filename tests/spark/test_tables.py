@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -383,6 +384,34 @@ def test_a_commit_that_cannot_be_made_says_why(tmp_path: Path, monkeypatch: pyte
 
     with pytest.raises(CommitFailedError, match="full of others"):
         commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+
+
+def test_a_first_batch_without_rows_makes_the_table_that_notes_it(tmp_path: Path) -> None:
+    """In a directory that nobody has made: no task had a file to put there."""
+    table = tmp_path / "not" / "there"
+
+    assert commit(table, 0)
+    assert not commit(table, 0)
+
+    assert DeltaTable(table).transaction_version("app") == 0
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 0
+    assert commit(table, 1, written(table, 1, rows(0, 2))) and offsets_in(table) == [0, 1]
+
+
+def test_times_in_the_log_are_milliseconds_of_now(tmp_path: Path) -> None:
+    """VACUUM and the log's own cleaning go by them, and time travel by the commit's."""
+    before_ms = int(time.time() * 1000)
+    for batch_id in range(2):
+        commit(tmp_path, batch_id, written(tmp_path, batch_id, rows(batch_id, batch_id + 1)))
+    after_ms = int(time.time() * 1000)
+
+    found = []
+    for log in sorted((tmp_path / "_delta_log").glob("*.json")):
+        for action in map(json.loads, log.read_text().splitlines()):
+            found += [action["add"]["modificationTime"]] if "add" in action else []
+            found += [action["txn"]["lastUpdated"]] if "txn" in action else []
+            found += [action["commitInfo"]["timestamp"]] if "commitInfo" in action else []
+    assert len(found) == 6 and before_ms <= min(found) and max(found) <= after_ms
 
 
 def test_what_the_rules_of_delta_forbid_is_not_tried_again(

@@ -286,6 +286,21 @@ def test_many_batches_of_a_partition_keep_their_order(
     assert numbers == sorted(numbers) and len(numbers) > 6
 
 
+def test_rows_without_a_key_go_to_all_partitions_alike_however_few_come_at_once(
+    sink: Sink, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slice begins at the partition behind that of the one before; at which the first does is anybody's guess."""
+    from odradek.spark import topic_writing
+
+    monkeypatch.setattr(topic_writing, "SLICE_BYTES", 1)
+    rows = [pa.RecordBatch.from_pydict({"value": [b"%d" % n]}) for n in range(30)]
+
+    staged = stage(rows, sink.options, batch_id=0)
+
+    assert {place.partition.partition: place.proof.count for place in staged.places} == {0: 10, 1: 10, 2: 10}
+    discard(sink.options, [staged])
+
+
 def test_a_file_of_a_task_goes_when_its_batches_are_acknowledged(
     sink: Sink, client: SyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from odradek.client.sync import SyncClient
 from odradek.model.ids import TopicPartition
@@ -17,7 +18,7 @@ from odradek.spark import tables
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.source import schema_of
-from odradek.spark.verify import verify
+from odradek.spark.verify import CannotVerify, verify
 from odradek.spark.writing import TableOptions, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
@@ -74,6 +75,22 @@ def test_what_retention_has_taken_is_counted_and_the_rest_compared_batch_by_batc
     assert not harmed.is_equal, "the commits prove what the topic no longer holds"
     assert harmed.partitions[0].different == ((0, 10),)
     assert "DIFFERENT in [0, 10)" in str(harmed.partitions[0])
+
+
+def test_where_there_is_nothing_to_compare_it_says_what_is_missing(
+    cluster: ProcessCluster, table: tuple[str, str], tmp_path: Path
+) -> None:
+    path, _ = table
+
+    with pytest.raises(CannotVerify, match=f"^there is no Delta table at {tmp_path}/none$"):
+        verify(f"{tmp_path}/none", cluster.bootstrap)
+    with pytest.raises(
+        CannotVerify, match="tells of no batch of application 'other', so of no offsets to compare"
+    ):
+        verify(path, cluster.bootstrap, app_id="other")
+    write_deltalake(f"{tmp_path}/foreign", pa.table({"x": [1]}))
+    with pytest.raises(CannotVerify, match="tells of no batch of any odradek application"):
+        verify(f"{tmp_path}/foreign", cluster.bootstrap)
 
 
 def test_all_of_a_topic_may_be_gone(

@@ -1,0 +1,135 @@
+"""Where a read begins and ends: by timestamps, and by offsets that are given. A real broker, no JVM."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from odradek.client.sync import SyncClient
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError, ProtocolError
+from odradek.model.ids import TopicPartition
+from odradek.spark.options import parse
+from odradek.spark.source import BatchReader, schema_of
+from odradek.spark.subscription import existing_topic
+from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.conftest import fill
+
+FIRST_MS = 1_700_000_000_000  # of the record at offset 0; each later one is a millisecond later
+BEFORE, MIDDLE, AFTER = FIRST_MS - 5, FIRST_MS + 4, FIRST_MS + 1_000
+Plan = Callable[..., dict[int, tuple[int, int]]]
+
+
+@pytest.fixture(scope="module")
+def topic(cluster: ProcessCluster, client: SyncClient) -> str:
+    """Ten records in partition 0, three in partition 1, none in partition 2."""
+    from tests.spark.conftest import create_topic
+
+    create_topic(client, "subscribed", partitions=3)
+    fill(client, "subscribed", 0, [b"x"] * 10, batch=1)
+    fill(client, "subscribed", 1, [b"x"] * 3, batch=1)
+    return "subscribed"
+
+
+@pytest.fixture
+def plan(cluster: ProcessCluster, topic: str) -> Plan:
+    """Partition -> first offset and end, of those of which anything is read."""
+
+    def planned(**options: str) -> dict[int, tuple[int, int]]:
+        given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
+        parsed = parse(given)
+        tasks = BatchReader(parsed, schema_of(parsed)).partitions()
+        return {each.partition: (each.start, each.end) for task in tasks for each in task.value}
+
+    return planned
+
+
+def of_each(topic: str, *numbers: int) -> str:
+    return json.dumps({topic: {str(partition): number for partition, number in enumerate(numbers)}})
+
+
+def test_a_read_of_everything(plan: Plan) -> None:
+    assert plan() == {0: (0, 10), 1: (0, 3)}
+
+
+def test_it_begins_at_the_first_record_that_is_as_late(plan: Plan, topic: str) -> None:
+    latest = {"startingOffsetsByTimestampStrategy": "latest"}
+
+    assert plan(startingTimestamp=str(BEFORE), **latest) == {0: (0, 10), 1: (0, 3)}
+    assert plan(startingTimestamp=str(MIDDLE), **latest) == {0: (4, 10)}, "partition 1 has none so late"
+    assert plan(startingTimestamp=str(AFTER), **latest) == {}
+    by_partition = of_each(topic, MIDDLE, FIRST_MS + 2, BEFORE)
+    assert plan(startingOffsetsByTimestamp=by_partition, **latest) == {0: (4, 10), 1: (2, 3)}
+
+
+def test_where_no_record_is_as_late_the_strategy_decides(plan: Plan, topic: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        plan(startingTimestamp=str(MIDDLE))
+    assert str(caught.value) == (
+        f"{topic}-1 has no record at or after timestamp {MIDDLE}; startingOffsetsByTimestampStrategy=latest would begin at its end"
+    )
+
+
+def test_each_partition_has_a_timestamp_to_begin_at(plan: Plan, topic: str) -> None:
+    with pytest.raises(
+        ConfigurationError,
+        match=f"startingOffsetsByTimestamp does not name {topic}-1, which is read; give it a",
+    ):
+        plan(startingOffsetsByTimestamp=of_each(topic, MIDDLE))
+    with pytest.raises(
+        ConfigurationError,
+        match=f"startingOffsetsByTimestamp names {topic}-3, which is not among the partitions",
+    ):
+        plan(startingOffsetsByTimestamp=of_each(topic, BEFORE, BEFORE, BEFORE, BEFORE))
+
+
+def test_it_ends_before_the_first_record_that_is_as_late_and_else_at_the_end(plan: Plan, topic: str) -> None:
+    assert plan(endingTimestamp=str(MIDDLE)) == {0: (0, 4), 1: (0, 3)}
+    assert plan(endingTimestamp=str(BEFORE)) == {}
+    assert plan(endingTimestamp=str(AFTER)) == {0: (0, 10), 1: (0, 3)}
+    # Of partitions that are not named all is read.
+    assert plan(endingOffsetsByTimestamp=of_each(topic, MIDDLE)) == {0: (0, 4), 1: (0, 3)}
+
+
+def test_offsets_that_are_not_named_are_the_first_and_the_last(plan: Plan, topic: str) -> None:
+    assert plan(startingOffsets=of_each(topic, 7)) == {0: (7, 10), 1: (0, 3)}
+    assert plan(endingOffsets=of_each(topic, 7)) == {0: (0, 7), 1: (0, 3)}
+    assert plan(startingOffsets=of_each(topic, -1, -2), endingOffsets=of_each(topic, -1, 2)) == {1: (0, 2)}
+    with pytest.raises(
+        ConfigurationError,
+        match=f"endingOffsets names {topic}-3, which is not among the partitions read: {topic}-0,",
+    ):
+        plan(endingOffsets=of_each(topic, 1, 1, 1, 1))
+
+
+def test_what_is_wrong_with_a_topic_beside_that_there_is_none_is_told_as_it_is(
+    client: SyncClient, topic: str
+) -> None:
+    class Refuses:
+        def topic(self, name: str) -> None:
+            raise ProtocolError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
+
+    with pytest.raises(ProtocolError) as caught:
+        existing_topic(Refuses(), "orders", "subscribe")  # type: ignore[arg-type]
+    assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(
+        ConfigurationError, match=f"subscribe names the topic {topic}s, .*; did you mean {topic}"
+    ):
+        existing_topic(client, f"{topic}s", "subscribe")
+    with pytest.raises(
+        ConfigurationError, match=r"assign names the topic -, .*; create it first, or name another$"
+    ):
+        existing_topic(client, "-", "assign")
+    assert existing_topic(client, topic, "topic").partitions.keys() == {0, 1, 2}
+
+
+def test_of_what_is_assigned_no_other_partition_is_read(cluster: ProcessCluster, topic: str) -> None:
+    def planned(members: list[int]) -> set[TopicPartition]:
+        given = {"kafka.bootstrap.servers": cluster.bootstrap, "assign": json.dumps({topic: members})}
+        parsed = parse(given)
+        tasks = BatchReader(parsed, schema_of(parsed)).partitions()
+        return {each.topic_partition for task in tasks for each in task.value}
+
+    assert planned([1]) == {TopicPartition(topic, 1)}
+    with pytest.raises(ConfigurationError, match=f"assign names partition 3 of {topic}, which has 3: 0 to 2"):
+        planned([0, 3])
