@@ -76,6 +76,25 @@ def test_sources_of_other_kinds_are_passed_over(checkpoint: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"orders":{"0":"5"}}',
+        '{"orders":{"0":5.5}}',
+        '{"orders":{"0":true}}',
+        '{"orders":{"shard-0":5}}',
+        '{"orders":{"0":5},"version":1}',
+        '{"orders":{"0":{"sequence":5}}}',
+        '[{"orders":{"0":5}}]',
+    ],
+)
+def test_what_only_looks_like_offsets_of_topics_is_of_another_source(checkpoint: Path, line: str) -> None:
+    write(checkpoint, 10, line)
+
+    with pytest.raises(ConfigurationError, match="batch 10 has no offsets of topics"):
+        starting_offsets(str(checkpoint), ["orders"])
+
+
 def test_a_checkpoint_of_ours_is_read_as_well(checkpoint: Path) -> None:
     write(
         checkpoint,

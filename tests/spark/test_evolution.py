@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from odradek.model.errors import ConfigurationError
 from odradek.spark import delta_log, growth, tables
-from odradek.spark.evolution import FIXED, MOST_COLUMNS, Evolve, is_addable, wider
+from odradek.spark.evolution import FIXED, MOST_COLUMNS, Evolve, addable_type, is_addable, wider
 from odradek.spark.fingerprint import EMPTY
 from odradek.spark.growth import Growth
 from odradek.spark.parquet import TableFile
@@ -666,6 +666,23 @@ def test_a_stream_of_ever_new_fields_makes_no_more_columns_than_a_table_may_have
 
     assert len(growing.columns) <= MOST_COLUMNS and done.rows.num_rows == 5
     assert not is_addable("one_more", pa.schema([(f"f{n}", pa.int64()) for n in range(MOST_COLUMNS)]))
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        pa.list_,
+        lambda kind: pa.struct([("a", kind)]),
+        lambda kind: pa.map_(pa.string(), kind),
+    ],
+)
+def test_a_field_is_nested_in_up_to_32_levels(around: Any) -> None:
+    kind: pa.DataType = pa.int64()
+    for _ in range(32):
+        kind = around(kind)
+
+    assert addable_type(kind) == kind
+    assert addable_type(around(kind)) is None
 
 
 def test_a_row_without_what_the_table_wants_is_a_letter(tmp_path: Path) -> None:

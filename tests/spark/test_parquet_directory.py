@@ -18,9 +18,12 @@ from pyspark.sql.types import StructType
 from odradek.client.sync import SyncClient
 from odradek.spark import in_work, parquet_directory
 from odradek.spark.checkpoints import starting_offsets
+from odradek.spark.fingerprint import of_rows
 from odradek.spark.kill_switch import OFF
 from odradek.spark.parquet import FileWriter, file_name
+from odradek.spark.partitioning import Spec
 from odradek.spark.sink import ParquetWriter
+from odradek.spark.table_files import Layout
 from odradek.spark.tables import WrongCheckpoint
 from odradek.spark.writing import TableOptions, Written, write_rows
 from odradek.testing.process_cluster import ProcessCluster
@@ -98,6 +101,43 @@ def test_a_batch_that_comes_again_is_there_once(directory: Directory) -> None:
         ("0000000000", 15, 0),
         ("0000000001", 15, 0),
     ]
+
+
+def test_a_batch_notes_what_it_is_and_what_proves_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "files")
+
+    def note(batch_id: int, options: TableOptions) -> dict[str, Any]:
+        writer = ParquetWriter(path, options, StructType())
+        done = write_rows([rows(0, 5)], from_arrow_schema(SCHEMA), writer.options, batch_id=batch_id)
+        writer.commit([done], batch_id)
+        directory = parquet_directory.batch_directory(path, options.app_id, batch_id)
+        found: dict[str, Any] = json.loads((directory / parquet_directory.NOTE).read_text())
+        return found
+
+    as_they_are = note(3, TableOptions(path, "records", rows_are_records=True))
+    assert (as_they_are["appId"], as_they_are["batchId"], as_they_are["records"]) == ("records", 3, 5)
+    assert [(part["start"], part["end"], part["records"]) for part in as_they_are["parts"]] == [(0, 5, 5)]
+    assert "rows" not in as_they_are
+
+    of_query = note(0, TableOptions(path, "query"))
+    assert (of_query["records"], of_query["parts"]) == (5, [])
+    assert of_query["rows"] == {"count": 5, "hash": of_rows(rows(0, 5)).hex}
+
+
+def test_files_of_a_divided_directory_are_shown_below_their_values(tmp_path: Path) -> None:
+    path = str(tmp_path / "files")
+    options = TableOptions(path, "app", layout=Layout(Spec.of("partition")))
+    writer = ParquetWriter(path, options, StructType())
+    done = [
+        write_rows([rows(0, 5, number)], from_arrow_schema(SCHEMA), writer.options, batch_id=0)
+        for number in (0, 7)
+    ]
+
+    writer.commit(done, 0)
+
+    shown = parquet_directory.batch_directory(path, "app", 0)
+    assert sorted(file.parent.name for file in shown.rglob("*.parquet")) == ["partition=0", "partition=7"]
+    assert Directory(tmp_path / "files").left() == []
 
 
 def renames(monkeypatch: pytest.MonkeyPatch, dies_at: int, then: Callable[[], None]) -> list[str]:

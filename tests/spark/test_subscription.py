@@ -9,9 +9,10 @@ from odradek.client.sync import SyncClient
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import TopicPartition
+from odradek.spark.offsets import Offsets, Place
 from odradek.spark.options import parse
 from odradek.spark.source import BatchReader, schema_of
-from odradek.spark.subscription import existing_topic
+from odradek.spark.subscription import Subscription, existing_topic
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 
@@ -121,6 +122,16 @@ def test_what_is_wrong_with_a_topic_beside_that_there_is_none_is_told_as_it_is(
     ):
         existing_topic(client, "-", "assign")
     assert existing_topic(client, topic, "topic").partitions.keys() == {0, 1, 2}
+
+
+def test_a_leader_that_tells_no_epoch_has_cut_nothing() -> None:
+    """A broker before Kafka 2.8, say: nobody can tell then; a query goes on where it was."""
+    partition = TopicPartition("t", 0)
+    subscription = Subscription(parse({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}))
+
+    for before, now in ((Place(5, 3), Place(9, -1)), (Place(5, -1), Place(9, 3)), (Place(5, 3), Place(9, 3))):
+        found = subscription.standing(Offsets({}, {partition: before}), Offsets({}, {partition: now}))
+        assert found == {partition: before}
 
 
 def test_of_what_is_assigned_no_other_partition_is_read(cluster: ProcessCluster, topic: str) -> None:

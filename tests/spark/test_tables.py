@@ -287,6 +287,27 @@ def test_files_of_a_batch_still_in_work_and_of_others_are_never_touched(tmp_path
     assert kept == {in_work, of_another, "part-made-by-somebody-else.parquet"}
 
 
+def test_what_a_driver_committed_that_died_right_behind_it_is_no_orphan_of_the_next_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are in work still, and its batch need not come again: whoever numbers batches by the table begins the next one."""
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise Died
+
+    orphan = written(tmp_path, 0, rows(0, 3))  # of a task that ran twice
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr(tables, "delete_orphans", dies)
+        commit(tmp_path, 0, written(tmp_path, 0, rows(0, 3)))
+    assert len(list((tmp_path / "_odradek" / "in_work").rglob("*.parquet"))) == 2
+
+    assert commit(tmp_path, 1, written(tmp_path, 1, rows(3, 5)))
+
+    assert offsets_in(tmp_path) == [0, 1, 2, 3, 4]
+    assert files_in(tmp_path) == named_files(tmp_path) and orphan.files[0].name not in files_in(tmp_path)
+    assert list((tmp_path / "_odradek" / "in_work").rglob("*.parquet")) == []
+
+
 def test_a_file_that_only_an_earlier_version_names_is_no_orphan(tmp_path: Path) -> None:
     commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
     commit(tmp_path, 1, written(tmp_path, 1, rows(5, 9)))

@@ -1,6 +1,6 @@
 """A table with the last row of each key: merged once however often a batch comes again, tombstones, records without a key."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from odradek.spark.kill_switch import OFF, STEPS
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.replay import replay
-from odradek.spark.shape import BadValue, Shape
+from odradek.spark.shape import COLUMNS, BadValue, Shape
 from odradek.spark.sink import DeltaWriter
 from odradek.spark.source import schema_of
 from odradek.spark.verify import CannotVerify, verify
@@ -311,6 +311,55 @@ def test_a_full_disk_is_a_sentence_and_leaves_no_file(tmp_path: Path) -> None:
         _write_changes([(rows, [])], from_arrow_schema(schema), options, 4)
 
     assert not [path for path in (tmp_path / "table").rglob("*") if path.is_file()]
+
+
+def test_of_a_task_that_fails_neither_changes_nor_letters_are_left(tmp_path: Path) -> None:
+    schema = rows_schema((*COLUMNS, "headers"))
+    records = pa.RecordBatch.from_pylist(
+        [
+            {"key": key, "value": b"v", "topic": "t", "partition": 0, "offset": n}
+            for n, key in enumerate((None, b"k"))
+        ],
+        schema,
+    )
+    options = TableOptions(str(tmp_path / "table"), "app", upserts="dlq")
+
+    def files() -> list[Path]:
+        """Without their marks, which go with the next commit."""
+        return [path for path in (tmp_path / "table").rglob("*.parquet") if "in_work" not in path.parts]
+
+    def read() -> Iterator[tuple[pa.RecordBatch, list[Any]]]:
+        yield records, []
+        assert files(), "one of letters is begun"
+        raise Died
+
+    with pytest.raises(Died):
+        _write_changes(read(), from_arrow_schema(schema), options, 4)
+
+    assert files() == []
+
+
+def test_changes_and_letters_of_a_batch_that_fails_are_deleted_and_others_are_not(
+    job: TablesJob, client: SyncClient
+) -> None:
+    """By the driver, for its tasks have ended."""
+    upserts = Upserts(job)
+    produce(client, job.topics[0], (None, b"{}"))
+    end = sum(len(batch) for batch in BATCHES) + 1
+    source = parse(job.source_options())
+
+    def task(batch_id: int) -> Written:
+        wanted = [OffsetRange(job.topics[0], 0, 0, end)]
+        return write_ranges(
+            wanted, source.connection, schema_of(source), upserts.options(), batch_id=batch_id
+        )
+
+    failed, other = task(0), task(1)
+    DeltaWriter(upserts.options(), StructType()).abort([failed, None], 0)
+
+    assert [path.name for path in left_behind(job.table)] == [file.name for file in other.files]
+    letters = {path.name for path in Path(upserts.options().letters).glob("*.parquet")}
+    assert letters == {file.name for file in other.letters} != set()
 
 
 def test_who_upserts_goes_on_upserting(job: TablesJob) -> None:
