@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
@@ -29,7 +30,7 @@ from odradek.spark.required import field_as_nullable, paths_of
 from odradek.spark.shape import COLUMNS, BadValue, Shape
 from odradek.spark.sink import FusedReader
 from odradek.spark.source import StreamReader, stream_options
-from odradek.spark.table_rows import rows_of
+from odradek.spark.table_rows import files_of, rows_of
 from odradek.spark.verify import _of_all_rows
 from odradek.spark.writing import Disagreement, TableOptions, Written, together, write_rows
 
@@ -110,6 +111,25 @@ def test_a_commit_that_changes_columns_has_the_rows_that_asked_for_it(tmp_path: 
     commit(tmp_path, 2, FIRST.slice(0, 1), evolve=ALL)
     assert is_proved(tmp_path) and kinds_in(tmp_path)["id"] == "long"
     assert [row["id"] for row in rows_in(tmp_path)] == [1, 1, 2, 2**40]
+
+
+def test_every_file_has_the_types_of_the_table_whatever_its_task_had_seen(tmp_path: Path) -> None:
+    """Who reads the files as they are (`read_table`, an engine without schemas of Delta) meets one type a column."""
+
+    def types() -> set[tuple[str, ...]]:
+        wanted = ("id", "price")
+        found = [pq.read_schema(tmp_path / placed.name) for placed in files_of(DeltaTable(tmp_path))]
+        return {tuple(str(one.field(name).type) for name in wanted if name in one.names) for one in found}
+
+    commit(tmp_path, 0, WIDER.select(["id"]), FIRST.select(["id"]))
+    assert types() == {("int64",)}, "of a new table, too"
+
+    commit(tmp_path, 1, FIRST, WIDER, evolve=ALL)
+    assert types() == {("int64",), ("int64", "double")}
+
+    commit(tmp_path, 2, FIRST, evolve=ALL)
+    assert types() == {("int64",), ("int64", "double")}
+    assert is_proved(tmp_path)
 
 
 def test_files_that_are_written_anew_are_no_change_of_data(tmp_path: Path) -> None:

@@ -219,6 +219,28 @@ def test_the_progress_says_how_old_the_first_record_is_that_a_batch_left(
     assert latest is not None and "behindMs" not in latest[topic]
 
 
+def test_a_query_that_ends_leaves_no_connection(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic()
+    stream = reader(cluster, topic)
+    stream.stop()  # before it had one
+    stream.initialOffset()
+    closed: list[SyncClient] = []
+    close = SyncClient.close
+
+    def noted(self: SyncClient) -> None:
+        closed.append(self)
+        close(self)
+
+    monkeypatch.setattr(SyncClient, "close", noted)
+    connected = stream._subscription.client
+
+    stream.stop()
+
+    assert closed == [connected]
+
+
 def test_ages_are_asked_of_those_alone_that_have_something_left(
     cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

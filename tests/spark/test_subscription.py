@@ -8,11 +8,11 @@ import pytest
 from odradek.client.sync import SyncClient
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.spark.offsets import Offsets, Place
 from odradek.spark.options import parse
 from odradek.spark.source import BatchReader, schema_of
-from odradek.spark.subscription import Subscription, existing_topic
+from odradek.spark.subscription import Subscription, existing_topic, is_another_topic, is_same_topic
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 
@@ -122,6 +122,16 @@ def test_what_is_wrong_with_a_topic_beside_that_there_is_none_is_told_as_it_is(
     ):
         existing_topic(client, "-", "assign")
     assert existing_topic(client, topic, "topic").partitions.keys() == {0, 1, 2}
+
+
+def test_a_topic_is_the_same_or_another_where_both_ids_are_known() -> None:
+    one, other, none = (Offsets({"t": n}, {}) for n in (b"1" * 16, b"2" * 16, NO_TOPIC_ID))
+
+    assert is_same_topic("t", one, one) and not is_another_topic("t", one, one)
+    assert is_another_topic("t", one, other) and not is_same_topic("t", one, other)
+    for unknown in (none, Offsets({}, {})):
+        for before, now in ((one, unknown), (unknown, one), (unknown, unknown)):
+            assert not is_same_topic("t", before, now) and not is_another_topic("t", before, now)
 
 
 def test_a_leader_that_tells_no_epoch_has_cut_nothing() -> None:

@@ -20,7 +20,7 @@ from odradek.spark import batch_notes, tables
 from odradek.spark.fingerprint import of_records
 from odradek.spark.kill_switch import STEPS
 from odradek.spark.parquet import batch_of, file_name
-from odradek.spark.sink import DESCRIPTION, DeltaWriter
+from odradek.spark.sink import DESCRIPTION, BatchWriter, DeltaWriter
 from odradek.spark.writing import TableOptions, Written, write_rows
 
 SCHEMA = StructType(
@@ -405,6 +405,21 @@ def test_a_commit_that_cannot_be_made_says_why(tmp_path: Path, monkeypatch: pyte
 
     with pytest.raises(CommitFailedError, match="full of others"):
         commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+
+
+def test_a_batch_write_is_there_once_and_one_that_failed_leaves_nothing(tmp_path: Path) -> None:
+    """What Spark does with a writer of a batch, without Spark."""
+    options = TableOptions(str(tmp_path / "table"), "app", rows_are_records=True, batch_id=4)
+    writer = BatchWriter(DeltaWriter(options, SCHEMA))
+    table = tmp_path / "table"
+
+    writer.abort([writer.write(iter([rows(0, 3)])), None])
+    assert files_in(table) == set() and tables.open_table(str(table)) is None
+
+    for _ in range(2):
+        writer.commit([writer.write(iter([rows(0, 3)])), writer.write(iter([rows(3, 5)]))])
+    assert offsets_in(table) == [0, 1, 2, 3, 4] and files_in(table) == named_files(table)
+    assert DeltaTable(table).transaction_version("app") == 4
 
 
 def test_a_first_batch_without_rows_makes_the_table_that_notes_it(tmp_path: Path) -> None:

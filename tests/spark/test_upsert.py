@@ -23,6 +23,7 @@ from odradek.spark.growth import columns_of
 from odradek.spark.jobs.tables import TablesJob, followed, planned
 from odradek.spark.kill_switch import OFF, STEPS
 from odradek.spark.options import parse
+from odradek.spark.parquet import file_name
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.replay import replay
 from odradek.spark.shape import COLUMNS, BadValue, Shape
@@ -360,6 +361,21 @@ def test_changes_and_letters_of_a_batch_that_fails_are_deleted_and_others_are_no
     assert [path.name for path in left_behind(job.table)] == [file.name for file in other.files]
     letters = {path.name for path in Path(upserts.options().letters).glob("*.parquet")}
     assert letters == {file.name for file in other.letters} != set()
+
+
+def test_changes_up_to_a_batch_are_forgotten_and_those_behind_it_are_not(tmp_path: Path) -> None:
+    """Another driver may be at the next batch already."""
+    table = str(tmp_path)
+    changes = Path(upsert.changes_directory(table))
+    changes.mkdir(parents=True)
+    names = [file_name("app", batch) for batch in (0, 1, 2)]
+    others = [file_name("another", 0), "notes.txt"]
+    for name in (*names, *others):
+        (changes / name).touch()
+
+    upsert.forget(table, "app", 1)
+
+    assert sorted(path.name for path in changes.iterdir()) == sorted([names[2], *others])
 
 
 def test_who_upserts_goes_on_upserting(job: TablesJob) -> None:

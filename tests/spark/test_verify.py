@@ -63,6 +63,9 @@ def test_what_retention_has_taken_is_counted_and_the_rest_compared_batch_by_batc
     cluster: ProcessCluster, client: SyncClient, table: tuple[str, str]
 ) -> None:
     path, topic = table
+    whole = verify(path, cluster.bootstrap)
+    assert whole.is_equal and whole.is_complete and whole.gone.count == 0
+    assert (whole.topic_side, whole.table_side.count) == (whole.table_side, 30)
     delete_below(client, topic, 13)
 
     report = verify(path, cluster.bootstrap)
@@ -91,6 +94,18 @@ def test_where_there_is_nothing_to_compare_it_says_what_is_missing(
     write_deltalake(f"{tmp_path}/foreign", pa.table({"x": [1]}))
     with pytest.raises(CannotVerify, match="tells of no batch of any odradek application"):
         verify(f"{tmp_path}/foreign", cluster.bootstrap)
+
+
+def test_a_table_that_is_behind_the_topic_is_equal_as_far_as_it_goes(
+    cluster: ProcessCluster, client: SyncClient, table: tuple[str, str]
+) -> None:
+    path, topic = table
+    fill(client, topic, 0, [b"more"])
+
+    report = verify(path, cluster.bootstrap)
+
+    assert report.is_equal and not report.is_complete
+    assert str(report.partitions[0]).endswith("equal, topic holds 0 to 31")
 
 
 def test_all_of_a_topic_may_be_gone(
