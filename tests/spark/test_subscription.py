@@ -134,6 +134,33 @@ def test_a_topic_is_the_same_or_another_where_both_ids_are_known() -> None:
             assert not is_same_topic("t", before, now) and not is_another_topic("t", before, now)
 
 
+@pytest.mark.parametrize(
+    ("known", "told", "is_refused"),
+    [(1, 0, True), (7, 6, True), (7, 7, False), (7, 8, False), (7, -1, False), (-1, 0, False)],
+)
+def test_a_leader_older_than_one_that_is_known_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, known: int, told: int, is_refused: bool
+) -> None:
+    """It may know of less, and be asked only because a broker's metadata are old; of another topic it may be of any age."""
+    partition, ids = TopicPartition("t", 0), {"t": b"1" * 16}
+    subscription = Subscription(parse({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}))
+    monkeypatch.setattr(subscription, "partitions", lambda: (ids, [partition]))
+    monkeypatch.setattr(subscription, "_places", lambda wanted: {p: Place(5, told) for p in wanted})
+    monkeypatch.setattr(subscription.client, "retrying", lambda asks: asks())
+    now = Offsets(ids, {partition: Place(5, told)})
+
+    if is_refused:
+        with pytest.raises(
+            ProtocolError, match=f"knows leader epoch {known}, the cluster {told} only"
+        ) as caught:
+            subscription.latest(Offsets(ids, {partition: Place(3, known)}))
+        assert caught.value.code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    else:
+        assert subscription.latest(Offsets(ids, {partition: Place(3, known)})) == now
+    assert subscription.latest(Offsets({"t": b"2" * 16}, {partition: Place(3, known)})) == now
+    subscription.close()
+
+
 def test_a_leader_that_tells_no_epoch_has_cut_nothing() -> None:
     """A broker before Kafka 2.8, say: nobody can tell then; a query goes on where it was."""
     partition = TopicPartition("t", 0)

@@ -15,6 +15,7 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from odradek.spark import tables
+from odradek.spark.fingerprint import EMPTY
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.source import schema_of
@@ -94,6 +95,31 @@ def test_where_there_is_nothing_to_compare_it_says_what_is_missing(
     write_deltalake(f"{tmp_path}/foreign", pa.table({"x": [1]}))
     with pytest.raises(CannotVerify, match="tells of no batch of any odradek application"):
         verify(f"{tmp_path}/foreign", cluster.bootstrap)
+
+
+def test_batches_that_were_merged_and_others_are_not_compared_together(
+    cluster: ProcessCluster, table: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append to a table with one row a key, which its job would have refused."""
+    path, _ = table
+    first, *others = tables.committed_batches(DeltaTable(path))
+    monkeypatch.setattr(tables, "committed_batches", lambda *_: [first._replace(upserts=True), *others])
+
+    with pytest.raises(CannotVerify, match="has batches that were merged by key, and others"):
+        verify(path, cluster.bootstrap)
+
+
+def test_rows_of_queries_and_records_are_not_told_apart(
+    cluster: ProcessCluster, table: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = table
+    first, *others = tables.committed_batches(DeltaTable(path))
+    monkeypatch.setattr(tables, "committed_batches", lambda *_: [first._replace(rows=EMPTY), *others])
+
+    with pytest.raises(
+        CannotVerify, match="holds rows of queries and records as they are, written by several"
+    ):
+        verify(path, cluster.bootstrap)
 
 
 def test_a_table_that_is_behind_the_topic_is_equal_as_far_as_it_goes(
