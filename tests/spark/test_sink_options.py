@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from odradek.model.errors import ConfigurationError
+from odradek.spark import object_store, store_probe
+from odradek.spark import sink as sink_module
 from odradek.spark.evolution import FIXED, Evolve
 from odradek.spark.kill_switch import OFF, KillSwitch
 from odradek.spark.partitioning import By, Spec
@@ -207,6 +209,31 @@ def test_a_table_that_must_not_be_appended_to_is_refused_before_the_query_runs(t
     for planned, more in ((stream, {}), (batch, {"batchId": "0"})):
         with pytest.raises(Exception, match="has the constraint small CHECK"):
             planned(table=str(table), appId="a", **more)
+
+
+def test_a_store_is_asked_for_at_the_start_and_waited_for_by_who_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who mistyped its address wants to know now; a query that has ended a batch had the right one."""
+    asked: list[str] = []
+    monkeypatch.setattr(object_store, "check_listens", lambda table: asked.append(f"listens {table}"))
+    monkeypatch.setattr(store_probe, "check", lambda table, option: asked.append(f"{option} {table}"))
+    table, checkpoint = str(tmp_path / "table"), tmp_path / "checkpoint"
+    probed = f"the option table {table}"
+
+    def asked_by(planned: Callable[..., TableOptions], **more: str) -> list[str]:
+        asked.clear()
+        planned(table=table, appId="a", **more)
+        return list(asked)
+
+    (checkpoint / "commits").mkdir(parents=True)
+    begins = {"checkpointLocation": str(checkpoint)}
+    assert asked_by(stream, **begins) == [f"listens {table}", probed]
+    assert asked_by(batch, batchId="0") == [f"listens {table}", probed]
+    (checkpoint / "commits" / "0").touch()
+    assert asked_by(stream, **begins) == [probed]
+    monkeypatch.setattr(sink_module, "may_have_batches", lambda location: True)
+    assert asked_by(batch, batchId="1") == [f"listens {table}", probed], "a batch has no checkpoint"
 
 
 def test_a_directory_of_parquet_files_has_its_path_and_no_columns_that_change(tmp_path: Path) -> None:

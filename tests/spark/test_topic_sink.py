@@ -1,9 +1,11 @@
 """Topics that take each batch once: kills at every step of the protocol, two drivers, a coordinator that loses patience."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -314,11 +316,17 @@ def test_a_file_of_a_task_goes_when_its_batches_are_acknowledged(
     left: list[int] = []
     steps: dict[str, int] = {}
 
+    held: list[str] = []
+
     def files() -> int:
         return len(list(staged_directory(sink.options).glob("*")))
 
     def counts(self: SyncConnection, *asked: Any) -> Any:
         left.append(files())
+        for descriptor in os.listdir("/proc/self/fd"):
+            with suppress(FileNotFoundError):  # that of the directory itself
+                name = os.readlink(f"/proc/self/fd/{descriptor}")
+                held.extend([name] * (sink.options.directory in name and name.endswith(" (deleted)")))
         return receive(self, *asked)
 
     monkeypatch.setattr(SyncConnection, "receive", counts)
@@ -327,6 +335,7 @@ def test_a_file_of_a_task_goes_when_its_batches_are_acknowledged(
     assert lost and read(client, sink) == whole(0, 0, 0)
     assert steps["after-begin"] > 10 and steps["after-send"] == 0
     assert len(set(left)) > 5, "not all at once"
+    assert held == [], "whose name is gone keeps its pages while it is open"
 
 
 def test_files_of_a_large_task_are_few_and_those_of_one_that_fails_go(
