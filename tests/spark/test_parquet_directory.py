@@ -384,7 +384,8 @@ def test_a_batch_write_is_seen_whole_or_not_at_all_and_one_of_an_application_is_
     target = str(tmp_path / "files")
 
     def write(rows: Any = frame, form: str = "odradek-parquet", **options: str) -> None:
-        rows.write.format(form).mode("append").options(path=target, **options).save()
+        place = {"path": target} if form == "odradek-parquet" else {}
+        rows.write.format(form).mode("append").options(**place, **options).save()
 
     write(partitionBy="country", sortBy="id", targetFileSize="1MB")
     write(appId="app", batchId="7", partitionBy="country")
