@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -100,6 +101,18 @@ def open_under(path: Path) -> list[str]:
     """Files below `path` that this process has open, one a descriptor, relative to it."""
     below = f"{path}/"
     return sorted(of.removeprefix(below) for of in descriptors().values() if of.startswith(below))
+
+
+@contextmanager
+def started(*command: Any, **options: Any) -> Iterator["subprocess.Popen[Any]"]:
+    """A process that is killed where the test fails: `with subprocess.Popen(...)` would wait for its end first, and it may wait
+    for what the test does not do any more."""
+    with subprocess.Popen(*command, **options) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
 
 
 @contextmanager

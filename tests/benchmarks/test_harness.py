@@ -34,7 +34,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from odradek.records.reader import decode_batch
-from tests.support import eventually
+from tests.support import eventually, started
 
 
 def test_a_raw_produce_frame_is_one_the_broker_decodes():
@@ -243,7 +243,7 @@ def _brokers_of(bench: int, count: int) -> list[psutil.Process]:
 def test_a_bench_that_is_ended_by_a_signal_stops_its_brokers(number: signal.Signals, tmp_path: Path) -> None:
     options = ["--only", "P19", "--without-apache", "--dir", tmp_path]
     command = [sys.executable, "-c", UNCALIBRATED, *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as bench:
+    with started(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as bench:
         brokers = eventually(lambda: _brokers_of(bench.pid, 3), 60, "three brokers are started")
         bench.send_signal(number)
         _, said = bench.communicate(timeout=60)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import started
+
 pytestmark = pytest.mark.process
 
 ODRADEK = [sys.executable, "-m", "odradek", "test-cluster"]
@@ -51,7 +53,7 @@ def test_a_command_that_there_is_not(tmp_path: Path) -> None:
 
 
 def test_without_a_command_it_runs_until_it_is_stopped() -> None:
-    with subprocess.Popen([*ODRADEK, "--json"], stdout=subprocess.PIPE, text=True) as process:
+    with started([*ODRADEK, "--json"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = json.loads(process.stdout.readline())
         assert said["control"].startswith("http://127.0.0.1:")
@@ -64,7 +66,7 @@ def test_a_command_is_ended_with_it() -> None:
     # Signals that are blocked wait for `sigwait`; before `pause` they would be lost.
     waits = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); print('up', flush=True); signal.sigwait([15]); exit(5)"
     command = [*ODRADEK, "-n", "1", "--", sys.executable, "-c", waits]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with started(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.send_signal(signal.SIGTERM)
@@ -78,7 +80,7 @@ def test_the_first_interrupt_is_the_commands_and_the_second_ends_it() -> None:
         "exit(5)"
     )
     command = [*ODRADEK, "-n", "1", "--", sys.executable, "-c", waits]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with started(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does

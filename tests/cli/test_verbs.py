@@ -22,7 +22,7 @@ from odradek.protocol.messages.delete_records import (
 )
 from odradek.records.builder import NewRecord, build_batch
 from odradek.testing.process_cluster import ProcessCluster
-from tests.support import eventually
+from tests.support import eventually, started
 
 pytestmark = pytest.mark.process
 
@@ -214,7 +214,7 @@ def test_consume_takes_offsets_partitions_and_counts(odradek, orders):
 
 def test_consume_beyond_the_end_says_so_and_waits_for_the_offset(odradek, cluster):
     odradek("topic", "create", "further", "-p", "1", "-r", "1")
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-m", "odradek.cli.main", "topic", "consume", "further", "-o", "2", "-n", "1"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -272,7 +272,7 @@ def test_consume_waits_for_more_until_it_has_its_count(odradek, cluster):
 @contextlib.contextmanager
 def reading(cluster, topic, form, count):
     """A reader that waits for more, in a process of its own."""
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-m", "odradek.cli.main", "topic", "consume", topic, "-f", form, "-n", str(count)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

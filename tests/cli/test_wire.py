@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from odradek.cli.main import main
 from odradek.cli.wire import wire
 from odradek.protocol.api_keys import APIS
-from tests.support import golden_lines
+from tests.support import golden_lines, started
 
 METADATA = {"topics": None, "allowAutoTopicCreation": True, "includeTopicAuthorizedOperations": False}
 
@@ -127,7 +127,7 @@ def test_a_bad_call_is_one_sentence_and_exit_code_2(
 def test_lines_are_answered_one_by_one_as_they_come() -> None:
     """A test at the other end of a pipe may wait for each answer before it asks again."""
     command = [sys.executable, "-m", "odradek.cli.main", "wire", "decode", "--lines"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         for _ in range(2):
             process.stdin.write(json.dumps(BASE) + "\n")

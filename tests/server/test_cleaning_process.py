@@ -23,7 +23,7 @@ from odradek.server.cleaning_process import IDLE_S, CleaningProcess
 from odradek.server.environment import Environment
 from tests.log.compaction.test_cleaning import Compacted, filled, walk
 from tests.log.logs import NOW, batch, contents, idempotent, marker, produce
-from tests.support import eventually
+from tests.support import eventually, started
 
 pytestmark = pytest.mark.process
 
@@ -272,7 +272,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_it_ends_with_a_broker_that_is_killed(is_stopped: bool) -> None:
-    with subprocess.Popen(
+    with started(
         [sys.executable, "-c", BROKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as broker:
         assert broker.stdout is not None

@@ -9,6 +9,7 @@ import pytest
 
 from odradek.testing import process_cluster
 from odradek.testing.process_cluster import ClusterNotReady, free_ports
+from tests.support import started
 
 TWO = range(32_100, 32_102)  # of which no cluster has any
 ANOTHER = f"""
@@ -25,9 +26,7 @@ def test_what_another_process_was_given_is_not_free_while_it_lives(
     monkeypatch.setattr(process_cluster, "FREE_PORTS", TWO)
     command = [sys.executable, "-c", ANOTHER]
     elsewhere = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=elsewhere
-    ) as another:
+    with started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=elsewhere) as another:
         assert another.stdout is not None
         theirs = int(another.stdout.readline())
         assert [free_ports(1)[0] for _ in range(20)] == [next(p for p in TWO if p != theirs)] * 20
