@@ -14,9 +14,9 @@ described. Several times faster, same table.
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -47,6 +47,14 @@ if TYPE_CHECKING:
     from odradek.spark.table_files import Layout
     from odradek.spark.writing import TableOptions, Written
 
+T = TypeVar("T")
+# As jobs have them, whose readers these are as well, and as sinks do.
+ARGUMENTS = {
+    "--partition-by": "partitionBy",
+    "--target-file-size": "targetFileSize",
+    "--sort-by": "sortBy",
+    "--evolve": "evolve",
+}
 # What one of ours gives the other.
 _INNER_OPTIONS = {"killswitch", "shape", "upserts", "deadletters"}
 _SPELLED = {
@@ -481,13 +489,14 @@ def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "Table
         raise ConfigurationError(f"rowsAreRecords={are_records!r}: expected true or false")
     shape = Shape.from_text(options["shape"]) if options.get("shape") else None
     upserts = options.get("upserts", "")
-    layout = layout_of(
+    layout = _of_options(
+        layout_of,
         options["table"],
         options.get("partitionby", ""),
         options.get("targetfilesize", ""),
         options.get("sortby", ""),
     )
-    evolve = Evolve.of(options.get("evolve", ""))
+    evolve = _of_options(Evolve.of, options.get("evolve", ""))
     if evolve.changes_more:
         check_evolves(options["table"], f"the option evolve={evolve}")
     return TableOptions(
@@ -508,7 +517,18 @@ def check_layout(layout: "Layout", schema: StructType) -> None:
     """Of the rows of a query."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    layout.check(to_arrow_schema(schema, timezone="UTC"))
+    _of_options(layout.check, to_arrow_schema(schema, timezone="UTC"))
+
+
+def _of_options(read: Callable[..., T], *arguments: object) -> T:
+    """A sentence that is about an argument of a job names the option of a sink."""
+    try:
+        return read(*arguments)
+    except ConfigurationError as error:
+        said = str(error)
+    for argument, option in ARGUMENTS.items():
+        said = said.replace(f"{argument} ", f"{option}=")
+    raise ConfigurationError(said)
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> "list[Written]":
