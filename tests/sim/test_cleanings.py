@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.sim.checkers.cleanings import Cleaned, cleaned_as_asked
 from odradek.sim.plan import Plan, draw
 from odradek.sim.run import LIVENESS, OK, describe, run
 from tests.mutants.edit import Edit
@@ -19,11 +21,11 @@ MUTATIONS: dict[str, Edit] = {
 }
 
 
-def short() -> Plan:
+def short(**settings: str) -> Plan:
     """Without faults; a topic with states of a few keys, in small segments."""
     plan = next(plan for plan in map(draw, range(100)) if plan.has_states)
     states = {"cleanup.policy": "compact", "segment.bytes": "400", "min.cleanable.dirty.ratio": "0.01"}
-    return replace(plan, faults=(), duration_s=3.0, states=states)
+    return replace(plan, faults=(), duration_s=3.0, states={**states, **settings})
 
 
 def test_a_world_with_a_cleaner_that_works_comes_to_rest() -> None:
@@ -36,3 +38,43 @@ def test_a_cleaner_that_does_not_clean_is_named(why: str) -> None:
     with applied([MUTATIONS[why]]):
         outcome = run(short())
     assert (outcome.code, {anomaly.name for anomaly in outcome.anomalies}) == (LIVENESS, {"DirtyIsCleaned"})
+
+
+SEEN = Cleaned(TopicPartition("t", 0), BrokerId(1), 20, 20, 20, 1_000, 1_500, 500)
+
+
+def test_what_is_cleaned_too_early_is_named() -> None:
+    assert list(cleaned_as_asked(SEEN)) == []
+    assert list(cleaned_as_asked(SEEN._replace(newest_ms=-1, min_lag_ms=600))) == [], "they have no time"
+    assert list(cleaned_as_asked(SEEN._replace(newest_ms=9_000, min_lag_ms=0))) == [], "a clock went back"
+    for change, why in (
+        ({"last_stable_offset": 19}, "its last stable offset is 19"),
+        ({"active": 19}, "its active segment begins at 19"),
+        ({"now_ms": 1_499}, "a record there is 499 ms old, of 500"),
+    ):
+        (found,) = cleaned_as_asked(SEEN._replace(**change))
+        assert (found.name, found.topic_partition) == ("CleaningIsAsked", SEEN.topic_partition)
+        assert found.detail.endswith(why)
+
+
+TOO_EARLY: dict[str, tuple[Edit, str]] = {
+    "the active segment as well": (
+        Edit(
+            "log.compaction.planning:dirty_part", "end = active_base_offset", "end = active_base_offset + 1"
+        ),
+        "its active segment begins at",
+    ),
+    "records of any age": (
+        Edit("log.compaction.planning:dirty_part", "limits.min_lag_ms > 0", "False"),
+        "ms old, of 2000",
+    ),
+}
+
+
+@each(TOO_EARLY)
+def test_a_cleaner_that_takes_too_much_is_named(why: str) -> None:
+    edit, said = TOO_EARLY[why]
+    with applied([edit]):
+        outcome = run(short(**{"min.compaction.lag.ms": "2000"} if "2000" in said else {}))
+    assert {anomaly.name for anomaly in outcome.anomalies} == {"CleaningIsAsked"}, describe(outcome)
+    assert said in outcome.anomalies[0].detail

@@ -1,4 +1,5 @@
-"""Logs of a cluster at rest that compaction should have taken up, by their files and the cleaner's checkpoint."""
+"""Compaction of the brokers of a world: what it takes up, when it begins, and which logs of a cluster at rest it should have taken up,
+by their files and the cleaner's checkpoint."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,9 +7,51 @@ from typing import Any
 from odradek.log import checkpoints
 from odradek.log.checkpoints import CLEANER
 from odradek.log.compaction.cleaner import NO_LIMIT
+from odradek.log.compaction.passes import CleaningJob
 from odradek.log.partition_log import PartitionLog
+from odradek.log.segment import LOG_SUFFIX, file_name
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.sim.world import World
+from odradek.records.batch import iter_batches
+from odradek.sim.checkers.cleanings import Cleaned, cleaned_as_asked
+from odradek.sim.world import SimBroker, World
+
+
+class Cleanings:
+    """What is found goes to `World.let_in`, which is judged at the next look."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        world.on_cleaning.append(self._begins)
+
+    def _begins(self, broker: SimBroker, job: CleaningJob, directory: Any) -> None:
+        assert broker.runtime is not None
+        logs = broker.runtime.logs.logs
+        log = next((log for log in logs.values() if log.directory.path == directory.path), None)
+        replica = None if log is None else broker.replica(log.topic_partition)
+        if log is None or replica is None or replica.log is not log or log.log_end_offset < job.end:
+            return  # it was moved, deleted or cut since it was chosen; the cleaning will find out
+        dirty = [one for group in job.groups for one in group if one.end_offset > job.first_dirty]
+        newest_ms = max((_newest_ms(log, one.base_offset) for one in dirty), default=-1)
+        self._world.let_in += cleaned_as_asked(
+            Cleaned(
+                log.topic_partition,
+                broker.broker_id,
+                job.end,
+                log.last_stable_offset(replica.high_watermark),
+                log.segments.active.base_offset,
+                newest_ms,
+                job.now_ms,
+                log.config.min_compaction_lag_ms,
+            )
+        )
+
+
+def _newest_ms(log: PartitionLog, base_offset: int) -> int:
+    """Of the records in a segment, as they lie on the disk."""
+    directory: Any = log.directory
+    file = directory.disk._node(directory._parts).entries.get(file_name(base_offset, LOG_SUFFIX))
+    data = b"" if file is None else bytes(file.data)
+    return max((header.largest_timestamp for _, header in iter_batches(memoryview(data))), default=-1)
 
 
 def uncleaned(world: World) -> Iterator[tuple[BrokerId, TopicPartition, str]]:

@@ -43,6 +43,7 @@ from odradek.sim.checkers.leading import Leading, joiners_have_all
 from odradek.sim.checkers.parts import parts_are_whole
 from odradek.sim.checkers.removals import Removals
 from odradek.sim.checkers.waits import Deadlines
+from odradek.sim.cleanings import Cleanings
 from odradek.sim.controller_duties import ControllerDuties, Queue
 from odradek.sim.controller_invariants import RestingControllers
 from odradek.sim.controller_promises import ControllerPromises
@@ -90,6 +91,7 @@ class Watch:
         self._duties = ControllerDuties()
         self._tellings = ControllerTellings()
         self._on_broken = on_broken
+        Cleanings(world)
         Endings(world)
         MarkerAnswers(world)
         self.retention = Retention(world)

@@ -86,6 +86,8 @@ class SimEnvironment(Environment):
         """Nobody else runs on this processor."""
 
     def passes_of(self, job: CleaningJob, directory: Directory) -> Passes:
+        for observer in self._world.on_cleaning:
+            observer(self._broker, job, directory)
         return PassesHere(job, directory)
 
     def cleaning_is_idle(self) -> bool:
@@ -353,6 +355,8 @@ class World:
         ] = []  # when it has its runtime, and nothing in that
         # (broker, when it was asked to stop, if it stops in order) of each process that ends, as long as it is there
         self.on_process_end: list[Callable[[SimBroker, float | None], None]] = []
+        # (broker, what is cleaned, in which directory) when the cleaner begins to read a log
+        self.on_cleaning: list[Callable[[SimBroker, CleaningJob, Directory], None]] = []
         # (broker, event, effects) after each step of a controller, before anything of it is written or told
         self.on_controller_step: list[Callable[[SimBroker, Any, Any], None]] = []
         self.brokers: dict[BrokerId, SimBroker] = {}
