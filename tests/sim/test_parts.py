@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker.organs import Periodic
+from odradek.broker.unchecked_produces import Unchecked
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.timers import Kind, Timers
 from odradek.log.leader_epochs import EpochEntry
@@ -96,6 +97,20 @@ def _a_leader_that_does_not_lead(core: Any) -> None:
     core.replicas.partitions[T].is_leader = False
 
 
+def _bytes_of_nothing(core: Any) -> None:
+    core.unchecked._bytes += 1
+
+
+def _fewer_bytes(core: Any) -> None:
+    core.unchecked.add(Unchecked(T, memoryview(b"records"), core.replicas.partitions[T].log.config, Any, 0))
+    core.unchecked._bytes -= 1
+
+
+def _fewer_partitions(core: Any) -> None:
+    core.unchecked.add(Unchecked(T, memoryview(b""), core.replicas.partitions[T].log.config, Any, 0))
+    core.unchecked.partitions.clear()
+
+
 PLANTED: dict[str, tuple[str, Callable[[Any], None]]] = {
     "a name of another id": ("metadata", _a_name),
     "an id without a topic": ("metadata", _an_id),
@@ -107,6 +122,9 @@ PLANTED: dict[str, tuple[str, Callable[[Any], None]]] = {
     "a waiter under no key": ("the purgatory", _a_waiter_that_nobody_would_tell),
     "one that is done": ("the purgatory", _a_waiter_that_is_done),
     "a time": ("its organs", _a_time_of_organs),
+    "bytes of nothing": ("what waits to be checked", _bytes_of_nothing),
+    "bytes that are not counted": ("what waits to be checked", _fewer_bytes),
+    "a partition that is not counted": ("what waits to be checked", _fewer_partitions),
     "a timer that goes off too late": ("its timer", _a_timer),
     "a high watermark above the end": ("a replica", _a_high_watermark),
     "a start below the files": ("a replica", _a_start),

@@ -1,5 +1,6 @@
 """The parts of brokers, for `checkers.parts`: what each says of itself, asked of one broker after the other, one in two looks."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -118,6 +119,17 @@ def _organs(core: Any, now_ms: int) -> Iterator[str]:
             yield f"the first is due at {first_ms}, and they say {organs._earliest_ms}"
 
 
+def _unchecked(core: Any, now_ms: int) -> Iterator[str]:
+    """What a thread checks at the moment is counted too, and stands nowhere else."""
+    books = core.unchecked
+    waiting = Counter(batch.topic_partition for batch in books._waiting)
+    size_bytes = sum(len(batch.records) for batch in books._waiting)
+    if books._bytes < size_bytes or not waiting <= Counter(books.partitions):
+        yield f"it counts {books._bytes} bytes of {books.partitions}, and there are {size_bytes} of {dict(waiting)}"
+    if books._bytes and not books.partitions:
+        yield f"it counts {books._bytes} bytes, and nothing waits"
+
+
 def _groups(core: Any, now_ms: int) -> Iterator[str]:
     for shards in core.groups.shards.values():
         coordinator = shards.coordinator
@@ -174,6 +186,7 @@ _LOOKS: dict[str, Callable[[Any, int], Iterator[str]]] = {
     "the ISR channel": _proposals,
     "the purgatory": _waiters,
     "its organs": _organs,
+    "what waits to be checked": _unchecked,
     "a coordinator": _groups,
 }
 
