@@ -1,9 +1,10 @@
 """`python -m tests.nightly`: faults for most of the time, hostile input for the rest, then the table.
 
-Ctrl-C ends the fault that holds, stops every process that was started, and prints the table so far.
+Ctrl-C, or SIGTERM, ends the fault that holds, stops every process that was started, and prints the table so far.
 """
 
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -87,4 +88,5 @@ def nightly(minutes: float, seed: int, faults_a_round: int, kinds: tuple[str, ..
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     nightly()

@@ -216,7 +216,7 @@ def test_control_c_prints_the_table_so_far_and_leaves_no_process(tmp_path: Path)
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_control_c_while_a_fault_holds_ends_it_and_tells_of_the_round_until_then(tmp_path: Path) -> None:
+def test_a_stop_while_a_fault_holds_ends_it_and_tells_of_the_round_until_then(tmp_path: Path) -> None:
     """A broker that stands still (SIGSTOP) takes no SIGTERM: it would stay behind."""
 
     def stopped() -> list[psutil.Process]:
@@ -227,7 +227,7 @@ def test_control_c_while_a_fault_holds_ends_it_and_tells_of_the_round_until_then
         eventually(lambda: not stopped(), 60, "it goes on")
         eventually(stopped, 120, "the next one stands still, or the same")
         brokers = brokers_of(nightly)
-        nightly.send_signal(signal.SIGINT)
+        nightly.send_signal(signal.SIGTERM)
         output, told = nightly.communicate(timeout=90)
 
     assert first and nightly.returncode == 1
