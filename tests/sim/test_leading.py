@@ -317,6 +317,8 @@ def test_what_a_power_cut_may_change_is_told_of_a_directory_and_below() -> None:
     assert disk.volatile("t-0") == []
     file.truncate(0)
     assert disk.volatile("t-0") == ["t-0/a.log"], "its length is not synced"
+    directory.remove("a.log")
+    assert disk.volatile("t-0") == ["t-0/a.log"], "it may come back"
 
 
 def test_a_marker_that_counts_before_it_is_committed_is_named() -> None:

@@ -132,9 +132,10 @@ class _Node:
             self.entries[name].after_power_cut(choose)
 
     def volatile(self, path: str) -> Iterator[str]:
-        """What a power cut may still change: files, and directories whose names are not synced."""
-        if self.pending:
+        """What a power cut may still change: files, also those it may bring back, and directories with a name that is not synced."""
+        if any(change.kind != "unlink" for change in self.pending):
             yield path
+        yield from (f"{path}/{change.name}" for change in self.pending if change.kind == "unlink")
         for name, node in self.entries.items():
             if isinstance(node, _Node):
                 yield from node.volatile(f"{path}/{name}")

@@ -7,6 +7,7 @@ from odradek.controller.events import Requested
 from odradek.log import checkpoints
 from odradek.log.checkpoints import CLEAN_SHUTDOWN, CLEANER, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
 from odradek.log.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from odradek.log.truncated_tails import TAILS
 from odradek.model.controller_requests import ControlledShutdownAnswer, ControlledShutdownAsked
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left, stop_is_durable
@@ -75,13 +76,16 @@ def _checkpoints(broker: SimBroker) -> Iterator[Checkpoint]:
 
 def _volatile(broker: SimBroker) -> Iterator[tuple[TopicPartition, list[str]]]:
     """Of each log in a directory with the marker of a clean stop. An index file that is torn is made again, and a snapshot of producers
-    that is torn is passed over, for one before it or for the batches; the next start needs the one at the end.
+    that is torn is passed over, for one before it or for the batches; the next start needs the one at the end. What an unclean election
+    cut off is kept for people, as long as it lasts.
     """
     assert broker.runtime is not None
     logs = broker.runtime.logs
     for directory in logs.directories:
         root: Any = directory.root
-        if directory.is_online and CLEAN_SHUTDOWN in root.disk._node(root._parts).entries:
+        if not directory.is_online or root.disk.failures:
+            continue  # a file that could not be found when it was to be synced, and is there again, say
+        if CLEAN_SHUTDOWN in root.disk._node(root._parts).entries:
             for partition, log in logs.logs.items():
                 if logs.directory_of(partition) == directory.path:
                     own: Any = log.directory
@@ -89,6 +93,6 @@ def _volatile(broker: SimBroker) -> Iterator[tuple[TopicPartition, list[str]]]:
                     names = [
                         name
                         for name in root.disk.volatile("/".join(own._parts))
-                        if not name.endswith(MADE_AGAIN) or name.endswith(last)
+                        if f"/{TAILS}" not in name and (not name.endswith(MADE_AGAIN) or name.endswith(last))
                     ]
                     yield partition, names
