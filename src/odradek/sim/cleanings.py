@@ -4,15 +4,13 @@ by their files and the cleaner's checkpoint."""
 from collections.abc import Iterator
 from typing import Any
 
-from odradek.log import checkpoints
 from odradek.log.checkpoints import CLEANER
 from odradek.log.compaction.cleaner import NO_LIMIT
 from odradek.log.compaction.passes import CleaningJob
 from odradek.log.partition_log import PartitionLog
-from odradek.log.segment import LOG_SUFFIX, file_name
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.records.batch import iter_batches
 from odradek.sim.checkers.cleanings import Cleaned, cleaned_as_asked
+from odradek.sim.log_files import entries_of, newest_ms, offsets_in, segment_files
 from odradek.sim.world import SimBroker, World
 
 
@@ -31,7 +29,7 @@ class Cleanings:
         if log is None or replica is None or replica.log is not log or log.log_end_offset < job.end:
             return  # it was moved, deleted or cut since it was chosen; the cleaning will find out
         dirty = [one for group in job.groups for one in group if one.end_offset > job.first_dirty]
-        newest_ms = max((_newest_ms(log, one.base_offset) for one in dirty), default=-1)
+        files = dict(segment_files(log))
         self._world.let_in += cleaned_as_asked(
             Cleaned(
                 log.topic_partition,
@@ -39,19 +37,11 @@ class Cleanings:
                 job.end,
                 log.last_stable_offset(replica.high_watermark),
                 log.segments.active.base_offset,
-                newest_ms,
+                max((newest_ms(files.get(one.base_offset)) for one in dirty), default=-1),
                 job.now_ms,
                 log.config.min_compaction_lag_ms,
             )
         )
-
-
-def _newest_ms(log: PartitionLog, base_offset: int) -> int:
-    """Of the records in a segment, as they lie on the disk."""
-    directory: Any = log.directory
-    file = directory.disk._node(directory._parts).entries.get(file_name(base_offset, LOG_SUFFIX))
-    data = b"" if file is None else bytes(file.data)
-    return max((header.largest_timestamp for _, header in iter_batches(memoryview(data))), default=-1)
 
 
 def uncleaned(world: World) -> Iterator[tuple[BrokerId, TopicPartition, str]]:
@@ -74,7 +64,8 @@ def uncleaned(world: World) -> Iterator[tuple[BrokerId, TopicPartition, str]]:
                 or replica.log is not log
             ):
                 continue
-            clean_bytes, dirty_bytes = _sizes(log, log.last_stable_offset(replica.high_watermark))
+            root = runtime.logs.home_of(log).root
+            clean_bytes, dirty_bytes = _sizes(root, log, log.last_stable_offset(replica.high_watermark))
             if dirty_bytes > config.min_cleanable_dirty_ratio * (clean_bytes + dirty_bytes):
                 yield (
                     broker.broker_id,
@@ -83,15 +74,10 @@ def uncleaned(world: World) -> Iterator[tuple[BrokerId, TopicPartition, str]]:
                 )
 
 
-def _sizes(log: PartitionLog, last_stable_offset: int) -> tuple[int, int]:
-    """Bytes of its closed segments that were cleaned, and of those that were not."""
-    directory: Any = log.directory
-    disk, active = directory.disk, log.segments.active.base_offset
-    file = disk._node(directory._parts[:-1]).entries.get(CLEANER)
-    cleaned_to = -1
-    if file is not None:
-        cleaned_to = checkpoints.read_offsets(bytes(file.data), CLEANER).get(log.topic_partition, -1)
-    if not log.log_start_offset <= cleaned_to <= active:
+def _sizes(root: Any, log: PartitionLog, last_stable_offset: int) -> tuple[int, int]:
+    """Bytes of its closed segments that were cleaned, and of those that were not. `root`: the log directory it is in."""
+    cleaned_to = offsets_in(entries_of(root), CLEANER).get(log.topic_partition, -1)
+    if not log.log_start_offset <= cleaned_to <= log.segments.active.base_offset:
         cleaned_to = log.log_start_offset
     clean = dirty = 0
     for segment in log.segments[:-1]:

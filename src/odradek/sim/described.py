@@ -25,6 +25,7 @@ from odradek.sim.checkers.history import Anomaly
 from odradek.sim.client import Address, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, OF_TRANSACTIONS
 from odradek.sim.decoded import config_of
+from odradek.sim.log_files import segment_files
 from odradek.sim.loop import Host
 from odradek.sim.operations import TOPIC_RESOURCE
 from odradek.sim.targets import serving
@@ -175,10 +176,8 @@ def _leader(world: World, partition: TopicPartition) -> int:
 
 def _size(broker: SimBroker, log: Any) -> int | None:
     """Of the files of its segments, as they lie on the disk."""
-    directory: Any = log.directory
-    entries = directory.disk._node(directory._parts).entries
-    sizes = [entries.get(f"{segment.base_offset:020}.log") for segment in log.segments]
-    return None if None in sizes else sum(len(file.data) for file in sizes)
+    files = [file for _, file in segment_files(log)]
+    return None if None in files else sum(len(file.data) for file in files)
 
 
 # --- what is told

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from odradek.controller.events import Requested
-from odradek.log import checkpoints
 from odradek.log.checkpoints import CLEAN_SHUTDOWN, CLEANER, HIGH_WATERMARK, LOG_START, RECOVERY_POINT
 from odradek.log.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, file_name
 from odradek.log.truncated_tails import TAILS
 from odradek.model.controller_requests import ControlledShutdownAnswer, ControlledShutdownAsked
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left, stop_is_durable
+from odradek.sim.log_files import entries_of, offsets_in
 from odradek.sim.world import SimBroker, World
 
 MADE_AGAIN = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
@@ -55,11 +55,9 @@ def _checkpoints(broker: SimBroker) -> Iterator[Checkpoint]:
         if not directory.is_online:
             continue
         root: Any = directory.root
-        entries = root.disk._node(root._parts).entries
+        entries = entries_of(root)
         for name in (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER):
-            file = entries.get(name)
-            said = {} if file is None else checkpoints.read_offsets(bytes(file.data), name)
-            for partition, offset in said.items():
+            for partition, offset in offsets_in(entries, name).items():
                 log = logs.logs.get(partition)
                 if log is None or log.failure is not None or logs.directory_of(partition) != directory.path:
                     continue
@@ -85,7 +83,7 @@ def _volatile(broker: SimBroker) -> Iterator[tuple[TopicPartition, list[str]]]:
         root: Any = directory.root
         if not directory.is_online or root.disk.failures:
             continue  # a file that could not be found when it was to be synced, and is there again, say
-        if CLEAN_SHUTDOWN in root.disk._node(root._parts).entries:
+        if CLEAN_SHUTDOWN in entries_of(root):
             for partition, log in logs.logs.items():
                 if logs.directory_of(partition) == directory.path:
                     own: Any = log.directory

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.log.partition_log import PartitionLog
-from odradek.log.segment import LOG_SUFFIX, file_name
 from odradek.model.ids import TopicId, TopicPartition
-from odradek.records.batch import iter_batches
 from odradek.sim.checkers.retention import Retained, Segment, let_go_as_asked
+from odradek.sim.log_files import newest_ms, segment_files
 from odradek.sim.world import SimBroker, World
 
 
@@ -33,7 +32,10 @@ class Retention:
         def asked(log: PartitionLog) -> int | None:
             high_watermark = high_watermark_of(log)
             if log.config.is_deleted:
-                before[log] = high_watermark, self._watched(log)
+                before[log] = (
+                    high_watermark,
+                    segment_files(log),
+                )  # which keep what is in them when they are renamed
             return high_watermark
 
         def told(log: PartitionLog) -> None:
@@ -41,15 +43,6 @@ class Retention:
             start_moved(log)
 
         runtime._high_watermark_of, runtime._log_start_moved = asked, told
-
-    def _watched(self, log: PartitionLog) -> list[tuple[int, Any]]:
-        """The files, which keep what is in them when they are renamed."""
-        directory: Any = log.directory
-        entries = directory.disk._node(directory._parts).entries
-        names = [
-            (segment.base_offset, file_name(segment.base_offset, LOG_SUFFIX)) for segment in log.segments
-        ]
-        return [(base, entries.get(name)) for base, name in names]
 
     def _watched_with(
         self, broker: SimBroker, log: PartitionLog, high_watermark: int | None, files: list[tuple[int, Any]]
@@ -77,6 +70,4 @@ class Retention:
 
 
 def _segment(base_offset: int, file: Any) -> Segment:
-    data = b"" if file is None else bytes(file.data)
-    times = [header.largest_timestamp for _, header in iter_batches(memoryview(data))]
-    return Segment(base_offset, len(data), max(times, default=-1))
+    return Segment(base_offset, 0 if file is None else len(file.data), newest_ms(file))

@@ -24,12 +24,13 @@ from odradek.sim.answers import wrong_at_rest
 from odradek.sim.burden import burdens
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.burden import overburdened
+from odradek.sim.checkers.cleanings import dirty_is_cleaned
 from odradek.sim.checkers.deliveries import FINAL, check
 from odradek.sim.checkers.groups import Fetched, GroupHistory, check_groups, judged_too_early
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
 from odradek.sim.checkers.mixed import check_mixed
-from odradek.sim.checkers.quiescence import dirty_is_cleaned, unsettled
+from odradek.sim.checkers.quiescence import unsettled
 from odradek.sim.checkers.sharers import check_sharing
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.checkers.waits import nobody_is_forgotten

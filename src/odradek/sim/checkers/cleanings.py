@@ -1,4 +1,4 @@
-"""What compaction takes up: nothing that is not decided, and nothing too young."""
+"""What compaction takes up: nothing that is not decided, nothing too young, and what is dirty enough."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -36,3 +36,8 @@ def cleaned_as_asked(seen: Cleaned) -> Iterator[Anomaly]:
     age_ms = seen.now_ms - seen.newest_ms
     if seen.min_lag_ms > 0 and seen.newest_ms >= 0 and age_ms < seen.min_lag_ms:
         yield wrong(f"a record there is {age_ms} ms old, of {seen.min_lag_ms}")
+
+
+def dirty_is_cleaned(broker: BrokerId, topic_partition: TopicPartition, why: str) -> Anomaly:
+    """DirtyIsCleaned."""
+    return Anomaly("DirtyIsCleaned", topic_partition, f"broker {broker}: {why}")

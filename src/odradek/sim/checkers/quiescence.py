@@ -100,8 +100,3 @@ def unsettled(
 
 def _anomaly(detail: str, partition: TopicPartition | None = None) -> Anomaly:
     return Anomaly("I12", partition, detail)
-
-
-def dirty_is_cleaned(broker: BrokerId, topic_partition: TopicPartition, why: str) -> Anomaly:
-    """DirtyIsCleaned."""
-    return Anomaly("DirtyIsCleaned", topic_partition, f"broker {broker}: {why}")
