@@ -15,13 +15,13 @@ import pytest
 from odradek.cli import main
 from odradek.cli.standard_streams import escape_what_is_missing
 from odradek.testing.process_cluster import free_ports
-from tests.support import each, eventually
+from tests.support import each, eventually, started
 
 ALL = (0, 1, 2)
 
 
-def assert_serves_and_stops(process, port):
-    try:
+def assert_serves_and_stops(port, *command, **options):
+    with started(*command, **options) as process:
 
         def is_served():
             assert process.poll() is None
@@ -30,9 +30,6 @@ def assert_serves_and_stops(process, port):
         eventually(is_served)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.wait()
 
 
 def close(descriptors):
@@ -89,14 +86,14 @@ def test_a_cluster_starts_and_stops_where_standard_descriptors_are_closed(closed
         "--dir",
         str(tmp_path / "up"),
     ]
-    process = subprocess.Popen(
+    assert_serves_and_stops(
+        port,
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=partial(close, closed),
     )
-    assert_serves_and_stops(process, port)
 
 
 @pytest.mark.process
@@ -104,10 +101,8 @@ def test_a_broker_starts_and_stops_where_standard_descriptors_are_closed(tmp_pat
     (port,) = free_ports(1)
     config = tmp_path / "server.properties"
     config.write_text(f"broker.id=1\nlisteners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={tmp_path / 'data'}\n")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "odradek", "start", "--config", str(config)], preexec_fn=partial(close, ALL)
-    )
-    assert_serves_and_stops(process, port)
+    command = [sys.executable, "-m", "odradek", "start", "--config", str(config)]
+    assert_serves_and_stops(port, command, preexec_fn=partial(close, ALL))
 
 
 NAME = "zwölf→☃\U0001f479"

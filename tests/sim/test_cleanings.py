@@ -57,15 +57,17 @@ def test_what_is_cleaned_too_early_is_named() -> None:
         assert found.detail.endswith(why)
 
 
-TOO_EARLY: dict[str, tuple[Edit, str]] = {
+TOO_EARLY: dict[str, tuple[Edit, dict[str, str], str]] = {
     "the active segment as well": (
         Edit(
             "log.compaction.planning:dirty_part", "end = active_base_offset", "end = active_base_offset + 1"
         ),
+        {},
         "its active segment begins at",
     ),
     "records of any age": (
         Edit("log.compaction.planning:dirty_part", "limits.min_lag_ms > 0", "False"),
+        {"min.compaction.lag.ms": "2000"},
         "ms old, of 2000",
     ),
 }
@@ -73,8 +75,8 @@ TOO_EARLY: dict[str, tuple[Edit, str]] = {
 
 @each(TOO_EARLY)
 def test_a_cleaner_that_takes_too_much_is_named(why: str) -> None:
-    edit, said = TOO_EARLY[why]
+    edit, settings, said = TOO_EARLY[why]
     with applied([edit]):
-        outcome = run(short(**{"min.compaction.lag.ms": "2000"} if "2000" in said else {}))
+        outcome = run(short(**settings))
     assert {anomaly.name for anomaly in outcome.anomalies} == {"CleaningIsAsked"}, describe(outcome)
     assert said in outcome.anomalies[0].detail

@@ -225,20 +225,24 @@ def test_two_replays_at_the_same_time_add_a_letter_once(
     assert [row["__offset"] for row in rows(job)] == [0, 1, 2, 5]
 
 
-def test_many_letters_are_several_commits(
+def many_letters(
     job: TablesJob, server: RegistryServer, client: SyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    produce(
-        client,
-        job.topics[0],
-        *[(None, framed(8, written(NEWER, {"id": n, "n": "", "more": 0}))) for n in range(9)],
-    )
+    """More than one commit of a replay takes; all of them can be read by now."""
+    newer = [(None, framed(8, written(NEWER, {"id": n, "n": "", "more": 0}))) for n in range(9)]
+    produce(client, job.topics[0], *newer)
     shape = shape_of(job)
     commit(job, shape, 15)
     keep_shape(job.table, shape)
     server.has(8, NEWER)
     monkeypatch.setattr(letters_module, "_BATCH", 4)
     monkeypatch.setattr(replay_module, "A_COMMIT", 3)
+
+
+def test_many_letters_are_several_commits(
+    job: TablesJob, server: RegistryServer, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many_letters(job, server, client, monkeypatch)
 
     assert replay(job.table).rows == 10
     assert len([b for b in tables.committed_batches(DeltaTable(job.table)) if b.app_id == REPLAY_APP]) > 1
@@ -248,14 +252,7 @@ def test_many_letters_are_several_commits(
 def test_what_was_fed_before_another_came_is_counted_all_the_same(
     job: TablesJob, server: RegistryServer, client: SyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    newer = [(None, framed(8, written(NEWER, {"id": n, "n": "", "more": 0}))) for n in range(9)]
-    produce(client, job.topics[0], *newer)
-    shape = shape_of(job)
-    commit(job, shape, 15)
-    keep_shape(job.table, shape)
-    server.has(8, NEWER)
-    monkeypatch.setattr(letters_module, "_BATCH", 4)
-    monkeypatch.setattr(replay_module, "A_COMMIT", 3)
+    many_letters(job, server, client, monkeypatch)
     real, commits, theirs = tables.commit, [], []
 
     def another_is_faster(path: str, **more: Any) -> bool:

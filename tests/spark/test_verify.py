@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -97,13 +98,18 @@ def test_where_there_is_nothing_to_compare_it_says_what_is_missing(
         verify(f"{tmp_path}/foreign", cluster.bootstrap)
 
 
+def change_first_batch(path: str, monkeypatch: pytest.MonkeyPatch, **change: Any) -> None:
+    """The table tells of its first batch so from now on."""
+    first, *others = tables.committed_batches(DeltaTable(path))
+    monkeypatch.setattr(tables, "committed_batches", lambda *_: [first._replace(**change), *others])
+
+
 def test_batches_that_were_merged_and_others_are_not_compared_together(
     cluster: ProcessCluster, table: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An append to a table with one row a key, which its job would have refused."""
     path, _ = table
-    first, *others = tables.committed_batches(DeltaTable(path))
-    monkeypatch.setattr(tables, "committed_batches", lambda *_: [first._replace(upserts=True), *others])
+    change_first_batch(path, monkeypatch, upserts=True)
 
     with pytest.raises(CannotVerify, match="has batches that were merged by key, and others"):
         verify(path, cluster.bootstrap)
@@ -113,8 +119,7 @@ def test_rows_of_queries_and_records_are_not_told_apart(
     cluster: ProcessCluster, table: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, _ = table
-    first, *others = tables.committed_batches(DeltaTable(path))
-    monkeypatch.setattr(tables, "committed_batches", lambda *_: [first._replace(rows=EMPTY), *others])
+    change_first_batch(path, monkeypatch, rows=EMPTY)
 
     with pytest.raises(
         CannotVerify, match="holds rows of queries and records as they are, written by several"
