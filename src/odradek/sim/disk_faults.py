@@ -6,7 +6,7 @@ taken it out, as an emptied one is (`faults.disk_emptied`): such a fault waits u
 """
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from odradek.log.log_manager import parse_directory_name
 from odradek.log.memory_files import Choose, MemoryDisk, _Inode, _Node
@@ -118,6 +118,15 @@ def _tear_an_index(world: World, broker: SimBroker, fault: Fault) -> None:
         world.note(f"{path} is cut to {len(inode.data)} bytes")
 
 
+def damage_in(disk: MemoryDisk, path: str, start: int, end: int) -> Callable[[], bool]:
+    """Whether what stands there now still does, when asked. That the file reaches that far says nothing: what was cut off may have
+    been fetched again since somebody looked."""
+    inode = disk.file_at(path)
+    assert inode is not None
+    damaged = inode.data[start:end]
+    return lambda: disk.file_at(path) is inode and inode.data[start:end] == damaged
+
+
 def _batch_bit_flipped(world: World, fault: Fault, *, cold: bool) -> bool:
     """A bit of a batch is not what was written, while the other members of the ISR have the batch as it was.
 
@@ -139,13 +148,9 @@ def _batch_bit_flipped(world: World, fault: Fault, *, cold: bool) -> bool:
     bit = at * 8 + int(random.random() * 8)
     disk.flip_bit(path, bit)
     world.note(f"bit {bit} of {path} flipped, in the batch at offset {header.base_offset}")
-
-    def is_there() -> bool:
-        return disk.file_at(path) is inode and at < len(inode.data)
-
     partition = parse_directory_name(path.split("/")[0])
     assert partition is not None
-    broker.exempt_damage(partition, is_there)
+    broker.exempt_damage(partition, damage_in(disk, path, position, position + header.size_bytes))
     if random.random() < 0.5:  # found when the log is recovered, as far as that reads; else while it is used
         broker.exempt()  # what lies behind the damage, and was not flushed, is cut off
         broker.kill()

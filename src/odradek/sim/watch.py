@@ -1,9 +1,10 @@
 """Looks at a world and remembers: every checker over snapshots, and the controller's own invariants.
 
-A look happens after every step of a controller, and whenever the run stops to look. What every checker asks is about one
-partition, or about controllers, and so a partition is judged again when something about it is not as it was at the last
-look. Watching changes nothing: no random number is drawn, nothing is scheduled, so a watched run has the trace of an
-unwatched one.
+A look happens whenever the run stops to look, and after every step of a controller that has an effect, or before which the store
+was written: two of three steps are taken for a response, have none, and follow another within a few events. What a controller
+promises of a step is judged at every one. What every checker asks is about one partition, or about controllers, and so a
+partition is judged again when something about it is not as it was at the last look. Watching changes nothing: no random number
+is drawn, nothing is scheduled, so a watched run has the trace of an unwatched one.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -90,6 +91,7 @@ class Watch:
         self._promises = ControllerPromises()
         self._duties = ControllerDuties()
         self._tellings = ControllerTellings()
+        self._zxid = -1  # of the last look
         self._on_broken = on_broken
         Cleanings(world)
         Endings(world)
@@ -111,6 +113,7 @@ class Watch:
         """`after_a_step` of a controller: it may take several in one turn, in which no broker does anything, and what the views
         show to be the same is not judged again."""
         whole = self.world.view(with_knowledge=False)
+        self._zxid = self.world.store.ensemble.tree.zxid
         writes = self._writes.take()
         if after_a_step and whole is self._seen:
             view = replicas.ClusterView({}, whole.controllers, whole.live_brokers, controller_writes=writes)
@@ -158,9 +161,12 @@ class Watch:
     def _controller_stepped(self, broker: SimBroker, event: Any, effects: Any) -> None:
         if self.found:
             return
-        found = self.check(after_a_step=True)
+        is_at_rest = not (effects.writes or effects.follow_up)
+        found: list[Anomaly] = []
+        if effects.requests or not is_at_rest or self._zxid != self.world.store.ensemble.tree.zxid:
+            found += self.check(after_a_step=True)
         found += self._kept_promises(broker, event, effects)
-        if not (effects.writes or effects.follow_up):
+        if is_at_rest:
             found += self._quiescent_controller(broker)
         if found:
             self.found = found

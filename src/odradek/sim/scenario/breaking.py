@@ -9,6 +9,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.sim.client import RequestFailed, SimClient
+from odradek.sim.disk_faults import damage_in
 from odradek.sim.scenario.text import Words, listed, partition_of
 from odradek.sim.world import PORT, SimBroker, World
 from odradek.store import layout
@@ -86,9 +87,7 @@ class Breaking:
         _, header = next(segment.headers(position := segment.position_of(offset)))
         path, end = f"{partition}/{segment.name()}", position + header.size_bytes
         disk.flip_bit(path, 8 * end - 1)
-        inode = disk.file_at(path)
-        assert inode is not None
-        broker.exempt_damage(partition, lambda: disk.file_at(path) is inode and len(inode.data) >= end)
+        broker.exempt_damage(partition, damage_in(disk, path, position, end))
 
     def do_break_disk(self, words: Words) -> None:
         disk = self._disk_of(self._broker(words.plain[0]), words.named["of"])
