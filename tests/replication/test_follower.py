@@ -22,7 +22,7 @@ from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.throttle import ReplicationThrottle
 from odradek.replication.waiting import Outbox
-from tests.replication.partitions import a_batch, a_log, b, leadership
+from tests.replication.partitions import T0, a_batch, a_log, b, leadership
 
 REQUESTS = {1: fm.FetchRequest, 2: lm.ListOffsetsRequest, 23: om.OffsetForLeaderEpochRequest}
 SESSION = 77
@@ -531,6 +531,18 @@ def test_a_partition_that_is_followed_again_at_once_is_not_taken_out_of_the_sess
     follows.told(partition, 6)
     request = follows.asks()
     assert wanted(request) == {1: (6, 0, -1)} and request.forgotten_topics_data == []
+
+
+def test_a_topic_that_was_made_anew_leaves_the_session_by_its_former_id(follows: Follows) -> None:
+    """Else its leader answers every fetch at once, for ever, with an error for the topic that is gone."""
+    follows.partition("t")
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.partition("t", number=3)
+    follows.answer_fetch(("t", 1, row()), ("u", 2, row()))
+    request = follows.asks()
+    assert wanted(request) == {3: (5, 0, -1)}
+    assert [(one.topic_id[0], one.partitions) for one in request.forgotten_topics_data] == [(1, [0])]
 
 
 def test_a_log_that_ends_where_the_leaders_begins_goes_on(follows: Follows) -> None:
@@ -1169,6 +1181,22 @@ def test_a_cut_that_was_overtaken_is_given_up(
     meanwhile(follows, cutting)
     finish_cuts(follows)
     assert cutting.log.log_end_offset == 4, "the leader of the new epoch may have all of it"
+
+
+@pytest.mark.parametrize("meanwhile", [is_followed_no_more, is_followed_in_a_new_epoch, is_followed_anew])
+def test_a_cut_that_was_overtaken_and_fails_is_nothing_to_whoever_follows_now(
+    follows: Follows, cutting: Partition, meanwhile: Callable[[Follows, Partition], None]
+) -> None:
+    """The partition of before took the place of the one of now, which was fetched no more."""
+    meanwhile(follows, cutting)
+    (cut,) = follows.outbox.cuts
+    cut.give_up("a thread failed", follows.now_ms)
+    follows.now_ms += 1_000
+    request = follows.asks()
+    is_followed = T0 in follows.fetcher.partitions
+    assert (wanted(request) if request else {}) == ({1: (cutting.leader_epoch, 4, 3)} if is_followed else {})
+    assert not follows.fetcher._waiting
+    assert [text for level, text in follows.outbox.messages if level == "error"] == []
 
 
 def test_a_leader_cuts_nothing(follows: Follows, cutting: Partition) -> None:

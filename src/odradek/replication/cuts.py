@@ -62,8 +62,10 @@ class Cut:
                 self._failed(fault, now_ms)
 
     def give_up(self, why: str, now_ms: int) -> None:
+        """What a thread had to do was not done."""
         self._close()
-        self._failed(ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, why), now_ms)
+        if self._is_wanted():
+            self._failed(ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, why), now_ms)
 
     def _close(self) -> None:
         self.is_over = True

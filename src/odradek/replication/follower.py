@@ -271,7 +271,8 @@ class FollowerFetcher:
             forgotten_topics_data=[
                 (f.partition.topic_id if by_id else tp.topic, [tp.partition])
                 for tp, f in self._forgotten.items()
-                if tp not in self._changed
+                if (again := self._changed.get(tp)) is None
+                or (by_id and again.partition.topic_id != f.partition.topic_id)
             ],
         )
         asked = tuple(self._changed.values())
