@@ -85,12 +85,18 @@ def init(world: World, name: str = ID, **known: int) -> tuple[int, int]:
     return answer.producer_id, answer.producer_epoch
 
 
-def add(world: World, producer: tuple[int, int], at: int = COORDINATOR, name: str = ID) -> int:
+def add(
+    world: World,
+    producer: tuple[int, int],
+    at: int = COORDINATOR,
+    name: str = ID,
+    indexes: tuple[int, ...] = (0,),
+) -> int:
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=name,
         v3_and_below_producer_id=producer[0],
         v3_and_below_producer_epoch=producer[1],
-        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(indexes))],
     )
     answer = world.call(at, request, 3)
     return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
@@ -104,6 +110,7 @@ def send(
     version: int = 11,
     *,
     values: int = 1,
+    index: int = 0,
 ) -> Any:
     records = batch(
         *[value] * values,
@@ -117,14 +124,18 @@ def send(
         acks=-1,
         timeout_ms=30_000,
         topic_data=[
-            pm.TopicProduceData(name="t", partition_data=[pm.PartitionProduceData(index=0, records=records)])
+            pm.TopicProduceData(
+                name="t", partition_data=[pm.PartitionProduceData(index=index, records=records)]
+            )
         ],
     )
     return world.send(LEADER, request, version)
 
 
-def write(world: World, producer: tuple[int, int], value: bytes, sequence: int, version: int = 11) -> int:
-    pending = send(world, producer, value, sequence, version)
+def write(
+    world: World, producer: tuple[int, int], value: bytes, sequence: int, version: int = 11, *, index: int = 0
+) -> int:
+    pending = send(world, producer, value, sequence, version, index=index)
     world.settle()
     return int(world.produced(pending)[0])
 
@@ -294,6 +305,88 @@ def test_a_batch_that_was_checked_aside_while_its_transaction_ended_is_refused(t
 
     assert world.produced(pending)[0] == ErrorCode.INVALID_TXN_STATE
     assert world[LEADER].partition().log.producers.first_undecided_offset is None
+
+
+def test_a_batch_whose_open_transaction_ended_while_it_was_checked_aside_is_refused(tmp_path: Path) -> None:
+    """It needed no question when it came, and behind the marker it would open a transaction that nobody ends."""
+    world = World(tmp_path, odradek_log_record_validation="full")
+    world.lead(LEADER, is_new=True)
+    world.lead(COORDINATOR, topic=TRANSACTIONS_TOPIC, topic_id=b"x" * 16)
+    give_producer_ids(world)
+    world.advance(10)
+    producer = init(world)
+    add(world, producer)
+    assert write(world, producer, b"a", 0) == 0
+    world.works = False
+    pending = send(world, producer, b"v", 1, values=2_000)
+    world.settle()
+    (aside,) = told(world, fx.RunAside, LEADER)
+    assert end(world, producer, is_commit=False) == 0
+
+    world[LEADER].broker.answered(aside.request_id, aside.work.run(), world.now_ms)
+    world.settle()
+
+    assert world.produced(pending)[0] == ErrorCode.INVALID_TXN_STATE
+    assert world[LEADER].partition().log.producers.first_undecided_offset is None
+
+
+def sent_to_two(world: World, producer: tuple[int, int]) -> tuple[Any, fx.SendToBroker]:
+    """A request of two partitions, the second of which has a sequence of 1: with the question of its leader."""
+    rows = [
+        pm.PartitionProduceData(
+            index=index,
+            records=batch(
+                b"x",
+                producer_id=producer[0],
+                producer_epoch=producer[1],
+                base_sequence=index,
+                is_transactional=True,
+            ),
+        )
+        for index in (0, 1)
+    ]
+    topics = [pm.TopicProduceData(name="t", partition_data=rows)]
+    request = pm.ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=30_000, topic_data=topics)
+    pending = world.send(LEADER, request, 11)
+    (question,) = [e for e in world[LEADER].broker.take_effects() if isinstance(e, fx.SendToBroker)]
+    return pending, question
+
+
+def told_to_two(world: World, pending: Any, question: fx.SendToBroker, said: Any) -> list[int]:
+    world[LEADER].broker.answered(question.request_id, said, world.now_ms)
+    world.settle()
+    return [row.error_code for row in pending.message.responses[0].partition_responses]
+
+
+def test_a_partition_whose_transaction_ended_while_another_ones_was_asked_about_is_refused(
+    world: World,
+) -> None:
+    """Of two in one request the second was open in its log, and needed no question, when the request came."""
+    producer = init(world)
+    world.lead(LEADER, index=1, is_new=True)
+    add(world, producer, indexes=(0, 1))
+    assert write(world, producer, b"a", 0, index=1) == 0
+    pending, question = sent_to_two(world, producer)
+    said = world.call(COORDINATOR, question.message, question.version)
+    assert end(world, producer, is_commit=False) == 0
+
+    assert told_to_two(world, pending, question, said) == [ErrorCode.INVALID_TXN_STATE] * 2
+    assert world[LEADER].partition("t", 1).log.producers.first_undecided_offset is None
+
+
+def test_a_partition_that_is_led_here_only_since_another_one_was_asked_about_is_not_written_to(
+    world: World,
+) -> None:
+    """Nobody has asked about it. Its client sends the batch again."""
+    producer = init(world)
+    world.lead(GROUPS, index=1, is_new=True)
+    add(world, producer)
+    pending, question = sent_to_two(world, producer)
+    said = world.call(COORDINATOR, question.message, question.version)
+    world.lead(LEADER, index=1)
+
+    assert told_to_two(world, pending, question, said) == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert world[LEADER].values("t", 1) == []
 
 
 @pytest.mark.behaviour("P1")

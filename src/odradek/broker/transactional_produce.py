@@ -38,12 +38,17 @@ def handle(
     asks = is_adding or broker.settings.transaction_partition_verification_enable
     writers, refused = _writers(produce)
     verified: dict[TopicPartition, Verification] = {}
+    known: dict[TopicPartition, Verification] = {}
     for place, writer in writers.items():
         partition = _led(broker, place)
-        if asks and partition and not broker.verifications.needs_none(partition, writer, is_adding=is_adding):
+        if not asks or partition is None:
+            continue
+        if broker.verifications.needs_none(partition, writer, is_adding=is_adding):
+            known[place] = broker.verifications.of_an_open_one(partition, writer, is_adding=is_adding)
+        else:
             verified[place] = broker.verifications.begin(partition, writer, is_adding=is_adding)
     if not verified:
-        admission = Admission(broker.verifications, refused, {}, is_adding=is_adding)
+        admission = Admission(broker.verifications, refused, known, asks=asks, is_adding=is_adding)
         return append_all(broker, request, produce, admission, now_ms)
     park = Park()
     own = request.kept()
@@ -61,7 +66,9 @@ def handle(
             if lost and attempts > 1:
                 return ask(lost, attempts - 1, later_ms)
             again = ProduceAsked(*decode_request(own.api_version, own.body, budget=budget))
-            admission = Admission(broker.verifications, refused, verified, is_adding=is_adding)
+            admission = Admission(
+                broker.verifications, refused, known | verified, asks=asks, is_adding=is_adding
+            )
             return park.answer(lambda: append_all(broker, own, again, admission, later_ms))
 
         question = Question(

@@ -95,6 +95,10 @@ class Verifications:
         found.lowest_sequence = min(found.lowest_sequence, writer.first_sequence)
         return found
 
+    def of_an_open_one(self, partition: Partition, writer: Writer, *, is_adding: bool) -> Verification:
+        """In place of a question that is not needed: it holds as long as the transaction is open."""
+        return Verification(writer.epoch, partition.leader_epoch, writer.first_sequence, is_adding=is_adding)
+
     def opened(self, partition: Partition, writer: Writer, *, is_added: bool) -> None:
         """A batch of the transaction is in the log."""
         key = partition.topic_partition, writer.producer_id
@@ -146,8 +150,9 @@ class Verifications:
 
 
 class Admission:
-    """What became of the questions of one transactional Produce. `refused`: told instead of appending; `verified`: by the
-    coordinator, for the partitions that needed it. `is_adding`: of `transaction.version` 2."""
+    """What became of the questions of one transactional Produce. `refused`: told instead of appending; `verified`: of each
+    partition that was led here when it came, by the coordinator, or by the log where the transaction was open. `asks`: nothing
+    opens a transaction that neither of them knows. `is_adding`: of `transaction.version` 2."""
 
     def __init__(
         self,
@@ -155,8 +160,10 @@ class Admission:
         refused: Mapping[TopicPartition, ProtocolError],
         verified: Mapping[TopicPartition, Verification],
         *,
+        asks: bool,
         is_adding: bool,
     ) -> None:
+        self._asks = asks
         self._is_adding = is_adding
         self._verifications = verifications
         self._refused = refused
@@ -166,12 +173,18 @@ class Admission:
         """Asked when it is appended. ProtocolError: it is not."""
         topic_partition = partition.topic_partition
         refusal = self._refused.get(topic_partition)
-        verified = self._verified.get(topic_partition)
-        if refusal is None and verified is not None:
+        if refusal is None and self._asks:
+            verified = self._verified.get(topic_partition)
             writer = writer_of(records)
-            # Of a partition that is named twice the other batch may be outside the transaction.
-            if writer is not None:
+            if writer is None:
+                pass  # of a partition that is named twice the other batch may be outside the transaction
+            elif verified is not None:
                 refusal = self._verifications.why_not(partition, writer, verified)
+            else:
+                refusal = ProtocolError(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                    "it was not led here when others of its request were asked about",
+                )
         if refusal is not None:
             raise refusal
 

@@ -232,10 +232,13 @@ class Places:
     def _append(self, place: Place, batch: Request, verified: Verified | None) -> Appended:
         partition, verifications = self._production(place)
         header = _header(batch.epoch, batch.sequence)
-        questions: dict[TopicPartition, Verification] = {}
-        if verified is not None:
-            questions[partition.topic_partition] = self._verification(place, verifications, verified)
-        admission = Admission(verifications, {}, questions, is_adding=self._is_adding)
+        if verified is None:
+            writer = Writer(PRODUCER_ID, batch.epoch, batch.sequence)
+            question = verifications.of_an_open_one(partition, writer, is_adding=self._is_adding)
+        else:
+            question = self._verification(place, verifications, verified)
+        questions = {partition.topic_partition: question}
+        admission = Admission(verifications, {}, questions, asks=True, is_adding=self._is_adding)
         try:
             admission.check(partition, _batch(batch))
             known = partition.log.producers.check(header, NOW_MS)
