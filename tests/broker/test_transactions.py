@@ -199,6 +199,38 @@ def test_a_broker_with_the_number_0_is_one_like_any_other(
     assert fetched_offset(world, stable=True) == (7, 0)
 
 
+def test_a_marker_that_follows_from_a_flush_is_flushed_in_the_same_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nobody is answered in it, as when a transaction times out, it waited for another turn, up to a second."""
+    monkeypatch.setitem(globals(), "COORDINATOR", LEADER)
+    world = World(tmp_path, brokers=(LEADER,))
+    for topic in ("t", TRANSACTIONS_TOPIC):
+        world.lead(
+            LEADER, topic=topic, topic_id=topic.encode()[:16].ljust(16), isr=(1,), replicas=(1,), is_new=True
+        )
+    give_producer_ids(world)
+    producer = init(world)
+    assert add(world, producer, at=LEADER) == write(world, producer, b"a", 0) == 0
+    broker = world[LEADER].broker
+    for topic in ("t", TRANSACTIONS_TOPIC):
+        broker.topic_config_changed(topic, {"flush.messages": "1"}, world.now_ms)
+    for flush in told(world, fx.FlushLog):
+        flush.plan.run()
+        broker.answered(flush.request_id, fx.Flushed(flush.plan, None), world.now_ms)
+    world.settle()
+    world.send(
+        LEADER, EndTxnRequest(transactional_id=ID, producer_id=producer[0], producer_epoch=producer[1]), 3
+    )
+    (decided,) = [one for one in broker.take_effects() if isinstance(one, fx.FlushLog)]
+    decided.plan.run()
+
+    broker.answered(decided.request_id, fx.Flushed(decided.plan, None), world.now_ms)
+
+    (marker,) = [one for one in broker.take_effects() if isinstance(one, fx.FlushLog)]
+    assert marker.topic_partition == T0 and decided.topic_partition.topic == TRANSACTIONS_TOPIC
+
+
 @pytest.mark.behaviour("P10")
 def test_what_is_aborted_is_named_to_who_reads_it(world: World) -> None:
     producer = init(world)

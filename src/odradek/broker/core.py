@@ -269,6 +269,8 @@ class Broker:
             self.index_rebuilds.begin(self._now_ms)
         if self.purgatory.ready:
             self.purgatory.sweep(self._now_ms)
+            if outbox.flushes:  # of what coordinators have appended since, and markers
+                planned += flushes.plan()
         if outbox.proposals:
             self.isr_channel.send_proposals()
         effects += planned
