@@ -298,6 +298,20 @@ def test_coordinators_hear_of_topics_that_a_full_request_does_not_name(
     assert told == [frozenset({"goes"})]
 
 
+@pytest.mark.parametrize("is_full", [True, False])
+def test_coordinators_hear_of_a_topic_whose_name_another_one_has_now(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    """Of its deletion this broker was not told. Groups would begin the new one at offsets of the old one."""
+    told: list[frozenset[str]] = []
+    monkeypatch.setattr(GroupShards, "topics_deleted", lambda self, topics, now_ms: told.append(topics))
+    for topic_id in (NO_TOPIC_ID, b"1" * 16, b"1" * 16, b"2" * 16):
+        world.lead(1, topic="again", topic_id=topic_id, tell=[])
+        assert told == []
+        world.notify_metadata(to=[2], is_full=is_full)
+    assert told == [frozenset({"again"})]
+
+
 def test_in_a_cluster_that_has_no_topics_any_more_a_full_request_says_so(world: World) -> None:
     world.kill(2)
     world.topics_at_start = {"deleted"}

@@ -58,8 +58,8 @@ class PartitionMetadata(NamedTuple):
 class MetadataChange(NamedTuple):
     """What one UpdateMetadata changed, for those who wait or connect."""
 
-    topics: tuple[str, ...]  # named in it
-    deleted: tuple[TopicPartition, ...]
+    topics: tuple[str, ...]  # named in it, or not any more
+    gone: frozenset[str]  # deleted; another one may have the name by now
     brokers_changed: bool  # somebody came, went, or moved to another address
 
 
@@ -141,6 +141,7 @@ class MetadataCache:
         self._hints.clear()
         topics: dict[str, None] = {}
         deleted: list[TopicPartition] = []
+        replaced: set[str] = set()
         if is_full:
             deleted += self._forget_unnamed(request)
             topics.update(dict.fromkeys(partition.topic for partition in deleted))
@@ -148,6 +149,8 @@ class MetadataCache:
             topics[topic] = None
             if topic_id != NO_TOPIC_ID and self.topic_ids.get(topic) != topic_id:
                 # Another topic of the same name: what we knew belongs to the old one.
+                if topic in self.topic_ids:  # else it may be the same, which has an id now
+                    replaced.add(topic)
                 self._forget(topic)
                 self.topic_ids[topic] = topic_id
                 self.names[topic_id] = topic
@@ -173,7 +176,8 @@ class MetadataCache:
                 )
             if not partitions:
                 self._forget(topic)
-        return MetadataChange(tuple(topics), tuple(deleted), brokers_changed)
+        gone = {partition.topic for partition in deleted if partition.topic not in self.topics}
+        return MetadataChange(tuple(topics), frozenset(replaced | gone), brokers_changed)
 
     def _replace_brokers(self, told: Sequence[UpdateMetadataBroker]) -> bool:
         as_told = [_as_told(broker) for broker in told]

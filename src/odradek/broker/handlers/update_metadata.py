@@ -49,9 +49,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     broker.replicas.damaged.metadata_changed()
     for topic in change.topics:
         broker.purgatory.wake_key(topic_key(topic))
-    gone = frozenset(tp.topic for tp in change.deleted if tp.topic not in broker.metadata.topics)
-    if gone:
-        broker.groups.topics_deleted(gone, now_ms)
+    if change.gone:
+        broker.groups.topics_deleted(change.gone, now_ms)
     if change.brokers_changed:
         broker.replicas.settle_fetchers(now_ms)
         broker.replicas.live_brokers_changed(now_ms)
