@@ -76,6 +76,17 @@ def test_a_controller_that_cannot_be_reached_is_asked_again_and_the_client_hears
     assert asked.message.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
+def test_whoever_asks_before_the_broker_is_registered_is_asked_for_when_it_is(world: World) -> None:
+    """And not when something else is due, up to five seconds later."""
+    broker = world[2].broker
+    broker.broker_epoch = broker.producer_ids.broker_epoch = None
+    world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4)
+    assert told(world, fx.SendToController, 2) == []
+    broker.registered(500, world.now_ms)
+    (effect,) = told(world, fx.SendToController, 2)
+    assert effect.message.broker_epoch == 500
+
+
 def test_whoever_finds_no_id_left_in_a_block_waits_for_the_next_one(world: World) -> None:
     waiting = [world.send(2, ip.InitProducerIdRequest(transactional_id=None), 4) for _ in range(3)]
     for start in (1_000, 7_000, 9_000):

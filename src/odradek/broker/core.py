@@ -328,7 +328,8 @@ class Broker:
     def registered(self, broker_epoch: int, now_ms: int) -> None:
         """Our node in /brokers/ids is there; its czxid is our epoch until the session ends."""
         self.broker_epoch = BrokerEpoch(broker_epoch)
-        self.isr_channel.broker_epoch = self.producer_ids.broker_epoch = self.broker_epoch
+        self.isr_channel.broker_epoch = self.broker_epoch
+        self.producer_ids.registered(self.broker_epoch)
         self.control_gate.registered(now_ms)
         self.isr_channel.send_proposals()
 

@@ -33,6 +33,11 @@ class ProducerIds(Organ):
         self.due_ms = None
         self._waiting: list[Callable[[int, int], None]] = []  # (producer id, now_ms)
 
+    def registered(self, broker_epoch: BrokerEpoch) -> None:
+        self.broker_epoch = broker_epoch
+        if self._waiting and self.due_ms is None:
+            self._ask()
+
     def take(self) -> int | None:
         """An id nobody was given before; None while there is none."""
         if self._next == self._end:
