@@ -1,5 +1,7 @@
 """min.insync.replicas and the rest of topics that came to this broker: read from the store, strictest until they are."""
 
+from itertools import islice
+
 from odradek.broker.effects import ConfigsRead, Effect, LogLine, ReadConfigs, StoreRequest, StoreResult
 from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import PendingCalls
@@ -7,6 +9,8 @@ from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_configs import KEEP_EVERYTHING
 
 RETRY_MS = 500
+# Topics of one question, whose answer is taken in within one turn: some ten milliseconds.
+AT_ONCE = 1_000
 
 
 class TopicConfigReader(Organ):
@@ -23,7 +27,7 @@ class TopicConfigReader(Organ):
 
     def read(self) -> None:
         unread = self._replicas.unread_topics
-        asked = dict(unread)
+        asked = dict(islice(unread.items(), AT_ONCE))
         self.is_reading = bool(asked)
         self.due_ms = None
         if not asked:
