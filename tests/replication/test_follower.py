@@ -1039,6 +1039,25 @@ def test_a_mark_that_comes_with_a_divergence_waits_also_where_nothing_but_an_epo
     assert partition.high_watermark == 3
 
 
+def test_an_answer_that_is_cut_short_says_nothing_about_a_partition_that_is_not_in_it(follows: Follows) -> None:
+    """A leader of very many partitions answers early when a fetch comes behind, with what it has looked at. Whether the log of
+    another one is a prefix is not known by that: its mark would stand above records that the leader does not have."""
+    partition = follows.partition(written=[(2, 1), (3, 1), (3, 1)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(mark=3, diverging=(3, 2))))
+    assert wanted(follows.asks()) == {1: (5, 2, 3)}
+    follows.partition("u", number=2)
+    assert wanted(follows.asks()) == {2: (5, 0, -1)}
+
+    follows.answer_fetch()
+
+    assert partition.high_watermark == 0
+    follows.answer_fetch(("u", 2, row()))
+    assert wanted(follows.asks()) == {1: (5, 2, 3)}, "asked once more"
+    follows.answer_fetch()
+    assert partition.high_watermark == 2
+
+
 def test_the_high_watermark_of_a_stale_answer_is_kept(follows: Follows) -> None:
     """Two fetches in flight: the answer to the second comes after the first moved our end. Its records are not for us,
     its mark is, and the leader tells it once."""

@@ -418,6 +418,10 @@ class FollowerFetcher:
                 and self._still_asked(followed)
                 and followed.partition.topic_partition not in self._waiting
             ):
+                if self._fetches_in_flight and not followed.is_prefix:
+                    # Because of the one behind, the leader may have answered before it looked at all: ask once more.
+                    self._changed[followed.partition.topic_partition] = followed
+                    continue
                 followed.is_prefix = True
                 self._take_leader_high_watermark(followed, now_ms)
 
