@@ -1039,7 +1039,9 @@ def test_a_mark_that_comes_with_a_divergence_waits_also_where_nothing_but_an_epo
     assert partition.high_watermark == 3
 
 
-def test_an_answer_that_is_cut_short_says_nothing_about_a_partition_that_is_not_in_it(follows: Follows) -> None:
+def test_an_answer_that_is_cut_short_says_nothing_about_a_partition_that_is_not_in_it(
+    follows: Follows,
+) -> None:
     """A leader of very many partitions answers early when a fetch comes behind, with what it has looked at. Whether the log of
     another one is a prefix is not known by that: its mark would stand above records that the leader does not have."""
     partition = follows.partition(written=[(2, 1), (3, 1), (3, 1)])

@@ -44,7 +44,9 @@ def handle(
         if not asks or partition is None:
             continue
         if broker.verifications.needs_none(partition, writer, is_adding=is_adding):
-            known[place] = broker.verifications.of_an_open_one(partition, writer, is_adding=is_adding)
+            known[place] = Verification(
+                writer.epoch, partition.leader_epoch, writer.first_sequence, is_adding=is_adding
+            )
         else:
             verified[place] = broker.verifications.begin(partition, writer, is_adding=is_adding)
     if not verified:

@@ -56,7 +56,10 @@ def has_open(partition: Partition, writer: Writer) -> bool:
 
 class Verification:
     """One question under way, or answered and not used yet. `lowest_sequence`: of all that asked meanwhile, so that a
-    batch whose own question failed is not overtaken by the one behind it."""
+    batch whose own question failed is not overtaken by the one behind it.
+
+    Also made in place of a question that is not needed, and remembered by nobody: it holds as long as the log has the
+    transaction open."""
 
     __slots__ = ("epoch", "is_adding", "leader_epoch", "lowest_sequence")
 
@@ -94,10 +97,6 @@ class Verifications:
             self._open[key] = found
         found.lowest_sequence = min(found.lowest_sequence, writer.first_sequence)
         return found
-
-    def of_an_open_one(self, partition: Partition, writer: Writer, *, is_adding: bool) -> Verification:
-        """In place of a question that is not needed: it holds as long as the transaction is open."""
-        return Verification(writer.epoch, partition.leader_epoch, writer.first_sequence, is_adding=is_adding)
 
     def opened(self, partition: Partition, writer: Writer, *, is_added: bool) -> None:
         """A batch of the transaction is in the log."""

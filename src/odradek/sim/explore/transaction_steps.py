@@ -233,8 +233,9 @@ class Places:
         partition, verifications = self._production(place)
         header = _header(batch.epoch, batch.sequence)
         if verified is None:
-            writer = Writer(PRODUCER_ID, batch.epoch, batch.sequence)
-            question = verifications.of_an_open_one(partition, writer, is_adding=self._is_adding)
+            question = Verification(
+                batch.epoch, place.leader_epoch, batch.sequence, is_adding=self._is_adding
+            )
         else:
             question = self._verification(place, verifications, verified)
         questions = {partition.topic_partition: question}
