@@ -157,6 +157,10 @@ class ReplicaManager(Organ):
             return known
         raise self.why_not_hosted(topic, index)
 
+    def partitions_of(self, topic: str) -> int:
+        """How many of them are hosted here."""
+        return len(self._of_topic.get(topic, ()))
+
     def why_not_hosted(self, topic: str, index: int) -> ProtocolError:
         reason = self.offline.get(TopicPartition(topic, index))
         if reason is not None:

@@ -1,7 +1,5 @@
 """min.insync.replicas and the rest of topics that came to this broker: read from the store, strictest until they are."""
 
-from itertools import islice
-
 from odradek.broker.effects import ConfigsRead, Effect, LogLine, ReadConfigs, StoreRequest, StoreResult
 from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import PendingCalls
@@ -9,8 +7,8 @@ from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.topic_configs import KEEP_EVERYTHING
 
 RETRY_MS = 500
-# Topics of one question, whose answer is taken in within one turn: some ten milliseconds.
-AT_ONCE = 1_000
+# Topics and partitions of one question, whose answer is taken in within one turn: some ten milliseconds.
+AT_ONCE = 2_000
 
 
 class TopicConfigReader(Organ):
@@ -27,7 +25,13 @@ class TopicConfigReader(Organ):
 
     def read(self) -> None:
         unread = self._replicas.unread_topics
-        asked = dict(islice(unread.items(), AT_ONCE))
+        asked: dict[str, object] = {}
+        left = AT_ONCE
+        for topic, found in unread.items():
+            asked[topic] = found
+            left -= 1 + self._replicas.partitions_of(topic)
+            if left <= 0:
+                break  # the others when this is answered
         self.is_reading = bool(asked)
         self.due_ms = None
         if not asked:
