@@ -153,7 +153,7 @@ def test_when_brokers_become_live_each_partition_without_a_proposal_under_way_as
     replicas = world[1].broker.replicas
     replicas.live_brokers_changed(world.now_ms)
     assert not asked
-    world.answer_alter(world[1], "commit")
+    world.answer_alter(world[1], ErrorCode.INELIGIBLE_REPLICA)
     asked.clear()
     replicas.live_brokers_changed(world.now_ms)
     assert asked == [world[1].partition()]

@@ -558,9 +558,11 @@ class Partition(Replica):
         hears of it now."""
         if not self.is_leader:
             return
-        self._advance_high_watermark(now_ms)
+        # Of each partition led here, within one turn: most have nothing that is not committed, and everybody in the ISR.
+        if self.high_watermark < self.log.log_end_offset:
+            self._advance_high_watermark(now_ms)
         self._outbox.purgatory.wake_key(self.topic_partition)
-        if self.is_isr_settled:
+        if self._followers_in_isr < len(self._followers) and self.is_isr_settled:
             self._propose_expansion(now_ms)
 
     def shrink_if_lagging(self, now_ms: int) -> None:
@@ -569,7 +571,8 @@ class Partition(Replica):
         if not self.is_leader:
             return
         # Who was counted because it was caught up a moment ago may be so no longer.
-        self._advance_high_watermark(now_ms)
+        if self.high_watermark < self.log.log_end_offset:
+            self._advance_high_watermark(now_ms)
         if type(self.state) is not Committed or now_ms < self._retry_isr_at_ms:
             return
         leader_end = self.log.log_end_offset
