@@ -145,6 +145,18 @@ def test_who_is_out_of_the_isr_after_all_registers_again_to_be_told(damaged: Wor
     assert len(strays(damaged, 1)) == 1
 
 
+def test_of_a_damaged_log_that_was_deleted_nothing_is_remembered(damaged: World) -> None:
+    """The replica is made anew, and falls behind like any other: that is no reason for its broker to register again."""
+    register(damaged, 1)
+    registered_again(damaged, 1)
+    damaged.lead(2, isr=(2, 1))
+    assert damaged.stop_replica(1, T0, leader_epoch=-2, delete=True) == ErrorCode.NONE
+    damaged.lead(2, isr=(2, 1), is_new=True)
+    damaged.lead(2, isr=(2,))
+    assert damaged[1].partition().leader == 2
+    assert registered_again(damaged, 1) == []
+
+
 def test_a_damaged_log_can_be_deleted(damaged: World) -> None:
     assert damaged.stop_replica(1, T0, leader_epoch=5) == ErrorCode.KAFKA_STORAGE_ERROR
     assert damaged.stop_replica(1, T0, leader_epoch=-2, delete=True) == ErrorCode.NONE

@@ -72,12 +72,16 @@ class DamagedLogs:
             )
             return False
         line = self._logs.recreate(topic_partition, now_ms)
-        self._found_in.pop(topic_partition, None)
-        self._declined.pop(topic_partition, None)
+        self.forget(topic_partition)
         self._effects.append(
             LogLine("warning", f"{line}: {fault.message}. Fetched again from broker {told.leader}")
         )
         return True
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """It was set aside, or deleted."""
+        self._found_in.pop(topic_partition, None)
+        self._declined.pop(topic_partition, None)
 
     def is_on_a_good_disk(self, topic_partition: TopicPartition) -> bool:
         """A damaged log that can be renamed: set aside, or deleted for whoever wants it gone."""

@@ -418,6 +418,7 @@ class ReplicaManager(Organ):
             if not stop.delete or not self.damaged.is_on_a_good_disk(topic_partition):
                 return ErrorCode.KAFKA_STORAGE_ERROR
             del self.offline[topic_partition]
+            self.damaged.forget(topic_partition)
         partition = self.partitions.get(topic_partition)
         if partition is None:
             # Not hosted as far as we know: leftovers on the disk still go.
