@@ -11,6 +11,7 @@ from odradek.broker.answers import CloseConnection
 from odradek.broker.handlers import fetch
 from odradek.broker.handlers.fetch import FetchWait
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.fetched import rows, values
 from tests.broker.test_fetch import Reader
 from tests.broker.world import TOPIC_ID, Pending, World
@@ -84,6 +85,19 @@ def test_all_are_told_and_no_turn_looks_at_many(world: World, most: list[int], s
 
     assert brought(pending) == EVERYTHING
     assert sum(most) == COUNT and max(most) == A_STEP
+
+
+@pytest.mark.parametrize("version", FetchRequest.VERSIONS)
+def test_more_than_are_looked_at_in_a_turn_are_known_by_their_bytes(
+    world: World, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    monkeypatch.undo()
+    partitions = [FetchPartition(partition=index) for index in range(fetch.MOST_AT_ONCE + 1)]
+    request = FetchRequest(topics=[FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=partitions)])
+    pending = world.send(1, request, version)
+    assert not pending.is_answered
+    world.settle()
+    assert len(rows(pending)) == fetch.MOST_AT_ONCE + 1
 
 
 def test_a_session_of_many_is_looked_at_in_slices_though_a_fetch_names_none(
