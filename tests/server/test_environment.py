@@ -47,6 +47,22 @@ def test_a_wall_clock_that_jumps_is_followed_slowly_and_never_backwards(jump_s: 
     assert abs(now - world.wall * 1000) <= 1, "in the end it is right"
 
 
+def test_a_wall_clock_that_is_put_back_takes_nothing_back_that_was_told() -> None:
+    """What was stamped, and what was set for later, goes by the times before and after the two were compared."""
+    world = World()
+    clock = clock_of(world)
+    world.wall -= 3600.0
+    for _ in range(3):
+        world.pass_s(1.0)
+        before = clock.now_ms()
+        clock.compare_with_wall()
+        assert clock.now_ms() == before
+    world.pass_s(10.0)  # a loop that was busy
+    before = clock.now_ms()
+    clock.compare_with_wall()
+    assert clock.now_ms() == before
+
+
 def test_a_failing_peer_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     limited = LimitedLog(logging.getLogger("test"), lambda: now[0], period_s=10)

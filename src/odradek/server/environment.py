@@ -40,20 +40,29 @@ class Clock:
     ) -> None:
         self._monotonic = monotonic
         self._wall = wall
-        self._origin_ms = (wall() - monotonic()) * 1000.0
+        # As of the last comparison: the monotonic clock, this one, and how far the wall clock was ahead of it.
         self._compared_at = monotonic()
+        self._compared_ms = wall() * 1000.0
+        self._off_ms = 0.0
 
     def now_ms(self) -> int:
-        return int(self._monotonic() * 1000.0 + self._origin_ms)
+        return int(self._at(self._monotonic()))
 
     def compare_with_wall(self) -> None:
-        """Called about once a second."""
+        """Called about once a second. What was found off is made up for from here on, and no more than that."""
         now = self._monotonic()
-        passed_ms = (now - self._compared_at) * 1000.0
+        self._compared_ms = self._at(now)
         self._compared_at = now
-        off = self._wall() * 1000.0 - (now * 1000.0 + self._origin_ms)
-        limit = self.SLEW * passed_ms
-        self._origin_ms += max(-limit, min(limit, off))
+        self._off_ms = self._wall() * 1000.0 - self._compared_ms
+
+    def _at(self, monotonic: float) -> float:
+        passed_ms = (monotonic - self._compared_at) * 1000.0
+        off_ms, limit = self._off_ms, self.SLEW * passed_ms
+        if off_ms > limit:
+            off_ms = limit
+        elif off_ms < -limit:
+            off_ms = -limit
+        return self._compared_ms + passed_ms + off_ms
 
 
 class Environment:
