@@ -81,6 +81,26 @@ def test_a_deletion_is_asked_for_once_and_blocks_what_would_follow() -> None:
     with_store(body)
 
 
+def test_a_name_is_free_when_the_last_node_of_its_deletion_is_gone() -> None:
+    """The topic's node goes first. Whatever were created now would lose its configuration to the rest of the deletion, and
+    all of it to a controller that takes over before the request is removed."""
+
+    async def body(store: MemorySession) -> None:
+        await answer(store, CreateTopics((ORDERS,)))
+        await answer(store, DeleteTopics(("orders",)))
+        await store.write([transactions.remove_topic("orders")], None)
+
+        code, sentence = (await results(store, CreateTopics((ORDERS,))))["orders"]
+        assert (code, sentence) == (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'orders' is marked for deletion.")
+        assert await store.exists(layout.topic_path("orders")) is None
+
+        await store.write([transactions.remove_topic_config("orders")], None)
+        await store.write([transactions.remove_topic_deletion("orders")], None)
+        assert await results(store, CreateTopics((ORDERS,))) == {"orders": (ErrorCode.NONE, "")}
+
+    with_store(body)
+
+
 def test_partitions_are_added_and_never_replaced() -> None:
     async def body(store: MemorySession) -> None:
         await answer(store, CreateTopics((ORDERS,)))

@@ -103,10 +103,7 @@ class NewTopic(NamedTuple):
 
 
 class CreateTopics(NamedTuple):
-    """One answer per topic in `TopicsWritten`: NONE, or TOPIC_ALREADY_EXISTS, or what went wrong.
-
-    `from_controller`: the multi checks `/controller` (it must exist), as Apache's does.
-    """
+    """One answer per topic in `TopicsWritten`: NONE, or TOPIC_ALREADY_EXISTS, also while its deletion is not done."""
 
     topics: tuple[NewTopic, ...]
 

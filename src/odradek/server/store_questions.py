@@ -23,9 +23,7 @@ ATTEMPTS = 5
 async def answer(store: api.Store, question: effects.StoreQuestion) -> effects.StoreResult:
     try:
         if isinstance(question, effects.CreateTopics):
-            return effects.TopicsWritten(
-                {new.topic: await _create_topic(store, new) for new in question.topics}
-            )
+            return effects.TopicsWritten(await _create_topics(store, question.topics))
         if isinstance(question, effects.DeleteTopics):
             return effects.TopicsWritten(
                 {topic: await _delete_topic(store, topic) for topic in question.topics}
@@ -51,6 +49,20 @@ Result = tuple[ErrorCode, str]
 DONE: Result = (ErrorCode.NONE, "")
 
 
+async def _create_topics(store: api.Store, topics: Sequence[effects.NewTopic]) -> dict[str, Result]:
+    """As in Apache a name is free when the request to delete it is gone. Between its topic's node and that go the
+    configuration, and whatever else is found there under the name."""
+    requests = await store.get_many([layout.delete_topic_path(new.topic) for new in topics])
+    return {
+        new.topic: await _create_topic(store, new) if request is None else _marked_for_deletion(new.topic)
+        for new, request in zip(topics, requests, strict=True)
+    }
+
+
+def _marked_for_deletion(topic: str) -> Result:
+    return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' is marked for deletion."
+
+
 async def _create_topic(store: api.Store, new: effects.NewTopic) -> Result:
     partitions = {number: ReplicaAssignment(replicas) for number, replicas in new.assignment.items()}
     group = transactions.create_topic(new.topic, new.topic_id, partitions, new.config)
@@ -58,7 +70,7 @@ async def _create_topic(store: api.Store, new: effects.NewTopic) -> Result:
     if isinstance(outcome, api.Stored):
         return DONE
     if await store.exists(layout.delete_topic_path(new.topic)) is not None:
-        return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.topic}' is marked for deletion."
+        return _marked_for_deletion(new.topic)
     return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.topic}' already exists."
 
 
