@@ -192,6 +192,29 @@ def test_who_was_bounced_is_not_asked_what_its_former_life_owed() -> None:
     scenario(body)
 
 
+def test_who_moves_within_its_life_is_told_at_its_new_address_what_it_has_not_answered() -> None:
+    """`advertised.listeners` changed while it serves: at the old address there may be nobody."""
+
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        elsewhere = FakeBroker(2)
+        elsewhere.is_silent = True
+        await elsewhere.start()
+        outboxes.brokers_are([registered(elsewhere)])
+        outboxes.send([stop(7), stop(8)])
+        await elsewhere.until(lambda: len(elsewhere.told) == 2)
+        assert elsewhere.server is not None
+        elsewhere.server.close()
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(9)])
+        await broker.until(lambda: len(heard) == 3)
+
+        assert numbers(heard) == [7, 8, 9]
+        assert broker.numbers == [2, 3, 4], "they rise over all addresses"
+        elsewhere.disconnect()
+
+    scenario(body)
+
+
 def test_who_cannot_be_read_keeps_its_queue_and_who_is_gone_does_not() -> None:
     async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
         broker.is_silent = True

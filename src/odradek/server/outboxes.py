@@ -14,7 +14,7 @@ from types import MappingProxyType
 from odradek.client.connection import BrokerLink
 from odradek.controller.broker_requests import BrokerRequest
 from odradek.controller.events import Event
-from odradek.model.cluster import BrokerRegistration
+from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.facts import UnreadableNode
@@ -61,6 +61,19 @@ class Outbox:
     @property
     def unanswered(self) -> int:
         return len(self._waiting) + len(self._sent)
+
+    def is_told_at(self, endpoint: Endpoint) -> bool:
+        return (self._link.host, self._link.port) == (endpoint.host, endpoint.port)
+
+    def go_on_at(self, endpoint: Endpoint, links: Links) -> None:
+        """The same incarnation is found elsewhere now: there it is told what it has not answered."""
+        old = self._link
+        first = old.next_correlation_id
+        self._link = links.to(endpoint.host, endpoint.port, first_correlation_id=first)
+        self._waiting.extendleft(reversed(self._sent))
+        self._sent.clear()
+        old.close("the broker has moved")
+        self._pump()
 
     def close(self, reason: str) -> None:
         self._is_closed = True
@@ -143,8 +156,8 @@ class Outboxes:
     def brokers_are(
         self, registrations: Iterable[BrokerRegistration], unreadable: Iterable[UnreadableNode] = ()
     ) -> None:
-        """Queues for exactly these; one that was bounced gets a new, empty queue. Who is there and cannot be read keeps
-        the queue it had: the core holds to what it knew of it, and tells it nothing twice."""
+        """Queues for exactly these; one that was bounced gets a new, empty queue, and one that has moved keeps its own. So
+        does who is there and cannot be read: the core holds to what it knew of it, and tells it nothing twice."""
         wanted = {registration.broker_id: registration for registration in registrations}
         unread = {node.path.rsplit("/", 1)[-1] for node in unreadable}
         for broker in sorted(self._boxes):
@@ -155,10 +168,15 @@ class Outboxes:
                 del self._boxes[broker]
                 box.close("the broker is gone")
         for broker in sorted(wanted):
-            if broker not in self._boxes:
+            known = self._boxes.get(broker)
+            if known is None:
                 box_or_none = self._open(wanted[broker])
                 if box_or_none is not None:
                     self._boxes[broker] = (wanted[broker].epoch, box_or_none)
+                continue
+            endpoint = endpoint_of(wanted[broker], self._listener)
+            if endpoint is not None and not known[1].is_told_at(endpoint):
+                known[1].go_on_at(endpoint, self._links)
 
     def _open(self, registration: BrokerRegistration) -> Outbox | None:
         endpoint = endpoint_of(registration, self._listener)
