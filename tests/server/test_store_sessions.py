@@ -17,7 +17,7 @@ from odradek.server import store_sessions as module
 from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.registration import prepare_tree, register, rewrite
+from odradek.server.registration import prepare_tree, register, register_again, rewrite
 from odradek.server.store_sessions import StoreSessions
 from odradek.store import api, layout
 from odradek.store.memory_session import MemoryEnsemble
@@ -319,6 +319,34 @@ def test_a_controller_that_moves_within_its_session_is_asked_at_its_new_address(
 
         await until(has_moved_again)
         assert scene.connected[2:] == [(broker, *at(9003))]
+        task.cancel()
+
+    live(tmp_path, body)
+
+
+def test_a_controller_whose_registration_was_gone_for_a_while_is_connected_to_again(tmp_path: Path) -> None:
+    """Somebody deleted it, and its broker has made it anew in its session: `/controller` has not changed meanwhile."""
+
+    async def body(scene: Scene) -> None:
+        controller = scene.ensemble.open()
+        environment, broker = Environment(asyncio.get_running_loop()), BrokerId(2)
+        registration = await register(controller, environment, broker, at(9002), None)
+        value = layout.encode_controller(broker, timestamp_ms=0)
+        await controller.create(layout.CONTROLLER, value, ephemeral=True)
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        await scene.admin.delete(layout.broker_path(broker))
+
+        async def is_missed() -> bool:
+            return scene.connected[1:] == [(broker, None)]
+
+        await until(is_missed)
+        await register_again(controller, environment, registration)
+
+        async def is_back() -> bool:
+            return scene.connected[2:] == [(broker, *at(9002))]
+
+        await until(is_back)
         task.cancel()
 
     live(tmp_path, body)

@@ -204,11 +204,13 @@ class StoreSessions:
     async def _connect_to_controller(self, store: api.Store, controller: BrokerId | None) -> None:
         endpoint = None
         if controller is not None:
+            path = layout.broker_path(controller)
             try:
-                node = await store.get(layout.broker_path(controller), watch=True)
+                await store.exists(path, watch=True)  # for where it is missing: the read alone would arm nothing
+                node = await store.get(path, watch=True)
                 endpoint = endpoint_of(layout.decode_registration(controller, node), self._listener)
             except (api.NoNode, Unreadable) as error:
-                # Its registration is gone: then /controller goes too, and we hear of it.
+                # Where its session has ended /controller goes too; else it registers anew. We hear of either.
                 self._log.warning("controller", f"controller {controller} has no registration: {error}")
         known = None if controller is None or endpoint is None else (controller, endpoint)
         if known is None or known != self._known_controller:
