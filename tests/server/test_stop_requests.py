@@ -3,8 +3,19 @@
 import asyncio
 import os
 import signal
+import threading
+from pathlib import Path
 
+import pytest
+
+from odradek.log.errors import DirectoryInUse
+from odradek.log.files import OsDirectory
+from odradek.log.log_manager import LoadReport, LogManager
+from odradek.model.settings import BrokerSettings
+from odradek.server.broker_runtime import BrokerRuntime
+from odradek.server.environment import Environment
 from odradek.server.main import _StopRequest
+from odradek.store.memory_session import MemoryEnsemble
 
 
 def parent_ends(stop: _StopRequest) -> None:
@@ -34,5 +45,48 @@ def test_a_stop_that_was_refused_comes_once_the_parent_has_ended() -> None:
         stop.forget()
         assert stop.asked.done()
         assert not stop.asked_again.done()
+
+    asyncio.run(run())
+
+
+def test_a_start_that_is_cut_short_keeps_its_directories_while_a_thread_reads_the_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cuts what is torn and makes indexes anew. Another broker that served there meanwhile would lose records by that."""
+    has_begun, may_go_on = threading.Event(), threading.Event()
+    load = LogManager.load
+
+    def slow(logs: LogManager, now_ms: int) -> LoadReport:
+        has_begun.set()
+        assert may_go_on.wait(60)
+        return load(logs, now_ms)
+
+    monkeypatch.setattr(LogManager, "load", slow)
+
+    async def run() -> None:
+        settings = {"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
+        environment = Environment(asyncio.get_running_loop())
+        runtime = BrokerRuntime(BrokerSettings(settings), environment, MemoryEnsemble())
+        starting = asyncio.ensure_future(runtime.start())
+        assert await asyncio.to_thread(has_begun.wait, 60)
+        directory = OsDirectory.create(str(tmp_path))
+
+        async def cut_short() -> None:
+            starting.cancel()
+            await asyncio.wait({starting})
+            await runtime.stop(is_controlled=False)
+
+        stopping = asyncio.ensure_future(cut_short())
+        try:
+            for _ in range(100):
+                await asyncio.sleep(0)
+            with pytest.raises(DirectoryInUse):
+                directory.lock()
+        finally:
+            may_go_on.set()
+            await stopping
+            await asyncio.to_thread(environment.close)
+        assert starting.cancelled()
+        directory.lock().release()
 
     asyncio.run(run())

@@ -35,7 +35,7 @@ from odradek.server.cleaning import LogCleaning
 from odradek.server.controlled_shutdown import hand_over
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
-from odradek.server.environment import Environment
+from odradek.server.environment import Environment, to_its_end
 from odradek.server.fetchers import Fetchers
 from odradek.server.gateway import Gateway
 from odradek.server.journal import Journal
@@ -262,7 +262,8 @@ class BrokerRuntime:
         )
 
     async def _load_logs(self, logs: LogManager) -> None:
-        report = await self._environment.run_blocking(logs.load, self._now_ms())
+        # Where the start is cut short the directories are let go of, and the thread must have done so before.
+        report = await to_its_end(self._environment.run_blocking(logs.load, self._now_ms()))
         for note in report.notes:
             logger.warning("%s", note)
         check_directories(logs)

@@ -37,7 +37,7 @@ from odradek.model.ids import BrokerId, ControllerEpoch
 from odradek.model.settings import BrokerSettings
 from odradek.server.controller_requests import EncodedRequest, RequestEncoder
 from odradek.server.controller_writes import decode_answers, encode_writes
-from odradek.server.environment import Environment
+from odradek.server.environment import Environment, to_its_end
 from odradek.server.journal import Journal
 from odradek.server.links import Links
 from odradek.server.log_limits import LimitedLog
@@ -309,18 +309,11 @@ class ControllerTerm:
     async def _aside(self, work: Callable[[], T]) -> T:
         """By a thread, while the loop serves clients and followers. Nobody else touches the core meanwhile: events wait in
         their queue, and whoever cancels us waits for the end of it, for `close` is a step too."""
-        done = self._environment.run_step(work)
         self.is_aside = True
-        cancelled: asyncio.CancelledError | None = None
-        while not done.done():
-            try:
-                await asyncio.wait({done})
-            except asyncio.CancelledError as error:
-                cancelled = error
-        self.is_aside = False
-        if cancelled is not None:
-            raise cancelled
-        return done.result()
+        try:
+            return await to_its_end(self._environment.run_step(work))
+        finally:
+            self.is_aside = False
 
     def _tell(
         self,

@@ -65,6 +65,19 @@ class Clock:
         return self._compared_ms + passed_ms + off_ms
 
 
+async def to_its_end(work: "asyncio.Future[T]") -> T:
+    """What a thread is at. Whoever cancels this waits for the end of it."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return work.result()
+
+
 class Environment:
     """What one process gives its brokers. The simulator passes another object with the same attributes."""
 
