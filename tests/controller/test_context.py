@@ -46,6 +46,15 @@ def test_a_topic_is_found_by_its_id_until_it_is_gone() -> None:
     assert all(not partitions for partitions in context.partitions_on.values())
 
 
+def test_a_failed_disk_on_which_nothing_is_left_is_none() -> None:
+    """Else each event would be planned partition by partition, for who is online might differ, until the broker registers anew."""
+    context = three("t", [1, 2]).context
+    context.offline_directories[BrokerId(2)] = frozenset({tp("t-0")})
+    assert not context.all_log_dirs_online()
+    context.commit_topic_gone("t")
+    assert context.all_log_dirs_online()
+
+
 def test_settings_of_a_topic_override_those_of_the_cluster() -> None:
     context = three().context
     context.settings = ControllerSettings(min_insync_replicas=1)

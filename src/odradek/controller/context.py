@@ -9,7 +9,7 @@ rest. A replica's state is stored only when it is not the usual one (assigned: o
 not exist), which keeps a partition with three healthy replicas below 1 KB.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -258,7 +258,9 @@ class ControllerContext:
             self.commit_assignment(TopicPartition(node.topic, partition), node.partitions[partition])
 
     def commit_topic_gone(self, topic: str) -> None:
-        for topic_partition in self.partitions_of(topic):
+        partitions = self.partitions_of(topic)
+        self._forget_failures(partitions)  # of all at once
+        for topic_partition in partitions:
             self.commit_partition_gone(topic_partition)
         known = self.topics.pop(topic, None)
         if known is not None:
@@ -443,9 +445,16 @@ class ControllerContext:
         self.partition_states.pop(topic_partition, None)
         self.replica_state_overrides.pop(topic_partition, None)
         self.leaderless.discard(topic_partition)
-        for broker, partitions in self.offline_directories.items():
-            if topic_partition in partitions:
-                self.offline_directories[broker] = partitions - {topic_partition}
+        self._forget_failures((topic_partition,))
+
+    def _forget_failures(self, gone: Collection[TopicPartition]) -> None:
+        for broker, failed in list(self.offline_directories.items()):
+            if not failed.isdisjoint(gone):
+                left = failed.difference(gone)
+                if left:
+                    self.offline_directories[broker] = left
+                else:  # its disks are whole, and so perhaps is everybody's (`all_log_dirs_online`)
+                    del self.offline_directories[broker]
 
     def _set_replica_states(
         self, topic_partition: TopicPartition, states: Mapping[BrokerId, ReplicaState]
