@@ -134,7 +134,7 @@ class StateChange(NamedTuple):
     written from it.
 
     `kind`: partition | replica | leadership | isr | assignment | broker | topic | controller | machine |
-    producer ids | failure | warning.
+    producer ids | eligible | quote | failure | warning.
     `source` and `to`: names of states where the kind has them. `reason`: a sentence for a person.
     `name`: what it is about, where that is no partition. `before` and `leader_and_isr`: leadership then and now.
     """

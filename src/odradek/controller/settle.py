@@ -1,6 +1,6 @@
 """The settle loop without waiting: hand writes to a store that answers at once, until the event is done.
 
-`server/controller_runtime` does the same with a store one has to wait for. Tests, what-if and replay use this.
+`server/controller_term` does the same with a store one has to wait for. Tests, what-if and replay use this.
 """
 
 from collections.abc import Callable

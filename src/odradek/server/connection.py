@@ -58,7 +58,7 @@ class ConnectionHost(Protocol):
     def connection_closed(self, connection: "Connection") -> None: ...
 
     def handle_frame(self, connection: "Connection", frame: memoryview) -> None:
-        """`frame` is valid during the call only. Answers by `answer_now`, `park` or `close`."""
+        """`frame` is valid during the call only. Answers by `connection.answer`, or closes it."""
 
     def answers_ready(self, connection: "Connection") -> None:
         """Something can be written; `connection.flush()` will be called in `end_turn`."""
@@ -129,7 +129,7 @@ class Connection(FrameProtocol):
         self.listener = listener
         self.peer = "unknown"
         self.descriptor = -1  # of its socket; no network, none
-        self.info: Any = None  # broker.core.ConnectionInfo, set by the host
+        self.info: Any = None  # broker.request.ConnectionInfo, set by the host
         self.last_active_at = 0.0  # when a request came last, or an answer left
         self.is_lingering = False  # closing, and not all answers have left
         self.is_marked_ready = False  # the host has it in its list of connections to flush

@@ -21,7 +21,6 @@ class Metrics:
         "nonsense_frames",
         "requests",
         "requests_failed_inside",
-        "requests_not_served",
         "session_expirations",
         "unclean_elections",
     )
@@ -38,7 +37,6 @@ class Metrics:
     nonsense_frames: int
     requests: int
     requests_failed_inside: int
-    requests_not_served: int
     session_expirations: int
     unclean_elections: int
 
