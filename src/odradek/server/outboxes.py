@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from odradek.client.connection import BrokerLink
 from odradek.controller.broker_requests import BrokerRequest
 from odradek.controller.events import Event
 from odradek.model.cluster import BrokerRegistration, Endpoint
@@ -35,7 +34,8 @@ class Outbox:
 
     def __init__(
         self,
-        link: BrokerLink,
+        links: Links,
+        endpoint: Endpoint,
         encoder: RequestEncoder,
         *,
         on_answer: Callable[[Event], None],
@@ -43,7 +43,9 @@ class Outbox:
         log: LimitedLog,
         broker: BrokerId,
     ) -> None:
-        self._link = link
+        self._links = links
+        self._address = endpoint.host, endpoint.port
+        self._link = links.to(*self._address)
         self._encoder = encoder
         self._on_answer = on_answer
         self._on_disowned = on_disowned
@@ -62,18 +64,11 @@ class Outbox:
     def unanswered(self) -> int:
         return len(self._waiting) + len(self._sent)
 
-    def is_told_at(self, endpoint: Endpoint) -> bool:
-        return (self._link.host, self._link.port) == (endpoint.host, endpoint.port)
-
-    def go_on_at(self, endpoint: Endpoint, links: Links) -> None:
-        """The same incarnation is found elsewhere now: there it is told what it has not answered."""
-        old = self._link
-        first = old.next_correlation_id
-        self._link = links.to(endpoint.host, endpoint.port, first_correlation_id=first)
-        self._waiting.extendleft(reversed(self._sent))
-        self._sent.clear()
-        old.close("the broker has moved")
-        self._pump()
+    def is_found_at(self, endpoint: Endpoint) -> None:
+        """The same incarnation, perhaps elsewhere now. A connection that stands is used on; the next one goes there."""
+        self._address = endpoint.host, endpoint.port
+        if self._has_moved:
+            self._pump()
 
     def close(self, reason: str) -> None:
         self._is_closed = True
@@ -81,7 +76,21 @@ class Outbox:
         self._sent.clear()
         self._link.close(reason)
 
+    @property
+    def _has_moved(self) -> bool:
+        link = self._link
+        return (link.host, link.port) != self._address and not link.is_connected and not self._is_closed
+
+    def _follow(self) -> None:
+        old = self._link
+        self._link = self._links.to(*self._address, first_correlation_id=old.next_correlation_id)
+        self._waiting.extendleft(reversed(self._sent))
+        self._sent.clear()
+        old.close("the broker has moved")
+
     def _pump(self, known: BrokerRequest | None = None, encoded: EncodedRequest | None = None) -> None:
+        if self._has_moved:
+            self._follow()
         while self._waiting and len(self._sent) < MOST_ON_THE_WIRE and not self._is_closed:
             request = self._waiting.popleft()
             self._sent.append(request)
@@ -175,8 +184,8 @@ class Outboxes:
                     self._boxes[broker] = (wanted[broker].epoch, box_or_none)
                 continue
             endpoint = endpoint_of(wanted[broker], self._listener)
-            if endpoint is not None and not known[1].is_told_at(endpoint):
-                known[1].go_on_at(endpoint, self._links)
+            if endpoint is not None:
+                known[1].is_found_at(endpoint)
 
     def _open(self, registration: BrokerRegistration) -> Outbox | None:
         endpoint = endpoint_of(registration, self._listener)
@@ -187,7 +196,8 @@ class Outboxes:
             )
             return None
         return Outbox(
-            self._links.to(endpoint.host, endpoint.port),
+            self._links,
+            endpoint,
             self._encoder,
             on_answer=self._on_answer,
             on_disowned=self._on_disowned,
