@@ -19,8 +19,6 @@ from odradek.model.ids import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    LeaderEpoch,
-    Offset,
     TopicId,
     TopicPartition,
 )
@@ -167,15 +165,6 @@ class StateChange(NamedTuple):
 class Answer:
     request_id: int
     body: ControllerAnswer
-
-
-@dataclass(frozen=True, slots=True)
-class UncleanCandidate:
-    """What a candidate would lose if it led: for an unclean election."""
-
-    broker: BrokerId
-    last_epoch: LeaderEpoch
-    log_end_offset: Offset
 
 
 # ------------------------------------------------------------------------------------------------ the whole

@@ -172,24 +172,11 @@ async def _write_features(store: api.Store, question: effects.WriteFeatures) -> 
 
 
 async def _write_config(store: api.Store, write: effects.ConfigWrite) -> str:
-    path = layout.config_path(write.kind, write.name)
-    parts = path.split("/")
-    value = layout.encode_config(write.overrides)
-    first: api.Op = (
-        api.Create(path, value)
-        if write.expected_version < 0
-        else api.Set(path, value, write.expected_version)
+    group = transactions.write_config(
+        write.kind, write.name, write.overrides, expected_version=write.expected_version
     )
-    announcement = api.Create(
-        layout.CONFIG_CHANGE, layout.encode_config_change(f"{write.kind}/{write.name}"), sequential=True
-    )
-    # The name of a quota entity may be a path of its own: <user>/clients/<client>.
-    parents = tuple("/".join(parts[:depth]) for depth in range(4, len(parts)))
-    (outcome,) = await store.write([api.ConditionalOps((first, announcement), parents=parents)], fence=None)
-    if isinstance(outcome, api.Stored):
-        return "stored"
-    assert isinstance(outcome, api.Conflict)
-    return "conflict"
+    (outcome,) = await store.write([group], fence=None)
+    return "stored" if isinstance(outcome, api.Stored) else "conflict"
 
 
 async def _read_control_epochs(

@@ -131,16 +131,23 @@ def write_producer_id_block(block: ProducerIdBlock, *, expected_version: int) ->
     )
 
 
-def write_config(entity_type: str, entity_name: str, config: Mapping[str, str]) -> ConditionalOps:
-    """The value, and its announcement under `/config/changes`, which every broker reads.
+def write_config(
+    entity_type: str, entity_name: str, config: Mapping[str, str], *, expected_version: int | None = None
+) -> ConditionalOps:
+    """The value, and its announcement under `/config/changes`, which every broker reads. `expected_version`: of the value
+    that it takes the place of, below 0 where there is none; None: of whatever stands there.
 
     The name of a quota entity may be a path of its own: `<user>/clients/<client>`.
     """
     path = layout.config_path(entity_type, entity_name)
     parts = path.split("/")
+    value = layout.encode_config(config)
+    first: Op = Put(path, value) if expected_version is None else Create(path, value)
+    if expected_version is not None and expected_version >= 0:
+        first = Set(path, value, expected_version)
     return ConditionalOps(
         (
-            Put(path, layout.encode_config(config)),
+            first,
             Create(
                 layout.CONFIG_CHANGE,
                 layout.encode_config_change(f"{entity_type}/{entity_name}"),
