@@ -24,7 +24,7 @@ from odradek.model.facts import (
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
 from odradek.store import layout, transactions
 from odradek.store.api import ConditionalOps, Create, Fence, Put, Set, StoreUnavailable
-from odradek.store.facts import CONFIG_CHANGES_KEPT, BrokerFacts, ControllerFacts
+from odradek.store.facts import CONFIG_CHANGES_KEPT, BrokerFacts, ControllerFacts, config_names
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
 EPOCH = ControllerEpoch(1)
@@ -503,6 +503,31 @@ async def test_every_broker_hears_who_is_controller(cluster: Cluster) -> None:
     assert fact.controller is None
     assert fact.unreadable is not None
     assert "not ephemeral: it was created by hand" in fact.unreadable.reason
+
+
+@in_a_cluster
+async def test_names_of_users_take_as_many_rounds_for_many_as_for_one(cluster: Cluster) -> None:
+    """Anybody may make users, and each broker reads them all when it starts."""
+
+    class Counted:
+        calls = 0
+
+        async def before(self, session_id: int, call: str) -> None:
+            self.calls += 1
+
+        async def after(self, session_id: int, call: str) -> None:
+            """Nothing is lost."""
+
+    users = [f"user-{number}" for number in range(20)]
+    for user in users:
+        await cluster.do(transactions.write_config("users", user, {"quota": "1"}))
+        await cluster.do(transactions.write_config("users", f"{user}/clients/c", {"quota": "2"}))
+    gate = cluster.ensemble.gate = Counted()
+
+    names = await config_names(cluster.admin, "users")
+
+    assert sorted(names) == sorted([*users, *(f"{user}/clients/c" for user in users)])
+    assert gate.calls == 2
 
 
 @in_a_cluster

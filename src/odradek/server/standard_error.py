@@ -33,7 +33,8 @@ class LimitedFileHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
     def _rotate(self) -> None:
         self.flush()
-        with contextlib.suppress(FileNotFoundError):  # somebody removed it; or it was put aside, and none could be opened
+        # Somebody removed it; or it was put aside before, and none could be opened.
+        with contextlib.suppress(FileNotFoundError):
             os.replace(self._path, f"{self._path}.1")
         new = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:

@@ -206,7 +206,8 @@ class StoreSessions:
         if controller is not None:
             path = layout.broker_path(controller)
             try:
-                await store.exists(path, watch=True)  # for where it is missing: the read alone would arm nothing
+                # Where it is missing the read alone would arm nothing.
+                await store.exists(path, watch=True)
                 node = await store.get(path, watch=True)
                 endpoint = endpoint_of(layout.decode_registration(controller, node), self._listener)
             except (api.NoNode, Unreadable) as error:

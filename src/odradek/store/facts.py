@@ -178,13 +178,10 @@ async def config_names(store: Store, entity_type: str) -> list[str]:
     if entity_type != "users":
         return names
     found = []
-    for name in names:
+    of_each = await store.children_many([f"{root}/{name}/clients" for name in names])
+    for name, clients in zip(names, of_each, strict=True):
         found.append(name)
-        try:
-            clients = await store.children(f"{root}/{name}/clients")
-        except NoNode:
-            continue
-        found += [f"{name}/clients/{client}" for client in clients]
+        found += [f"{name}/clients/{client}" for client in clients or ()]
     return found
 
 
