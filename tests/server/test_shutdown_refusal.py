@@ -88,6 +88,21 @@ def test_each_attempt_asks_for_the_core_anew() -> None:
     assert cores == []
 
 
+@pytest.mark.parametrize("retries", ["0", "-1"])
+def test_without_a_retry_it_is_asked_once(tmp_path: Path, retries: str) -> None:
+    """Apache's brokers take any number. None is no reason to stop at any price, nor never to stop."""
+    refuse = {"odradek_controlled_shutdown_refuse": "offline", "controlled_shutdown_max_retries": retries}
+    with moves(tmp_path, brokers=2, **refuse) as two:
+        two.create("single", 1)
+        two.create("safe", 1, 2)
+        with pytest.raises(ShutdownRefused, match="1 partition would go offline, first single-0"):
+            stop(two, 1)
+        assert two.move("single", 2) is None
+        eventually(lambda: two.settled("single", 2), what="moved away")
+        two.running.stop_in_order(1)
+        eventually(lambda: two.leader("safe") == 2, what="2 has taken over")
+
+
 def test_min_insync_replicas_counts_only_where_it_was_asked_for(tmp_path: Path) -> None:
     settings = {"min_insync_replicas": "2", **QUICK}
     with moves(tmp_path / "1", brokers=2, odradek_controlled_shutdown_refuse="under-min", **settings) as two:

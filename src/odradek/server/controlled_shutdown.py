@@ -21,6 +21,12 @@ CONTROLLED_SHUTDOWN = 7
 VERSION = 3
 
 
+def attempts_of(settings: BrokerSettings) -> int:
+    """`controlled.shutdown.max.retries`; one at least where the broker goes only if it can."""
+    attempts: int = settings.controlled_shutdown_max_retries
+    return attempts if settings.odradek_controlled_shutdown_refuse == "none" else max(attempts, 1)
+
+
 async def hand_over(
     channel: ControllerChannel,
     environment: Environment,
@@ -31,7 +37,7 @@ async def hand_over(
 ) -> bool:
     """True when no partition with other replicas is led here any more. `hurry` ends it early."""
     pause_s = settings.controlled_shutdown_retry_backoff_ms / 1000
-    attempts = settings.controlled_shutdown_max_retries
+    attempts = attempts_of(settings)
     for attempt in range(1, attempts + 1):
         answer: asyncio.Future[Any] = environment.loop.create_future()
 

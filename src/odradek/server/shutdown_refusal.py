@@ -21,7 +21,7 @@ from odradek.model.counted import counted
 from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
-from odradek.server.controlled_shutdown import was_hurried
+from odradek.server.controlled_shutdown import attempts_of, was_hurried
 from odradek.store import api
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def agree(
     asked for at every attempt: meanwhile another session may have begun, and a thread may step the core.
     """
     refuse = settings.odradek_controlled_shutdown_refuse
-    attempts = settings.controlled_shutdown_max_retries
+    attempts = attempts_of(settings)
     pause_s = settings.controlled_shutdown_retry_backoff_ms / 1000
     told: list[str] = []
     for attempt in range(1, attempts + 1):
