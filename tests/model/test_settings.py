@@ -115,6 +115,7 @@ def test_values_are_typed_attributes_in_snake_case():
         ({"odradek.log.record.validation": "none"}, "must be full, header"),
         ({"broker.id": "1", "node.id": "2"}, "name two brokers"),
         ({"replica.fetch.wait.max.ms": "31000"}, "longer than replica.lag.time.max.ms=30000"),
+        ({"replica.socket.timeout.ms": "499"}, "shorter than replica.fetch.wait.max.ms=500"),
         ({"log.dirs": " , "}, "log.dirs is empty"),
         ({"log.dirs": ""}, "log.dirs is empty"),
     ],

@@ -545,6 +545,12 @@ def _check_together(settings: BrokerSettings) -> None:
             f"replica.lag.time.max.ms={settings.replica_lag_time_max_ms}: quiet partitions would leave "
             "the ISR; make it shorter"
         )
+    if settings.replica_socket_timeout_ms < settings.replica_fetch_wait_max_ms:
+        raise ConfigurationError(
+            f"replica.socket.timeout.ms={settings.replica_socket_timeout_ms} is shorter than "
+            f"replica.fetch.wait.max.ms={settings.replica_fetch_wait_max_ms}: leaders would be given up while they wait "
+            "for records; make it longer"
+        )
     if settings.replica_fetch_max_bytes > settings.replica_fetch_response_max_bytes and (
         "replica.fetch.response.max.bytes" in settings.given
     ):
