@@ -22,6 +22,7 @@ from odradek.model.facts import (
     TopicsChanged,
 )
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
+from odradek.store import facts as facts_module
 from odradek.store import layout, transactions
 from odradek.store.api import ConditionalOps, Create, Fence, Put, Set, StoreUnavailable
 from odradek.store.facts import CONFIG_CHANGES_KEPT, BrokerFacts, ControllerFacts, config_names
@@ -503,6 +504,25 @@ async def test_every_broker_hears_who_is_controller(cluster: Cluster) -> None:
     assert fact.controller is None
     assert fact.unreadable is not None
     assert "not ephemeral: it was created by hand" in fact.unreadable.reason
+
+
+@in_a_cluster
+async def test_others_have_their_turns_while_a_controller_reads_many_topics(cluster: Cluster) -> None:
+    """Who is elected serves clients and followers meanwhile, and 100,000 partitions take a third of a second to read."""
+    for number in range(10):
+        await cluster.topic(f"t{number}", *[(1, 2)] * (facts_module.PARTITIONS_A_TURN // 2))
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(turn)
+
+    turn()
+    snapshot = await ControllerFacts(cluster.controller, cluster.wake).load(None)
+
+    assert len(snapshot.topics) == 10
+    assert turns >= 5
 
 
 @in_a_cluster

@@ -16,6 +16,7 @@ when to do so.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from odradek.model.cluster import BrokerRegistration, TopicConfig
@@ -49,6 +50,8 @@ from odradek.store.consistency import (
 from odradek.store.fields import Unreadable
 from odradek.store.transactions import remove_notifications
 
+# Of topics that are read in one turn of the loop: some ten milliseconds.
+PARTITIONS_A_TURN = 2_000
 # Announcements of configuration changes that are kept; every broker has read the older ones long ago.
 CONFIG_CHANGES_KEPT = 1000
 
@@ -394,11 +397,16 @@ class ControllerFacts(_Hints):
     ) -> list[TopicAssignment]:
         nodes = await self.store.get_many([layout.topic_path(name) for name in names], watch=True)
         read: list[TopicAssignment] = []
+        in_this_turn = 0
         for name, node in zip(names, nodes, strict=True):
             if node is None:
                 continue
+            if in_this_turn >= PARTITIONS_A_TURN:
+                in_this_turn = 0
+                await asyncio.sleep(0)
             try:
                 read.append(layout.decode_topic(name, node))
+                in_this_turn += len(read[-1].partitions)
             except Unreadable as error:
                 unreadable.append(error.as_fact())
         self._ids = {owned: name for owned, name in self._ids.items() if name in self._topics}
