@@ -34,6 +34,26 @@ def test_the_first_broker_makes_the_tree_and_the_others_find_it() -> None:
     asyncio.run(scenario())
 
 
+def test_a_cluster_that_lacks_a_node_gets_it_when_a_broker_starts() -> None:
+    """One that Apache's before 2.7 made has no /config/ips, and no quota of an address could ever be set. Which producer ids
+    were given out nobody knows where that node is gone: it is not begun anew."""
+
+    async def scenario() -> None:
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
+        store = ensemble.open()
+        cluster = await prepare_tree(store, environment)
+        for path in ("/config/ips", layout.ISR_CHANGES, layout.PRODUCER_ID_BLOCK):
+            await store.delete(path)
+
+        assert await prepare_tree(store, environment, cluster) == cluster
+
+        found = await store.get_many(layout.PERSISTENT_PATHS)
+        missing = [p for p, node in zip(layout.PERSISTENT_PATHS, found, strict=True) if node is None]
+        assert missing == [layout.PRODUCER_ID_BLOCK]
+
+    asyncio.run(scenario())
+
+
 def test_who_registers_again_claims_no_clean_end_of_the_life_before() -> None:
     """A controller that never knew that life would believe it, and count on replicas that are not whole."""
 

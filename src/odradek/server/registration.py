@@ -52,7 +52,18 @@ async def prepare_tree(store: api.Store, environment: Environment, known_cluster
             [tree, *(api.ConditionalOps((api.Create(path, value),)) for path, value in first)], fence=None
         )
         node = await store.get(layout.CLUSTER_ID)  # perhaps another broker's, which was first
+    else:
+        await _mend_tree(store)
     return layout.decode_cluster_id(node.data)
+
+
+async def _mend_tree(store: api.Store) -> None:
+    """What an older release did not make, or somebody deleted. But which producer ids were given out would not be known."""
+    paths = [path for path in layout.PERSISTENT_PATHS if path != layout.PRODUCER_ID_BLOCK]
+    found = await store.get_many(paths)
+    missing = tuple(path for path, node in zip(paths, found, strict=True) if node is None)
+    if missing:
+        await store.write([api.ConditionalOps((), parents=tuple(_with_parents(missing)))], fence=None)
 
 
 def _with_parents(paths: tuple[str, ...]) -> list[str]:

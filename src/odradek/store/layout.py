@@ -69,7 +69,7 @@ FEATURE = "/feature"
 CONFIG_TYPES = ("topics", "clients", "users", "brokers", "ips")
 DEFAULT_ENTITY = "<default>"
 
-# Made by every broker on its start, in the order in which Apache's do, each after its parents.
+# Made by every broker on its start where they are missing, in the order in which Apache's do, each after its parents.
 PERSISTENT_PATHS = (
     "/consumers",
     BROKER_IDS,
