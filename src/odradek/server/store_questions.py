@@ -54,24 +54,21 @@ async def _create_topics(store: api.Store, topics: Sequence[effects.NewTopic]) -
     configuration, and whatever else is found there under the name."""
     requests = await store.get_many([layout.delete_topic_path(new.topic) for new in topics])
     return {
-        new.topic: await _create_topic(store, new) if request is None else _marked_for_deletion(new.topic)
+        new.topic: await _create_topic(store, new, is_going=request is not None)
         for new, request in zip(topics, requests, strict=True)
     }
 
 
-def _marked_for_deletion(topic: str) -> Result:
-    return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' is marked for deletion."
-
-
-async def _create_topic(store: api.Store, new: effects.NewTopic) -> Result:
-    partitions = {number: ReplicaAssignment(replicas) for number, replicas in new.assignment.items()}
-    group = transactions.create_topic(new.topic, new.topic_id, partitions, new.config)
-    (outcome,) = await store.write([group], fence=None)
-    if isinstance(outcome, api.Stored):
-        return DONE
-    if await store.exists(layout.delete_topic_path(new.topic)) is not None:
-        return _marked_for_deletion(new.topic)
-    return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.topic}' already exists."
+async def _create_topic(store: api.Store, new: effects.NewTopic, *, is_going: bool) -> Result:
+    if not is_going:
+        partitions = {number: ReplicaAssignment(replicas) for number, replicas in new.assignment.items()}
+        group = transactions.create_topic(new.topic, new.topic_id, partitions, new.config)
+        (outcome,) = await store.write([group], fence=None)
+        if isinstance(outcome, api.Stored):
+            return DONE
+        is_going = await store.exists(layout.delete_topic_path(new.topic)) is not None
+    why = "is marked for deletion" if is_going else "already exists"
+    return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.topic}' {why}."
 
 
 async def _delete_topic(store: api.Store, topic: str) -> Result:

@@ -207,6 +207,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/log_moves.py LogMoves.set_settings",
         "server/store_sessions.py StoreSessions._advertise",
         "server/registration.py rewrite",
+        "server/outboxes.py Outbox._follow",
         "server/gateway.py Gateway.settings_changed",
         "broker/handlers/alter_configs.py *",
     ),
