@@ -6,6 +6,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +16,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
+from odradek.model.facts import DeleteTopicsRequested
 from odradek.model.ids import TopicPartition
+from odradek.server.exporter import controller as of_controller
 from odradek.server.exporter.page import families
 from odradek.server.exporter.partitions import row_of
 from odradek.server.shutdown_refusal import ShutdownRefused
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.broker.world import World, batch
+from tests.controller.world import three
 
 TOPIC = "orders"
 SETTINGS = {
@@ -375,6 +379,24 @@ def test_a_replica_that_is_being_added_is_not_missing_yet(tmp_path: Path) -> Non
     partition.assignment = ReplicaAssignment(replicas=(1, 2, 3), adding_replicas=(3,))
     row = row_of(broker, name, partition)
     assert (row.is_under_replicated, row.is_moving, row.in_sync) == (False, True, 2)
+
+
+def test_a_topic_that_is_being_deleted_wants_no_preferred_leader_any_more() -> None:
+    """As in Apache: its deletion may wait for weeks for a broker that is dead, and nothing can be done about its leaders."""
+    world = three("t", [1, 3])
+    world.create("going", [2, 1])
+    world.kill(2)
+
+    def imbalanced() -> float:
+        seen: Any = SimpleNamespace(controller=SimpleNamespace(core=world.core))
+        families = text_string_to_metric_families("".join(of_controller.collect(seen)))
+        wanted = "kafka_controller_kafkacontroller_preferredreplicaimbalancecount"
+        (found,) = [family.samples[0].value for family in families if family.name == wanted]
+        return float(found)
+
+    assert imbalanced() == 1
+    world.settle(DeleteTopicsRequested(("going",)))
+    assert imbalanced() == 0
 
 
 def test_a_cluster_of_many_partitions_is_read_a_few_at_a_time() -> None:

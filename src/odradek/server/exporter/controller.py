@@ -17,7 +17,10 @@ def _controller(name: str, text: str) -> Family:
 
 FAMILIES = table(
     _controller("OfflinePartitionsCount", "Partitions without a leader."),
-    _controller("PreferredReplicaImbalanceCount", "Partitions that another than their first replica leads."),
+    _controller(
+        "PreferredReplicaImbalanceCount",
+        "Partitions that another than their first replica leads, but for topics that are being deleted.",
+    ),
     _controller("GlobalTopicCount", "Topics of the cluster."),
     _controller("GlobalPartitionCount", "Partitions of the cluster."),
     Family(
@@ -46,6 +49,8 @@ def collect(seen: Seen) -> Iterator[str]:
         if not at % (10 * ROWS_AT_ONCE):
             yield ""
         leadership = context.leaderships.get(topic_partition)
+        if topic_partition.topic in context.topics_to_delete:
+            continue  # nobody elects a leader for it any more
         if leadership is not None and assignment.replicas:
             imbalanced += leadership.leader_and_isr.leader != assignment.replicas[0]
     prefix = "kafka_controller_kafkacontroller_"
