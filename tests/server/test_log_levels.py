@@ -31,3 +31,20 @@ def test_without_a_level_of_its_own_a_logger_has_that_of_the_one_above(logger: l
     assert log_levels.levels()[log_levels.ROOT] == "ERROR"
     log_levels.set_levels({logger.name: None})
     assert log_levels.levels()[logger.name] == "ERROR"
+
+
+def test_a_logger_that_is_made_meanwhile_is_in_nobodys_way() -> None:
+    """By a thread that imports a module, as one does when the broker has started. The effects of the turn would be lost, and
+    the broker stop."""
+    known: dict[str, object] = dict(logging.Logger.manager.loggerDict)
+
+    class LookedAt:
+        @property
+        def __class__(self) -> type:
+            known["odradek.test_made_meanwhile"] = logging.Logger("odradek.test_made_meanwhile")
+            return object
+
+    known["odradek.test_looked_at"] = LookedAt()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logging.Logger.manager, "loggerDict", known)
+        assert "odradek.test_looked_at" not in log_levels.levels()

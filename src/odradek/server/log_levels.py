@@ -18,11 +18,9 @@ _NUMBERS = {
 
 def levels() -> dict[str, str]:
     """Every logger with the level that is in force for it, its own or that of a logger above."""
-    known = sorted(
-        name
-        for name, logger in logging.Logger.manager.loggerDict.items()
-        if isinstance(logger, logging.Logger)
-    )
+    # Of a copy: a thread that imports a module makes others.
+    made = list(logging.Logger.manager.loggerDict.items())
+    known = sorted(name for name, logger in made if isinstance(logger, logging.Logger))
     return {name: _word(logging.getLogger(name).getEffectiveLevel()) for name in known} | {
         ROOT: _word(logging.getLogger().getEffectiveLevel())
     }
