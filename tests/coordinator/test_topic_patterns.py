@@ -79,6 +79,10 @@ def test_syntax_of_re2(text: str, matching: list[str], others: list[str]) -> Non
         "((a{100}){100})",
         "a" * (MOST_BYTES + 1),
         "(" * 60 + ")" * 60,
+        # Nothing, so many times: no state is made, and a minute of the loop, or a year of it, passed in counting.
+        "((){1000}){1000}",
+        "((a{0}){1000}){1000}",
+        "(" + "()" * 400 + "a){900}",
     ],
 )
 def test_what_is_none_or_too_large_is_said_so(text: str) -> None:

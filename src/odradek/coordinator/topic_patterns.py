@@ -14,6 +14,8 @@ from string import ascii_lowercase, ascii_uppercase, digits, punctuation
 
 MOST_BYTES = 1_024  # of an expression
 MOST_STATES = 1_000
+# Of an expression's parts, as often as they are repeated: one that matches nothing makes no state, however often it is asked to.
+MOST_PARTS = 10 * MOST_STATES
 # States looked at over all names that one expression is tried on: about a second of a thread. Successors that are
 # remembered cost nothing, so only an expression that is made to be dear comes there.
 MOST_WORK = 5_000_000
@@ -135,6 +137,7 @@ class _Builder:
     def __init__(self) -> None:
         self.steps: list[int] = []
         self.nexts: list[tuple[int, ...]] = []
+        self.parts = 0
 
     def build(self, node: Node) -> Pattern:
         end = self._state(0)
@@ -143,13 +146,16 @@ class _Builder:
 
     def _state(self, step: int, *nexts: int) -> int:
         if len(self.steps) >= MOST_STATES:
-            raise InvalidPattern("expression too large")
+            raise _too_large()
         self.steps.append(step)
         self.nexts.append(nexts)
         return len(self.steps) - 1
 
     def _add(self, node: Node, after: int) -> int:
         """The state in front of `node`; `after`: the one behind it."""
+        self.parts += 1
+        if self.parts > MOST_PARTS:
+            raise _too_large()
         kind = node[0]
         if kind == "chars" or kind == "assert":
             chars = node[1]
@@ -178,6 +184,10 @@ class _Builder:
         for _ in range(low):
             after = self._add(inner, after)
         return after
+
+
+def _too_large() -> InvalidPattern:
+    return InvalidPattern("expression too large")
 
 
 def _nodes(node: Node) -> list[Node]:
