@@ -1,9 +1,13 @@
 """Groups with very many offsets: no turn looks at all of them."""
 
+from collections.abc import Iterable
+
 import pytest
 
-from odradek.coordinator import removing
-from odradek.coordinator.offsets import Stood
+from odradek.coordinator import classic_group, expiry, removing
+from odradek.coordinator.consumer_records import RegexRecord, ResolvedRegex
+from odradek.coordinator.events import Tick
+from odradek.coordinator.offsets import NO_PRODUCER, Stood
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -49,6 +53,84 @@ def test_to_look_for_what_has_expired_puts_no_offsets_in_order() -> None:
     assert Topic.compared == 0 and bench.coordinator.shard.offsets.by_group.get(GROUP) is None
     bench.wait(bench.settings.offsets_retention_check_interval_ms)
     assert GROUP not in bench.coordinator.shard.groups
+
+
+class Topics(tuple[str, ...]):
+    """Counts how often it is searched for one."""
+
+    searched = 0
+
+    def __contains__(self, topic: object) -> bool:
+        Topics.searched += 1
+        return super().__contains__(topic)
+
+
+def hold_offsets(bench: Bench, count: int) -> None:
+    committed = CommittedOffset(5, -1, "", bench.now_ms, NEVER_EXPIRES)
+    held = bench.coordinator.shard.offsets.by_group.setdefault(GROUP, {})
+    held.update({(f"t{n}", 0): Stood(committed, n) for n in range(count)})
+
+
+def reads_of_subscriptions(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    reads: list[None] = []
+    topics_of_all = classic_group.topics_of_all
+
+    def counted(metadata: Iterable[bytes]) -> frozenset[str] | None:
+        reads.append(None)
+        return topics_of_all(metadata)
+
+    monkeypatch.setattr(classic_group, "topics_of_all", counted)
+    return reads
+
+
+def test_what_a_group_subscribes_to_is_read_once_for_many_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred members it was read for each of two thousand offsets: a second of one turn, every ten minutes."""
+    bench = Bench()
+    bench.stable(2, session_ms=1_800_000)
+    hold_offsets(bench, 1_000)
+    reads = reads_of_subscriptions(monkeypatch)
+    bench.now_ms += bench.settings.offsets_retention_check_interval_ms
+
+    bench.step(Tick())
+
+    assert len(reads) == 1
+
+
+def test_a_turn_reads_the_subscriptions_of_so_many_members_as_of_offsets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(expiry, "MOST_OFFSETS", 3)
+    bench = Bench()
+    bench.stable(3, session_ms=1_800_000)
+    stored = bench.loaded().groups[GROUP]
+    for name in ("a", "b", "c"):
+        bench.coordinator.shard.group(name, bench.now_ms).adopt(stored)
+        bench.coordinator.shard.offsets.by_group[name] = {
+            ("t", 0): Stood(CommittedOffset(5, -1, "", bench.now_ms), 0)
+        }
+    reads = reads_of_subscriptions(monkeypatch)
+    bench.now_ms += bench.settings.offsets_retention_check_interval_ms
+    seen = []
+    for _ in range(3):
+        bench.step(Tick())
+        seen.append(len(reads))
+
+    assert seen == [1, 2, 3]
+
+
+def test_the_topics_of_an_expression_are_not_searched_for_each_offset() -> None:
+    """Ten thousand topics and as many offsets: two thirds of a second of one turn."""
+    bench = Bench()
+    bench.call(join("a", subscribed_topic_regex="t.*"), 1)
+    found = ResolvedRegex(Topics(("t", "t1")), 1, bench.now_ms)
+    bench.coordinator.shard.stored.replay(RegexRecord(GROUP, "t.*", found), 0, NO_PRODUCER)
+    hold_offsets(bench, 1_000)
+    Topics.searched = 0
+    bench.now_ms += bench.settings.offsets_retention_check_interval_ms
+
+    bench.coordinator.expiry.tick(bench.now_ms)
+
+    assert Topics.searched == 0
 
 
 def test_to_delete_one_offset_puts_the_others_in_no_order() -> None:

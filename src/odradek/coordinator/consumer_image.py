@@ -108,9 +108,6 @@ class ConsumerImage:
                 found.update(self.regexes[regex].topics)
         return found
 
-    def is_subscribed(self, topic: str) -> bool:
-        return topic in self.names or any(topic in one.topics for one in self.regexes.values())
-
     def topics_of(self, subscriber: Subscriber) -> set[str]:
         resolved = self.regexes.get(subscriber.regex) if subscriber.regex else None
         return {*subscriber.topics, *(resolved.topics if resolved is not None else ())}

@@ -22,6 +22,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass, field
 
 Group = ClassicGroup | ConsumerGroup
+Topics = frozenset[str] | None  # None: any may be
 # Of one turn: a few milliseconds.
 MOST_OFFSETS = 2_000
 MOST_GROUPS = 500
@@ -77,7 +78,7 @@ class Expiry:
             group = shard.consumer_groups.get(under_way.group_id) or shard.groups.get(under_way.group_id)
             some = under_way.places[-offsets_left:]
             del under_way.places[-offsets_left:]
-            offsets_left -= len(some)
+            offsets_left -= len(some) + _members_read(group)
             groups_left -= 1
             is_last = not under_way.places
             if group is not None:
@@ -119,8 +120,11 @@ class Expiry:
 
     def _expire(self, group: Group, places: list[Place], now_ms: int, *, is_last: bool) -> None:
         shard, group_id = self._shard, group.group_id
+        in_use = _in_use(group) if places else None
         held = {place for place in places if self._is_held(group_id, place)}
-        expired = [place for place in places if place not in held and self._is_out(group, place, now_ms)]
+        expired = [
+            place for place in places if place not in held and self._is_out(group, place, in_use, now_ms)
+        ]
         left_over = {place for place in (*held, *expired) if place[0] in self._deleted_topics}
         if left_over:
             self._left_over.setdefault(group_id, set()).update(left_over)
@@ -145,7 +149,7 @@ class Expiry:
         offsets = self._shard.offsets
         return offsets.is_pending(group_id, place) or offsets.is_in_flight(group_id, place)
 
-    def _is_out(self, group: Group, place: Place, now_ms: int) -> bool:
+    def _is_out(self, group: Group, place: Place, in_use: Topics, now_ms: int) -> bool:
         stood = self._shard.offsets.by_group.get(group.group_id, {}).get(place)
         if stood is None:
             return False
@@ -156,7 +160,7 @@ class Expiry:
             committed.committed_at_ms <= deleted_at_ms or self._shard.was_loaded(stood.position)
         ):
             return True
-        since_ms = _idle_since_ms(group, place[0], committed)
+        since_ms = _idle_since_ms(group, place[0], in_use, committed)
         if since_ms is None:
             return False
         if committed.expires_at_ms != NEVER_EXPIRES:
@@ -164,20 +168,30 @@ class Expiry:
         return since_ms + self._shard.settings.offsets_retention_ms <= now_ms
 
 
-def _idle_since_ms(group: Group, topic: str, committed: CommittedOffset) -> int | None:
-    """Since when nobody uses the offset; None: somebody does."""
+def _in_use(group: Group) -> Topics:
+    """What the members subscribe to, read once for however many offsets: of each member it is parsed."""
     if isinstance(group, ConsumerGroup):
-        return None if group.image.is_subscribed(topic) else committed.committed_at_ms
-    if group.state is GroupState.EMPTY:
+        return frozenset(group.image.subscribed_topics())
+    return group.subscribed_topics if _is_read(group) else None
+
+
+def _is_read(group: ClassicGroup) -> bool:
+    return group.state is GroupState.STABLE and group.protocol_type == CONSUMER
+
+
+def _members_read(group: Group | None) -> int:
+    """Each costs about what an offset does."""
+    return len(group.members) if isinstance(group, ClassicGroup) and _is_read(group) else 0
+
+
+def _idle_since_ms(group: Group, topic: str, in_use: Topics, committed: CommittedOffset) -> int | None:
+    """Since when nobody uses the offset; None: somebody does."""
+    if group.state is GroupState.EMPTY and isinstance(group, ClassicGroup):
         # Groups without a protocol only commit; others count from when their last member went.
         if group.protocol_type:
             return max(group.state_since_ms, committed.committed_at_ms)
         return committed.committed_at_ms
-    if group.state is GroupState.STABLE and group.protocol_type == CONSUMER:
-        subscribed = group.subscribed_topics
-        if subscribed is not None and topic not in subscribed:
-            return committed.committed_at_ms
-    return None
+    return None if in_use is None or topic in in_use else committed.committed_at_ms
 
 
 @dataclass(frozen=True, slots=True)
