@@ -97,6 +97,30 @@ def test_offsets_expire_a_retention_after_the_group_became_empty() -> None:
     assert bench.loaded().groups == {}
 
 
+@pytest.mark.behaviour("O3")
+def test_who_may_not_commit_hears_that_and_not_that_its_metadata_is_too_long() -> None:
+    """A member that has to join again would give up on 12, which no retry mends."""
+    bench = Bench(offset_metadata_max_units=3)
+    (only,) = bench.stable()
+    rows = [
+        OffsetCommitRequestPartition(partition_index=at, committed_offset=5, committed_metadata="long")
+        for at in (0, 99)
+    ]
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        generation_id_or_member_epoch=bench.group.generation - 1,
+        member_id=only,
+        topics=[OffsetCommitRequestTopic(name="t", partitions=rows)],
+    )
+
+    (topic,) = bench.call(request, 8).topics
+
+    assert [one.error_code for one in topic.partitions] == [
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
 @pytest.mark.behaviour("O16")
 def test_offsets_that_a_live_group_uses_never_expire_and_those_it_left_behind_do() -> None:
     bench = Bench()

@@ -138,7 +138,7 @@ def _commit(
             why = error
             if not 0 <= index < partitions:
                 why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif metadata and utf16_units(metadata) > shard.settings.offset_metadata_max_units:
+            elif not why and metadata and utf16_units(metadata) > shard.settings.offset_metadata_max_units:
                 why = ErrorCode.OFFSET_METADATA_TOO_LARGE
             outcomes.append((name, index, why))
             if why:
