@@ -11,6 +11,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.records.builder import NewRecord, build_batch
+from odradek.records.control import build_end_marker
 from odradek.replication.followers import FetchSource
 from odradek.replication.isr import IsrAnswer
 from odradek.replication.partition import Partition
@@ -35,6 +36,27 @@ def a_log(path: Path, name: str = "t", **settings: str) -> PartitionLog:
 def a_batch(*values: bytes, epoch: int = -1, base_offset: int = 0) -> memoryview:
     records = [NewRecord(None, value, 1_000) for value in values]
     return memoryview(bytearray(build_batch(records, leader_epoch=epoch, base_offset=base_offset)))
+
+
+def a_transaction(base_offset: int = 0) -> memoryview:
+    """A record, and the marker behind it."""
+    record = build_batch(
+        [NewRecord(None, b"x", 1_000)],
+        base_offset=base_offset,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    marker = build_end_marker(
+        producer_id=7,
+        producer_epoch=0,
+        is_commit=True,
+        coordinator_epoch=0,
+        timestamp=1_000,
+        base_offset=base_offset + 1,
+    )
+    return memoryview(bytearray(record + marker))
 
 
 def leadership(

@@ -13,7 +13,18 @@ from odradek.model.errors import ProtocolError
 from odradek.replication.partition import Partition
 from odradek.replication.waiting import AckQueue, Reader
 from tests.log.logs import config
-from tests.replication.partitions import LAG_MS, Led, Waits, a_batch, a_log, answer, b, expanding, leadership
+from tests.replication.partitions import (
+    LAG_MS,
+    Led,
+    Waits,
+    a_batch,
+    a_log,
+    a_transaction,
+    answer,
+    b,
+    expanding,
+    leadership,
+)
 
 # ------------------------------------------------------------------------------------------------------- roles
 
@@ -97,6 +108,21 @@ def test_only_a_coordinator_appends_several_batches_at_once(tmp_path: Path) -> N
     assert refusal.value.code == ErrorCode.INVALID_RECORD and led.partition.log.log_end_offset == 0
     led.partition.append(both, acks=1, now_ms=led.now_ms, from_coordinator=True)
     assert led.partition.log.log_end_offset == 2
+
+
+def test_a_leader_forgets_a_transaction_once_its_marker_is_committed(tmp_path: Path) -> None:
+    """Though nobody reads there: offsets of groups are committed in transactions, and read by nobody."""
+    led = Led(tmp_path)
+    records = a_transaction()
+    size = int.from_bytes(records[8:12], "big") + 12
+    for one in (records[:size], records[size:]):
+        led.partition.append(one, acks=1, now_ms=led.now_ms, from_coordinator=True)
+    assert len(led.partition.log.producers._ended) == 1
+
+    for follower in (2, 3):
+        led.fetched(follower, 2)
+
+    assert not led.partition.log.producers._ended
 
 
 def test_a_leader_that_leads_on_in_a_new_epoch_waits_for_every_follower_again(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from odradek.model.ids import NO_LEADER
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.replica import Replica
 from odradek.replication.waiting import Outbox, Reader
-from tests.replication.partitions import T0, TOPIC_ID, a_batch, a_log, b, leadership
+from tests.replication.partitions import T0, TOPIC_ID, a_batch, a_log, a_transaction, b, leadership
 
 COPIES = ReplicaAssignment((b(1), b(2)))
 
@@ -109,6 +109,18 @@ def test_readers_are_woken_when_more_is_committed_and_not_when_the_leader_says_t
         woken.append((one.high_watermark, reads.woken))
 
     assert woken == [(2, 1), (2, 1), (2, 1), (3, 2), (3, 2)]
+
+
+def test_a_follower_forgets_a_transaction_once_its_marker_is_committed(tmp_path: Path) -> None:
+    """Nobody may ever ask it what is stable: of a hundred a second there were a gigabyte and more in a day."""
+    one = replica(tmp_path)
+
+    append(one, a_transaction())
+    append(one, a_transaction(2), leader_mark=3)
+
+    assert [ended.last_offset for ended in one.log.producers._ended] == [3]
+    append(one, leader_mark=4)
+    assert not one.log.producers._ended
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ log keeps a bounded number. Past it those go first that were silent for longer t
 refuses the newcomer. A snapshot is written within a turn of the loop: most of its entries were packed before.
 """
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from struct import Struct
@@ -116,8 +117,13 @@ class EndedTransaction(NamedTuple):
     is_aborted: bool
 
 
+def _last_offset(ended: EndedTransaction) -> int:
+    return ended.last_offset
+
+
 class Producers:
-    """All producers of one log. `check` asks and changes nothing; `note_*` follow what was written."""
+    """All producers of one log. `check` asks, and forgets nobody but who was silent for long where there is no room for one more;
+    `note_*` follow what was written."""
 
     __slots__ = ("_by_id", "_ended", "_open", "_unpacked")
 
@@ -126,7 +132,8 @@ class Producers:
         self._unpacked: dict[int, Producer] = {}
         # Producer id -> first offset of its open transaction; the oldest first, for offsets only grow.
         self._open: dict[int, int] = {}
-        self._ended: list[EndedTransaction] = []  # ended, their markers perhaps not replicated yet
+        # Ended, their markers perhaps not replicated yet; in the order of the markers.
+        self._ended: list[EndedTransaction] = []
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -292,11 +299,10 @@ class Producers:
         stable = high_watermark
         if self._open:
             stable = min(stable, next(iter(self._open.values())))
-        if self._ended:
-            # A marker at or above the high watermark may yet be truncated, and with it the decision.
-            self._ended = [ended for ended in self._ended if ended.last_offset >= high_watermark]
-            for ended in self._ended:
-                stable = min(stable, ended.first_offset)
+        # A marker at or above the high watermark may yet be truncated, and with it the decision.
+        self.forget_ended_before(high_watermark)
+        for ended in self._ended:
+            stable = min(stable, ended.first_offset)
         return stable
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
@@ -312,8 +318,11 @@ class Producers:
             self._unpacked.pop(producer_id, None)
         return gone
 
-    def forget_ended_before(self, log_start_offset: int) -> None:
-        self._ended = [ended for ended in self._ended if ended.last_offset >= log_start_offset]
+    def forget_ended_before(self, offset: int) -> None:
+        """Their markers are decided for good: committed, or deleted. Whoever moves the high watermark says so, for of a log
+        that nobody reads nobody asks what is stable."""
+        if self._ended and self._ended[0].last_offset < offset:
+            self._ended = self._ended[bisect_left(self._ended, offset, key=_last_offset) :]
 
     # -------------------------------------------------------------------------------------------------- snapshots
 
