@@ -6,9 +6,10 @@ import pytest
 
 from odradek.coordinator import classic_group, expiry, removing
 from odradek.coordinator.consumer_records import RegexRecord, ResolvedRegex
+from odradek.coordinator.effects import Append
 from odradek.coordinator.events import Tick
 from odradek.coordinator.offsets import NO_PRODUCER, Stood
-from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset
+from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, encode
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.offset_delete import (
@@ -16,6 +17,7 @@ from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from odradek.records.builder import NewRecord, build_batch
 from tests.coordinator.consumers import beat, join
 from tests.coordinator.groups import GROUP, Bench
 
@@ -157,6 +159,46 @@ def test_a_group_with_very_many_offsets_is_deleted_piece_by_piece(monkeypatch: p
     assert bench.answers.pop(call).results[0].error_code == ErrorCode.NONE
     assert GROUP not in bench.coordinator.shard.groups
     assert GROUP not in bench.coordinator.shard.offsets.by_group
+
+
+def size_bytes(append: Append) -> int:
+    return len(build_batch(NewRecord(*encode(record)) for record in append.records))
+
+
+def of_a_long_name(**settings: int) -> tuple[Bench, str]:
+    """A group of ten offsets, of which two fit into a batch."""
+    bench = Bench(max_append_bytes=2_000, **settings)
+    name = "g" * 600
+    bench.commit_offset(1, group=name)
+    committed = CommittedOffset(5, -1, "", bench.now_ms, NEVER_EXPIRES)
+    held = bench.coordinator.shard.offsets.by_group[name]
+    held.update({(f"t{n}", 0): Stood(committed, n) for n in range(9)})
+    bench.held = True
+    return bench, name
+
+
+def test_what_takes_a_groups_offsets_away_fits_into_batches_however_long_its_name() -> None:
+    """Two thousand of a name of 600 letters were refused as too large, whenever it was tried: nothing ever took them away."""
+    bench, name = of_a_long_name()
+    call = bench.ask(DeleteGroupsRequest(groups_names=[name]), 2)
+    while bench.waiting:
+        assert all(size_bytes(append) <= bench.settings.max_append_bytes for append, _ in bench.waiting)
+        bench.commit()
+
+    assert bench.answers.pop(call).results[0].error_code == ErrorCode.NONE
+    assert name not in bench.coordinator.shard.offsets.by_group
+
+
+def test_what_takes_expired_offsets_away_fits_into_batches_however_long_the_groups_name() -> None:
+    bench, name = of_a_long_name(offsets_retention_ms=HOUR_MS)
+    later = CommittedOffset(5, -1, "", bench.now_ms + HOUR_MS, NEVER_EXPIRES)
+    bench.coordinator.shard.offsets.by_group[name]["t", 1] = Stood(later, 10)
+    bench.now_ms += HOUR_MS
+
+    bench.step(Tick())
+
+    assert sum(len(append.records) for append, _ in bench.waiting) == 10
+    assert all(size_bytes(append) <= bench.settings.max_append_bytes for append, _ in bench.waiting)
 
 
 def many_groups(monkeypatch: pytest.MonkeyPatch) -> tuple[Bench, list[str]]:

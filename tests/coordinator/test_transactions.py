@@ -707,6 +707,21 @@ def test_idle_ids_that_could_not_be_forgotten_are_told_of_and_forgotten_by_the_n
     assert bench.state is None
 
 
+def test_what_forgets_idle_ids_fits_into_batches_however_long_they_are() -> None:
+    """Five hundred of 2,200 letters were refused as too large, together, in every pass."""
+    bench = Bench(id_expiration_ms=1_000, remove_expired_interval_ms=1_000, max_append_bytes=2_000)
+    for number in range(5):
+        bench.ids.append(2_000 + number)
+        bench.init(str(number) * 600)
+    bench.held = True
+    bench.now_ms += 2_000
+
+    bench.step(Tick())
+
+    sizes = [sum(len(encode(record, 0)[0]) for record in append.records) for append in bench.waiting]
+    assert len(sizes) == 2 and all(size <= bench.settings.max_append_bytes for size in sizes)
+
+
 def test_a_list_of_partitions_that_fits_no_record_is_refused() -> None:
     bench = Bench(max_append_bytes=1_000)
     bench.init()

@@ -6,7 +6,7 @@ from typing import Any
 from odradek.coordinator.append_errors import told_of_offsets
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_epochs import why_no_commit, why_no_commit_in_transaction
-from odradek.coordinator.effects import Producer
+from odradek.coordinator.effects import RECORD_OVERHEAD_BYTES, Producer
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import COMMIT, GroupState
 from odradek.coordinator.later import MOST_OFFSETS, made
@@ -32,8 +32,6 @@ from odradek.protocol.messages.txn_offset_commit import (
 from odradek.protocol.schema import Response
 
 LATEST_MS = 2**63 - 1
-# A record beside its strings: length, attributes, deltas, key and value with their versions and counts.
-RECORD_OVERHEAD_BYTES = 64
 _new: Any = tuple.__new__
 
 

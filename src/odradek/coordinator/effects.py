@@ -7,6 +7,9 @@ from odradek.coordinator.later import Later, Make
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.protocol.schema import Response
 
+# Of a record in a batch beside its strings: length, attributes, deltas, key and value with their versions and counts.
+RECORD_OVERHEAD_BYTES = 64
+
 
 class Producer(NamedTuple):
     producer_id: int

@@ -11,6 +11,7 @@ from odradek.coordinator.offsets import Place
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset
 from odradek.coordinator.removing import (
     Deletion,
+    most_tombstones,
     offset_tombstones,
     remove_consumer_group,
     remove_group,
@@ -140,8 +141,9 @@ class Expiry:
                     return remove_consumer_group(shard, group, Deletion(None), now_ms)
             elif group.state is GroupState.EMPTY and not group.pending_ids:
                 return remove_group(shard, group, Deletion(None), now_ms)
-        if expired:
-            shard.append(offset_tombstones(group_id, expired), Expired(group_id))
+        most = most_tombstones(shard, group_id)
+        for at in range(0, len(expired), most):
+            shard.append(offset_tombstones(group_id, expired[at : at + most]), Expired(group_id))
         return None
 
     def _is_held(self, group_id: str, place: Place) -> bool:

@@ -7,6 +7,7 @@ from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
 from odradek.coordinator.downgrading import end_consumer_group
 from odradek.coordinator.draft import Draft
+from odradek.coordinator.effects import RECORD_OVERHEAD_BYTES
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import DELETE, GroupState
 from odradek.coordinator.offsets import Place
@@ -14,6 +15,7 @@ from odradek.coordinator.records import CoordinatorRecord, GroupKey, GroupRecord
 from odradek.coordinator.shard import MindsLate, Shard
 from odradek.coordinator.subscription import CONSUMER
 from odradek.model.error_codes import ErrorCode
+from odradek.model.topic_names import LONGEST_NAME
 from odradek.model.values import dataclass, field
 from odradek.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -43,6 +45,12 @@ def tombstones(group: ClassicGroup, places: list[Place], *, with_group: bool) ->
 
 def offset_tombstones(group_id: str, places: list[Place]) -> list[CoordinatorRecord]:
     return [OffsetRecord(OffsetKey(group_id, topic, partition), None) for topic, partition in places]
+
+
+def most_tombstones(shard: Shard, group_id: str) -> int:
+    """Of one append: a batch holds them whatever their topics are called."""
+    largest = RECORD_OVERHEAD_BYTES + len(group_id.encode()) + LONGEST_NAME
+    return max(min(MOST_TOMBSTONES, shard.settings.max_append_bytes // largest), 1)
 
 
 def delete_groups(shard: Shard, asked: Asked, request: DeleteGroupsRequest, now_ms: int) -> None:
@@ -115,7 +123,8 @@ class Deletion:
             self.waiting.append(removal)
 
     def append_piece(self, shard: Shard, removal: "GroupRemoved | ConsumerGroupRemoved") -> int:
-        records = _next_piece(removal.group.group_id, removal.places, removal.own)
+        group_id = removal.group.group_id
+        records = _next_piece(group_id, removal.places, removal.own, most_tombstones(shard, group_id))
         shard.append(records, removal)
         return len(records)
 
@@ -140,13 +149,15 @@ class Deletion:
         shard.answer(self.call, DeleteGroupsResponse(results=results))
 
 
-def _next_piece(group_id: str, places: list[Place], own: list[CoordinatorRecord]) -> list[CoordinatorRecord]:
+def _next_piece(
+    group_id: str, places: list[Place], own: list[CoordinatorRecord], most: int
+) -> list[CoordinatorRecord]:
     """Takes it off; the records of the group itself come last."""
-    some = places[-MOST_TOMBSTONES:]
-    del places[-MOST_TOMBSTONES:]
+    some = places[-most:]
+    del places[-most:]
     records = offset_tombstones(group_id, some[::-1])
     if not places:
-        room = MOST_TOMBSTONES - len(records)
+        room = most - len(records)
         records += own[:room]
         del own[:room]
     return records

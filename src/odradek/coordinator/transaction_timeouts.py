@@ -1,6 +1,7 @@
 """Transactions that were open for too long, and ids that nobody has used for long: checked now and then, a bounded
 number in one turn."""
 
+from odradek.coordinator.effects import RECORD_OVERHEAD_BYTES
 from odradek.coordinator.ending import abort_from_here
 from odradek.coordinator.transaction_room import Room
 from odradek.coordinator.transaction_settings import MOST_CHECKED
@@ -69,8 +70,10 @@ class Expiry:
         del self._left[-MOST_CHECKED:]
         before_ms = now_ms - room.settings.id_expiration_ms
         idle = [name for name in some if self._is_idle(name, before_ms)]
-        for at in range(0, len(idle), MOST_REMOVED):
-            room.remove(idle[at : at + MOST_REMOVED], Removed(len(idle[at : at + MOST_REMOVED])))
+        while idle:
+            count = _how_many_fit(idle, room.settings.max_append_bytes)
+            room.remove(idle[:count], Removed(count))
+            del idle[:count]
         self.due_ms = now_ms if self._left else now_ms + room.settings.remove_expired_interval_ms
 
     def _is_idle(self, name: str, before_ms: int) -> bool:
@@ -81,6 +84,16 @@ class Expiry:
             and value.updated_at_ms <= before_ms
             and self._room.pending(name) is None
         )
+
+
+def _how_many_fit(names: list[str], most_bytes: int) -> int:
+    """Tombstones of one append: one at least."""
+    size = 0
+    for count, name in enumerate(names[:MOST_REMOVED]):
+        size += RECORD_OVERHEAD_BYTES + len(name.encode())
+        if size > most_bytes:
+            return max(count, 1)
+    return min(len(names), MOST_REMOVED)
 
 
 @dataclass(frozen=True, slots=True)
