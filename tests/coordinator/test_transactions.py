@@ -588,6 +588,24 @@ def test_one_that_ends_while_others_are_looked_at_is_not_aborted(monkeypatch: py
     assert bench.state is Stored.PREPARE_COMMIT and len(bench.lines) == 1
 
 
+def test_of_very_many_transactions_that_are_overdue_so_many_are_aborted_in_a_turn() -> None:
+    """Each is an append and its markers, a tenth of a millisecond: of two thousand 260 ms."""
+    bench = Bench()
+    bench.ids = [1_000 + number for number in range(250)]
+    for number in range(250):
+        bench.init(f"id{number}")
+        bench.add(1_000 + number, name=f"id{number}")
+    bench.held = True
+    bench.now_ms += 70_000
+    aborted = []
+    while bench.coordinator.next_deadline_ms() == bench.now_ms or not aborted:
+        before = len(bench.waiting)
+        bench.step(Tick())
+        aborted.append(len(bench.waiting) - before)
+
+    assert aborted == [100, 100, 50]
+
+
 def test_what_is_aborted_for_its_time_out_is_said_and_tried_again_where_it_failed() -> None:
     bench = Bench()
     bench.init()

@@ -33,7 +33,7 @@ LIMITS = {
     "coordinator.later": ("MOST_AT_ONCE", "MOST_OFFSETS"),
     "coordinator.removing": ("MOST_TOMBSTONES", "MOST_AT_ONCE"),
     "coordinator.transaction_settings": ("MOST_CHECKED", "MOST_TAKEN_OVER"),
-    "coordinator.transaction_timeouts": ("MOST_REMOVED",),
+    "coordinator.transaction_timeouts": ("MOST_ABORTED", "MOST_REMOVED"),
     "log.flushing": ("MOST_SEGMENTS",),
     "log.index_rebuilding": ("BATCHES_A_PIECE",),
     "log.lookups": ("BATCHES_AT_ONCE", "SNAPSHOTS_AT_ONCE"),

@@ -11,6 +11,8 @@ from odradek.model.values import dataclass
 
 # Tombstones of one append.
 MOST_REMOVED = 500
+# Of one turn: each is an append, and markers for all its partitions.
+MOST_ABORTED = 100
 
 
 class TimeOuts:
@@ -25,9 +27,11 @@ class TimeOuts:
         room = self._room
         if not self._left:
             self._left = list(reversed(room.stored.ongoing))
-        some = self._left[-MOST_CHECKED:][::-1]
-        del self._left[-MOST_CHECKED:]
-        for name in some:
+        aborted = 0
+        for _ in range(min(MOST_CHECKED, len(self._left))):
+            if aborted == MOST_ABORTED:
+                break
+            name = self._left.pop()
             value = room.stored.by_id.get(name)
             if (
                 value is not None
@@ -36,6 +40,7 @@ class TimeOuts:
                 and value.started_at_ms + value.timeout_ms < now_ms
             ):
                 abort_from_here(room, name, value, TimedOut(name), now_ms)
+                aborted += 1
         self.due_ms = now_ms if self._left else now_ms + room.settings.abort_timed_out_interval_ms
 
 
