@@ -14,7 +14,9 @@ from odradek.broker.coordinator_shards import ANSWERS_OF_A_SLICE, MOST_ANSWERS, 
 from odradek.broker.marker_writes import AT_ONCE, WAIT_MS
 from odradek.broker.slices import Slices, answer_in_slices
 from odradek.coordinator import committing, fetching, later
-from odradek.coordinator.partitioning import GROUPS_TOPIC
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.coordinator.transaction_records import StoredTransaction, TransactionRecord
+from odradek.coordinator.transaction_states import TransactionState
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -40,7 +42,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.broker.world import Pending, World
+from tests.broker.world import T0, Pending, World
 
 MANY = MOST_ROWS + 500
 
@@ -273,6 +275,59 @@ def test_a_commit_of_as_many_rows_as_a_turn_has_time_for_is_appended_in_the_turn
     world.send(1, commit(rows), 8)
 
     assert log.log_end_offset == before + at_once
+
+
+def overdue(world: World, index: int, count: int) -> None:
+    """So many transactions that were open for too long, at the coordinator of this partition."""
+    world.lead(
+        1,
+        topic=TRANSACTIONS_TOPIC,
+        index=index,
+        topic_id=TRANSACTIONS_TOPIC.encode()[:16].ljust(16),
+        isr=(1,),
+        replicas=(1,),
+        is_new=True,
+    )
+    world.advance(20)
+    coordinator = world[1].broker.transactions.shards[index].coordinator
+    assert coordinator is not None
+    open_ = StoredTransaction(
+        1, 0, 1, TransactionState.ONGOING, frozenset([T0]), world.now_ms - 60_000, world.now_ms - 60_000
+    )
+    for number in range(count):
+        record = TransactionRecord(f"id{number}", open_._replace(producer_id=100 * index + number))
+        coordinator.room.stored.replay(record, number, -1)
+
+
+def aborted(world: World) -> int:
+    """How many are open no more."""
+    return sum(
+        value.state is not TransactionState.ONGOING
+        for shard in world[1].broker.transactions.shards.values()
+        if shard.coordinator is not None
+        for value in shard.coordinator.room.stored.by_id.values()
+    )
+
+
+@pytest.mark.parametrize(("coordinators", "each", "seen"), [(3, 60, [60, 120, 180]), (10, 1, [8, 10])])
+def test_of_coordinators_that_are_due_at_once_few_have_their_time_in_one_turn(
+    tmp_path: Path, coordinators: int, each: int, seen: list[int]
+) -> None:
+    """A broker leads fifty of them, which began together: what each may do in a turn all of them did in the same one."""
+    world = a_world(tmp_path, partitions=0)
+    for index in range(coordinators):
+        overdue(world, index, each)
+    broker = world[1].broker
+    for shard in broker.transactions.shards.values():
+        assert shard.coordinator is not None
+        shard.coordinator.time_outs.due_ms = 0
+        broker.transactions._arm(shard, 0)
+    after_each_turn = []
+    while broker.next_deadline_ms() <= world.now_ms:
+        broker.tick(world.now_ms)
+        after_each_turn.append(aborted(world))
+
+    assert after_each_turn == seen
 
 
 def test_what_waits_to_be_appended_goes_with_the_coordinator(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ LOAD_AGAIN_MS = 1_000
 MOST_ANSWERS, ANSWERS_OF_A_SLICE = 100, 10
 # Rows of records that are appended in the turn that made them, some three milliseconds; more have a turn of their own.
 MOST_ROWS = 1_000
+# Of those that are due at once: so many are told the time in one turn, and fewer where that makes them append so much.
+TICKS_AT_ONCE, APPENDS_AT_ONCE = 8, 100
 # Told a `Response`; of what describes many, a `Later`.
 Done = Callable[[Any], None]
 
@@ -184,6 +186,7 @@ class CoordinatorShards(Organ, Generic[C]):
         self._effects = effects
         self._calls: dict[int, Call] = {}
         self._call_count = 0
+        self._appended = 0  # since the last `tick`
         self._events: deque[tuple[Shard[C], Any]] = deque()
         self._is_stepping = False
 
@@ -317,9 +320,12 @@ class CoordinatorShards(Organ, Generic[C]):
     def tick(self, now_ms: int) -> None:
         if self.due_ms is None or self.due_ms > now_ms:
             return
-        for index, shard in list(self.shards.items()):
-            if shard.due_ms is None or shard.due_ms > now_ms:
-                continue
+        self._appended = 0
+        due = [(one.due_ms, index) for index, one in self.shards.items() if one.due_ms is not None]
+        for due_ms, index in sorted(due)[:TICKS_AT_ONCE]:
+            shard = self.shards[index]
+            if due_ms > now_ms or self._appended >= APPENDS_AT_ONCE:
+                break  # whoever is left is due in the next turn
             if shard.coordinator is not None:
                 self._tell(shard, Tick(), now_ms)
             elif shard.load.is_at_the_end:
@@ -417,6 +423,7 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _append(self, shard: Shard[C], append: Any, now_ms: int) -> None:
         partition = shard.partition
+        self._appended += 1
         batch = self._batch(append, now_ms)
         try:
             result = partition.append(memoryview(batch), acks=ACKS_ALL, now_ms=now_ms, from_coordinator=True)
