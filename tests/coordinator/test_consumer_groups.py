@@ -55,6 +55,24 @@ def test_a_fenced_member_that_comes_back_with_its_id_is_told_all_it_has() -> Non
     assert (again.member_epoch, told(again)) == (later.member_epoch, {"t": [0, 1, 2, 3]})
 
 
+def test_of_very_many_sessions_that_end_so_many_members_are_removed_in_a_turn() -> None:
+    """Each writes the records of a group, 60 us: of a thousand groups that one process read it took more than a turn may."""
+    bench = Bench()
+    for number in range(600):
+        request = join("A")
+        request.group_id = f"g{number}"
+        bench.call(request, 1)
+    bench.held = True
+    bench.now_ms += bench.settings.consumer_session_timeout_ms
+    removed = []
+    for _ in range(3):
+        before = len(bench.waiting)
+        bench.step(Tick())
+        removed.append(len(bench.waiting) - before)
+
+    assert removed == [500, 100, 0]
+
+
 @pytest.mark.behaviour("K34")
 def test_nobody_is_answered_by_an_append_that_is_not_committed_and_nothing_is_left_of_one_that_failed() -> (
     None

@@ -13,6 +13,7 @@ from odradek.sim.run import OK, run
 LIMITS = {
     "broker.control_queue": ("AT_ONCE",),
     "broker.coordinator_calls": ("NAMES_AT_ONCE",),
+    "broker.coordinator_shards": ("APPENDS_AT_ONCE", "TICKS_AT_ONCE"),
     "broker.departures": ("MOST_LET_GO",),
     "broker.handlers.alter_replica_log_dirs": ("AT_ONCE",),
     "broker.handlers.describe_configs": ("MOST_AT_ONCE", "CHECKED_AT_ONCE"),

@@ -68,7 +68,7 @@ from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from odradek.protocol.schema import Request
 
 # Of one step, so that no turn is held up; what is left is due at once.
-MOST_TIMERS = 1_000
+MOST_TIMERS = 500
 MOST_AFTER_A_TURN = 500
 
 _REQUESTS: dict[type[Request], Callable[[Shard, Asked, Any, int], None]] = {
