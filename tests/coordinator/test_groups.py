@@ -1,5 +1,6 @@
 """Rules of classic groups that no trace shows whole: what 3.9 forgets, limits, and what an append that fails leaves."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -401,6 +402,28 @@ def test_the_protocols_in_common_follow_what_each_member_offers(changes: dict[st
     assert taken == ("range" in changes)
     bench.leave(follower)
     assert bench.group.common_protocols() == set(both)
+
+
+class Offered(dict[str, int]):
+    """May be asked for a name, and not for all of them."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("whatever anybody offers is looked at")
+
+    items = keys = values = __iter__  # type: ignore[assignment]
+
+
+def test_what_a_join_costs_does_not_grow_with_what_others_offer() -> None:
+    """Each of two hundred members offered 5,000 protocols of its own: every JoinGroup looked at a million, for 200 ms."""
+    bench = Bench()
+    call = bench.join(instance="i")
+    bench.answers.pop(bench.sync(bench.answers.pop(call).member_id, 1, {}))
+    bench.group.offered = Offered(bench.group.offered)
+
+    assert bench.answers.pop(bench.join(instance="i")).error_code == ErrorCode.NONE
+    _, call = bench.new_member()
+
+    assert call not in bench.answers and bench.state() == "PreparingRebalance"
 
 
 def test_in_a_group_of_10_000_members_each_is_answered_once_and_told_that_it_fits_no_record() -> None:

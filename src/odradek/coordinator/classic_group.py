@@ -111,14 +111,24 @@ class ClassicGroup:
         return any(name in common for name, _ in protocols)
 
     def common_protocols(self, instead: Mapping[str, Protocols] | None = None) -> set[str]:
-        """Names every member offers; `instead`: what a member is about to offer, by member id."""
-        offered = self.offered
-        if instead:
-            offered = dict(offered)
-            for member_id, protocols in instead.items():
-                _count(offered, self.members[member_id].protocols, -1)
-                _count(offered, protocols, 1)
-        return {name for name, count in offered.items() if count == len(self.members)}
+        """Names every member offers; `instead`: what a member is about to offer, by member id. Of one member all are looked at:
+        what the others offer beside those may be very many.
+        """
+        one = next(iter(self.members.values()), None)
+        if one is None:
+            return set()
+        found = _names((instead or {}).get(one.member_id, one.protocols))
+        changes = [
+            (_names(self.members[member_id].protocols), _names(protocols))
+            for member_id, protocols in (instead or {}).items()
+        ]
+
+        def count(name: str) -> int:
+            return self.offered.get(name, 0) + sum(
+                (name in after) - (name in before) for before, after in changes
+            )
+
+        return {name for name in found if count(name) == len(self.members)}
 
     def offer(self, member: Member, protocols: Protocols) -> None:
         """What a member offers from here on."""
@@ -263,9 +273,13 @@ class ClassicGroup:
         self.state_since_ms = stored.state_since_ms
 
 
-def _count(offered: dict[str, int], protocols: Protocols, by: int) -> None:
+def _names(protocols: Protocols) -> set[str]:
     """A member may name a protocol twice."""
-    for name in {name for name, _ in protocols}:
+    return {name for name, _ in protocols}
+
+
+def _count(offered: dict[str, int], protocols: Protocols, by: int) -> None:
+    for name in _names(protocols):
         offered[name] = offered.get(name, 0) + by
         if not offered[name]:
             del offered[name]
