@@ -54,7 +54,7 @@ def test_offsets_and_epoch_are_stamped_and_the_rest_is_left_as_it_came(log: Part
     assert [(h.base_offset, h.leader_epoch) for h in found] == [(0, 4), (3, 5)]
     assert [h.crc for h in found] == [read_header(first).crc, read_header(second).crc]
     assert log.log_end_offset == 5 and log.latest_epoch == 5
-    assert log.epoch_start_offset(4) == 0 and log.epoch_start_offset(5) == 3
+    assert log.epochs.entries == [(4, 0), (5, 3)]
 
 
 def test_the_stamp_goes_into_the_callers_buffer_and_a_read_only_one_is_copied(log: PartitionLog) -> None:

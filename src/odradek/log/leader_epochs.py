@@ -46,13 +46,6 @@ class LeaderEpochs:
         entries.append(EpochEntry(epoch, start_offset))
         return True
 
-    def start_offset(self, epoch: int) -> int:
-        """Where the epoch began; -1 if this log has nothing of it."""
-        for entry in reversed(self.entries):
-            if entry.epoch == epoch:
-                return entry.start_offset
-        return UNDEFINED_OFFSET
-
     def end_offset(self, asked: int, log_end_offset: int) -> tuple[int, int]:
         """(largest epoch at or below the asked one, where it ends): the leader's answer of KIP-279.
 

@@ -60,9 +60,6 @@ class PartitionLog(AppendableLog):
 
     # ------------------------------------------------------------------------------------------------ epochs
 
-    def epoch_start_offset(self, epoch: int) -> int:
-        return self.epochs.start_offset(epoch)
-
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The leader's answer of KIP-279: see `LeaderEpochs.end_offset`."""
         return self.epochs.end_offset(epoch, self.log_end_offset)
@@ -151,6 +148,10 @@ class PartitionLog(AppendableLog):
     def recovery_point(self) -> int:
         """Everything below is flushed."""
         return self.flushed.recovery_point
+
+    def note_high_watermark(self, high_watermark: int) -> None:
+        """It has moved up to here."""
+        self.producers.forget_ended_before(high_watermark)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Not below the log's start, though an open transaction may have begun there: whoever went to it would be out of

@@ -453,7 +453,7 @@ class Partition(Replica):
         if mark <= self.high_watermark:
             return
         self.high_watermark = mark
-        self.log.producers.forget_ended_before(mark)
+        self.log.note_high_watermark(mark)
         if self.commit_waiters.next_offset <= mark:
             # The check after the append uses the maximal ISR (row 157). It cannot fail here: the mark stands
             # still while the committed ISR, which is part of it, is too small.

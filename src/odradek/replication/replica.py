@@ -155,7 +155,7 @@ class Replica:
             log.delete_records_before(leader_log_start)
         if mark > self.high_watermark:
             self.high_watermark = mark
-            log.producers.forget_ended_before(mark)
+            log.note_high_watermark(mark)
             self._wake_readers()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:

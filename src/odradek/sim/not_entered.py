@@ -119,8 +119,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/coordinator_shards.py TopicSizes.__len__",
         "log/lookups.py offset_*",
         "log/partition_log.py PartitionLog.offset_*",
-        "log/partition_log.py PartitionLog.epoch_start_offset",
-        "log/leader_epochs.py LeaderEpochs.start_offset",
         "log/producers.py Producers.__len__",
         "broker/fetch_sessions.py FetchSessionCache.__len__",
         "log/future_logs.py FutureLogs.is_one",

@@ -287,8 +287,8 @@ class TinyLog:
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         self.epochs.assign(epoch, start_offset)
 
-    def epoch_start_offset(self, epoch: int) -> int:
-        return self.epochs.start_offset(epoch)
+    def note_high_watermark(self, high_watermark: int) -> None:
+        """Transactions are not explored."""
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         return self.epochs.end_offset(epoch, self.log_end_offset)
