@@ -70,9 +70,6 @@ class Member:
     def metadata_of(self, protocol: str | None) -> bytes:
         return metadata_of(self.protocols, protocol)
 
-    def offers(self, protocol: str) -> bool:
-        return any(name == protocol for name, _ in self.protocols)
-
     def stored(self, protocol: str | None, assignment: bytes) -> StoredMember:
         return StoredMember(
             self.member_id,

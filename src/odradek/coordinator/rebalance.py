@@ -25,7 +25,6 @@ from odradek.protocol.schema import Response
 # Nobody of the members joined, and none may be removed for that: look again no sooner than this.
 LEAST_WAIT_MS = 1_000
 LARGEST_GENERATION = 2**31 - 1
-JOINABLE = (GroupState.EMPTY, GroupState.COMPLETING, GroupState.STABLE)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,6 @@ from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.consumer_group import MEMBER_DEADLINES, ConsumerGroup
 from odradek.coordinator.effects import Answer, Append, Effects, Producer
 from odradek.coordinator.events import Asked
-from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.later import Later, Make
 from odradek.coordinator.member import Member, Parked
 from odradek.coordinator.offsets import NO_PRODUCER
@@ -175,10 +174,6 @@ class Shard:
         """Another broker, or a former life of this one, appended the record that stands there."""
         return self._first_position is None or position < self._first_position
 
-    @property
-    def is_appending(self) -> bool:
-        return bool(self._in_flight)
-
     # ----------------------------------------------------------------------------------------------- groups
 
     def group(self, group_id: str, now_ms: int) -> ClassicGroup:
@@ -276,10 +271,6 @@ def _less(counts: dict[str, int], name: str) -> None:
     counts[name] -= 1
     if not counts[name]:
         del counts[name]
-
-
-def is_gone(group: ClassicGroup) -> bool:
-    return group.state is GroupState.DEAD
 
 
 def parked_of(member: Member) -> tuple[Parked | None, Parked | None]:
