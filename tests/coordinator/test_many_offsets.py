@@ -1,6 +1,6 @@
 """Groups with very many offsets: no turn looks at all of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -8,8 +8,8 @@ from odradek.coordinator import classic_group, expiry, removing
 from odradek.coordinator.consumer_records import RegexRecord, ResolvedRegex
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import Tick
-from odradek.coordinator.offsets import NO_PRODUCER, Stood
-from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, encode
+from odradek.coordinator.offsets import NO_PRODUCER, Offsets, Stood
+from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey, encode
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.offset_delete import (
@@ -159,6 +159,32 @@ def test_a_group_with_very_many_offsets_is_deleted_piece_by_piece(monkeypatch: p
     assert bench.answers.pop(call).results[0].error_code == ErrorCode.NONE
     assert GROUP not in bench.coordinator.shard.groups
     assert GROUP not in bench.coordinator.shard.offsets.by_group
+
+
+class Pending(dict[int, dict[str, dict[tuple[str, int], Stood]]]):
+    """May be asked for one producer, and not for all of them."""
+
+    def __iter__(self) -> Iterator[int]:
+        raise AssertionError("every open transaction is looked at")
+
+    items = keys = values = __iter__  # type: ignore[assignment]
+
+
+def test_to_delete_an_offset_looks_at_no_transaction_but_those_that_hold_it() -> None:
+    """Two thousand of one group, and as many producers with one open: four million looks in one turn."""
+    offsets = Offsets()
+    for producer in range(3):
+        offsets.apply(
+            OffsetKey(GROUP, "t", producer), CommittedOffset(producer, -1, "", 0), producer, producer
+        )
+    offsets.apply(OffsetKey(GROUP, "t", 0), CommittedOffset(7, -1, "", 0), 3, 1)
+    offsets.pending = Pending(offsets.pending)
+
+    offsets.apply(OffsetKey(GROUP, "t", 0), None, 4, NO_PRODUCER)
+
+    for producer in range(3):
+        offsets.end_transaction(producer, is_commit=True)
+    assert list(offsets.by_group[GROUP]) == [("t", 1), ("t", 2)] and not offsets.unsettled(GROUP)
 
 
 def size_bytes(append: Append) -> int:

@@ -34,9 +34,8 @@ class Offsets:
         self.by_group: dict[str, dict[Place, Stood]] = {}
         # Producer id -> group -> place: committed by an open transaction.
         self.pending: dict[int, dict[str, dict[Place, Stood]]] = {}
-        self._pending_places: dict[
-            str, dict[Place, int]
-        ] = {}  # group -> place: in how many open transactions
+        # Group -> place: in which open transactions.
+        self._pending_places: dict[str, dict[Place, dict[int, None]]] = {}
         # Appended, not committed yet: group -> append -> places.
         self._in_flight: dict[str, dict[int, set[Place]]] = {}
 
@@ -45,21 +44,16 @@ class Offsets:
         place = key.topic, key.partition
         if producer_id != NO_PRODUCER and value is not None:
             held = self.pending.setdefault(producer_id, {}).setdefault(key.group, {})
-            if place not in held:
-                _count(self._pending_places, key.group, place, 1)
+            _hold(self._pending_places, key.group, place, producer_id)
             held[place] = Stood(value, position)
         elif value is not None:
             self.by_group.setdefault(key.group, {})[place] = Stood(value, position)
         else:
             self._drop(self.by_group, key.group, place)
-            if not self.is_pending(key.group, place):
-                return
-            for producer in [
-                one for one, groups in self.pending.items() if place in groups.get(key.group, ())
-            ]:
+            for producer in list(self._pending_places.get(key.group, {}).get(place, ())):
                 # The offset was deleted; what a transaction committed before that goes with it.
                 self._drop(self.pending[producer], key.group, place)
-                _count(self._pending_places, key.group, place, -1)
+                _let_go(self._pending_places, key.group, place, producer)
 
     def apply_run(self, run: Run) -> None:
         """What `apply` does with each of its records, without a step of Python a record."""
@@ -80,15 +74,14 @@ class Offsets:
             return
         held = self.pending.setdefault(producer_id, {}).setdefault(group, {})
         for place in stood:
-            if place not in held:
-                _count(self._pending_places, group, place, 1)
+            _hold(self._pending_places, group, place, producer_id)
         held.update(stood)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """A marker: what stands later in the log than a plain commit of the same partition replaces it."""
         for group, held in self.pending.pop(producer_id, {}).items():
             for place, stood in held.items():
-                _count(self._pending_places, group, place, -1)
+                _let_go(self._pending_places, group, place, producer_id)
                 if not is_commit:
                     continue
                 committed = self.by_group.setdefault(group, {})
@@ -154,10 +147,14 @@ class Offsets:
             del of[group]
 
 
-def _count(of: dict[str, dict[Place, int]], group: str, place: Place, by: int) -> None:
-    counts = of.setdefault(group, {})
-    counts[place] = counts.get(place, 0) + by
-    if not counts[place]:
-        del counts[place]
-        if not counts:
+def _hold(of: dict[str, dict[Place, dict[int, None]]], group: str, place: Place, producer_id: int) -> None:
+    of.setdefault(group, {}).setdefault(place, {})[producer_id] = None
+
+
+def _let_go(of: dict[str, dict[Place, dict[int, None]]], group: str, place: Place, producer_id: int) -> None:
+    places = of[group]
+    del places[place][producer_id]
+    if not places[place]:
+        del places[place]
+        if not places:
             del of[group]

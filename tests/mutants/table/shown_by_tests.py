@@ -194,7 +194,7 @@ SHOWN_BY_TESTS = (
         (
             Edit(
                 "coordinator.offsets:Offsets.end_transaction",
-                "_count(self._pending_places, group, place, -1)",
+                "_let_go(self._pending_places, group, place, producer_id)",
                 "pass",
             ),
         ),
