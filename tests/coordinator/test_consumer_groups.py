@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from odradek.coordinator import asides
 from odradek.coordinator.asides import Assigned
 from odradek.coordinator.consumer_asides import MOST_TARGETS
 from odradek.coordinator.consumer_protocol import write_assignment
@@ -71,6 +72,28 @@ def test_of_very_many_sessions_that_end_so_many_members_are_removed_in_a_turn() 
         removed.append(len(bench.waiting) - before)
 
     assert removed == [500, 100, 0]
+
+
+def test_expressions_that_are_resolved_piece_by_piece_move_the_epoch_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asides, "NAMES_AT_ONCE", 1)
+    bench = Bench()
+    for member, regex in (("A", "t.*"), ("B", "u.*"), ("C", "[tu]")):
+        bench.call(join(member, subscribed_topic_regex=regex), 1)
+    epoch = described(bench).group_epoch
+
+    bench.do_asides()
+
+    assert described(bench).group_epoch == epoch + 1
+    image = bench.coordinator.shard.consumer_groups[GROUP].image
+    assert {regex: found.topics for regex, found in image.regexes.items()} == {"t.*": ("t",)}
+    bench.wait(11_000)
+    bench.call(beat("A", described(bench).members[0].member_epoch, owned={}), 1)
+    bench.do_asides()
+    found = {regex: found.topics for regex, found in image.regexes.items()}
+    assert found == {"t.*": ("t",), "u.*": ("u",), "[tu]": ("t", "u")}
+    assert described(bench).group_epoch == epoch + 2
 
 
 @pytest.mark.behaviour("K34")

@@ -2,10 +2,11 @@
 
 import re
 from random import Random
+from typing import Any
 
 import pytest
 
-from odradek.coordinator.asides import Resolve
+from odradek.coordinator.asides import Resolve, Resolved
 from odradek.coordinator.topic_patterns import MOST_BYTES, InvalidPattern, compile_pattern
 
 LITERALS = ["a", "b", ".", "[ab]", "[^a]", r"\d", "1", r"\.", "[a-c1]", "(?:ab)", r"\w"]
@@ -88,6 +89,20 @@ def test_syntax_of_re2(text: str, matching: list[str], others: list[str]) -> Non
 def test_what_is_none_or_too_large_is_said_so(text: str) -> None:
     with pytest.raises(InvalidPattern):
         compile_pattern(text)
+
+
+def test_many_expressions_are_tried_on_many_topics_piece_by_piece() -> None:
+    """The thread has batches of producers to open as well: a hundred on ten thousand topics kept it for three seconds."""
+    names = tuple(f"t{number}" for number in range(4_000))
+    work: Any = Resolve("g", ("a", "b", "t1", "t2", "t3"), names, 7)
+    pieces = []
+    while work is not None:
+        found = work.run()
+        pieces.append(len(found.topics))
+        work = found.rest
+
+    assert pieces == [2, 4, 5]
+    assert found == Resolved("g", {"a": (), "b": (), "t1": ("t1",), "t2": ("t2",), "t3": ("t3",)}, 7)
 
 
 def test_what_backtracking_would_hang_on_ends_and_what_is_made_to_be_dear_matches_nothing() -> None:

@@ -26,6 +26,7 @@ LIMITS = {
     "broker.marker_writes": ("AT_ONCE",),
     "broker.transaction_markers": ("MOST_PARTITIONS",),
     "broker.unchecked_produces": ("MOST_AT_ONCE",),
+    "coordinator.asides": ("NAMES_AT_ONCE",),
     "coordinator.committed_together": ("MOST_IN_A_RUN",),
     "coordinator.consumer_asides": ("MOST_TARGETS", "MOST_PARTITIONS"),
     "coordinator.draft": ("MOST_AT_ONCE",),

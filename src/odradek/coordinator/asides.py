@@ -6,6 +6,9 @@ from typing import NamedTuple
 from odradek.coordinator.assignors import Question, Targets, assign
 from odradek.coordinator.topic_patterns import InvalidPattern, compile_pattern
 
+# Of one piece of work, so many names are tried on an expression each: a few tens of milliseconds, for others wait for the same thread.
+NAMES_AT_ONCE = 8_000
+
 
 class Assigned(NamedTuple):
     """The targets of a group, as of one of its epochs."""
@@ -16,11 +19,13 @@ class Assigned(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """The topics that the expressions of a group match, as of one state of the metadata."""
+    """The topics that the expressions of a group match, as of one state of the metadata. `rest`: the work that goes on, of which
+    this is a piece."""
 
     group_id: str
     topics: Mapping[str, tuple[str, ...]]
     version: int
+    rest: "Resolve | None" = None
 
 
 class Assign(NamedTuple):
@@ -37,16 +42,23 @@ class Assign(NamedTuple):
 
 
 class Resolve(NamedTuple):
+    """`found`: by the pieces before."""
+
     group_id: str
     expressions: tuple[str, ...]
     names: tuple[str, ...]
     version: int
+    found: Mapping[str, tuple[str, ...]] = {}
 
     def nothing(self) -> Resolved:
         return Resolved(self.group_id, {}, self.version)
 
     def run(self) -> Resolved:
-        return Resolved(self.group_id, {one: self._matched(one) for one in self.expressions}, self.version)
+        count = max(NAMES_AT_ONCE // max(len(self.names), 1), 1)
+        now, left = self.expressions[:count], self.expressions[count:]
+        found = {**self.found, **{one: self._matched(one) for one in now}}
+        rest = self._replace(expressions=left, found=found) if left else None
+        return Resolved(self.group_id, found, self.version, rest)
 
     def _matched(self, expression: str) -> tuple[str, ...]:
         try:

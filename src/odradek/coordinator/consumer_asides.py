@@ -20,6 +20,8 @@ def resolved(shard: Shard, came: Resolved, now_ms: int) -> None:
     group = shard.consumer_groups.get(came.group_id)
     if group is None:
         return
+    if came.rest is not None:
+        return shard.ask_aside(group, came.rest)
     group.is_resolving = False
     group.resolved_at_ms = now_ms
     draft = Draft(shard, came.group_id, now_ms)
