@@ -196,6 +196,19 @@ def test_rows_are_gathered_only_where_those_of_a_partition_do_not_stand_together
         assert order.tolist() == sorted(range(len(places)), key=lambda row: (places[row], row))
 
 
+def test_no_batch_is_larger_than_a_topic_takes_where_each_record_alone_is_not() -> None:
+    """Records of half a megabyte and more, among small ones: `max.message.bytes` is 1,048,588 where nobody has changed it."""
+    sizes = [300, 500_000, 600_000, 100, 1_000_000, 200, 400_000, 1_000_000]
+    rows = [{"value": b"x" * size, "topic": "a"} for size in sizes]
+    table = records_of(pa.Table.from_pylist(rows, schema=SCHEMA), "a")
+
+    found = list(encoded(table, Places("a", lambda topic: 1), codec="none", now_ms=NOW))
+
+    whole = [len(batch.header) + len(batch.body) for some in found for batch in some.batches]
+    assert max(whole) <= 1_048_588
+    assert [len(record.value) for record in decoded(found)[TopicPartition("a", 0)]] == sizes
+
+
 def test_rows_without_a_key_are_dealt_out_to_all_partitions() -> None:
     rows = [{"key": None, "value": b"%d" % n, "headers": None, "topic": "a"} for n in range(100)]
     table = records_of(pa.Table.from_pylist(rows, schema=SCHEMA), "a")
@@ -212,6 +225,7 @@ def test_rows_without_a_key_are_dealt_out_to_all_partitions() -> None:
     [
         ({"partition": 4}, "partition 4 of a, which has partitions 0 to 3"),
         ({"partition": -7}, "partition -7 of a, which has partitions 0 to 3"),
+        ({"partition": -1}, "partition -1 of a, which has partitions 0 to 3"),
         ({"topic": None}, "a row has no topic"),
         ({"timestamp": -1_001}, r"a timestamp before 1970 .*; null becomes the time of writing"),
         ({"headers": [{"key": None, "value": b"x"}]}, "a header has no key"),

@@ -190,15 +190,17 @@ def _partitions(
     rows: pa.Table, topics: Sequence[str], of_topic: Ints, places: Places, keyless_from: int
 ) -> Ints:
     partition = np.full(rows.num_rows, -1, np.int64)
+    is_told = np.zeros(rows.num_rows, np.bool_)
     if "partition" in rows.schema.names:
-        given = pc.fill_null(_column(rows, "partition"), -1)
-        partition = given.to_numpy(zero_copy_only=False).astype(np.int64)
+        column = _column(rows, "partition")
+        is_told = _is_valid(column)
+        partition = pc.fill_null(column, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     key = _column(rows, "key") if "key" in rows.schema.names else None
     has_key = np.zeros(rows.num_rows, np.bool_) if key is None else _is_valid(key)
     for number, topic in enumerate(topics):
         count = places.partitions(topic)
         mine = of_topic == number
-        told = partition[mine & (partition != -1)]
+        told = partition[mine & is_told]
         if len(told) and not (told.min() >= 0 and told.max() < count):
             wrong = told[(told < 0) | (told >= count)][0]
             raise BadRow(f"a row is for partition {wrong} of {topic}, which has partitions 0 to {count - 1}")
@@ -250,10 +252,13 @@ def _changes(column: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _batch_starts(sizes: Ints, group: Ints, batch_bytes: int) -> Ints:
-    """Rows at which a batch begins: with each partition, which is a group of rows, and where the one before is full."""
+    """Rows at which a batch begins: with each partition, which is a group of rows, and where the one before is full. A record of
+    more than half of it stands alone: behind others it would make a batch of them that no topic takes."""
     before = np.cumsum(sizes) - sizes
     full = (before - before[_changes(group)][group]) // batch_bytes
-    return np.flatnonzero(_changes(group) | _changes(full))
+    is_large = sizes > batch_bytes // 2
+    is_alone = is_large | np.append(False, is_large[:-1])[: len(sizes)]
+    return np.flatnonzero(_changes(group) | _changes(full) | is_alone)
 
 
 def _blocks(sizes: Ints, starts: Ints) -> Iterator[tuple[int, int]]:
