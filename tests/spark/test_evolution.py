@@ -23,7 +23,7 @@ from odradek.spark import delta_log, growth, tables
 from odradek.spark.evolution import FIXED, MOST_COLUMNS, Evolve, addable_type, is_addable, wider
 from odradek.spark.fingerprint import EMPTY
 from odradek.spark.growth import Growth
-from odradek.spark.parquet import TableFile
+from odradek.spark.parquet import TableFile, file_name
 from odradek.spark.partitioning import UNDIVIDED, Spec
 from odradek.spark.recast import Recasts
 from odradek.spark.required import field_as_nullable, paths_of
@@ -415,6 +415,18 @@ def test_what_a_driver_left_that_died_before_its_commit_goes_with_the_next_chang
 
     assert not list((tmp_path / "_odradek" / "commits").iterdir())
     assert len(rows_in(tmp_path)) == 4
+
+
+def test_what_another_driver_is_about_to_commit_is_not_taken_away(tmp_path: Path) -> None:
+    """Numbers of batch writes may have more than ten digits."""
+    commit(tmp_path, 20_261_129_173_500, FIRST)
+    staged = tmp_path / "_odradek" / "commits" / file_name("app", 20_261_129_173_502)
+    staged.parent.mkdir()
+    staged.write_bytes(b"")
+
+    commit(tmp_path, 20_261_129_173_501, WIDER, evolve=ALL)
+
+    assert staged.exists()
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, table: Path, act: Any) -> None:

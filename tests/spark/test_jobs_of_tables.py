@@ -190,6 +190,38 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("upsert_by", ["", "key"])
+def test_a_job_that_begins_on_an_empty_topic_goes_on_with_what_comes(
+    spark: "SparkSession", client: SyncClient, job: TablesJob, make_topic: MakeTopic, upsert_by: str
+) -> None:
+    plan = planned(job._replace(topics=(make_topic(),), upsert_by=upsert_by, on_error="key=skip"))
+
+    def run() -> list[Batch]:
+        return [
+            batch for batch in followed(start(spark, plan), plan, lambda: False, spark) if batch is not None
+        ]
+
+    (first,) = run()
+    fill(client, plan.job.topics[0], 0, GOOD[:1])
+    (second,) = run()
+
+    assert [(one.number, one.rows, one.lag_records) for one in (first, second)] == [(0, 0, 0), (1, 1, 0)]
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 1
+    assert verify(job.table, job.bootstrap).is_equal
+
+
+def test_columns_are_learnt_beside_a_value_that_is_too_large_to_be_parsed(
+    job: TablesJob, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    fill(client, topic, 0, [GOOD[0], b'{"large": "%s"}' % (b"x" * (17 << 20)), GOOD[1]], codec="gzip")
+
+    plan = planned(job._replace(schema="", topics=(topic,)))
+
+    assert (plan.shape, plan.learnt_from, plan.refused) == (columns_of(job), 2, 0)
+
+
 def test_a_job_may_skip_what_does_not_fit_or_stop_at_it(job: TablesJob) -> None:
     shape = columns_of(job)
 

@@ -123,7 +123,7 @@ def _tidy(directory: Path, app_id: str, batch_id: int) -> None:
     """Takes away what drivers left that died before this batch was begun."""
     prefix = application_prefix(app_id)
     for file in directory.glob(f"{prefix}*"):
-        if int(file.name[len(prefix) :][:10]) < batch_id:
+        if int(file.name[len(prefix) :].partition("-")[0]) < batch_id:
             file.unlink(missing_ok=True)
 
 

@@ -84,7 +84,7 @@ def batch_of(name: str, app_id: str) -> int | None:
     prefix = application_prefix(app_id)
     if not name.startswith(prefix) or not name.endswith(".parquet"):
         return None
-    return number_in(name[len(prefix) : len(prefix) + 10], LARGEST)
+    return number_in(name[len(prefix) :].partition("-")[0], LARGEST)
 
 
 class FileWriter:

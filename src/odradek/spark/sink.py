@@ -38,7 +38,14 @@ from odradek.spark.micro_batch import current_batch_id
 from odradek.spark.offsets import LARGEST
 from odradek.spark.options import SourceOptions
 from odradek.spark.places import check_directory, check_evolves, check_table
-from odradek.spark.source import OdradekSource, StreamReader, in_a_sentence, schema_of, stream_options
+from odradek.spark.source import (
+    OdradekSource,
+    RangesPartition,
+    StreamReader,
+    in_a_sentence,
+    schema_of,
+    stream_options,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -171,7 +178,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from odradek.spark.shape import KEPT_LETTERS, LETTERS
         from odradek.spark.writing import together
 
-        written = _written(messages)
+        written = _written(messages, is_fused=self._schema == DESCRIPTION)
         switch = self.options.kill_switch
         switch.at("before-commit", batchId)
         if written:
@@ -416,7 +423,8 @@ class FusedReader(StreamReader):
         from odradek.spark import growth
         from odradek.spark.evolution import FIXED
 
-        tasks = super().partitions(start, end)
+        # A batch without records has a task as well: the table notes the first of a topic that is empty, and knows the next.
+        tasks = super().partitions(start, end) or [RangesPartition(())]
         if self._table.evolve == FIXED:
             return tasks
         there = growth.columns_of(self._table.table)
@@ -531,8 +539,10 @@ def _of_options(read: Callable[..., T], *arguments: object) -> T:
     raise ConfigurationError(said)
 
 
-def _written(messages: Sequence[WriterCommitMessage | None]) -> "list[Written]":
-    """The messages of tasks that had something to write; of tasks that failed there is none."""
+def _written(messages: Sequence[WriterCommitMessage | None], *, is_fused: bool = False) -> "list[Written]":
+    """The messages of tasks that had something to write, or where reading and writing are fused, something to tell; of tasks
+    that failed there is none."""
     from odradek.spark.writing import Written
 
-    return [m for m in messages if isinstance(m, Written) and (m.files or m.parts)]
+    told = [m for m in messages if isinstance(m, Written)]
+    return [m for m in told if m.files or m.parts or (is_fused and m.schema != DESCRIPTION)]

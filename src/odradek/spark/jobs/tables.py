@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from odradek.client.sync import SyncClient
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 FORMATS = ("raw", *formats.FORMATS)
 POLL_S = 0.2
 SAMPLE = 1_000  # values that columns are learnt from
+_LARGEST_READ = 4 * LARGEST  # what is too large to be parsed is a dead letter, so it has to be read
 _MASTER = re.compile(rf"local\[([1-9]\d*|\*)\]|spark://[^/:]+:\d+(,[^/:]+:\d+)*|{ADDRESS.pattern}")
 _TRIGGER = re.compile(r"\d+\s*(ms|s|m|min|h)")
 
@@ -263,8 +265,7 @@ class TablesJob(NamedTuple):
             options["columns"] = ",".join(COLUMNS)
             if self.dead_letters_topic:
                 options |= {"columns": ",".join((*COLUMNS, "headers")), "includeHeaders": "true"}
-            # What is too large to be parsed is a dead letter, so it has to be read.
-            options["maxRecordBytes"] = str(4 * LARGEST)
+            options["maxRecordBytes"] = str(_LARGEST_READ)
         return options
 
 
@@ -545,8 +546,10 @@ def sample(
     for partition in held:
         last = min(end[partition], begin[partition] + -(-SAMPLE // len(held)))
         wanted = OffsetRange(*partition, begin[partition], last)
-        for _, batch in read_one(wanted, ConnectionOptions(job.bootstrap), rows_schema((column,))):
-            found.extend(batch.column(0).to_pylist())
+        connection = ConnectionOptions(job.bootstrap, max_record_bytes=_LARGEST_READ)
+        for _, batch in read_one(wanted, connection, rows_schema((column,))):
+            is_small = pc.less_equal(pc.binary_length(batch.column(0)), LARGEST).fill_null(True)
+            found.extend(batch.column(0).filter(is_small).to_pylist())
     return found
 
 
