@@ -1,11 +1,12 @@
 """Where a read begins and ends: by timestamps, and by offsets that are given. A real broker, no JVM."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
-from odradek.client.sync import SyncClient
+from odradek.client.sync import Broker, ClusterView, PartitionView, SyncClient, TopicView
+from odradek.client.sync_connection import Address
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
@@ -144,7 +145,7 @@ def test_a_leader_older_than_one_that_is_known_is_not_believed(
     """It may know of less, and be asked only because a broker's metadata are old; of another topic it may be of any age."""
     partition, ids = TopicPartition("t", 0), {"t": b"1" * 16}
     subscription = Subscription(parse({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}))
-    monkeypatch.setattr(subscription, "partitions", lambda: (ids, [partition]))
+    monkeypatch.setattr(subscription, "partitions", lambda seen: (ids, [partition]))
     monkeypatch.setattr(subscription, "_places", lambda wanted: {p: Place(5, told) for p in wanted})
     monkeypatch.setattr(subscription.client, "retrying", lambda asks: asks())
     now = Offsets(ids, {partition: Place(5, told)})
@@ -159,6 +160,44 @@ def test_a_leader_older_than_one_that_is_known_is_not_believed(
         assert subscription.latest(Offsets(ids, {partition: Place(3, known)})) == now
     assert subscription.latest(Offsets({"t": b"2" * 16}, {partition: Place(3, known)})) == now
     subscription.close()
+
+
+class Started(SyncClient):
+    """Of a broker that was told of the brokers and of no topic yet, which says so of one that is asked for by name; or that heard
+    of none since it lost its controller."""
+
+    def __init__(self, has_lost_its_controller: bool = False) -> None:
+        super().__init__("127.0.0.1:1")
+        self.has_lost_its_controller = has_lost_its_controller
+        self.answers = 0
+
+    def cluster(self, topics: Iterable[str] | None = None, *, timeout_s: float | None = None) -> ClusterView:
+        self.answers += 1
+        there = {"orders-1": TopicView(b"1" * 16, False, {0: PartitionView(1, 0, (1,), (1,), ())})}
+        found = there if self.answers > 2 else {}
+        missing = set(topics or ()) - set(found)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error = unknown if found or self.has_lost_its_controller else ErrorCode.LEADER_NOT_AVAILABLE
+        self._brokers = {1: Broker(1, Address("127.0.0.1", 1), None)}
+        return ClusterView("cluster", 1, self._brokers, found, dict.fromkeys(missing, error))
+
+
+@pytest.mark.parametrize(
+    ("seen", "has_lost_its_controller"),
+    [
+        (Offsets({}, {}), False),
+        (Offsets({"orders-1": b"1" * 16}, {TopicPartition("orders-1", 0): Place(5, 0)}), False),
+        (Offsets({"orders-1": b"1" * 16}, {TopicPartition("orders-1", 0): Place(5, 0)}), True),
+    ],
+)
+def test_topics_that_a_broker_does_not_list_yet_are_not_taken_for_gone(
+    seen: Offsets, has_lost_its_controller: bool
+) -> None:
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribePattern": "orders-.*"}
+    subscription = Subscription(parse(given))
+    subscription._client = Started(has_lost_its_controller)
+
+    assert subscription.partitions(seen) == ({"orders-1": b"1" * 16}, [TopicPartition("orders-1", 0)])
 
 
 def test_a_leader_that_tells_no_epoch_has_cut_nothing() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from odradek.client.sync import EARLIEST, LATEST, OffsetAndEpoch, SyncClient, TopicView
 from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
 from odradek.client.sync_fetch import TopicRecreated, cut_off
+from odradek.client.sync_groups import GROUPS_TOPIC
 from odradek.client.sync_log_sizes import log_sizes
 from odradek.client.sync_timestamps import timestamps_at
 from odradek.model.error_codes import ErrorCode
@@ -121,17 +122,11 @@ class Subscription:
             logger.info("how old what is left to be read is, is not known: %s", error)
             return {}
 
-    def partitions(self) -> tuple[dict[str, bytes], list[TopicPartition]]:
-        """Topic ids and partitions that the subscription means now."""
+    def partitions(self, seen: Offsets = NOTHING) -> tuple[dict[str, bytes], list[TopicPartition]]:
+        """Topic ids and partitions that the subscription means now; it meant those of `seen` before."""
         options = self._options
         if options.pattern is not None:
-            pattern = re.compile(options.pattern)
-            view = self.client.cluster()
-            topics = {
-                name: topic
-                for name, topic in view.topics.items()
-                if pattern.fullmatch(name) and not topic.is_internal
-            }
+            topics = self._matching(re.compile(options.pattern), seen)
         else:
             option, wanted = (
                 ("subscribe", options.subscribe) if options.subscribe else ("assign", options.assign)
@@ -153,6 +148,32 @@ class Subscription:
                     f"assign names partition {missing[0]} of {name}, which has {count}: 0 to {count - 1}"
                 )
         return ids, sorted(TopicPartition(name, p) for name, ps in options.assign.items() for p in ps)
+
+    def _matching(self, pattern: re.Pattern[str], seen: Offsets) -> dict[str, TopicView]:
+        """A broker that has just started lists fewer topics than there are, and does not say so; nor does one that has lost its
+        controller. So where there is none, and of those that were there before, somebody is asked by name."""
+        listed = self.client.cluster().topics
+        if not listed:
+            self._asked_for(GROUPS_TOPIC)
+            listed = self.client.cluster().topics
+        topics = {
+            name: topic for name, topic in listed.items() if pattern.fullmatch(name) and not topic.is_internal
+        }
+        for name in sorted({partition.topic for partition in seen.places} - topics.keys()):
+            if pattern.fullmatch(name) and (topic := self._asked_for(name)) is not None:
+                topics[name] = topic
+        return topics
+
+    def _asked_for(self, name: str) -> TopicView | None:
+        """The topic; None where two say that there is none, of as many brokers as there are."""
+        for _ in range(2):
+            try:
+                return self.client.topic(name)
+            except ProtocolError as error:
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                self.client.forget(name)
+        return None
 
     def start(self, *, default: str) -> Offsets:
         """Where the first read begins; timestamps go before offsets, as in Spark's connector."""
@@ -207,7 +228,7 @@ class Subscription:
         """
 
         def ask() -> Offsets:
-            ids, partitions = self.partitions()
+            ids, partitions = self.partitions(seen)
             now = Offsets(ids, self._places(dict.fromkeys(partitions, LATEST)))
             for partition, place in now.places.items():
                 before = seen.places.get(partition, NOWHERE).epoch
