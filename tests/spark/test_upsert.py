@@ -251,6 +251,22 @@ def test_records_without_a_key_are_letters_or_left_out_or_stop_the_job(
         verify(skipping.table, job.bootstrap)
 
 
+def test_a_tombstone_deletes_the_row_where_a_column_is_not_null(job: TablesJob) -> None:
+    """It has no value, and wants no row."""
+    first = planned(job).shape
+    assert first is not None
+    fields = [pa.field("id", pa.int64(), nullable=False), *list(first.schema)[1:]]
+    write_deltalake(job.table, pa.schema(fields).empty_table())
+    upserts = Upserts(job._replace(schema=""))
+
+    for batch_id in range(3):
+        upserts.run(batch_id, ranges_of(batch_id))
+
+    assert upserts.rows() == {b"a": 3, b"d": 4}
+    assert dead_letters(job.table) == []
+    assert verify(job.table, job.bootstrap).is_equal
+
+
 def test_records_as_they_are_are_upserted_too(job: TablesJob) -> None:
     raw = Upserts(job._replace(format="raw", schema=""))
     for batch_id in range(len(BATCHES)):

@@ -157,14 +157,22 @@ class Shape(NamedTuple):
         return self
 
     def applied(
-        self, records: pa.RecordBatch, growing: Growing | None = None, *, batch_id: int | None = None
+        self,
+        records: pa.RecordBatch,
+        growing: Growing | None = None,
+        *,
+        batch_id: int | None = None,
+        has_tombstones: bool = False,
     ) -> Applied:
         """The rows, and the dead letters; together as many as there were records, but for those that are skipped.
 
-        `batch_id` is None where no batch of a job brings them.
+        `batch_id` is None where no batch of a job brings them. `has_tombstones`: a null value is none that lacks something.
         """
         columns = self.columns if growing is None else growing.columns
-        found = self._with_required(_decoded(self.format, columns, records.column("value"), "value", growing))
+        values = records.column("value")
+        found = self._with_required(
+            _decoded(self.format, columns, values, "value", growing), values if has_tombstones else None
+        )
         bad, keys = found.bad, records.column("key")
         if self.key is not None:
             of_keys = _decoded(self.key.format, self.key.columns, keys, "key")
@@ -185,10 +193,12 @@ class Shape(NamedTuple):
         rows = pa.RecordBatch.from_arrays([*columns.columns, *meta], schema=self.schema_of(columns.schema))
         return Applied(rows, self._letters(records, bad), len(bad), good)
 
-    def _with_required(self, found: Decoded) -> Decoded:
-        """A row without what the table wants of each is bad."""
+    def _with_required(self, found: Decoded, values: pa.Array | None) -> Decoded:
+        """A row without what the table wants of each is bad, but for those of the `values` that are null."""
         for path in self.required:
             is_null = wanting(found.columns.column(path[0]), path[1:])
+            if values is not None:
+                is_null = is_null & values.is_valid().to_numpy(zero_copy_only=False)[found.good]
             if is_null.any():
                 what = "column" if len(path) == 1 else "field"
                 why = f"{what} {'.'.join(path)} is NOT NULL in the table, and the value has none"

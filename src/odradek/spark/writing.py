@@ -256,7 +256,7 @@ def _write_changes(
             refused += records.num_rows - keyed.num_rows
             rows = keyed
             if shape is not None:
-                done = shape.applied(keyed, growth, batch_id=batch_id)
+                done = shape.applied(keyed, growth, batch_id=batch_id, has_tombstones=True)
                 letters.write(done.letters)
                 refused += done.refused
                 rows = done.rows
