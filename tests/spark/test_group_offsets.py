@@ -14,6 +14,7 @@ import pytest
 from odradek.client.sync import SyncClient
 from odradek.client.sync_groups import committed
 from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.spark import group_offsets
 from odradek.spark import progress as progress_module
@@ -36,6 +37,11 @@ def test_the_newest_of_what_is_told_is_committed_at_the_latest_when_it_closes(
 
     assert group.close(timeout_s=30)
     assert committed(client, f"spark.{partition.topic}") == {partition: 49}
+
+
+def test_what_is_no_address_is_refused_where_the_group_is_asked_for() -> None:
+    with pytest.raises(ConfigurationError, match="bootstrap address 'nowhere': expected host:port"):
+        GroupOffsets("nowhere", "spark.orders")
 
 
 def test_a_lost_coordinator_holds_nothing_up_and_is_told_when_it_is_back(

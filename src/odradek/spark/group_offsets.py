@@ -39,7 +39,8 @@ class GroupOffsets:
     """One group of one query. `tell` never waits; a thread of its own commits."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
-        self._bootstrap = bootstrap
+        """ConfigurationError where `bootstrap` is no address."""
+        self._client = SyncClient(bootstrap, client_id=CLIENT_ID)  # of the thread alone
         self._group = group
         self._changed = threading.Condition()
         self._newest: dict[TopicPartition, int] = {}
@@ -66,7 +67,7 @@ class GroupOffsets:
 
     def _run(self) -> None:
         pause = AGAIN_AFTER_S
-        with SyncClient(self._bootstrap, client_id=CLIENT_ID) as client:
+        with self._client as client:
             while True:
                 with self._changed:
                     self._changed.wait_for(lambda: self._is_new or self._is_closing, REPEAT_S)
