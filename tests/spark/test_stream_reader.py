@@ -15,6 +15,11 @@ from odradek.client.sync_fetch import TopicRecreated
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from odradek.spark import ranges, subscription
 from odradek.spark.data_loss import DataLoss
 from odradek.spark.offsets import Offsets, Place
@@ -190,6 +195,26 @@ def test_a_limit_is_kept_and_a_later_one_is_ignored_when_spark_says_so(
     assert stream.getDefaultReadLimit() == ReadMaxRows(4)
     assert offsets(stream.latestOffset(start, ReadMaxRows(4)), topic) == {"0": 4}
     assert offsets(stream.latestOffset(start, EVERYTHING), topic) == {"0": 10}
+
+
+def test_of_a_new_partition_a_limit_counts_what_is_still_there(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(partitions=2)
+    stream = reader(cluster, topic, startingOffsets="earliest", failOnDataLoss="false")
+    start = Offsets.from_json(stream.initialOffset())
+    known, new = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    before = Offsets(start.topic_ids, {known: start.places[known]}).to_json()
+    ten(client, topic)
+    ten(client, topic, 1)
+    wanted = DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition(partition_index=1, offset=8)])
+    leader, _ = client.leader(new)
+    client.call(leader, DeleteRecordsRequest(topics=[wanted], timeout_ms=30_000))
+
+    with pytest.warns(UserWarning, match=f"{new} is new .*, but its first 8 records are gone"):
+        end = stream.latestOffset(before, ReadMaxRows(6))
+
+    assert offsets(end, topic) == {"0": 5, "1": 9}
 
 
 def test_the_progress_says_how_old_the_first_record_is_that_a_batch_left(

@@ -251,8 +251,8 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         if self._target is not None:
             self._target = now = self._still_there(self._target, logs)
         self._latest = now
-        self._check(before, now)
-        begin = self._subscribed().standing(before, logs)
+        # Of a partition that is new what is gone counts for nothing: a limit would be used up by it.
+        begin = self._check(before, now) | self._subscribed().standing(before, logs)
         # Never beyond a log. An open transaction may hold the end back below what was read before it was asked for; and a query
         # that begins at `latest` asks for that after its target.
         ends = {
@@ -316,19 +316,21 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
             self._subscription = Subscription(self._options)
         return self._subscription
 
-    def _check(self, before: "Offsets", now: "Offsets") -> None:
-        from odradek.spark.offsets import newly
+    def _check(self, before: "Offsets", now: "Offsets") -> "dict[TopicPartition, Place]":
+        """Where the partitions begin that are new; what was lost is raised or told."""
+        from odradek.spark.offsets import Place, newly
 
         subscription = self._subscribed()
         subscription.check_same_topics(before, now)
         added = newly(before.places, now.places)
-        if added and before.places:
-            for partition, first in subscription.earliest(added).items():
-                if first > 0:
-                    subscription.lose(
-                        f"{partition} is new to this query, but its first {first} records are gone",
-                        f"begins at offset {first}",
-                    )
+        firsts = subscription.earliest(added) if added else {}
+        for partition, first in firsts.items() if before.places else ():
+            if first > 0:
+                subscription.lose(
+                    f"{partition} is new to this query, but its first {first} records are gone",
+                    f"begins at offset {first}",
+                )
+        return {p: Place(first, now.places[p].epoch) for p, first in firsts.items()}
 
     def _still_there(self, target: "Offsets", now: "Offsets") -> "Offsets":
         """What is left of the target of this run: a log that was cut below it, or made again, ends where it ends now."""
