@@ -22,7 +22,7 @@ from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import tables
 from odradek.spark.ddl import schema_of as schema_of_text
 from odradek.spark.ddl import text_of
-from odradek.spark.dead_letters import NoTable, dead_letters
+from odradek.spark.dead_letters import NoTable, ReadOtherwise, dead_letters
 from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs import tables as tables_module
 from odradek.spark.jobs.tables import Batch, TablesJob, followed, planned, run, start
@@ -188,6 +188,32 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
 
     assert len(dead_letters(job.table)) == 1
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
+
+
+def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver dies between letters and rows; then the job has other options, or its registry tells less. The letters of the
+    batch are there, and would be all that it has."""
+    shape, less = columns_of(job), columns_of(job._replace(schema="id BIGINT, name BIGINT"))
+    commit = tables.commit
+
+    def dies_at_the_rows(path: str, **more: Any) -> bool:
+        if path == job.table:
+            raise OSError("power is gone")
+        return commit(path, **more)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="power"):
+        patch.setattr(tables, "commit", dies_at_the_rows)
+        writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+
+    with pytest.raises(ReadOtherwise, match=f"4 records of batch 0 .*, as at offset 0 of {job.topics[0]}-0"):
+        writer(job, less).commit([task(job, less, 0, 5)], 0)
+    writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+    writer(job, less).commit([task(job, less, 0, 5)], 0)  # it is there: nothing is looked at
+
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
+    assert [letter.offset for letter in dead_letters(job.table)] == [4]
 
 
 @pytest.mark.spark

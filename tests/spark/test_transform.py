@@ -17,7 +17,7 @@ from odradek.client.sync_records import records
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.records.reader import Record
-from odradek.spark.dead_letters import NoTable, dead_letters
+from odradek.spark.dead_letters import NoTable, ReadOtherwise, dead_letters
 from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs.tables import Batch, followed
 from odradek.spark.jobs.transform import TransformJob, TransformPlan, planned
@@ -442,6 +442,32 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
     tasks()
     with pytest.raises(TooManyLetters, match="2 of 4 records in this batch become no row"):
         decodings.commit_letters(str(tmp_path), "app", 5, "1", run_id="a")
+
+
+def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job dies between letters and transaction, and begins again with other columns. What is in the topic is looked at no more."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding
+    from odradek.spark.shape import Shape
+
+    monkeypatch.setattr(TaskContext, "get", Context)
+    values = of_values(b'{"id":1}', b"none")
+
+    def committed(column: pa.DataType, *, is_there: bool = False) -> int:
+        list(decoding.Decoding(Shape(pa.schema([("id", column)])), str(tmp_path), "app")(iter([values])))
+        return decoding.commit_letters(str(tmp_path), "app", 4, "", run_id="a", check=lambda: is_there)
+
+    assert committed(pa.int32()) == 1
+    with pytest.raises(ReadOtherwise, match="1 record of batch 4 .*, as at offset 0 of orders-0"):
+        committed(pa.string())
+    assert committed(pa.string(), is_there=True) == 2
+    assert committed(pa.int32()) == 1
+
+    assert [letter.offset for letter in dead_letters(str(tmp_path))] == [1]
 
 
 def test_a_batch_that_comes_again_in_other_tasks_has_each_letter_once(

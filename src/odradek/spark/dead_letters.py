@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from odradek.model.counted import counted
 from odradek.model.errors import OdradekError
 from odradek.spark import tables
 from odradek.spark.formats.registry import shown_url
-from odradek.spark.parquet import OWN_DIRECTORY
+from odradek.spark.parquet import OWN_DIRECTORY, TableFile
 from odradek.spark.shape import LETTERS, Shape
 from odradek.spark.storage import storage_of
 from odradek.spark.table_rows import files_of
@@ -24,6 +25,7 @@ REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
 _SHAPE = f"{OWN_DIRECTORY}/shape.json"
 REPLAY_APP = "odradek dlq replay"
 _SHOWN = [name for name in LETTERS.names if name != "timestamp"]
+_IDENTITY = pa.schema([LETTERS.field(name) for name in ("topic", "partition", "offset", "timestamp")])
 _BATCH, _BATCH_BYTES = 256, 32 << 20  # of letters read at once: each may have megabytes
 
 # A letter: topic, partition, offset, and timestamp in microseconds, because a topic may be made again.
@@ -42,6 +44,10 @@ class TakenByAnother(OdradekError):
             f"batch {batch_id} of application {app_id!r} belongs to another driver by now, which has taken its dead letters: end "
             f"one of the two, and start this one again"
         )
+
+
+class ReadOtherwise(OdradekError):
+    """The letters of a batch are there, of an attempt that died before its rows, and now it would have more."""
 
 
 class DeadLetter(NamedTuple):
@@ -136,6 +142,27 @@ def _at_once(file: pq.FileMetaData) -> int:
     size: int = sum(file.row_group(n).total_byte_size for n in range(file.num_row_groups))
     rows: int = file.num_rows
     return max(1, min(_BATCH, _BATCH_BYTES * rows // max(1, size)))
+
+
+def check_kept(place: str, app_id: str, batch_id: int, files: Iterable[TableFile]) -> None:
+    """Of a batch that is not there: ReadOtherwise where its letters are, and lack some of those in the files. As the batch has its
+    letters, these would be taken by nobody, and their records be nowhere."""
+    opened = tables.open_table(place)
+    if opened is None or tables.last_batch(opened, app_id) != batch_id:
+        return
+
+    def found(names: Iterable[str]) -> set[Identity]:
+        return {one for letters in in_files(place, names, _IDENTITY) for one in identities(letters)}
+
+    there = found(placed.name for placed in files_of(opened))
+    lost = sorted(found(file.name for file in files) - there)
+    if lost:
+        topic, partition, offset, _ = lost[0]
+        raise ReadOtherwise(
+            f"{place}: {counted(len(lost), 'record')} of batch {batch_id} of application {app_id!r} cannot be read now and could be "
+            f"when the batch was begun, as at offset {offset} of {topic}-{partition}; its dead letters are those of then, so nobody "
+            f"would have them: end the batch with the options of then, or once its registry answers as it did"
+        )
 
 
 def identities(letters: pa.RecordBatch) -> list[Identity]:

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import Ranges, ranges_of_batch
-from odradek.spark.dead_letters import TakenByAnother
+from odradek.spark.dead_letters import TakenByAnother, check_kept
 from odradek.spark.evolution import Evolve
 from odradek.spark.micro_batch import current_batch_id, current_run_id
 from odradek.spark.on_error import Most
@@ -84,27 +84,28 @@ def commit_letters(
     *,
     run_id: str,
     checkpoint: str = "",
-    check: Callable[[], None] | None = None,
+    check: Callable[[], bool] | None = None,
     stage: Callable[[list[TableFile]], None] | None = None,
 ) -> int:
     """How many letters the batch has, as tasks of this run of the query said; TooManyLetters where that is more than
     allowed, and nothing is committed then. `checkpoint` tells how often the query reads the records, and from where to where.
 
-    Where there are any, `check` raises first if they may not be committed. `stage` is given their files before the commit: of a
-    batch that comes again that deletes them.
-    TakenByAnother where it would not get all of them.
+    Where there are any, `check` raises first if they may not be committed, and says whether the batch itself is there. `stage` is
+    given their files before the commit: of a batch that comes again that deletes them.
+    TakenByAnother where it would not get all of them, ReadOtherwise where the batch was begun with fewer.
     """
     told = sorted(_told(_directory(directory, app_id, batch_id) / run_id), key=_begins)
     once = sorted(_disjoint(told), key=_begins)
     if most:
         Most.of(most).check(sum(one["refused"] for one in once), sum(one["records"] for one in once))
-    if check is not None and any(one["letters"] for one in told):
-        check()
+    is_there = check is not None and any(one["letters"] for one in told) and check()
     ranges = ranges_of_batch(checkpoint, batch_id) if checkpoint else []
     if len(ranges) < 2:
         files = [TableFile.from_json(file) for one in once for file in one["letters"]]
     else:
         files = _each_once(directory, app_id, batch_id, told, ranges[0], is_needed=stage is not None)
+    if files and not is_there:
+        check_kept(dead_letters_of(directory), app_id, batch_id, files)
     if files and stage is not None:
         stage(files)
     if files:

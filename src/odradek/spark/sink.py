@@ -174,6 +174,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark import growth, tables
+        from odradek.spark.dead_letters import check_kept
         from odradek.spark.evolution import FIXED, Evolve
         from odradek.spark.shape import KEPT_LETTERS, LETTERS
         from odradek.spark.writing import together
@@ -189,6 +190,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             if whole.letters:
                 # Not from a checkpoint that is not the table's: WrongCheckpoint comes before a letter of it is anywhere.
                 if not self._is_there(whole, batchId):
+                    check_kept(self.options.letters, self.options.app_id, batchId, whole.letters)
                     self._send_letters(whole, batchId)
                 # Before the rows: a batch that is in the table has its letters, whatever happens in between.
                 tables.commit(

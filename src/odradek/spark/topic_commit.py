@@ -73,12 +73,14 @@ def commit(options: TopicOptions, staged: Sequence[Staged], batch_id: int, *, le
     return True
 
 
-def check(options: TopicOptions, staged: Sequence[Staged], batch_id: int) -> None:
-    """AheadOfCheckpoint where `commit` would refuse the batch, before anything of it is anywhere. Others are fenced."""
-    if options.is_named:
-        with _client(options) as client:
-            _begun(client, options, staged)
-            _is_there(client, options, batch_id, _query_of(staged))
+def check(options: TopicOptions, staged: Sequence[Staged], batch_id: int) -> bool:
+    """Whether the batch is there; AheadOfCheckpoint where `commit` would refuse it, before anything of it is anywhere. Others are
+    fenced."""
+    if not options.is_named:
+        return False
+    with _client(options) as client:
+        _begun(client, options, staged)
+        return _is_there(client, options, batch_id, _query_of(staged))
 
 
 def _client(options: TopicOptions) -> SyncClient:
