@@ -417,6 +417,26 @@ def test_what_a_driver_left_that_died_before_its_commit_goes_with_the_next_chang
     assert len(rows_in(tmp_path)) == 4
 
 
+def test_a_timestamp_without_a_zone_is_added_only_where_the_table_has_the_feature_for_it(
+    tmp_path: Path,
+) -> None:
+    """Else nobody opens the table any more."""
+    at = pa.array([1], pa.timestamp("us"))
+    within = pa.array([[{"at": 1}]], pa.list_(pa.struct([("at", pa.timestamp("us"))])))
+    plain, local = tmp_path / "plain", tmp_path / "local"
+    commit(plain, 0, FIRST)
+    for column in (at, within):
+        with pytest.raises(
+            tables.WrongTable, match=r"plain/ has not the feature timestampNtz .* column later"
+        ):
+            commit(plain, 1, pa.table({"id": [5], "later": column}), evolve=ALL)
+    assert len(rows_in(plain)) == FIRST.num_rows
+
+    commit(local, 0, pa.table({"id": [5], "at": at}))
+    commit(local, 1, pa.table({"id": [6], "at": at, "later": at}), evolve=ALL)
+    assert len(rows_in(local)) == 2
+
+
 def test_what_another_driver_is_about_to_commit_is_not_taken_away(tmp_path: Path) -> None:
     """Numbers of batch writes may have more than ten digits."""
     commit(tmp_path, 20_261_129_173_500, FIRST)

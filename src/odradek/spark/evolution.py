@@ -121,6 +121,17 @@ def same(one: pa.DataType, other: pa.DataType) -> bool:
     return one == other or type_text(one) == type_text(other)
 
 
+def has_local_times(kind: pa.DataType) -> bool:
+    """TIMESTAMP_NTZ, also within it: Delta wants a feature of the table for that."""
+    if pa.types.is_struct(kind):
+        return any(has_local_times(field.type) for field in kind)
+    if pa.types.is_map(kind):
+        return has_local_times(kind.key_type) or has_local_times(kind.item_type)
+    if pa.types.is_list(kind):
+        return has_local_times(kind.value_type)
+    return pa.types.is_timestamp(kind) and kind.tz is None
+
+
 def is_addable(name: str, there: pa.Schema) -> bool:
     """Whether values may make such a column."""
     forbidden = not name or len(name) > 255 or bool(_FORBIDDEN & set(name))

@@ -34,7 +34,7 @@ from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark import batch_notes, delta_log, in_work
 from odradek.spark import parts as parts_of_batch
 from odradek.spark.ddl import type_text
-from odradek.spark.evolution import FIXED, Change, Evolve, change_of, same, wider
+from odradek.spark.evolution import FIXED, Change, Evolve, change_of, has_local_times, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.object_store import ConnectionBroken, answering, answers, is_of_store, storage_options
 from odradek.spark.parquet import TableFile
@@ -500,6 +500,12 @@ def _allowed_change(table: DeltaTable, there: pa.Schema, batch: _Batch, evolve: 
         raise WrongTable(
             f"{uri} has column {field.name} not at all; the rows have {type_text(field.type)}; --evolve add (option evolve) adds it"
         )
+    local = next((field for field in change.added if has_local_times(field.type)), None)
+    if local is not None and _LOCAL_TIMES not in (table.protocol().writer_features or ()):
+        raise WrongTable(
+            f"{uri} has not the feature {_LOCAL_TIMES} of Delta, which TIMESTAMP_NTZ in column {local.name} of the rows needs; make "
+            f"it a TIMESTAMP"
+        )
     if change.relaxed and not evolve.relaxes:
         path = change.relaxed[0]
         raise WrongTable(
@@ -621,6 +627,7 @@ def has_deleted_rows(table: DeltaTable) -> bool:
 
 # Of tables that are written by newer rules than these nobody knows what else would have to be kept.
 _READER_VERSION, _WRITER_VERSION = 3, 7
+_LOCAL_TIMES = "timestampNtz"
 _FEATURES = {
     *(
         "appendOnly",
@@ -630,7 +637,7 @@ _FEATURES = {
         "generatedColumns",
         "identityColumns",
     ),
-    *("columnMapping", "timestampNtz", "deletionVectors", "domainMetadata", "variantType", "v2Checkpoint"),
+    *("columnMapping", _LOCAL_TIMES, "deletionVectors", "domainMetadata", "variantType", "v2Checkpoint"),
 }
 
 
