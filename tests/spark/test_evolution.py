@@ -427,7 +427,7 @@ def test_a_timestamp_without_a_zone_is_added_only_where_the_table_has_the_featur
     commit(plain, 0, FIRST)
     for column in (at, within):
         with pytest.raises(
-            tables.WrongTable, match=r"plain/ has not the feature timestampNtz .* column later"
+            tables.WrongTable, match=r"plain/ does not have the feature timestampNtz .* column later"
         ):
             commit(plain, 1, pa.table({"id": [5], "later": column}), evolve=ALL)
     assert len(rows_in(plain)) == FIRST.num_rows

@@ -414,6 +414,7 @@ def test_a_topic_without_json_is_said_to_have_none(job: TablesJob, make_topic: M
     ("text", "why"),
     [
         ("", "there is no job in it"),
+        ("tables = [1]", "there is no job in it"),
         ("bootstrap = ", "Invalid value"),
         ('[[tables]]\ntopic = "a"\ntable = "t"', "line 1: bootstrap is missing"),
         (

@@ -147,6 +147,16 @@ def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger='0': expected a whole number above 0"),
         ({"maxOffsetsPerTrigger": "²"}, "maxOffsetsPerTrigger='²': expected a whole number above 0"),
         ({"maxOffsetsPerTrigger": "many"}, "expected a whole number"),
+        # A number of 32 bits on the wire, or to a socket.
+        (
+            {"kafka.fetch.max.bytes": "3000000000"},
+            "='3000000000': expected a whole number above 0, up to 2147",
+        ),
+        (
+            {"kafka.max.partition.fetch.bytes": "2147483648"},
+            "expected a whole number above 0, up to 2147483647",
+        ),
+        ({"kafka.request.timeout.ms": "30000000000"}, "expected a whole number above 0, up to 2147483647"),
         ({"includeHeaders": "perhaps"}, "includeHeaders='perhaps': expected true or false"),
         ({"startingOffsets": "yesterday"}, "startingOffsets='yesterday' is no JSON"),
         ({"startingOffsets": "[1]"}, "expected earliest, latest"),

@@ -222,6 +222,15 @@ def test_columns_that_make_no_records_are_refused(
             "batchId is for batch",
         ),
         ({"kafka.bootstrap.servers": "a:1", "apId": "x"}, "did you mean appId"),
+        (
+            {
+                "appId": "x",
+                "directory": "d",
+                "kafka.bootstrap.servers": "a:1",
+                "kafka.transaction.timeout.ms": "3000000000",
+            },
+            "expected a whole number above 0, up to 2147483647",
+        ),
         ({"kafka.bootstrap.servers": "a:1", "kafka.ssl.ca": "x"}, "only PLAINTEXT"),
     ],
 )
@@ -462,7 +471,7 @@ def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(
         return decoding.commit_letters(str(tmp_path), "app", 4, "", run_id="a", check=lambda: is_there)
 
     assert committed(pa.int32()) == 1
-    with pytest.raises(ReadOtherwise, match="1 record of batch 4 .*, as at offset 0 of orders-0"):
+    with pytest.raises(ReadOtherwise, match=r"1 record of batch 4 .*, as at offset 0 of orders-0"):
         committed(pa.string())
     assert committed(pa.string(), is_there=True) == 2
     assert committed(pa.int32()) == 1

@@ -116,7 +116,7 @@ def jobs_of(file: Path) -> list[TablesJob | TransformJob]:
             kinds = " and ".join(f"[[{kind}]]" for kind in _KINDS)
             why = f"no key {key} of all jobs; there are {', '.join(_OF_ALL)}, {kinds}"
             raise _wrong(_Place(file, text), key, why)
-    if not given or not all(isinstance(jobs, list) and jobs for jobs in given.values()):
+    if not given or not all(jobs and _are_tables(jobs) for jobs in given.values()):
         raise ConfigurationError(f"{file}: there is no job in it, as in [[tables]]")
     read = []
     written: set[str] = set()
@@ -130,6 +130,10 @@ def jobs_of(file: Path) -> list[TablesJob | TransformJob]:
                 raise _wrong(place, key, f"{key} {target} is that of another job of this file")
             written.add(target)
     return read
+
+
+def _are_tables(jobs: Any) -> bool:
+    return isinstance(jobs, list) and all(isinstance(job, dict) for job in jobs)
 
 
 def _job(place: _Place, given: dict[str, Any], own: dict[str, Any]) -> TablesJob | TransformJob:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from odradek.client.sync_connection import parse_addresses
 from odradek.model.errors import ConfigurationError
-from odradek.model.ids import number_in
+from odradek.model.ids import INT32_MAX, number_in
 from odradek.spark import offsets
 from odradek.spark.offsets import Offsets
 
@@ -129,10 +129,10 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     connection = ConnectionOptions(
         bootstrap=options.required("kafka.bootstrap.servers", "the brokers as host:port,host:port"),
         client_id=options.text("kafka.client.id") or "odradek-spark",
-        request_timeout_s=(options.positive("kafka.request.timeout.ms") or 30_000) / 1000,
+        request_timeout_s=(options.positive("kafka.request.timeout.ms", INT32_MAX) or 30_000) / 1000,
         fetch_max_bytes=min(
-            options.positive("kafka.max.partition.fetch.bytes") or 8 << 20,
-            options.positive("kafka.fetch.max.bytes") or 8 << 20,
+            options.positive("kafka.max.partition.fetch.bytes", INT32_MAX) or 8 << 20,
+            options.positive("kafka.fetch.max.bytes", INT32_MAX) or 8 << 20,
         ),
         read_committed=options.choice(
             "kafka.isolation.level", {"read_uncommitted": False, "read_committed": True}, "read_uncommitted"
@@ -303,13 +303,14 @@ class OptionReader:
             raise ConfigurationError(f"the option {name} is missing: {what}")
         return value
 
-    def positive(self, name: str) -> int | None:
+    def positive(self, name: str, largest: int = offsets.LARGEST) -> int | None:
         value = self.text(name)
         if value is None:
             return None
-        number = number_in(value, offsets.LARGEST)
+        number = number_in(value, largest)
         if not number:
-            raise ConfigurationError(f"{name}={value!r}: expected a whole number above 0")
+            up_to = f", up to {largest}" if largest < offsets.LARGEST else ""
+            raise ConfigurationError(f"{name}={value!r}: expected a whole number above 0{up_to}")
         return number
 
     def flag(self, name: str, default: bool) -> bool:

@@ -503,7 +503,7 @@ def _allowed_change(table: DeltaTable, there: pa.Schema, batch: _Batch, evolve: 
     local = next((field for field in change.added if has_local_times(field.type)), None)
     if local is not None and _LOCAL_TIMES not in (table.protocol().writer_features or ()):
         raise WrongTable(
-            f"{uri} has not the feature {_LOCAL_TIMES} of Delta, which TIMESTAMP_NTZ in column {local.name} of the rows needs; make "
+            f"{uri} does not have the feature {_LOCAL_TIMES} of Delta, which TIMESTAMP_NTZ in column {local.name} of the rows needs; make "
             f"it a TIMESTAMP"
         )
     if change.relaxed and not evolve.relaxes:

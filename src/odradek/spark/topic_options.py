@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from odradek.client.sync_connection import parse_addresses
 from odradek.model.errors import ConfigurationError
-from odradek.model.ids import number_in
+from odradek.model.ids import INT32_MAX, number_in
 from odradek.spark.kill_switch import KillSwitch
 from odradek.spark.offsets import LARGEST
 from odradek.spark.options import ConnectionOptions, OptionReader
@@ -65,7 +65,7 @@ def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOp
     connection = ConnectionOptions(
         bootstrap=options.required("kafka.bootstrap.servers", "the brokers as host:port,host:port"),
         client_id=options.text("kafka.client.id") or "odradek-spark",
-        request_timeout_s=(options.positive("kafka.request.timeout.ms") or 30_000) / 1000,
+        request_timeout_s=(options.positive("kafka.request.timeout.ms", INT32_MAX) or 30_000) / 1000,
     )
     parse_addresses(connection.bootstrap)
     acks = options.text("kafka.acks")
@@ -83,7 +83,7 @@ def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOp
         app_id=app_id or uuid.uuid4().hex,
         directory=_directory(options, is_stream=is_stream),
         codec=codec,
-        timeout_ms=options.positive("kafka.transaction.timeout.ms"),
+        timeout_ms=options.positive("kafka.transaction.timeout.ms", INT32_MAX),
         progress_topic=options.text("progressTopic") or PROGRESS_TOPIC,
         is_named=app_id is not None,
         batch_id=_batch_id(options, is_stream=is_stream),
