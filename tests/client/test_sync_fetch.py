@@ -1,5 +1,6 @@
 """Exact ranges: what covers them, in order, and an error for everything that is not there."""
 
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,7 @@ class ScriptedLog(ScriptedBroker):
         self.high_watermark = end
         self.errors: list[int] = []
         self.throttle_times_ms: list[int] = []
+        self.others: dict[int, bytes] = {}  # than record batches
         self.partitions["orders"] = [1]
         self.answer(FetchRequest, self._fetch)
         self.answer(ListOffsetsRequest, self._list_offsets)
@@ -79,10 +81,15 @@ class ScriptedLog(ScriptedBroker):
             high_watermark=self.high_watermark,
             last_stable_offset=self.high_watermark,
             aborted_transactions=[AbortedTransaction(producer_id=5, first_offset=3)] if offset == 0 else None,
-            records=batch(base) + batch(base + 10)[:40] if base < self.end else b"",
+            records=self.records_at(base),
         )
         answer = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[data])
         return FetchResponse(responses=[answer])
+
+    def records_at(self, base: int) -> bytes:
+        if base in self.others:
+            return self.others[base]
+        return batch(base) + batch(base + 10)[:40] if base < self.end else b""
 
     def _list_offsets(self, request: Request, version: int) -> ListOffsetsResponse:
         assert isinstance(request, ListOffsetsRequest)
@@ -194,6 +201,28 @@ def test_a_hole_that_compaction_left_at_the_end_is_no_error(client: SyncClient, 
     log.high_watermark = 70
 
     assert [f.next_offset for f in read_range(client, ORDERS, 40, 70)] == [50]
+
+
+# Of format 1, as a log may have them that was begun before Kafka 0.11: offset, size, CRC, magic and the rest of a small message.
+OLD = struct.pack(">qiIbbqii", 20, 22, 0, 1, 0, 1_700_000_000_000, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (OLD, "message format 1: only record batches of magic 2"),
+        (OLD * 5, "message format 1: only record batches of magic 2"),
+        (batch(20)[:-1], r"batch at position 0 has \d+ bytes, \d+ are there"),
+        (b"\0", "1 bytes where a record batch should begin"),
+    ],
+)
+def test_what_is_no_batch_is_not_taken_for_a_hole_that_compaction_left(
+    client: SyncClient, log: ScriptedLog, found: bytes, why: str
+) -> None:
+    log.others = {20: found}
+
+    with pytest.raises(ProtocolError, match=f"orders-0, offset 20: .*{why}"):
+        list(read_range(client, ORDERS, 0, 50))
 
 
 @pytest.mark.parametrize(

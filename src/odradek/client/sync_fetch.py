@@ -35,7 +35,7 @@ from odradek.model.error_codes import RETRIABLE, ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_to_text
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD, read_header
+from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD, iter_batches, read_header
 
 FETCH_MAX_BYTES = 8 << 20
 # Of a range that may be read from files: one that is not larger costs a Fetch, as everywhere.
@@ -239,6 +239,9 @@ class _RangeReader:
                 self._leader = asked.broker
                 self._sent_to(answer.preferred_read_replica)
             records, next_offset = whole_batches(answer.records)
+            if next_offset < 0 and answer.records:
+                # The first batch is always sent whole (KIP-74), so this is none.
+                raise self._no_batch(answer.records, position)
             if next_offset <= position:
                 if asked.is_leader and self._replica >= 0:
                     continue
@@ -422,6 +425,13 @@ class _RangeReader:
                 )
             time.sleep(_FIRST_PAUSE_S)
             leader, view = client.leader(partition, refresh=True)
+
+    def _no_batch(self, records: memoryview | bytes, position: int) -> ProtocolError:
+        try:
+            next(iter_batches(records))
+        except ProtocolError as error:
+            return ProtocolError(error.code, f"{self._partition}, offset {position}: {error}")
+        raise AssertionError("one reader of batches takes what the other refuses")
 
     def _check_not_cut(self, leader_epoch: int) -> None:
         """Before a leader of another epoch is read from (KIP-320). The Fetch is fenced by the same epoch."""
