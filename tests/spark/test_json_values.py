@@ -121,6 +121,26 @@ def test_a_number_beyond_float_is_no_infinity(value: bytes) -> None:
     assert [fields["x"] for _, fields in good] == [pytest.approx(3.4e38), float("inf")]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"x":1000}',
+        b'{"x":"-99999"}',
+        b'{"many":[1,99999]}',
+        b'{"at":{"x":12345}}',
+        b'{"whole":100000000000000000000000000000000000000}',
+    ],
+)
+def test_a_number_beyond_decimal_is_no_other_number(value: bytes) -> None:
+    """pyarrow counts the digits that are written, and not those behind the point that the column adds."""
+    schema = schema_of(
+        "x DECIMAL(5, 2), many ARRAY<DECIMAL(5, 2)>, at STRUCT<x: DECIMAL(5, 2)>, whole DECIMAL(38, 37)"
+    )
+    good, bad = rows(b'{"x":999.99}', value, b'{"x":-999.99,"at":{}}', schema=schema)
+    assert (list(bad), [row for row, _ in good]) == ([1], [0, 2])
+    assert "precision" in bad[1] or bad[1] == "a number is beyond DECIMAL"
+
+
 def test_blocks_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_values, "BLOCK_VALUES", 3)
     values = [b'{"id":%d}' % n if n % 4 else b"bad" for n in range(20)]

@@ -287,7 +287,21 @@ def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArr
     # Of a block it is not known whose number that was.
     if _has_infinite_float(found) and (count > 1 or "Infinity" not in texts[0].as_py()):
         raise pa.ArrowInvalid("a number is beyond FLOAT")
+    if _has_decimals(found.type):
+        try:
+            found.validate(full=True)
+        except pa.ArrowInvalid:
+            raise pa.ArrowInvalid("a number is beyond DECIMAL") from None
     return found
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    """pyarrow takes 99999 for a DECIMAL(5, 2), which then has other digits in a file."""
+    if pa.types.is_struct(kind):
+        return any(_has_decimals(field.type) for field in kind)
+    if pa.types.is_list(kind):
+        return _has_decimals(kind.value_type)
+    return bool(pa.types.is_decimal(kind))
 
 
 def _has_infinite_float(found: pa.Array) -> bool:
