@@ -141,6 +141,25 @@ def test_a_number_beyond_decimal_is_no_other_number(value: bytes) -> None:
     assert "precision" in bad[1] or bad[1] == "a number is beyond DECIMAL"
 
 
+@pytest.mark.parametrize(
+    ("column", "fits", "beyond", "offered"),
+    [
+        ("int8", b"-128", b"128", pa.int64()),
+        ("int16", b"32767", b"-32769", pa.int64()),
+        ("int32", b"2147483647", b"2147483648", pa.int64()),
+        ("int16", b"1", b"1.5", pa.float64()),
+        ("float", b"3.4e38", b"-3.5e38", pa.float64()),
+    ],
+)
+def test_a_number_that_its_column_does_not_hold_asks_for_a_wider_one(
+    column: str, fits: bytes, beyond: bytes, offered: pa.DataType
+) -> None:
+    kind = pa.struct([("n", pa.type_for_alias(column))])
+
+    assert fields_of(['{"n":%s}' % fits.decode(), '{"n":true}'], kind) == {}
+    assert fields_of(['{"n":%s}' % beyond.decode()], kind) == {"n": offered}
+
+
 def test_blocks_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_values, "BLOCK_VALUES", 3)
     values = [b'{"id":%d}' % n if n % 4 else b"bad" for n in range(20)]

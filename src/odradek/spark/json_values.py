@@ -10,6 +10,7 @@ be looked for, and `}]]` is rare in JSON where `}` and `}]` are not.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -31,6 +32,8 @@ _END_OF_THE_WRAPPING = r"\}\s*\]\s*\]"
 _BEHIND = "something stands behind the JSON object"
 _FIRST_VALUE = json.JSONDecoder(strict=False)
 _NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
+_BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32}
+_LARGEST_FLOAT = 3.4028234663852886e38
 PIECES = 8  # into which a block is cut that has a value of another kind than its column
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -152,9 +155,9 @@ def _known_first(
 
 
 def fields_of(texts: Iterable[str], kind: pa.StructType) -> dict[str, pa.DataType]:
-    """The fields that `kind` does not have, and INT columns that are not enough for their values. Values that are no JSON
-    object tell nothing, nor do fields that are always null, or of two kinds that no column holds."""
-    narrow = {field.name for field in kind if field.type == pa.int32()}
+    """The fields that `kind` does not have, and columns that may be wider and are not enough for their values. Values that are no
+    JSON object tell nothing, nor do fields that are always null, or of two kinds that no column holds."""
+    narrow = {field.name: field.type for field in kind if field.type in (*_BITS, pa.float32())}
     known = {field.name for field in kind}
     found: dict[str, Any] = {}
     for text in texts:
@@ -163,7 +166,7 @@ def fields_of(texts: Iterable[str], kind: pa.StructType) -> dict[str, pa.DataTyp
         except (ValueError, RecursionError):
             continue
         for name, value in fields.items() if isinstance(fields, dict) else ():
-            if name in known and not (name in narrow and _is_beyond_int(value)):
+            if name in known and not (name in narrow and _is_beyond(narrow[name], value)):
                 continue
             if name not in found and len(found) >= MOST_COLUMNS:
                 continue
@@ -174,9 +177,13 @@ def fields_of(texts: Iterable[str], kind: pa.StructType) -> dict[str, pa.DataTyp
     return dict(_known(found.items()))
 
 
-def _is_beyond_int(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and (isinstance(value, float) or not -(2**31) <= value < 2**31)
+def _is_beyond(column: pa.DataType, value: Any) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    if column == pa.float32():
+        return _LARGEST_FLOAT < abs(value) < math.inf
+    least = -(2 ** (_BITS[column] - 1))
+    return isinstance(value, float) or not least <= value < -least
 
 
 def _pieces(texts: pa.Array, rows: Rows) -> Sequence[Rows]:
