@@ -210,6 +210,27 @@ def test_decimals_are_read_up_to_38_digits_and_long_ones_cost_nothing(tmp_path: 
     assert done.good.tolist() == [0], "8388607 has more than five digits"
 
 
+def test_a_decimal_may_have_more_bytes_than_its_digits_take(tmp_path: Path) -> None:
+    """A fixed one has as many as its schema says; those in front repeat the sign."""
+    kinds = [
+        {"type": "fixed", "name": "F", "size": 32, "logicalType": "decimal", "precision": 38, "scale": 2},
+        {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2},
+    ]
+    schema = {
+        "type": "record",
+        "name": "D",
+        "fields": [{"name": n, "type": k} for n, k in zip("ab", kinds, strict=True)],
+    }
+    form = file_of(tmp_path, schema)
+    wide = [number.to_bytes(32, "big", signed=True) for number in (-150, 150, 2**200)]
+
+    columns = learnt(form, "", lambda: pa.array([])).columns
+    done = decoded(form, columns, *(data + long(32) + data for data in wide))
+
+    found = [{name: Decimal(number) for name in "ab"} for number in ("-1.50", "1.50")]
+    assert (done.columns.to_pylist(), list(done.bad)) == (found, [2])
+
+
 def test_lists_of_many_small_things_are_read_within_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

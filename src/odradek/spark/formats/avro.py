@@ -40,7 +40,7 @@ _TIMES: dict[str, Callable[[Any], Any]] = {
 }
 _LARGEST_DECIMAL = 38
 _EXACT = Context(prec=2 * _LARGEST_DECIMAL)
-_DECIMAL_BYTES = 17  # of 38 digits; Python's time for a longer one grows with its square
+_DECIMAL_BYTES = 17  # of 38 digits, without those that repeat the sign; Python's time for a longer one grows with its square
 
 
 class Avro(NamedTuple):
@@ -97,9 +97,10 @@ def _reader(name: str) -> Callable[..., Any]:
 
 
 def _read_decimal(value: bytes, schema: Mapping[str, Any], *_: Any) -> Decimal:
-    if len(value) > _DECIMAL_BYTES:
+    number = int.from_bytes(value, "big", signed=True)
+    if number.bit_length() > 8 * _DECIMAL_BYTES:
         raise ValueError(f"a decimal of {len(value):,} bytes")
-    return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-schema.get("scale", 0), _EXACT)
+    return Decimal(number).scaleb(-schema.get("scale", 0), _EXACT)
 
 
 class _Kind(NamedTuple):
