@@ -81,6 +81,16 @@ def test_a_limit_is_met_exactly_and_shared_in_proportion(waiting: list[tuple[int
             assert abs(count - most * size / total) < 1
 
 
+def test_beside_a_partition_that_is_far_behind_none_waits_for_ever() -> None:
+    """As Spark's connector has it: a small one gets an offset at least."""
+    large, small = (TopicPartition("orders", number) for number in (0, 1))
+    start = {large: Place(0), small: Place(0)}
+
+    found = limited(start, {large: Place(10**12), small: Place(3)}, 1000)
+
+    assert (found[small].offset, found[large].offset) == (1, 999)
+
+
 def test_a_partition_that_is_new_is_limited_from_its_beginning() -> None:
     end = {TopicPartition("orders", 0): Place(100)}
 

@@ -113,8 +113,8 @@ def limited(
 ) -> dict[TopicPartition, Place]:
     """As far towards `end` as `most` records go, each partition in proportion to what waits in it.
 
-    The sum is exactly `most`, so a trigger never reads more than it was allowed; what rounding leaves over
-    goes to the partitions with the largest remainders, so none starves.
+    The sum is exactly `most`, so a trigger never reads more than it was allowed; what rounding leaves over goes to partitions that
+    it leaves nothing, so that none starves beside a large one, and then to those with the largest remainders.
     """
     waiting = {
         p: max(0, end[p].offset - start[p].offset if p in start else end[p].offset) for p in sorted(end)
@@ -124,8 +124,9 @@ def limited(
         return dict(end)
     shares = {p: most * count // total for p, count in waiting.items()}
     spare = most - sum(shares.values())
-    by_remainder = sorted(waiting, key=lambda p: (-(most * waiting[p] % total), p))
-    for partition in by_remainder[:spare]:
+    remainders = {p: most * count % total for p, count in waiting.items() if most * count % total}
+    in_turn = sorted(remainders, key=lambda p: (shares[p] > 0, -remainders[p], p))
+    for partition in in_turn[:spare]:
         shares[partition] += 1
     return {
         p: Place((start[p].offset if p in start else 0) + shares[p], end[p].epoch)
