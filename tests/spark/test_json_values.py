@@ -282,16 +282,22 @@ def test_a_timestamp_may_have_more_digits_than_a_column_keeps() -> None:
         b'{"at":"2024-02-29T12:00:00.1234567890Z"}',
         b'{"at":"2024-02-29T25:00:00.1234567Z"}',
         b'{"at":"2024-02-29","d":"2024-02-29"}',
+        b'{"at":"9999-12-31T23:59:59.9999999Z"}',  # as .NET has it of its last moment
+        b'{"at":"1969-12-31T23:59:59.9999999Z"}',
+        b'{"at":"2024-02-29T12:00:00.1234567Z\\u0022"}',
         schema=schema,
     )
 
     assert {row: (found["at"], found["d"]) for row, found in good} == {
         0: (datetime(2024, 2, 29, 10, 0, 0, 123456, UTC), date(2024, 2, 29)),
         1: (datetime(9999, 12, 31, 23, 59, 59, 999999, UTC), None),
+        2: (datetime(2024, 2, 29, 12, 0, 0, 123456, UTC), None),
         4: (datetime(2024, 2, 29, tzinfo=UTC), date(2024, 2, 29)),
+        5: (datetime(9999, 12, 31, 23, 59, 59, 999999, UTC), None),
+        6: (datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), None),
     }
     assert good[1][1]["s"] == {"many": [datetime(2024, 2, 29, 12, 0, 0, 123456, UTC), None]}
-    assert set(bad) == {2, 3} and all("couldn't parse:2024-02-29" in why for why in bad.values())
+    assert set(bad) == {3, 7} and all("couldn't parse:2024-02-29" in why for why in bad.values())
 
 
 def test_every_type_is_read() -> None:

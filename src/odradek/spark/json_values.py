@@ -32,6 +32,8 @@ _END_OF_THE_WRAPPING = r"\}\s*\]\s*\]"
 _BEHIND = "something stands behind the JSON object"
 _FIRST_VALUE = json.JSONDecoder(strict=False)
 _NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
+_DIGITS_BEYOND = r"(\.\d{6})\d+"
+_OF_A_MOMENT = r"^[-+0-9:.TZz ]*$"
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32}
 _LARGEST_FLOAT = 3.4028234663852886e38
 PIECES = 8  # into which a block is cut that has a value of another kind than its column
@@ -220,8 +222,28 @@ def _at_once(texts: pa.Array, kind: pa.StructType, unexpected: str = "ignore") -
     return _as(kind, _read(texts, as_found, unexpected))
 
 
-def _as(kind: pa.StructType, found: pa.StructArray) -> pa.StructArray:
-    return found if found.type == kind else found.cast(kind, safe=False)  # nanoseconds may go
+def _as(kind: pa.DataType, found: pa.Array) -> pa.Array:
+    if found.type == kind:
+        return found
+    if pa.types.is_struct(kind):
+        columns = [_as(field.type, found.field(n)) for n, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(columns, fields=list(kind), mask=found.is_null())
+    if pa.types.is_list(kind):
+        lengths = pc.fill_null(pc.list_value_length(found), 0).to_numpy(zero_copy_only=False)
+        ends = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
+        items = _as(kind.value_type, found.flatten())
+        return pa.ListArray.from_arrays(ends, items, type=kind, mask=found.is_null())
+    return _moments(found, kind) if pa.types.is_timestamp(kind) else found.cast(kind)
+
+
+def _moments(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Timestamps, without the digits that their column does not keep."""
+    is_other = pc.fill_null(pc.invert(pc.match_substring_regex(texts, _OF_A_MOMENT)), False)
+    if pc.any(is_other).as_py():
+        raise pa.ArrowInvalid(f"couldn't parse:{texts.filter(is_other)[0].as_py()}")
+    short = pc.replace_substring_regex(texts, _DIGITS_BEYOND, r"\1")
+    objects = pc.fill_null(pc.binary_join_element_wise('{"at":"', short, '"}', ""), "{}")
+    return _read(objects, pa.struct([("at", kind)]), "ignore").field(0)
 
 
 def _has_times(kind: pa.DataType) -> bool:
@@ -239,13 +261,13 @@ def _loaded(texts: pa.Array) -> Iterator[Any]:
 
 
 def _times_as_found(kind: pa.DataType, values: Sequence[Any]) -> pa.DataType:
-    """Dates are days where the first of the values at that place is a number, else text; timestamps have nanoseconds where any has."""
+    """Dates are days where the first of the values at that place is a number, else text; timestamps are text where any has nanoseconds."""
     if pa.types.is_date32(kind):
         first = next((value for value in values if value is not None), None)
         return kind if isinstance(first, int | float) and not isinstance(first, bool) else pa.string()
     if pa.types.is_timestamp(kind):
         is_finer = any(isinstance(value, str) and _NANOSECONDS.search(value) for value in values)
-        return pa.timestamp("ns", kind.tz) if is_finer else kind
+        return pa.string() if is_finer else kind
     if pa.types.is_struct(kind):
         objects = [value for value in values if isinstance(value, dict)]
         return pa.struct(
