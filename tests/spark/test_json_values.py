@@ -144,20 +144,20 @@ def test_a_number_beyond_decimal_is_no_other_number(value: bytes) -> None:
 @pytest.mark.parametrize(
     ("column", "fits", "beyond", "offered"),
     [
-        ("int8", b"-128", b"128", pa.int64()),
-        ("int16", b"32767", b"-32769", pa.int64()),
-        ("int32", b"2147483647", b"2147483648", pa.int64()),
-        ("int16", b"1", b"1.5", pa.float64()),
-        ("float", b"3.4e38", b"-3.5e38", pa.float64()),
+        ("int8", "-128", "128", pa.int64()),
+        ("int16", "32767", "-32769", pa.int64()),
+        ("int32", "2147483647", "2147483648", pa.int64()),
+        ("int16", "1", "1.5", pa.float64()),
+        ("float", "3.4e38", "-3.5e38", pa.float64()),
     ],
 )
 def test_a_number_that_its_column_does_not_hold_asks_for_a_wider_one(
-    column: str, fits: bytes, beyond: bytes, offered: pa.DataType
+    column: str, fits: str, beyond: str, offered: pa.DataType
 ) -> None:
     kind = pa.struct([("n", pa.type_for_alias(column))])
 
-    assert fields_of(['{"n":%s}' % fits.decode(), '{"n":true}'], kind) == {}
-    assert fields_of(['{"n":%s}' % beyond.decode()], kind) == {"n": offered}
+    assert fields_of([f'{{"n":{fits}}}', '{"n":true}'], kind) == {}
+    assert fields_of([f'{{"n":{beyond}}}'], kind) == {"n": offered}
 
 
 def test_blocks_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
