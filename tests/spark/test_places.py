@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from odradek.model.errors import ConfigurationError
-from odradek.spark.places import check_table
+from odradek.spark.places import check_directory, check_table
 from odradek.spark.table_rows import file_paths
 from tests.support import each
 
@@ -21,6 +21,15 @@ def test_a_directory_that_the_library_takes_for_another_is_refused_with_what_wou
             ConfigurationError, match=r"(?s)--table /tables/.*takes a path with .* for another one; name"
         ):
             check_table(path, "--table")
+
+
+@each(("file:/data/orders", "hdfs:/orders", "dbfs:/orders"))
+def test_an_address_with_one_slash_as_spark_takes_it_is_refused(path: str) -> None:
+    """The library takes it for an address, and everybody else for a directory below the one they work in."""
+    with pytest.raises(ConfigurationError, match=rf"the option table {path}: expected a directory or s3://"):
+        check_table(path, "the option table")
+    with pytest.raises(ConfigurationError, match=rf"the option path {path}: expected a directory: it is"):
+        check_directory(path, "the option path", "it is renamed")
 
 
 def test_a_relative_path_and_a_link_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ _IN_STORE = "s3://"
 # Of a directory's path the library of Delta tables makes an address, and of that another path (deltalake 1.6): %2F and a backslash are
 # read from another directory than they are written to, and for the others it panics. It looks behind links. Tried letter by letter.
 _MISREAD = re.compile(r"[\x00-\x1f\x7f\[\]\\^|]|%[0-9A-Fa-f]{2}")
+# As Spark takes it, file:/data/orders: pyarrow and the library find it there, and everybody else below the directory they work in.
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def is_in_store(path: str) -> bool:
@@ -34,6 +36,8 @@ def below(path: str, *names: str) -> str:
 def check_table(path: str, option: str) -> None:
     """ConfigurationError where no table can be."""
     scheme, is_url, rest = path.partition("://")
+    if not is_url and _ADDRESS.match(path):
+        raise ConfigurationError(f"{option} {path}: expected a directory or s3://BUCKET/PREFIX")
     if not is_url:
         if found := _MISREAD.search(os.path.realpath(path)):
             raise ConfigurationError(
@@ -68,5 +72,5 @@ def check_evolves(path: str, option: str) -> None:
 
 def check_directory(path: str, option: str, why: str) -> None:
     """ConfigurationError where a URL is given and a directory is needed."""
-    if "://" in path:
+    if "://" in path or _ADDRESS.match(path):
         raise ConfigurationError(f"{option} {path}: expected a directory: {why}")
