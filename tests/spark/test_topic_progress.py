@@ -1,5 +1,7 @@
 """What an application has written into topics, found again in the topic of progress."""
 
+import json
+from hashlib import blake2b
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from odradek.protocol.schema import Request
 from odradek.records.batch import NO_TIMESTAMP, read_header, stamp, stamp_producer
 from odradek.records.builder import batch_bytes
 from odradek.records.control import build_end_marker
+from odradek.records.reader import decode_batch
 from odradek.spark import topic_progress
 from tests.client.support import TOPIC_ID, ScriptedBroker
 
@@ -28,6 +31,20 @@ def note(app_id: str, batch_id: int, producer_id: int) -> bytes:
     data = bytearray(topic_progress.record(app_id, {"batchId": batch_id}))
     stamp_producer(data, producer_id=producer_id, producer_epoch=0, base_sequence=0)
     return bytes(data)
+
+
+def test_a_batch_may_have_records_for_twenty_thousand_partitions() -> None:
+    """Of each it notes where they begin, how many there are and their hash: `max.message.bytes` is 1,048,588 where nobody says more."""
+    parts = [
+        ["orders", number, 10**10 + number, 1000, blake2b(b"%d" % number, digest_size=16).hexdigest()]
+        for number in range(20_000)
+    ]
+
+    data = topic_progress.record("app", {"batchId": 1, "parts": parts})
+
+    assert len(data) <= 1_048_588
+    (record,) = decode_batch(data, 0)
+    assert json.loads(bytes(record.value or b""))["parts"] == parts
 
 
 def marker(producer_id: int, *, commit: bool = True, is_emptied: bool = False) -> bytes:

@@ -57,7 +57,9 @@ def ensure(client: SyncClient, topic: str) -> bytes:
 def record(app_id: str, note: Note) -> bytes:
     """The batch that says so, to be sent in the transaction that it tells of."""
     value = json.dumps(note, sort_keys=True).encode()
-    return build_batch([NewRecord(app_id.encode(), value, int(time.time() * 1000))], is_transactional=True)
+    row = NewRecord(app_id.encode(), value, int(time.time() * 1000))
+    # Of many partitions it would be larger than a topic takes.
+    return build_batch([row], codec="gzip", is_transactional=True)
 
 
 def last(client: SyncClient, topic: str, app_id: str, *, start: int = 0) -> tuple[Note | None, int]:
