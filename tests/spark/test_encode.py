@@ -229,6 +229,7 @@ def test_rows_without_a_key_are_dealt_out_to_all_partitions() -> None:
         ({"topic": None}, "a row has no topic"),
         ({"timestamp": -1_001}, r"a timestamp before 1970 .*; null becomes the time of writing"),
         ({"headers": [{"key": None, "value": b"x"}]}, "a header has no key"),
+        ({"headers": [None]}, "a header has no key"),
     ],
 )
 def test_a_row_that_can_be_no_record_is_refused_in_a_sentence(row: dict[str, Any], sentence: str) -> None:

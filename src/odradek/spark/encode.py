@@ -316,8 +316,8 @@ def _fields(column: pa.Array) -> tuple[Ints, pa.Array, pa.Array]:
     """How many headers each row has, and keys and values of all of them; null is none of them."""
     counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     fields = column.flatten()
-    keys = fields.field("key") if not fields.offset else fields.flatten()[0]
-    values = fields.field("value") if not fields.offset else fields.flatten()[1]
+    is_plain = not fields.offset and not fields.null_count
+    keys, values = (fields.field("key"), fields.field("value")) if is_plain else fields.flatten()
     return counts, keys.cast(pa.binary()), values.cast(pa.binary())
 
 
