@@ -481,6 +481,13 @@ def test_the_sentence_of_a_failure_is_ours_where_there_is_one() -> None:
         == "RuntimeError: a worker has failed"
     )
     assert sentence_of(Exception("only this\nand that")) == "only this"
+    # As Spark's parser says it, of --sql 'SELEC x'.
+    unparsed = "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. (line 1, pos 0)\n\n== SQL ==\nSELEC x\n^^^\n"
+    assert (
+        sentence_of(Exception(unparsed))
+        == "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. (line 1, pos 0)"
+    )
+    assert sentence_of(ValueError("\n")) == "ValueError"
 
 
 def test_a_jvm_that_has_ended_is_said_so_though_it_cannot_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

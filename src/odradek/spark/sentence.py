@@ -44,4 +44,5 @@ def sentence_of(error: BaseException) -> str:
     if found:
         where, what = found[-1]
         return f"{where}: {what}"
-    return lines[0] if lines else type(error).__name__
+    # The words of Spark's parser begin with an empty line.
+    return next((line.strip() for line in lines if line.strip()), type(error).__name__)
