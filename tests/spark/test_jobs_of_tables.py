@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql.types import StructType
 
+from odradek.cli.main import main
 from odradek.cli.spark.running import _asked_to_stop
 from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
@@ -437,7 +438,18 @@ def test_a_topic_without_json_is_said_to_have_none(job: TablesJob, make_topic: M
             'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\ncores = "2"',
             "line 5: cores stands above the jobs",
         ),
-        ('bootstap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"', "line 1: no key bootstap of all jobs"),
+        (
+            'bootstap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"',
+            "line 1: no key bootstap of all jobs; did you mean bootstrap?",
+        ),
+        (
+            'bootstrap = "h:1"\n\n[[tabels]]\ntopic = "a"\ntable = "t"',
+            r"line 3: no key tabels of all jobs; did you mean tables?",
+        ),
+        (
+            'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\nformat = "json"\nschema = "id BIGNT"',
+            "line 6: schema 'id BIGNT'",
+        ),
     ],
 )
 def test_a_job_file_is_refused_with_the_line(tmp_path: Path, text: str, why: str) -> None:
@@ -446,6 +458,19 @@ def test_a_job_file_is_refused_with_the_line(tmp_path: Path, text: str, why: str
 
     with pytest.raises(ConfigurationError, match=f"job.toml.*{why}"):
         jobs_of(file)
+
+
+def test_what_the_cluster_says_of_a_job_of_a_file_is_said_with_the_line(
+    job: TablesJob, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(
+        f'bootstrap = "{job.bootstrap}"\n[[tables]]\ntopic = "{job.topics[0]}"\ntable = "{tmp_path}/t"\n'
+        f'[[tables]]\ntable = "{tmp_path}/u"\ntopic = "no-such-topic"\n'
+    )
+
+    assert main(["spark", "run", str(file), "--explain"]) == 2
+    assert f"{file}, line 7: --topic names the topic no-such-topic" in capsys.readouterr().err
 
 
 def test_a_job_file_has_the_options_of_the_command(tmp_path: Path) -> None:
@@ -482,7 +507,9 @@ def test_the_sentence_of_a_failure_is_ours_where_there_is_one() -> None:
     )
     assert sentence_of(Exception("only this\nand that")) == "only this"
     # As Spark's parser says it, of --sql 'SELEC x'.
-    unparsed = "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. (line 1, pos 0)\n\n== SQL ==\nSELEC x\n^^^\n"
+    unparsed = (
+        "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. (line 1, pos 0)\n\n== SQL ==\nSELEC x\n^^^\n"
+    )
     assert (
         sentence_of(Exception(unparsed))
         == "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. (line 1, pos 0)"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from odradek.model.errors import ConfigurationError
 from odradek.model.settings import nearest
+from odradek.spark.jobs import tables, transform
 from odradek.spark.jobs.tables import TablesJob
 from odradek.spark.jobs.transform import TransformJob
 from odradek.spark.places import absolute, is_in_store
@@ -103,8 +104,28 @@ class _Place(NamedTuple):
     number: int = 0
 
 
+def plans_of(file: Path, *, is_once: bool = False) -> list[tables.Planned]:
+    """The jobs of a file, with what their clusters say of them. `is_once`: each ends with what is there now.
+
+    ConfigurationError names the file, the line, and what would work."""
+    plans: list[tables.Planned] = []
+    for job, place in _placed(file):
+        ending = job._replace(is_once=job.is_once or is_once)
+        try:
+            plans.append(
+                transform.planned(ending) if isinstance(ending, TransformJob) else tables.planned(ending)
+            )
+        except ConfigurationError as error:
+            raise _wrong_of(place, error) from None
+    return plans
+
+
 def jobs_of(file: Path) -> list[TablesJob | TransformJob]:
     """ConfigurationError names the file, the line, and what would work."""
+    return [job for job, _ in _placed(file)]
+
+
+def _placed(file: Path) -> list[tuple[TablesJob | TransformJob, _Place]]:
     text = file.read_text(encoding="utf-8")
     try:
         found = tomllib.loads(text)
@@ -114,16 +135,18 @@ def jobs_of(file: Path) -> list[TablesJob | TransformJob]:
     for key in found:
         if key not in _OF_ALL:
             kinds = " and ".join(f"[[{kind}]]" for kind in _KINDS)
-            why = f"no key {key} of all jobs; there are {', '.join(_OF_ALL)}, {kinds}"
+            guess = nearest(key, dict.fromkeys((*_OF_ALL, *_KINDS)))
+            hint = f"did you mean {guess}?" if guess else f"there are {', '.join(_OF_ALL)}, {kinds}"
+            why = f"no key {key} of all jobs; {hint}"
             raise _wrong(_Place(file, text), key, why)
     if not given or not all(jobs and _are_tables(jobs) for jobs in given.values()):
         raise ConfigurationError(f"{file}: there is no job in it, as in [[tables]]")
-    read = []
+    read: list[tuple[TablesJob | TransformJob, _Place]] = []
     written: set[str] = set()
     for kind, jobs in given.items():
         for number, own in enumerate(jobs, start=1):
             place = _Place(file, text, kind, number)
-            read.append(_job(place, {**found, **own}, own))
+            read.append((_job(place, {**found, **own}, own), place))
             key = _KINDS[kind].target
             target = absolute(own[key]) if is_in_store(own[key]) else str(Path(own[key]).resolve())
             if target in written:
@@ -160,13 +183,20 @@ def _job(place: _Place, given: dict[str, Any], own: dict[str, Any]) -> TablesJob
     try:
         return kind.job(**values).check()
     except ConfigurationError as error:
-        option = re.match(r"--([\w-]+)", str(error))
-        raise _wrong(place, option[1] if option else "", str(error)) from None
+        raise _wrong_of(place, error) from None
+
+
+def _wrong_of(place: _Place, error: ConfigurationError) -> ConfigurationError:
+    """An option begins the sentence, with dashes or without."""
+    option = re.match(r"(?:--)?([\w-]+)", str(error))
+    return _wrong(place, option[1] if option else "", str(error))
 
 
 def _wrong(place: _Place, key: str, why: str) -> ConfigurationError:
     job, line_of_job, is_inside = 0, 1, place.number == 0
     for line, content in enumerate(place.text.splitlines(), start=1):
+        if place.number == 0 and re.match(rf"\s*\[\[?\s*{re.escape(key)}\s*\]", content):
+            return ConfigurationError(f"{place.file}, line {line}: {why}")
         if begun := re.match(r"\s*\[\[\s*(\w+)\s*\]\]", content):
             job += begun[1] == place.kind
             is_inside = begun[1] == place.kind and job == place.number

@@ -19,15 +19,7 @@ def run(file: Path, is_once: bool, is_explained: bool, as_json: bool) -> None:
     from odradek.spark.session import require_pyspark
 
     require_pyspark()
-    from odradek.spark.job_file import jobs_of
-    from odradek.spark.jobs import tables, transform
+    from odradek.spark.job_file import plans_of
 
-    jobs = jobs_of(file)
-    plans: list[tables.Planned] = []
-    for job in jobs:
-        is_ending = job.is_once or is_once
-        if isinstance(job, transform.TransformJob):
-            plans.append(transform.planned(job._replace(is_once=is_ending)))
-        else:
-            plans.append(tables.planned(job._replace(is_once=is_ending)))
+    plans = plans_of(file, is_once=is_once)
     explain_or_run(plans, is_explained=is_explained, as_json=as_json)
