@@ -88,3 +88,26 @@ def test_a_cluster_moves_to_zookeeper_and_back_and_nothing_is_lost(
         live.produce(cluster, TOPIC, "on a file again")
         found = live.values(cluster, TOPIC)
         assert sorted(set(found), key=found.index) == ["on a file", "on ZooKeeper", "on a file again"]
+
+
+def test_a_chroot_that_is_not_there_is_said_and_not_made(
+    zookeeper: ZooKeeperServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A backup of a mistyped chroot would hold nothing, and a look would leave a node in the ensemble."""
+    export = tmp_path / "nothing.jsonl"
+    for words in (
+        ["ls"],
+        ["stat"],
+        ["get", "/controller"],
+        ["export", export],
+        ["delete", "/controller", "--yes"],
+    ):
+        code, out, err = odradek(capfd, "store", *words, "--zookeeper", f"{zookeeper.address}/mistyped/twice")
+        assert (code, out) == (1, "")
+        assert (
+            err
+            == f"odradek: there is no /mistyped/twice in ZooKeeper at {zookeeper.address}; is the chroot right?\n"
+        )
+    assert not export.exists()
+    code, out, _ = odradek(capfd, "store", "ls", "--zookeeper", zookeeper.address)
+    assert code == 0 and "/mistyped" not in out

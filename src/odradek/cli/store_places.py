@@ -1,6 +1,7 @@
 """Where the store is that a verb of `odradek store` looks at: a file, a directory, a broker's properties, ZooKeeper.
 
-A file is read without a session: nobody is told of anything, and one that is not there is not made.
+A file is read without a session: nobody is told of anything. Neither a file nor a chroot that is not there is made by
+a verb that reads.
 """
 
 import sys
@@ -105,7 +106,7 @@ def place_of(path: Path, zookeeper: str | None) -> Place:
 def reading(place: Place) -> Iterator[Tree]:
     """A file as of the last commit; an ensemble as it is from read to read."""
     if place.ensemble is not None:
-        with _session(place) as (session, run):
+        with _session(place, makes_chroot=False) as (session, run):
             yield _EnsembleTree(session, run)
         return
     from odradek.store.embedded.database import Database
@@ -134,11 +135,15 @@ def existing_file(place: Place) -> Path:
 
 
 @contextmanager
-def _session(place: Place) -> Iterator[tuple["Store", Callable[[Awaitable[Any]], Any]]]:
+def _session(
+    place: Place, *, makes_chroot: bool = True
+) -> Iterator[tuple["Store", Callable[[Awaitable[Any]], Any]]]:
     import asyncio
 
+    from odradek.store.api import NoNode
+
     with asyncio.Runner() as runner:
-        stores = _provider(place)
+        stores = _provider(place, makes_chroot)
 
         def run(call: Awaitable[T]) -> T:
             async def wait() -> T:
@@ -146,20 +151,25 @@ def _session(place: Place) -> Iterator[tuple["Store", Callable[[Awaitable[Any]],
 
             return runner.run(wait())
 
-        session = run(stores.open_session(SESSION_TIMEOUT_MS))
+        try:
+            session = run(stores.open_session(SESSION_TIMEOUT_MS))
+        except NoNode as error:
+            assert place.ensemble is not None
+            hosts = place.ensemble.zookeeper_connect.partition("/")[0]
+            fail(f"there is no {error.path} in ZooKeeper at {hosts}; is the chroot right?")
         try:
             yield session, run
         finally:
             run(session.close())
 
 
-def _provider(place: Place) -> "StoreProvider":
+def _provider(place: Place, makes_chroot: bool) -> "StoreProvider":
     if place.ensemble is not None:
         try:
             from odradek.store.zookeeper.stores import ZooKeeperStores
         except ImportError:
             fail("ZooKeeper needs kazoo: pip install 'odradek[zookeeper]'")
-        return ZooKeeperStores.of(place.ensemble)
+        return ZooKeeperStores.of(place.ensemble, makes_chroot=makes_chroot)
     from odradek.store.embedded import EmbeddedStores
     from odradek.store.embedded.file import anew
 

@@ -19,6 +19,7 @@ from odradek.store.api import (
     Fence,
     Node,
     NodeExists,
+    NoNode,
     OnSession,
     OnWatch,
     Op,
@@ -36,19 +37,23 @@ T = TypeVar("T")
 
 
 class ChrootedStores:
-    """Sessions below `root`, which is made on the first one."""
+    """Sessions below `root`, which is made on the first one; or, for who only reads, NoNode where it is not there."""
 
-    def __init__(self, stores: StoreProvider, root: str) -> None:
+    def __init__(self, stores: StoreProvider, root: str, *, makes_root: bool = True) -> None:
         check_path(root)
         self._stores = stores
         self._root = root
+        self._makes_root = makes_root
 
     async def open_session(self, session_timeout_ms: int) -> Store:
         session = await self._stores.open_session(session_timeout_ms)
         if self._root == "/":
             return session
         try:
-            await self._make_root(session)
+            if self._makes_root:
+                await self._make_root(session)
+            elif await session.exists(self._root) is None:
+                raise NoNode(self._root)
         except BaseException:  # nobody else has it
             with suppress(StoreError):
                 await session.close()

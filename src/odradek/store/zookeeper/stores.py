@@ -32,8 +32,10 @@ class ZooKeeperStores:
         security: Security | None = None,
         in_flight: int = IN_FLIGHT,
         last_session: LastSession | None = None,
+        makes_chroot: bool = True,
     ) -> None:
-        """`last_session`: of the process before us, to be ended before ours begins."""
+        """`last_session`: of the process before us, to be ended before ours begins. A chroot that is not there is made,
+        or to open a session raises NoNode."""
         self.hosts, self.chroot = split_connect(connect)
         self._connection_timeout_ms = connection_timeout_ms
         self._security = security or Security()
@@ -41,10 +43,12 @@ class ZooKeeperStores:
         self._last_session = last_session
         self._is_first = True
         self._has_written = False
-        self._chrooted: StoreProvider = ChrootedStores(_Unrooted(self), self.chroot)
+        self._chrooted: StoreProvider = ChrootedStores(_Unrooted(self), self.chroot, makes_root=makes_chroot)
 
     @classmethod
-    def of(cls, settings: BrokerSettings, last_session: LastSession | None = None) -> ZooKeeperStores:
+    def of(
+        cls, settings: BrokerSettings, last_session: LastSession | None = None, *, makes_chroot: bool = True
+    ) -> ZooKeeperStores:
         """Raises ConfigurationError. A connection may take as long as a session, unless it is said otherwise."""
         patience_ms = settings.zookeeper_connection_timeout_ms
         if patience_ms is None:
@@ -55,6 +59,7 @@ class ZooKeeperStores:
             security=Security.of(settings),
             in_flight=settings.zookeeper_max_in_flight_requests,
             last_session=last_session,
+            makes_chroot=makes_chroot,
         )
 
     async def open_session(self, session_timeout_ms: int) -> Store:
