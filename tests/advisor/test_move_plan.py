@@ -217,7 +217,8 @@ def test_dead_brokers_can_be_drained_and_never_receive() -> None:
         (MoveGoal(drain=ids(1), fill=ids(1)), "broker 1 cannot be drained and filled"),
         (MoveGoal(replication_factor=4), "expected 1 to 3"),
         (MoveGoal(replication_factor=3, drain=ids(1)), "expected 1 to 2"),
-        (MoveGoal(rebalance=True, topics=frozenset({"x"})), "there is no topic x"),
+        (MoveGoal(rebalance=True, topics=frozenset({"x"})), "there is no topic x; topics there are: t$"),
+        (MoveGoal(rebalance=True, topics=frozenset({"tt"})), r"there is no topic tt; did you mean t\?"),
     ],
 )
 def test_a_goal_that_cannot_be_reached_says_why(goal: MoveGoal, words: str) -> None:

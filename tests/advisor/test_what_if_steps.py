@@ -125,9 +125,12 @@ def test_a_broker_that_was_shut_down_in_order_comes_back_with_all_it_held_and_on
         (Kill(ids(9)), "broker 9 is not alive at that point; brokers alive: 1, 2, 3"),
         (Start(ids(2)), "broker 2 is alive already"),
         (Reassign({tp("t-0"): ids(9)}), "brokers that are not alive"),
-        (Reassign({tp("t-7"): ids(1)}), "does not exist"),
-        (Configure("nope", "a", "b"), "there is no topic nope"),
-        (Elect(False, (tp("t-7"),)), "there is no partition t-7"),
+        (Reassign({tp("t-7"): ids(1)}), "t has 1 partition, number 0; there is no 7"),
+        (Reassign({tp("nope-0"): ids(1)}), "there is no topic nope; topics there are: t$"),
+        (Configure("nope", "a", "b"), "there is no topic nope; topics there are: t$"),
+        (Configure("tt", "a", "b"), r"there is no topic tt; did you mean t\?"),
+        (Elect(False, (tp("t-7"),)), "t has 1 partition, number 0; there is no 7"),
+        (Elect(False, (tp("tt-0"),)), r"there is no topic tt; did you mean t\?"),
     ],
 )
 def test_a_step_that_cannot_be_says_why(step: object, words: str) -> None:

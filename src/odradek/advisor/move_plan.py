@@ -11,6 +11,7 @@ The plan is `AlterPartitionReassignments` targets; nothing here knows of time, b
 
 from collections.abc import Collection, Iterable, Mapping
 
+from odradek.advisor.names import missing_topic
 from odradek.controller.context import ControllerContext
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicPartition
@@ -105,7 +106,7 @@ def _check(context: ControllerContext, goal: MoveGoal) -> None:
         raise ValueError(f"broker {both[0]} cannot be drained and filled at once")
     for topic in sorted(goal.topics or ()):
         if topic not in context.topics:
-            raise ValueError(f"there is no topic {topic}")
+            raise ValueError(missing_topic(context, topic))
     if goal.replication_factor is not None:
         may_take = len(_receivers(context, goal))
         if not 1 <= goal.replication_factor <= may_take:

@@ -7,6 +7,7 @@ reassignment is carried to its end, if it can end: the live newcomers copy, then
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from odradek.advisor.names import missing_partition, missing_topic
 from odradek.advisor.what_if import WhatIf, advance, compared, returned
 from odradek.controller.context import CLUSTER_DEFAULT, ControllerContext, ReassignmentPhase
 from odradek.controller.effects import StateChange
@@ -154,6 +155,8 @@ def _caught_up(context: ControllerContext) -> tuple[WhatIf, ControllerContext]:
 def _reassigned(context: ControllerContext, step: Reassign) -> tuple[WhatIf, ControllerContext]:
     before = context
     for topic_partition, target in sorted(step.targets.items()):
+        if topic_partition not in context.assignments:
+            raise ValueError(missing_partition(context, topic_partition))
         error, why = refusal(context, topic_partition, target)
         if error is not ErrorCode.NONE:
             raise ValueError(f"reassign {topic_partition} to {list(target)}: {why.rstrip('.')}")
@@ -245,7 +248,7 @@ def _configured(context: ControllerContext, step: Configure) -> tuple[WhatIf, Co
         kind, entity, touched = "brokers", CLUSTER_DEFAULT, sorted(context.assignments)
     else:
         if step.topic not in context.topics:
-            raise ValueError(f"there is no topic {step.topic} to configure")
+            raise ValueError(missing_topic(context, step.topic))
         config = dict(context.topic_configs.get(step.topic, {}))
         kind, entity, touched = "topics", step.topic, context.partitions_of(step.topic)
     if step.value is None:
@@ -262,7 +265,7 @@ def _elected(context: ControllerContext, step: Elect) -> tuple[WhatIf, Controlle
     partitions = sorted(context.assignments) if step.partitions is None else list(step.partitions)
     unknown = [tp for tp in partitions if tp not in context.assignments]
     if unknown:
-        raise ValueError(f"there is no partition {unknown[0]} to elect a leader for")
+        raise ValueError(missing_partition(context, unknown[0]))
     kind = "unclean" if step.unclean else "preferred"
     question = f"elect {kind} for {'all' if step.partitions is None else ', '.join(map(str, partitions))}"
     asked = Requested(0, ElectLeadersAsked(step.unclean, step.partitions))
