@@ -247,6 +247,20 @@ def test_a_wrong_option_of_sim_is_one_sentence_too():
     assert answer.stderr == "odradek: Invalid value for '--seed': 'x' is not a valid integer.\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["up", "--port", "a"], "'--port': 'a' is not a valid integer."),
+        (["topic", "create", "t", "-p", "1-3"], "'--partitions' / '-p': '1-3' is not a valid integer."),
+        (["journal", "record", "f", "--every", "a"], "'--every': 'a' is not a valid number."),
+    ],
+)
+def test_a_value_that_is_no_number_is_not_said_to_be_no_range(capsys, arguments, why):
+    """click's words, where an option has bounds: "is not a valid integer range"."""
+    assert main.main(arguments) == 2
+    assert capsys.readouterr().err == f"odradek: Invalid value for {why}\n"
+
+
 def test_no_cluster_is_one_sentence_that_names_the_address(capsys):
     code, _, err = run(capsys, "topic", "list", "--bootstrap", "127.0.0.1:1")
     assert code == 1

@@ -67,7 +67,14 @@ def _verb(asked: list[str]) -> int:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             print(error.format_message(), file=sys.stderr)
             return error.exit_code
-        return _say(error.format_message(), error.exit_code, wants_json(asked))
+        return _say(_of_click(error.format_message()), error.exit_code, wants_json(asked))
+
+
+def _of_click(sentence: str) -> str:
+    """Of an option with bounds click says that "x" is no valid integer range (or float range), and no range is asked for."""
+    for kind, name in (("integer range", "integer"), ("float range", "number"), ("float", "number")):
+        sentence = sentence.replace(f" is not a valid {kind}.", f" is not a valid {name}.")
+    return sentence
 
 
 def wants_json(arguments: list[str]) -> bool:

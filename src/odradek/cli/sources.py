@@ -90,7 +90,10 @@ def source_options(command: Any) -> Any:
             help="A controller's journal, or a directory or properties that lead to one.",
         ),
         click.option(
-            "--store", "place", type=click.Path(path_type=Path), help="The store's file, instead of a broker."
+            "--store",
+            "place",
+            type=click.Path(path_type=Path),
+            help="The store's file, its directory, or a broker's properties, instead of a broker.",
         ),
     ):
         command = option(command)

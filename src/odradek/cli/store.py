@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=VerbGroup)
 def store() -> None:
-    """Read the metadata store; mend it; move it."""
+    """Read, mend and move the metadata store."""
 
 
 store.add_command(set_)

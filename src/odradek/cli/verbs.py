@@ -35,7 +35,7 @@ VERBS: Verbs = {
     "journal": ("odradek.cli.journal", "journal", "Show, replay and compare the controller's journal."),
     "roll": ("odradek.cli.roll", "roll", "Restart brokers without an outage: order and certificate."),
     "sim": ("odradek.cli.sim", "sim", "A whole simulated cluster, with faults, from one seed."),
-    "store": ("odradek.cli.store", "store", "Read the metadata store."),
+    "store": ("odradek.cli.store", "store", "Read, mend and move the metadata store."),
     "log": ("odradek.cli.log_verbs", "log", "Read segment files; see log directories."),
     "spark": ("odradek.cli.spark", "spark", "Topics become tables, exactly once, and proof of it."),
     "wire": ("odradek.cli.wire", "wire", "Decode and encode protocol messages."),
