@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -11,6 +10,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from odradek.client.sync import ANY, SyncClient
 from odradek.protocol.messages import alter_client_quotas as aq
 from odradek.testing.running_cluster import RunningCluster, running_cluster
+from tests.server.exporter.test_page import of, read
 from tests.server.test_running_cluster import create
 from tests.support import eventually
 
@@ -23,7 +23,11 @@ RECORDS = 40  # 800 kB: four seconds' worth
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[RunningCluster]:
     """The second broker leads the topic; the first is asked to set quotas."""
-    settings = {"quota.window.num": str(WINDOWS_S), "quota.window.size.seconds": "1"}
+    settings = {
+        "quota.window.num": str(WINDOWS_S),
+        "quota.window.size.seconds": "1",
+        "odradek.metrics.listener": "http://localhost:0",
+    }
     with running_cluster(brokers=2, directory=tmp_path, settings=settings) as running:
         running.call(create(running.cluster, "orders", (2,)))
         yield running
@@ -50,9 +54,20 @@ def set_quota(cluster: RunningCluster, client: str, **values: float | None) -> N
             )
 
 
-def counters(cluster: RunningCluster) -> dict[str, Any]:
-    gateway = cluster.cluster.runtimes[2].parts.gateway  # type: ignore[union-attr]
-    return gateway.describe()
+def counters(cluster: RunningCluster) -> dict[str, float]:
+    """As Prometheus reads them at the broker that leads: `produce_throttled`, `produce_throttle_time_ms`, and so on."""
+    samples = read(cluster, 2)
+    return {
+        **{
+            f"{quota}_throttled": of(samples, "odradek_requests_throttled_total", quota=quota)
+            for quota in ("produce", "fetch", "request")
+        },
+        **{
+            f"{quota}_throttle_time_ms": 1000
+            * of(samples, "odradek_throttle_time_seconds_total", quota=quota)
+            for quota in ("produce", "fetch", "request")
+        },
+    }
 
 
 def produce(cluster: RunningCluster, client: str, records: int = RECORDS) -> tuple[float, list[float]]:

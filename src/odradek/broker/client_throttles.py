@@ -108,18 +108,17 @@ class ClientLimits:
         )
 
 
+QUOTAS = ("produce", "fetch", "request")  # of bytes, of bytes, of time
+
+
 class ClientThrottles:
     """`is_active`: some client has such a quota; else nobody asks. `counts_time`: the shell measures requests."""
 
     def __init__(self, quotas: ClientQuotas, settings: BrokerSettings) -> None:
         self.is_active = False
         self.counts_time = False
-        # By what somebody was held up, how often and how long in all. Names are those of metrics.
-        self.counters = {
-            f"{name}_{what}": 0
-            for name in ("produce", "fetch", "request")
-            for what in ("throttled", "throttle_time_ms")
-        }
+        # By what somebody was held up, how often and how long in all: what `/metrics` tells.
+        self.counters = {f"{name}_{what}": 0 for name in QUOTAS for what in ("throttled", "throttle_time_ms")}
         self._quotas = quotas
         self._window_count: int = settings.quota_window_num
         self._window_s: int = settings.quota_window_size_seconds

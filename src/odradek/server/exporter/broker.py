@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from odradek.broker.client_throttles import QUOTAS
 from odradek.protocol.api_keys import ApiKey
 from odradek.server.exporter.families import Family, Number, one, pieces, table
 from odradek.server.exporter.seen import Seen
@@ -108,6 +109,18 @@ FAMILIES = table(
         "counter",
         "Times that a connection to a leader was lost or refused.",
     ),
+    Family(
+        "odradek_requests_throttled_total",
+        "counter",
+        "Requests after which a client was held up by a quota: of bytes produced, of bytes fetched, or of time (request).",
+        ("quota",),
+    ),
+    Family(
+        "odradek_throttle_time_seconds_total",
+        "counter",
+        "How long clients were held up by these quotas; a wait for several reasons counts as the longest.",
+        ("quota",),
+    ),
     Family("odradek_controller_elections_total", "counter", "Elections that this broker has won."),
     Family("odradek_controller_resignations_total", "counter", "Terms as controller that have ended."),
 )
@@ -145,6 +158,15 @@ def collect(seen: Seen) -> Iterator[str]:
     yield from pieces(
         FAMILIES["kafka_network_requestmetrics_requests_total"],
         [((name,), count) for name, count in _requests(seen).items()],
+    )
+    counters = seen.broker.throttles.counters
+    yield from pieces(
+        FAMILIES["odradek_requests_throttled_total"],
+        [((quota,), counters[f"{quota}_throttled"]) for quota in QUOTAS],
+    )
+    yield from pieces(
+        FAMILIES["odradek_throttle_time_seconds_total"],
+        [((quota,), counters[f"{quota}_throttle_time_ms"] / 1000) for quota in QUOTAS],
     )
 
 
