@@ -32,11 +32,13 @@ def generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["settings.md", "api-keys.md", "commands.md", "state-machines.md"])
-def test_a_reference_page_is_what_the_code_says(name: str) -> None:
-    written = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
+def test_each_reference_page_is_what_the_code_says() -> None:
+    folder = ROOT / "docs" / "reference"
+    pages = generator().PAGES
+    stale = [name for name, page in pages.items() if (folder / name).read_text(encoding="utf-8") != page()]
 
-    assert written == generator().PAGES[name](), "run: python docs/generate.py"
+    assert {path.name for path in folder.iterdir()} == set(pages)
+    assert stale == [], "run: python docs/generate.py"
 
 
 def documents() -> list[Path]:
@@ -49,6 +51,30 @@ def test_every_link_to_a_file_leads_somewhere(path: Path) -> None:
     missing = [link for link in links if "://" not in link and not (path.parent / link).exists()]
 
     assert missing == []
+
+
+def anchors(page: str) -> set[str]:
+    """Of its headings, as GitHub makes them; what stands in a block of code is none."""
+    headings = re.findall(r"^#+ (.+)", re.sub(r"^```.*?^```", "", page, flags=re.M | re.S), re.M)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading.strip()).replace(" ", "-") for heading in plain}
+
+
+def anchors_missing(path: Path, text: str) -> list[str]:
+    """The links of `path`, which says `text`, to a heading that its page does not have."""
+    links = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", text)
+    pages = {file: (path.parent / file).read_text(encoding="utf-8") if file else text for file, _ in links}
+    return [f"{file}#{anchor}" for file, anchor in links if anchor not in anchors(pages[file])]
+
+
+def test_every_link_to_a_heading_leads_to_one() -> None:
+    found = {str(p.relative_to(ROOT)): anchors_missing(p, p.read_text(encoding="utf-8")) for p in documents()}
+    assert {page: links for page, links in found.items() if links} == {}
+
+
+def test_a_link_to_a_heading_that_is_not_there_is_seen() -> None:
+    text = "# A `b`, c\n```\n# no heading\n```\n[x](#a-b-c) [x](#no-heading) [x](README.md#honest-limits) [x](README.md#none)"
+    assert anchors_missing(ROOT / "a.md", text) == ["#no-heading", "README.md#none"]
 
 
 def test_every_decision_is_numbered_once() -> None:
