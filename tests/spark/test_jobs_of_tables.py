@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from py4j.protocol import Py4JNetworkError
+from pyspark.logger import PySparkLogger
 from pyspark.sql.types import StructType
 
 from odradek.cli.main import main
-from odradek.cli.spark.running import _asked_to_stop
+from odradek.cli.output import Failed
+from odradek.cli.spark.running import _asked_to_stop, run_until_stopped
 from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
@@ -515,6 +517,7 @@ def test_the_sentence_of_a_failure_is_ours_where_there_is_one() -> None:
         == "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. (line 1, pos 0)"
     )
     assert sentence_of(ValueError("\n")) == "ValueError"
+    assert sentence_of(Exception("no such column; line 1 pos 7;\n'Project")) == "no such column; line 1 pos 7"
 
 
 def test_a_jvm_that_has_ended_is_said_so_though_it_cannot_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -578,6 +581,25 @@ def one_more() -> bytes:
     from odradek.records.builder import NewRecord, build_batch
 
     return build_batch([NewRecord(None, json.dumps({"id": 9}).encode())])
+
+
+def test_what_pyspark_logs_of_an_error_goes_to_sparks_log_and_the_sentence_alone_to_the_terminal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where --sql names a column that is not there: it would be a page of JSON, with the trace of the JVM."""
+
+    def failing(*_: object) -> dict[str, str]:
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).error("all of it", errorClass="UNRESOLVED_COLUMN")
+        return {"./loud": "no such column"}
+
+    monkeypatch.setattr(tables_module, "run", failing)
+    log = tmp_path / "spark.log"
+    plan: Any = SimpleNamespace(job=SimpleNamespace(target="./loud", master="local[1]", log=log))
+    with pytest.raises(Failed, match=r"^no such column \(all that Spark says of it: "):
+        run_until_stopped([plan], as_json=True)
+    assert capfd.readouterr().err == ""
+    assert log.read_text().count('"msg": "all of it"') == 2
 
 
 def test_ctrl_c_while_a_session_starts_is_answered_on_the_terminal(

@@ -44,5 +44,5 @@ def sentence_of(error: BaseException) -> str:
     if found:
         where, what = found[-1]
         return f"{where}: {what}"
-    # The words of Spark's parser begin with an empty line.
-    return next((line.strip() for line in lines if line.strip()), type(error).__name__)
+    # The words of Spark's parser begin with an empty line; those of its analysis go on with the plan.
+    return next((line.strip().rstrip(";") for line in lines if line.strip()), type(error).__name__)

@@ -52,7 +52,7 @@ def run_until_stopped(plans: "Sequence[Planned]", *, as_json: bool) -> None:
         else:
             print(f"{job.target}  {batch}" if len(plans) > 1 else str(batch), flush=True)
 
-    with _asked_to_stop() as stop:
+    with _asked_to_stop() as stop, _kept_from_the_terminal(plans[0].job):
         failed = run(plans, tell, stop.is_set)
     if failed:
         log = words_of(plans[0].job)
@@ -62,6 +62,31 @@ def run_until_stopped(plans: "Sequence[Planned]", *, as_json: bool) -> None:
             "; ".join(f"{name}: {sentence}" for name, sentence in failed.items())
             + f" (Spark's own words: {log})"
         )
+
+
+@contextmanager
+def _kept_from_the_terminal(job: "Job") -> Iterator[None]:
+    """PySpark logs what Spark's analysis refuses, on standard error, as JSON with the trace of the JVM. It goes where all goes
+    that Spark says; a Connect server has a log of its own."""
+    from pyspark.logger import PySparkLogger
+
+    from odradek.spark.connect import is_remote
+
+    before = {}
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        words = PySparkLogger.getLogger(name)
+        before[words] = words.handlers[:]
+        words.handlers.clear()
+        words.addHandler(
+            logging.NullHandler() if is_remote(job.master) else logging.FileHandler(job.log, delay=True)
+        )
+    try:
+        yield
+    finally:
+        for words, handlers in before.items():
+            for handler in words.handlers:
+                handler.close()
+            words.handlers[:] = handlers
 
 
 @contextmanager
