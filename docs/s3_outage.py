@@ -5,6 +5,8 @@ python docs/s3_outage.py
 tests/cli/test_s3_outage.py runs the same story and holds the page to what comes out.
 """
 
+import contextlib
+import io
 import os
 import re
 import signal
@@ -17,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from odradek.cli.up import describe, show
 from odradek.client.sync import SyncClient
 from odradek.testing.process_cluster import ProcessCluster
 
@@ -24,6 +27,8 @@ PAGE = Path(__file__).parent / "s3-outage.md"
 PICTURE = Path(__file__).parent / "s3-outage.svg"
 TOPIC = "dw_test"
 VICTIM = 2
+# As `up` would print them: the brokers of this story are processes of their own kind, and those of `up` have one command line.
+PIDS = {1: 28301, 2: 28302, 3: 28303}
 RECORDS = 6
 SETTINGS = {
     "odradek.controlled.shutdown.refuse": "offline",
@@ -133,19 +138,33 @@ def prepare(stage: Stage) -> Section:
     up = "odradek up --brokers 3 --dir ./cluster"
     settings = "".join(f" --set {name}={value}" for name, value in SETTINGS.items())
     lines = "".join(f"key-{n} record {n}\n" for n in range(RECORDS))
+    written = f"for n in {' '.join(map(str, range(RECORDS)))}; do echo key-$n record $n; done"
     return Section(
         "The cluster",
-        "Three brokers that check before they stop, and a topic with one replica of each partition.",
+        "Three brokers that check before they stop, and a topic with one replica of each partition. What follows is typed in a "
+        "second terminal, where the first was opened; process ids are those that `up` prints.",
         (
-            Command(f"{up} \\\n   {settings}", "", 0),
+            Command(f"{up} \\\n   {settings}", table_of_up(stage), 0),
             stage.odradek("topic", "create", TOPIC, "--assign", "1:2:3:1:2:3"),
             stage.odradek(
                 *("topic", "produce", TOPIC, "-K", " "),
                 stdin=lines,
-                shown=f"odradek topic produce {TOPIC} -K ' ' < records",
+                shown=f"{written} | odradek topic produce {TOPIC} -K ' '",
             ),
         ),
     )
+
+
+def table_of_up(stage: Stage) -> str:
+    """What `odradek up` prints of these brokers, but for how long they took."""
+    report = describe(stage.cluster)
+    for broker in report["brokers"]:
+        number = broker["id"]
+        broker.update(port=9091 + number, pid=PIDS[number], dir=f"/home/me/cluster/broker-{number}")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        show(report, 0.0)
+    return printed.getvalue().partition("\n")[2]
 
 
 def quote(stage: Stage) -> Section:
@@ -169,8 +188,9 @@ def refusal(stage: Stage) -> Section:
         "`kill` requests a controlled shutdown. With `odradek.controlled.shutdown.refuse=offline` the broker "
         "refuses, and logs the reason and the reassignment that is needed first. The partitions stay available.",
         (
+            Command(f"kill {PIDS[VICTIM]}", "", 0),
             Command(
-                f"kill $(pgrep -f broker-{VICTIM}/server.properties); tail cluster/broker-{VICTIM}/broker.log",
+                f"tail -n {len(said.splitlines())} cluster/broker-{VICTIM}/broker.log | cut -d' ' -f3-",
                 said,
                 0,
             ),
@@ -190,7 +210,7 @@ def outage(stage: Stage) -> Section:
         "be elected. `why` names what is missing and the effect of each remedy; `what-if` reads the store, which "
         "needs no running broker.",
         (
-            Command(f"kill -9 $(pgrep -f broker-{VICTIM}/server.properties)", "", 0),
+            Command(f"kill -9 {PIDS[VICTIM]}", "", 0),
             stage.odradek("why", f"{TOPIC}-1"),
             stage.odradek("cluster", "health"),
             stage.odradek("elect", "unclean", f"{TOPIC}-1"),
@@ -226,7 +246,7 @@ def heal(stage: Stage) -> Section:
         (
             Command(applied.typed, _without_progress(applied.output), applied.code),
             again,
-            Command(f"kill $(pgrep -f broker-{VICTIM}/server.properties); wait; echo $?", f"{code}\n", 0),
+            Command("kill %1; wait %1; echo $?", f"{code}\n", 0),
             stage.odradek("why", TOPIC),
             Command(
                 f"odradek topic consume {TOPIC} --exit --format '%k %v\\n' | sort",
@@ -273,7 +293,8 @@ def render(sections: Sequence[Section]) -> str:
 
 def comparable(page: str) -> str:
     """A page without what differs in every run: times, line numbers, and who happens to be controller."""
-    return re.sub(r"controller \d", "controller N", page.partition("\n## Looking back\n")[0])
+    told = re.sub(r"  controller$", "", page.partition("\n## Looking back\n")[0], flags=re.MULTILINE)
+    return re.sub(r"controller \d", "controller N", told)
 
 
 if __name__ == "__main__":

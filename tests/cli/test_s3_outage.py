@@ -1,6 +1,7 @@
 """S3's outage on three real broker processes; docs/s3-outage.md is what came out of this story."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree
@@ -31,7 +32,7 @@ def test_the_page_is_what_a_cluster_says_when_s3s_outage_happens_to_it(tmp_path:
     assert impact.startswith("Stopping broker 2: 2 partitions go offline, no other live copy is in sync;")
     assert codes["Before: the impact"] == [1]
 
-    refused, well = outputs["The refusal"]
+    _, refused, well = outputs["The refusal"]
     assert (
         "broker 2 stays up, odradek.controlled.shutdown.refuse=offline: 2 partitions would go offline"
         in refused
@@ -61,5 +62,12 @@ def test_the_page_is_what_a_cluster_says_when_s3s_outage_happens_to_it(tmp_path:
         assert "dw_test-1" in "".join(ElementTree.parse(picture).getroot().itertext())
 
     page = told.render(list(sections.values()))
+    # Whoever types it has what it names: `up` forks its brokers, so no pattern finds one of them by its command line.
+    (victim,) = re.findall(r"^ +2  127\.0\.0\.1:9093  (\d+)  ", page, re.MULTILINE)
+    assert re.findall(r"^\$ kill (.*)", page, re.MULTILINE) == [
+        victim,
+        f"-9 {victim}",
+        "%1; wait %1; echo $?",
+    ]
     written = told.PAGE.read_text(encoding="utf-8")
     assert told.comparable(written) == told.comparable(page), "run: python docs/s3_outage.py"
