@@ -14,7 +14,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -397,12 +397,20 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def rows_of(text: str, known: Collection[str]) -> set[str]:
+    """What --only names, of the rows there are: `p8,p1`."""
+    rows = set(text.upper().split(","))
+    if unknown := sorted(rows - set(known)):
+        raise argparse.ArgumentTypeError(f"no such row: {', '.join(unknown)}; there are {', '.join(known)}")
+    return rows
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="small loads, two repeats: to see that it runs")
-    parser.add_argument("--only", type=lambda text: set(text.upper().split(",")), help="P8,P1")
+    parser.add_argument("--only", type=lambda text: rows_of(text, MEASURES), help="P8,P1")
     parser.add_argument("--without-apache", action="store_true")
     parser.add_argument("--without-odradek", action="store_true")
     parser.add_argument("--repeats", type=int)
@@ -413,6 +421,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+MEASURES = tuple(dict.fromkeys(cell.measure for cell in CELLS))
 BEGIN, END = "<!-- begin: make bench -->", "<!-- end: make bench -->"
 
 

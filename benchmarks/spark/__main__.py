@@ -18,7 +18,7 @@ import platform
 import tempfile
 from pathlib import Path
 
-from benchmarks.bench import CACHE, machine, run_and_report, say
+from benchmarks.bench import CACHE, machine, rows_of, run_and_report, say
 from benchmarks.clusters import Odradek, running
 from benchmarks.figures import Figure, Row, number, table
 from benchmarks.spark.jars import CONNECTOR, DELTA, NoJars, fetched
@@ -155,7 +155,7 @@ def arguments() -> argparse.Namespace:
         action="store_true",
         help="few records, one run of each, not warmed up: to see that it runs",
     )
-    parser.add_argument("--only", type=lambda text: set(text.upper().split(",")), help="B1,D1")
+    parser.add_argument("--only", type=lambda text: rows_of(text, KEYS), help="B1,D1")
     parser.add_argument("--alone", action="store_true", help="ours, without connector and delta-spark")
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--records", type=int, help="of 100 B; a tenth as many of 1 KB")

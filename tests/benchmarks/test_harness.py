@@ -36,6 +36,8 @@ from odradek.protocol.messages.produce import (
 from odradek.records.reader import decode_batch
 from tests.support import eventually, started
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_a_raw_produce_frame_is_one_the_broker_decodes():
     value = raw_load.value_of(300)
@@ -175,6 +177,20 @@ def test_the_cells_have_names_of_their_own():
     measures = {cell.measure for cell in CELLS}
     assert {"P1", "P2", "P4", "P6", "P8", "P9", "P10", "P11"} <= measures
     assert sum(cell.measure == "P8" for cell in CELLS) == 6
+
+
+@pytest.mark.parametrize(("module", "row"), [("benchmarks.bench", "P99"), ("benchmarks.spark", "d7")])
+def test_a_row_that_is_not_there_is_said_before_anything_is_measured(module: str, row: str) -> None:
+    """An empty table would look like a result, and --write would keep it."""
+    answer = subprocess.run(
+        [sys.executable, "-m", module, "--quick", "--only", row],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert f"no such row: {row.upper()}; there are " in answer.stderr
 
 
 def test_write_replaces_what_stands_between_the_marks_alone(tmp_path):

@@ -10,6 +10,7 @@ from typing import IO
 
 import click
 
+from odradek.model.settings import nearest
 from tests.mutants.museum import counting
 from tests.mutants.museum.catch import Caught, by_scenarios
 from tests.mutants.museum.counting import Counted
@@ -50,6 +51,12 @@ def main(
     if os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"  # seeds are only the same runs with fixed hashes
         os.execv(sys.executable, [sys.executable, "-m", "tests.mutants.museum", *sys.argv[1:]])
+    names = [exhibit.name for exhibit in EXHIBITS]
+    for name in only:
+        if name not in names:
+            guess = nearest(name, dict.fromkeys(names))
+            hint = f"did you mean {guess}?" if guess else "docs/museum.md lists all of them"
+            raise click.BadParameter(f"no exhibit {name}; {hint}", param_hint="--only")
     paths = sorted(Path(scenarios).glob("*.txt"))
     exhibits = [exhibit for exhibit in EXHIBITS if not only or exhibit.name in only]
     told: dict[str, Caught | None] = {}

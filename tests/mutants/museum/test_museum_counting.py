@@ -4,8 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.mutants.museum import catch, counting
+from tests.mutants.museum.__main__ import main
 from tests.mutants.museum.counting import Count, Counted, count_all
 from tests.mutants.museum.page import tables
 from tests.mutants.table import EXHIBITS
@@ -112,3 +114,11 @@ def scenarios_of(row: str) -> list[str]:
     """What a row of the table calls a scenario, or scenarios."""
     found = re.findall(r"[Ss]cenarios? ((?:`[a-z_0-9]+`(?:, | and )?)+)", row)
     return [name for names in found for name in re.findall(r"`([a-z_0-9]+)`", names)]
+
+
+def test_an_exhibit_that_is_not_there_is_said_and_nothing_passes_for_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    answer = CliRunner().invoke(main, ["--only", "7152x", "--seeds", "0"])
+    assert answer.exit_code == 2 and "no exhibit 7152x; did you mean 7152?" in answer.output
