@@ -327,6 +327,12 @@ def test_what_the_controller_refuses_is_said_partition_by_partition(shell: Shell
     file.write_text(json.dumps({"version": 1, "partitions": moves}))
     code, _, err = shell("reassign", "apply", file)
     assert (code, err) == (1, "odradek: half has 2 partitions, 0 to 1; there is no 7; nothing was started\n")
+    file.write_text(json.dumps({"version": 1, "partitions": [{**moves[0], "topic": "hlaf"}]}))
+    code, _, err = shell("reassign", "apply", file)
+    assert (code, err) == (
+        1,
+        "odradek: there is no topic hlaf; odradek topic list shows all of them; nothing was started\n",
+    )
 
 
 def test_the_way_back_is_never_overwritten(shell: Shell, tmp_path: Path) -> None:
@@ -379,7 +385,8 @@ def test_what_is_refused_has_started_nothing(
     code, _, err = shell("reassign", "apply", plan, "--throttle", "1MB")
     assert (code, err) == (
         1,
-        "odradek: first-0 cannot go to /nowhere of broker 2: LOG_DIR_NOT_FOUND; no partition was reassigned\n",
+        "odradek: first-0 cannot go to /nowhere of broker 2: LOG_DIR_NOT_FOUND; no partition was reassigned, and "
+        "odradek log dirs lists those there are\n",
     )
     set_there = shell.json("config", "describe", "--broker", 2)["settings"]
     assert not [s["name"] for s in set_there if "throttled" in s["name"]]

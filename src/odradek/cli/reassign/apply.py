@@ -125,7 +125,9 @@ def current(
     for where in sorted(targets):
         topic = view.topics.get(where.topic)
         if topic is None:
-            fail(f"there is no topic {where.topic}; nothing was started")
+            fail(
+                f"there is no topic {where.topic}; odradek topic list shows all of them; nothing was started"
+            )
         if where.partition not in topic.partitions:
             count = len(topic.partitions)
             fail(
@@ -207,7 +209,10 @@ def send_to(client: "SyncClient", wanted: "Mapping[tuple[TopicPartition, int], s
 
     for (where, broker), why in ask(client, wanted).items():
         path = wanted[where, broker]
-        fail(f"{where} cannot go to {path} of broker {broker}: {why}; no partition was reassigned")
+        there = "odradek log dirs lists those there are"
+        fail(
+            f"{where} cannot go to {path} of broker {broker}: {why}; no partition was reassigned, and {there}"
+        )
 
 
 def wait_for_directories(
