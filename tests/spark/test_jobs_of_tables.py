@@ -19,9 +19,10 @@ from odradek.cli.main import main
 from odradek.cli.output import Failed
 from odradek.cli.spark.running import _asked_to_stop, run_until_stopped
 from odradek.client.sync import SyncClient
-from odradek.model.errors import ConfigurationError
+from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
+from odradek.spark import session as session_module
 from odradek.spark import tables
 from odradek.spark.ddl import schema_of as schema_of_text
 from odradek.spark.ddl import text_of
@@ -533,6 +534,24 @@ def test_a_jvm_that_has_ended_is_said_so_though_it_cannot_be_stopped(monkeypatch
         "./orders": "Spark's JVM has ended: it was killed, or had no memory left. The same command resumes"
     }
     assert is_of_a_dead_jvm(Py4JNetworkError("Answer from Java side is empty"))
+
+
+def test_a_jvm_that_does_not_start_is_said_with_the_log_that_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where --memory is more than the machine has."""
+
+    def exits(*_: object, **__: object) -> Any:
+        raise RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited.\nand more")
+
+    monkeypatch.setattr(session_module, "local_session", exits)
+    log = tmp_path / "spark.log"
+    job = SimpleNamespace(target="./orders", master="", cores="2", memory="900000g", archive="", log=log)
+    with pytest.raises(OdradekError) as failed:
+        run([SimpleNamespace(job=job)], lambda *_: None, lambda: False)  # type: ignore[list-item]
+    assert str(failed.value) == (
+        f"Spark does not start: [JAVA_GATEWAY_EXITED] Java gateway process exited. (all that Spark says of it: {log})"
+    )
 
 
 @pytest.mark.spark

@@ -10,6 +10,7 @@ from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql.types import LongType, StructField, StructType
 
+from odradek.cli.main import main
 from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
@@ -421,7 +422,7 @@ def test_nobody_at_the_address_is_named(url: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_job_that_begins_does_not_wait_for_an_address_where_nobody_listens(
-    url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://user:hidden@127.0.0.1:{free_port()}")
     monkeypatch.setattr(store_probe, "is_first", lambda *_: pytest.fail("the store is asked"))
@@ -439,6 +440,11 @@ def test_a_job_that_begins_does_not_wait_for_an_address_where_nobody_listens(
         ) as refused:
             begins()
         assert "hidden" not in str(refused.value)
+
+    monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", "0.1")
+    for verb in ("show", "replay"):
+        assert main(["spark", "dlq", verb, "--table", url]) == 1
+        assert "refused); AWS_ENDPOINT_URL names it" in capsys.readouterr().err, verb
 
     (tmp_path / "commits").mkdir()
     (tmp_path / "commits" / "0").touch()

@@ -3,6 +3,7 @@
 import importlib
 import os
 import pkgutil
+import socket
 import stat
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from odradek.client.sync import SyncClient
 from odradek.spark import session
 from odradek.spark.session import Java, NoJava, find_java
-from odradek.testing.process_cluster import ProcessCluster
+from odradek.testing.process_cluster import ProcessCluster, free_ports
 from tests.spark.conftest import fill
 from tests.support import SHORT_LIVED_JAVA
 
@@ -414,3 +415,17 @@ def test_an_executor_without_numpy_is_told_of_in_a_sentence_with_its_remedy(
     assert "PYSPARK_PYTHON" in sentence and "odradek spark pack" in sentence
     assert "Traceback" not in done.stderr
     assert not list((tmp_path / "table").glob("*.parquet")), "nothing half written"
+
+
+def test_a_master_that_is_not_there_is_said_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark asks for a minute, and then tells of a context that is stopped."""
+    monkeypatch.setattr(session, "find_java", lambda: pytest.fail("Spark is started"))
+    one, two = free_ports(2, "127.0.0.1")
+    with pytest.raises(session.NoMaster) as refused:
+        session.local_session(master=f"spark://127.0.0.1:{one},localhost:{two}")
+    assert str(refused.value).startswith(
+        f"no Spark master answers at 127.0.0.1:{one},localhost:{two}: Connection refused; "
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        session.check_master(f"spark://127.0.0.1:{one},127.0.0.1:{listener.getsockname()[1]}")
+    session.check_master("local[2]")

@@ -33,6 +33,7 @@ from odradek.spark.own_directory import own_directory
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MASTER_ANSWERS_S = 10
 OLDEST_JAVA = 17  # Spark 4 runs on nothing older
 # Where executors find an archive of `odradek spark pack`, from the directory they run in.
 UNPACKED = "odradek-packed"
@@ -83,6 +84,14 @@ class NoJava(OdradekError):
 
 class NoSpark(OdradekError):
     """PySpark is not installed."""
+
+
+class NoMaster(OdradekError):
+    """Nobody listens where the master of a standalone cluster was said to be."""
+
+
+class NoSession(OdradekError):
+    """Spark does not start; the message says what it says of it."""
 
 
 class OtherSpark(OdradekError):
@@ -149,6 +158,7 @@ def local_session(
 
     What the JVM and its Python processes say goes into `log`, where one is given: a failed task is 200 lines of Java.
     """
+    check_master(master)
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
     # Executors must be this Python, with the packages that are installed here.
@@ -202,6 +212,26 @@ def _locale(environment: Mapping[str, str], *, is_utf8: bool) -> dict[str, str]:
 
 def is_local(master: str) -> bool:
     return not master or master.startswith("local")
+
+
+def check_master(master: str) -> None:
+    """NoMaster where none of spark://HOST:PORT,HOST:PORT listens: Spark asks for a minute, and tells of a stopped context then."""
+    if not master.startswith("spark://"):
+        return
+    addresses = master.removeprefix("spark://")
+    reason = ""
+    for address in addresses.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), MASTER_ANSWERS_S).close()
+        except OSError as error:
+            reason = error.strerror or str(error)
+        else:
+            return
+    raise NoMaster(
+        f"no Spark master answers at {addresses}: {reason}; it is started by "
+        f"`spark-class org.apache.spark.deploy.master.Master --host HOST --port PORT`"
+    )
 
 
 def is_on_loopback(master: str) -> bool:

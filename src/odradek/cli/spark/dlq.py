@@ -34,7 +34,9 @@ def show(table: str, count: int, is_all: bool, as_json: bool) -> None:
     """The dead letters of a table, oldest offsets first."""
     from odradek.model.counted import counted
     from odradek.spark.dead_letters import dead_letters
+    from odradek.spark.object_store import check_listens
 
+    check_listens(table)
     every = dead_letters(table, count, has_replayed=is_all)
     letters = [letter for letter in every if is_all or not letter.is_replayed]
     if as_json:
@@ -72,7 +74,10 @@ def replay(
     from odradek.model.counted import counted
     from odradek.spark.dead_letters import kept_shape
     from odradek.spark.formats.declared import Format
+    from odradek.spark.object_store import check_listens
     from odradek.spark.replay import replay as replayed
+
+    check_listens(table)
 
     given = None
     if form or registry or schema_file:

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from odradek.client.sync import SyncClient
 from odradek.model.counted import counted
-from odradek.model.errors import ConfigurationError
+from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.spark import ddl, dead_letters, tables
 from odradek.spark.arrow_schema import rows_schema
@@ -736,11 +736,18 @@ _ENDED = object()
 def _session(job: Job) -> "SparkSession":
     if is_remote(job.master):
         return remote_session(job.master)
-    from odradek.spark.session import local_session
+    from odradek.spark.session import NoSession, local_session
 
-    return local_session(
-        "odradek", cores=job.cores, memory=job.memory, master=job.master, archive=job.archive, log=job.log
-    )
+    try:
+        return local_session(
+            "odradek", cores=job.cores, memory=job.memory, master=job.master, archive=job.archive, log=job.log
+        )
+    except OdradekError:
+        raise
+    except Exception as error:  # of a JVM with more memory than there is, say: why stands in its log
+        raise NoSession(
+            f"Spark does not start: {sentence_of(error)} (all that Spark says of it: {words_of(job)})"
+        ) from error
 
 
 def followed(
