@@ -165,6 +165,21 @@ def test_a_damaged_log_can_be_deleted(damaged: World) -> None:
     assert damaged[1].values() == []
 
 
+def test_a_later_topic_of_the_name_of_a_damaged_one_is_none_to_register_again_for(damaged: World) -> None:
+    """Else it would end its session whenever it is not in the ISR and somebody is elected, and leave all other ISRs."""
+    register(damaged, 1)
+    damaged.lead(2, isr=(2, 1))
+    registered_again(damaged, 1)
+    assert damaged.stop_replica(1, T0, leader_epoch=-2, delete=True) == ErrorCode.NONE
+    damaged.lead(1, isr=(1,), is_new=True)
+    damaged.lead(2, isr=(2, 3))
+    damaged.notify_metadata()
+    damaged.settle()
+    assert registered_again(damaged, 1) == []
+    of_damaged = damaged[1].broker.replicas.damaged
+    assert not of_damaged._declined and not of_damaged._found_in
+
+
 def test_a_damaged_log_whose_disk_has_died_since_is_not_deleted_and_not_said_to_be(damaged: World) -> None:
     node = damaged[1]
     node.logs.directories[0].root.health.fail(StorageError("read: Input/output error"))

@@ -45,6 +45,41 @@ def test_a_waiter_that_cannot_complete_is_tried_once_for_all_its_keys() -> None:
     assert waiter.events == ["tried at 7"], "and not in the next turn, in which nothing has changed"
 
 
+@pytest.mark.parametrize("way", ["answered", "rescheduled"])
+def test_whoever_was_answered_long_before_its_deadline_leaves_nothing_behind(way: str) -> None:
+    """A client may be ready to wait for weeks, and be answered a hundred times a second; meanwhile there is always somebody
+    who waits for less."""
+    purgatory = Purgatory()
+    purgatory.park(Parked(purgatory), deadline_ms=500)
+    for number in range(20_000):
+        waiter = Parked(purgatory)
+        purgatory.park(waiter, deadline_ms=2**31 + number * DEADLINE_GRAIN_MS)
+        if way == "rescheduled":
+            purgatory.reschedule(waiter, deadline_ms=1_000)
+        purgatory.complete(waiter, 0)
+    assert len(purgatory) == 1
+    assert len(purgatory._buckets) == len(purgatory._bucket_heap) < 3_000
+    assert purgatory.next_deadline_ms() == 500
+    assert purgatory.expire(500) == 1 and purgatory.next_deadline_ms() is None
+
+
+def test_those_who_wait_are_kept_in_order_when_there_are_many_who_were_answered() -> None:
+    purgatory = Purgatory()
+    left = []
+    for number in range(5_000):
+        waiter = Parked(purgatory)
+        purgatory.park(waiter, deadline_ms=1_000_000 - number * DEADLINE_GRAIN_MS)
+        if number % 500:
+            purgatory.complete(waiter, 0)
+        else:
+            left.append(waiter)
+    for waiter in reversed(left):
+        due_ms = purgatory.next_deadline_ms()
+        assert due_ms is not None and purgatory.expire(due_ms) == 1
+        assert waiter.events == [f"expired at {due_ms}"]
+    assert purgatory.next_deadline_ms() is None
+
+
 @pytest.mark.parametrize("is_over", [True, False])
 def test_an_attempt_answers_whoever_is_over_and_leaves_the_others_parked(is_over: bool) -> None:
     purgatory = Purgatory()

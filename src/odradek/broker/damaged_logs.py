@@ -79,7 +79,7 @@ class DamagedLogs:
         return True
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """It was set aside, or deleted."""
+        """Its log is here no more. A later one of that name is another, and not damaged."""
         self._found_in.pop(topic_partition, None)
         self._declined.pop(topic_partition, None)
 

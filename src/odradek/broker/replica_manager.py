@@ -418,7 +418,6 @@ class ReplicaManager(Organ):
             if not stop.delete or not self.damaged.is_on_a_good_disk(topic_partition):
                 return ErrorCode.KAFKA_STORAGE_ERROR
             del self.offline[topic_partition]
-            self.damaged.forget(topic_partition)
         partition = self.partitions.get(topic_partition)
         if partition is None:
             # Not hosted as far as we know: leftovers on the disk still go.
@@ -441,6 +440,7 @@ class ReplicaManager(Organ):
 
     def _delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
         self.logs.delete(topic_partition, now_ms)
+        self.damaged.forget(topic_partition)
         if topic_partition.topic not in self._of_topic:
             self.logs.forget_config(topic_partition.topic)
 

@@ -9,13 +9,15 @@ the middle of a change. The purgatory keeps the books alone: a waiter says wheth
 booked out.
 
 Deadlines are kept in buckets of DEADLINE_GRAIN_MS, rounded up: parking and leaving cost one dictionary
-operation each, and a request that was answered leaves nothing behind (a heap would keep 30 s of them).
+operation each, and a request that was answered leaves its bucket behind at most (a heap would keep 30 s of them). Empty
+buckets go when they are more than the others: a client may be ready to wait for weeks, and be answered at once.
 """
 
 from collections.abc import Hashable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 DEADLINE_GRAIN_MS = 4
+_SWEEP_FROM = 1_024  # buckets
 
 
 class Waiter:
@@ -45,7 +47,8 @@ class Purgatory:
     def __init__(self) -> None:
         self.ready: list[Waiter] = []
         self._buckets: dict[int, dict[Waiter, None]] = {}
-        self._bucket_heap: list[int] = []
+        self._bucket_heap: list[int] = []  # the numbers of all of them
+        self._sweep_at = _SWEEP_FROM
         self._watched: dict[Hashable, dict[Waiter, None]] = {}
 
     def park(self, waiter: Waiter, *, deadline_ms: int, keys: Iterable[Hashable] = ()) -> None:
@@ -53,6 +56,8 @@ class Purgatory:
         number = -(-deadline_ms // DEADLINE_GRAIN_MS)
         bucket = self._buckets.get(number)
         if bucket is None:
+            if len(self._buckets) >= self._sweep_at:
+                self._drop_empty_buckets()
             bucket = self._buckets[number] = {}
             heappush(self._bucket_heap, number)
         bucket[waiter] = None
@@ -137,6 +142,15 @@ class Purgatory:
         while heap and not self._buckets[heap[0]]:
             del self._buckets[heappop(heap)]
         return heap[0] * DEADLINE_GRAIN_MS if heap else None
+
+    def _drop_empty_buckets(self) -> None:
+        """When there are twice as many as were left the last time."""
+        buckets, heap = self._buckets, self._bucket_heap
+        heap[:] = [number for number in heap if buckets[number]]
+        for number in buckets.keys() - set(heap):
+            del buckets[number]
+        heapify(heap)
+        self._sweep_at = max(_SWEEP_FROM, 2 * len(heap))
 
     def __len__(self) -> int:
         return sum(len(bucket) for bucket in self._buckets.values())

@@ -659,7 +659,7 @@ class Views:
 def _stable_offset(replica: Any) -> int:
     """Whoever asks makes the log forget what is decided for good; whoever only looks does not."""
     producers = replica.log.producers
-    ended = producers._ended
+    ended, producers._ended = producers._ended, producers._ended.copy()
     try:
         return int(replica.last_stable_offset)
     finally:
