@@ -278,6 +278,17 @@ def test_a_topic_that_returns_is_configured_as_before() -> None:
         assert "bad" not in world.context.topic_configs
 
 
+def test_the_configuration_of_a_topic_that_is_gone_is_not_remembered() -> None:
+    """It was changed a moment before the deletion, and who reads of the change finds no node any more."""
+    world = three("t", [2, 1])
+    world.step(ConfigChanged("topics", "t", {"min.insync.replicas": "2"}))
+    world.step(TopicsChanged(()))
+    world.step(ConfigChanged("topics", "t", {}))
+    world.step(ConfigChanged("brokers", "9", {"min.insync.replicas": "2"}))
+    world.step(ConfigChanged("brokers", "9", {}))
+    assert world.context.topic_configs == {} and world.context.broker_configs == {}
+
+
 def test_a_configuration_that_cannot_be_read_changes_nothing() -> None:
     world = three("t", [2, 1])
     config = {"unclean.leader.election.enable": "false"}

@@ -43,6 +43,14 @@ class AdoptStates(Task):
         return steps_after(context, self.states)
 
 
+def _remember(configs: dict[str, Mapping[str, str]], event: ConfigChanged) -> None:
+    """Nothing of what has no overrides: it may be the topic, or the broker, that is gone."""
+    if event.config:
+        configs[event.entity_name] = dict(event.config)
+    else:
+        configs.pop(event.entity_name, None)
+
+
 def config_tasks(context: ControllerContext, event: ConfigChanged) -> list[Task]:
     """Remember the new configuration; unclean election newly allowed is tried at once (golden 08). One that cannot be
     read changes nothing: brokers keep what they had, and so do we."""
@@ -51,10 +59,10 @@ def config_tasks(context: ControllerContext, event: ConfigChanged) -> list[Task]
     waiting = sorted({tp.topic for tp in context.leaderless})
     forbidden = [topic for topic in waiting if not context.is_unclean_election_allowed(topic)]
     if event.entity_type == "topics":
-        context.topic_configs[event.entity_name] = dict(event.config)
+        _remember(context.topic_configs, event)
         about: Iterable[TopicPartition] = context.partitions_of(event.entity_name)
     elif event.entity_type == "brokers":
-        context.broker_configs[event.entity_name] = dict(event.config)
+        _remember(context.broker_configs, event)
         counts = event.entity_name in (str(context.broker), CLUSTER_DEFAULT)
         about = context.leaderships if counts else ()
     else:
