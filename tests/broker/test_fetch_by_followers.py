@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker import fetch_sessions
 from odradek.broker.handlers.fetch import HIGH_WATERMARK_WAIT_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import fetch as fm
@@ -402,6 +403,62 @@ def test_a_partition_that_went_over_to_another_session_is_told_by_that_one(two_i
         present.fetch(None)
         two_in_sync.advance(500)
     assert held(two_in_sync) == 0
+
+
+@pytest.mark.parametrize("is_parked", [True, False])
+def test_a_followers_session_ends_with_its_connection(two_in_sync: World, is_parked: bool) -> None:
+    """Whoever follows begins anew over another one, and a former life of a broker is not heard of again."""
+    broker, partition = two_in_sync[1].broker, two_in_sync[1].partition()
+    for _ in range(5):
+        follower = Follower(two_in_sync)
+        follower.fetch(0)
+        if is_parked:
+            assert not follower.fetch(None).is_answered
+        broker.connection_closed(follower.connection, two_in_sync.now_ms)
+    assert len(broker.fetch_sessions) == 0 and not partition.follower_readers
+    assert partition.followers[2].source is None and partition.isr == (1, 2)
+
+
+def test_a_large_session_of_a_follower_ends_in_slices(
+    two_in_sync: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "CLOSED_AT_ONCE", 1)
+    broker, follower = two_in_sync[1].broker, Follower(two_in_sync)
+    follower.fetch(0)
+    session = broker.fetch_sessions.get(follower.session_id)
+    for index in range(1, 4):
+        session.want(TOPIC_ID, index, 0, 0, -1, 0, 1 << 20)
+    broker.connection_closed(follower.connection, two_in_sync.now_ms)
+    assert len(broker.fetch_sessions) == 0 and len(session.wanted) == 3
+    two_in_sync.settle()
+    assert not session.wanted and not session.pending
+    assert not two_in_sync[1].partition().follower_readers
+
+
+def test_a_followers_session_that_went_on_over_another_connection_lives_on(two_in_sync: World) -> None:
+    broker, former = two_in_sync[1].broker, Follower(two_in_sync)
+    former.fetch(0)
+    present = Follower(two_in_sync)
+    present.session_id, present.session_epoch = former.session_id, former.session_epoch
+    present.fetch(None)
+    broker.connection_closed(former.connection, two_in_sync.now_ms)
+    assert broker.fetch_sessions.get(present.session_id) is not None
+    broker.connection_closed(present.connection, two_in_sync.now_ms)
+    assert len(broker.fetch_sessions) == 0
+
+
+def test_the_time_at_which_a_follower_was_heard_over_a_closed_connection_counts(two_in_sync: World) -> None:
+    """Its session stands for it, also of what it did not name: it was caught up when it fetched last."""
+    follower = Follower(two_in_sync)
+    follower.fetch(0)
+    two_in_sync.advance(3_900)
+    follower.fetch(None)
+    two_in_sync[1].broker.connection_closed(follower.connection, two_in_sync.now_ms)
+    two_in_sync.produce(1, b"a", acks=1)
+    two_in_sync.advance(3_900)
+    assert two_in_sync[1].partition().isr == (1, 2)
+    two_in_sync.advance(4_100)
+    assert two_in_sync[1].partition().isr == (1,)
 
 
 def test_a_followers_session_makes_room_for_no_other_follower(tmp_path: Path) -> None:

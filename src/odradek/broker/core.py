@@ -35,7 +35,7 @@ from odradek.broker.effects import (
     StoreRequest,
 )
 from odradek.broker.features import level_of_transactions
-from odradek.broker.fetch_sessions import FetchSessionCache
+from odradek.broker.fetch_sessions import FetchSession, FetchSessionCache
 from odradek.broker.follower_cuts import FollowerCuts
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.id_generator import IdGenerator
@@ -69,7 +69,6 @@ from odradek.model.features import HIGHEST_LEVELS
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import RequestHeader
-from odradek.replication.followers import NO_CONNECTION
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.waiting import Outbox
 
@@ -392,8 +391,14 @@ class Broker:
             self.departures.trouble(now_ms)
         wait = connection.parked
         if wait is not None:
-            wait.session.connection_id = NO_CONNECTION
             wait.leave()
+        if connection.is_follower:
+            for session in self.fetch_sessions.of_follower_gone(connection.id):
+                self._close_in_slices(session)
+
+    def _close_in_slices(self, session: FetchSession) -> None:
+        if session.close_some():
+            self.slices.begin(lambda later_ms: session.close_some())
 
     def go_on(self, now_ms: int) -> bool:
         """The next slice of what the controller asked for, and of other work; whether there is another one. After the

@@ -17,6 +17,7 @@ from odradek.replication.waiting import Reader
 MIN_EVICTION_MS = 120_000
 # Of all sessions together. Each takes some 400 bytes, and who fetches may name what there is not.
 MOST_PARTITIONS = 250_000
+CLOSED_AT_ONCE = 2_000
 NO_SESSION = 0
 INT32_MAX = 2**31 - 1
 
@@ -250,12 +251,20 @@ class FetchSession(FetchSource):
         self.epoch = 1 if self.epoch == INT32_MAX else self.epoch + 1
 
     def close(self) -> None:
-        for wanted in self.wanted.values():
-            wanted.unwatch()
-        self.wanted.clear()
+        while self.close_some():
+            pass
+
+    def close_some(self) -> bool:
+        """A millisecond of it; whether there is more."""
+        wanted = self.wanted
+        for _ in range(min(len(wanted), CLOSED_AT_ONCE)):
+            wanted.popitem()[1].unwatch()
+        if wanted:
+            return True
         self.pending.clear()
         self.changed.clear()
         self.doubted.clear()
+        return False
 
 
 class FetchSessionCache:
@@ -277,6 +286,21 @@ class FetchSessionCache:
             while session.parked is not None:
                 session.purgatory.cut_short(session.parked, now_ms)
             session.close()
+
+    def of_follower_gone(self, connection_id: int) -> list[FetchSession]:
+        """That connection is closed: its sessions, taken out and to be closed. A follower begins anew over another one, ours and
+        Apache's, and its next life knows of none: they would stay, each among the readers of its partitions, until there is
+        room for no other.
+        """
+        gone = [
+            session
+            for session in self._sessions.values()
+            if session.connection_id == connection_id and session.replica_id >= 0
+        ]
+        for session in gone:
+            assert session.parked is None, "its fetch has left with the connection"
+            self._let_go(session)
+        return gone
 
     def _let_go(self, session: FetchSession) -> None:
         del self._sessions[session.id]
