@@ -45,6 +45,20 @@ async def results(store: MemorySession, question: effects.StoreQuestion) -> dict
     return dict(result.results)
 
 
+async def written(
+    store: MemorySession, kind: str, name: str, config: dict[str, str], expected_version: int
+) -> str:
+    change = effects.ConfigWrite(kind, name, config, expected_version)
+    result = await answer(store, WriteConfigs((change,)))
+    assert isinstance(result, effects.ConfigsWritten), result
+    return result.outcomes[0]
+
+
+async def overrides(store: MemorySession, kind: str, name: str) -> dict[str, str]:
+    path = layout.config_path(kind, name)
+    return layout.decode_config(path, (await store.get(path)).data)
+
+
 def test_a_topic_is_made_with_its_configuration_and_only_once() -> None:
     async def body(store: MemorySession) -> None:
         assert await results(store, CreateTopics((ORDERS,))) == {"orders": (ErrorCode.NONE, "")}
@@ -147,6 +161,72 @@ def test_configurations_are_written_over_the_version_that_was_read_and_announced
         assert dict(again.configs[orders].overrides) == {"retention.ms": "3"}
         changes = await store.children(layout.CONFIG_CHANGES)
         assert len(changes) == 2, "one announcement for each that was stored"
+
+    with_store(body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("clients", "etl"),
+        ("clients", "<default>"),
+        ("ips", "10.0.0.1"),
+        ("users", "ann"),
+        ("users", "ann/clients/etl"),
+    ],
+)
+def test_of_an_entity_without_a_quota_nothing_is_left(kind: str, name: str) -> None:
+    """Clients may have ever new names, and each node is read by every broker that starts."""
+
+    async def body(store: MemorySession) -> None:
+        before = list(await store.children(f"/config/{kind}"))
+        assert await written(store, kind, name, {"a": "1"}, -1) == "stored"
+        assert await written(store, kind, name, {}, 1) == "conflict"
+        assert await written(store, kind, name, {}, 0) == "stored"
+        assert await store.children(f"/config/{kind}") == before
+        assert len(await store.children(layout.CONFIG_CHANGES)) == 2, "everybody hears that it is gone"
+        assert await written(store, kind, name, {}, 0) == "conflict"
+        assert await written(store, kind, name, {"a": "2"}, -1) == "stored"
+
+    with_store(body)
+
+
+def test_a_user_whose_clients_have_quotas_stays_without_one_of_its_own() -> None:
+    async def body(store: MemorySession) -> None:
+        assert await written(store, "users", "ann", {"a": "1"}, -1) == "stored"
+        assert await written(store, "users", "ann/clients/etl", {"a": "2"}, -1) == "stored"
+        assert await written(store, "users", "ann/clients/web", {"a": "3"}, -1) == "stored"
+        assert await written(store, "users", "ann", {}, 1) == "conflict"
+        assert await written(store, "users", "ann", {}, 0) == "stored"
+        assert await overrides(store, "users", "ann") == {}
+        assert await written(store, "users", "ann/clients/etl", {}, 0) == "stored"
+        assert await store.children("/config/users/ann/clients") == ["web"]
+        assert await overrides(store, "users", "ann/clients/web") == {"a": "3"}
+        assert await written(store, "users", "ann/clients/web", {}, 0) == "stored"
+        assert await store.children("/config/users") == []
+
+    with_store(body)
+
+
+def test_a_user_with_something_of_its_own_stays_when_the_last_of_its_clients_has_no_quota() -> None:
+    async def body(store: MemorySession) -> None:
+        assert await written(store, "users", "ann", {"SCRAM-SHA-256": "x"}, -1) == "stored"
+        assert await written(store, "users", "ann/clients/etl", {"a": "2"}, -1) == "stored"
+        assert await written(store, "users", "ann/clients/etl", {}, 0) == "stored"
+        assert await store.children("/config/users/ann") == []
+        assert await overrides(store, "users", "ann") == {"SCRAM-SHA-256": "x"}
+
+    with_store(body)
+
+
+def test_topics_and_brokers_keep_their_node() -> None:
+    """A topic has one as long as it is there; Apache's tools look for it."""
+
+    async def body(store: MemorySession) -> None:
+        for kind, name in (("topics", "orders"), ("brokers", "1")):
+            assert await written(store, kind, name, {"a": "1"}, -1) == "stored"
+            assert await written(store, kind, name, {}, 0) == "stored"
+            assert await overrides(store, kind, name) == {}
 
     with_store(body)
 

@@ -140,22 +140,30 @@ def write_config(
     The name of a quota entity may be a path of its own: `<user>/clients/<client>`.
     """
     path = layout.config_path(entity_type, entity_name)
-    parts = path.split("/")
     value = layout.encode_config(config)
     first: Op = Put(path, value) if expected_version is None else Create(path, value)
     if expected_version is not None and expected_version >= 0:
         first = Set(path, value, expected_version)
     return ConditionalOps(
-        (
-            first,
-            Create(
-                layout.CONFIG_CHANGE,
-                layout.encode_config_change(f"{entity_type}/{entity_name}"),
-                sequential=True,
-            ),
-        ),
-        parents=tuple("/".join(parts[:depth]) for depth in range(4, len(parts))),
+        (first, _announcement(entity_type, entity_name)), parents=parents_of_config(entity_type, entity_name)
     )
+
+
+def remove_config(entity_type: str, entity_name: str, *, expected_version: int) -> ConditionalOps:
+    """The node itself, and its announcement. It stays where something stands below it."""
+    path = layout.config_path(entity_type, entity_name)
+    return ConditionalOps((Delete(path, expected_version), _announcement(entity_type, entity_name)))
+
+
+def parents_of_config(entity_type: str, entity_name: str) -> tuple[str, ...]:
+    """Nodes above that of an entity and below that of its type, from above: none but of `<user>/clients/<client>`."""
+    parts = layout.config_path(entity_type, entity_name).split("/")
+    return tuple("/".join(parts[:depth]) for depth in range(4, len(parts)))
+
+
+def _announcement(entity_type: str, entity_name: str) -> Create:
+    data = layout.encode_config_change(f"{entity_type}/{entity_name}")
+    return Create(layout.CONFIG_CHANGE, data, sequential=True)
 
 
 def remove_notifications(paths: Sequence[str]) -> ConditionalOps:
