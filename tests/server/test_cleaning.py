@@ -153,7 +153,7 @@ def test_brokers_whose_cleaning_processes_are_killed_now_and_then_compact_all_th
     killed: set[int] = set()
 
     def kill() -> bool:
-        for environment in cluster.cluster._environments:
+        for environment in cluster.cluster._environments.values():
             pid = environment._cleaning.pid
             if pid is not None and pid not in killed:
                 killed.add(pid)

@@ -503,6 +503,28 @@ def test_a_broker_that_ended_keeps_no_file_open(tmp_path: Path) -> None:
     in_loop(tmp_path, body)
 
 
+@pytest.mark.parametrize("end", [LocalCluster.kill_broker, LocalCluster.stop_broker])
+def test_a_broker_that_is_started_again_and_again_leaves_nothing_behind(
+    tmp_path: Path, end: Callable[[LocalCluster, int], Awaitable[None]]
+) -> None:
+    """Neither threads of its former lives nor the ports that they had."""
+
+    async def body(cluster: LocalCluster) -> None:
+        def held() -> list[int]:
+            return [len(cluster._environments), len(cluster.links._listening)]
+
+        before = held()
+        for _ in range(3):
+            await end(cluster, 3)
+            await cluster.start_broker(3)
+        await cluster.until(cluster.is_ready, "all know each other again")
+        assert held() == before
+        names = [thread.name for thread in threading.enumerate() if "odradek-blocking" in thread.name]
+        assert len(names) <= 2 * len(cluster.ids)
+
+    in_loop(tmp_path, body, odradek_metrics_listener="http://127.0.0.1:0")
+
+
 def test_the_port_of_a_broker_that_is_down_is_nobody_elses(tmp_path: Path) -> None:
     """An outgoing connection of any process might be given it, and the broker could not come back."""
 

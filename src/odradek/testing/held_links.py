@@ -163,6 +163,10 @@ class Links:
     def listens(self, broker: int, ports: Iterable[int]) -> None:
         self._listening.update({port: broker for port in ports})
 
+    def begins_anew(self, broker: int) -> None:
+        """What it listened on in a former life is nobody's, or soon somebody else's."""
+        self._listening = {port: one for port, one in self._listening.items() if one != broker}
+
     def came(self, owner: int, transport: HeldTransport) -> None:
         self._owners[transport] = owner
         if _port(transport, "peername") in self._listening:

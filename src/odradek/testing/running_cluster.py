@@ -94,7 +94,7 @@ class LocalCluster:
         self._ends_of_sessions: dict[int, asyncio.TimerHandle] = {}  # of paused brokers
         self._ports: dict[int, int] = {}
         self._held: list[socket.socket] = []
-        self._environments: list[Environment] = []
+        self._environments: dict[int, Environment] = {}  # of each broker's last life
         self._one_starts = asyncio.Lock()
 
     @property
@@ -137,8 +137,12 @@ class LocalCluster:
         if broker_id not in self._ports:
             self._ports[broker_id] = self._reserve_port()
         inherited.running.add(self)
+        former = self._environments.pop(broker_id, None)
+        if former is not None:
+            former.close()
+        self.links.begins_anew(broker_id)
         environment = _Environment(asyncio.get_running_loop(), self, broker_id)
-        self._environments.append(environment)
+        self._environments[broker_id] = environment
         runtime = BrokerRuntime(self.settings_of(broker_id), environment, self.stores)
         try:
             await runtime.start()
@@ -324,7 +328,7 @@ class LocalCluster:
             while self._held:
                 self._held.pop().close()
             while self._environments:
-                self._environments.pop().close()
+                self._environments.popitem()[1].close()
 
 
 class RunningCluster(Administered):
