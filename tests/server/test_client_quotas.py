@@ -9,6 +9,8 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from odradek.client.sync import ANY, SyncClient
 from odradek.protocol.messages import alter_client_quotas as aq
+from odradek.store import transactions
+from odradek.store.api import Stored
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.server.exporter.test_page import of, read
 from tests.server.test_running_cluster import create
@@ -153,3 +155,24 @@ def test_time_is_a_quota_too(cluster: RunningCluster) -> None:
     _, told = produce(cluster, "greedy", records=6)
     assert 0 < max(told) <= 1.0, "one window at most"
     assert counters(cluster)["request_throttled"] >= 1
+
+
+def test_a_quota_that_was_removed_while_a_broker_had_no_session_does_not_count_any_more(
+    cluster: RunningCluster,
+) -> None:
+    """Its node is gone with it, so nothing that is read afterwards names it."""
+    set_quota(cluster, "etl", producer_byte_rate=RATE)
+    set_quota(cluster, "web", producer_byte_rate=RATE)
+    store = cluster.cluster.ensemble.open()
+    gone = transactions.remove_notifications(["/config/clients/etl"])  # and no word of it
+    assert cluster.call(store.write([gone], None)) == [Stored(-1)]
+    before = cluster.cluster.runtimes[2].registration
+    cluster.pause(2)
+    cluster.resume(2)
+    runtime = cluster.cluster.runtimes[2]
+    eventually(lambda: runtime.registration != before, what="broker 2 has registered again")
+    eventually(
+        lambda: runtime.broker.quotas.find("producer_byte_rate", "ANONYMOUS", "etl") is None,
+        what="the quota is forgotten",
+    )
+    assert runtime.broker.quotas.find("producer_byte_rate", "ANONYMOUS", "web") is not None

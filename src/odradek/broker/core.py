@@ -14,7 +14,7 @@ Whoever runs it (`server.main`, a test, the simulator) has five duties:
 The only function the broker keeps and calls is `Park.complete`'s.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.broker.answers import Answer, CloseConnection
@@ -359,6 +359,11 @@ class Broker:
         """`/config/{users,clients,ips}/<entity_name>` as it stands now."""
         for problem in self.quotas.change(entity_type, entity_name, config):
             self.effects.append(LogLine("warning", f"quota left out: {problem}"))
+        self.throttles.quotas_changed()
+
+    def client_quotas_read(self, named: Iterable[tuple[str, str]]) -> None:
+        """All nodes below `/config/{users,clients,ips}` were read; each of these is told by `client_quota_changed`."""
+        self.quotas.keep_only(named)
         self.throttles.quotas_changed()
 
     def features_changed(self, features: Mapping[str, int], epoch: int) -> None:

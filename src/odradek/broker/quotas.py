@@ -9,7 +9,7 @@ Enforced here: `controller_mutation_rate` (partitions made or deleted a second).
 `client_throttles`; `connection_creation_rate` of an address is enforced where connections are accepted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from math import ceil
 from typing import NamedTuple
@@ -63,9 +63,9 @@ class ClientQuotas:
             else:
                 values[name] = value
         if entity_type == "ips":
-            name = unescape_entity(entity_name)
-            address = DEFAULT if entity_name == DEFAULT else address_in(name)
+            address = _address_of(entity_name)
             if address is None:
+                name = unescape_entity(entity_name)
                 return [*problems, f"/config/ips/{entity_name} limits nobody: {name} is no IP address"]
             self._addresses.pop(address, None)
             if CONNECTION_RATE in values:
@@ -74,13 +74,30 @@ class ClientQuotas:
         entity = entity_of(entity_type, entity_name)
         if entity is None:
             return [f"/config/{entity_type}/{entity_name} names no user and no client"]
-        for key in self._clients.pop(entity, ()):
-            self.counts[key] -= 1
+        self._forget(entity)
         if values:
             self._clients[entity] = values
             for key in values:
                 self.counts[key] += 1
         return problems
+
+    def keep_only(self, named: Iterable[tuple[str, str]]) -> None:
+        """All that have a node, as kind and name: another's is gone, and it has no quota any more."""
+        entities: set[Entity | None] = set()
+        addresses: set[str | None] = set()
+        for entity_type, entity_name in named:
+            if entity_type == "ips":
+                addresses.add(_address_of(entity_name))
+            else:
+                entities.add(entity_of(entity_type, entity_name))
+        for entity in self._clients.keys() - entities:
+            self._forget(entity)
+        for address in self._addresses.keys() - addresses:
+            del self._addresses[address]
+
+    def _forget(self, entity: Entity) -> None:
+        for key in self._clients.pop(entity, ()):
+            self.counts[key] -= 1
 
     def find(self, key: str, user: str, client: str) -> Quota | None:
         """`user` and `client` as they stand in paths. A client without a name has only the quotas of its user."""
@@ -101,6 +118,11 @@ def address_in(text: str) -> str | None:
         return str(ip_address(text))
     except ValueError:
         return None
+
+
+def _address_of(entity_name: str) -> str | None:
+    """Of a path `ips/<address>`; None if it names none."""
+    return DEFAULT if entity_name == DEFAULT else address_in(unescape_entity(entity_name))
 
 
 def number(text: str) -> float | None:

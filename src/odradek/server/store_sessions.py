@@ -144,7 +144,13 @@ class StoreSessions:
             self._gateway.end_turn()
             controller = self._environment.loop.create_task(self._controller.run(store))
             controller.add_done_callback(lambda task: wake.set())
-            for fact in await facts.load():
+            loaded = await facts.load()
+            self._broker.client_quotas_read(
+                (fact.entity_type, fact.entity_name)
+                for fact in loaded
+                if isinstance(fact, ConfigChanged) and fact.entity_type not in ("topics", "brokers")
+            )
+            for fact in loaded:
                 await self._deliver(store, fact)
             if not self.is_registered.done():
                 self.is_registered.set_result(None)
