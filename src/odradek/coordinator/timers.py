@@ -91,8 +91,7 @@ class Timers:
         for timer in self._heap:
             _, number, kind, group_id, key = timer
             owner = kind, group_id, key
-            if owner in kept:
-                continue
+            # Asked of each, for one of them is the one that its owner knows of, and is told so when that one is another.
             due_ms = self._due_of(timer)
             if due_ms is not None:
                 kept[owner] = _new(Timer, (due_ms, number, *owner))
