@@ -362,6 +362,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/handlers/delete_groups.py handle.<locals>.message_of",
         "broker/handlers/offset_delete.py handle",
     ),
+    "no world has a thousand requests that wait until so many different moments": (
+        "replication/purgatory.py Purgatory._drop_empty_buckets",
+    ),
     "of quotas only those of all clients of a world are set, and for seconds": (
         "broker/client_throttles.py ClientThrottles.time_spent",
         "broker/quotas.py _levels_of_user",
