@@ -369,6 +369,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/client_throttles.py ClientThrottles.time_spent",
         "broker/quotas.py _levels_of_user",
         "broker/quotas.py address_in",
+        "broker/quotas.py _address_of",
         "broker/quotas.py TokenBucket.__init__",
         "broker/quotas.py TokenBucket.fill",
         "broker/quotas.py TokenBucket.wait_ms",
