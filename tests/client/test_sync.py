@@ -487,6 +487,44 @@ def test_a_topic_that_metadata_knows_no_more_is_forgotten(broker: ScriptedBroker
         client.leader(ORDERS)
 
 
+def test_topics_that_are_not_among_all_any_more_are_forgotten(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    """A client may live for months, and ask for all topics now and then."""
+    for number in range(5):
+        broker.partitions = {f"t-{number}": [1]}
+        client.cluster()
+    assert list(client._topics) == ["t-4"]
+    client.cluster([])
+    assert list(client._topics) == ["t-4"], "of topics nothing was asked"
+
+
+def test_addresses_at_which_there_is_no_broker_any_more_are_forgotten(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    """Brokers may come back at ever new ones."""
+    everybody = broker.metadata()
+    for _ in range(4):
+        with ScriptedBroker() as other, socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            live = [(2, other.port), (3, nobody.getsockname()[1])]
+            rows = [MetadataResponseBroker(node_id=b, host="127.0.0.1", port=port) for b, port in live]
+            now = MetadataResponse(brokers=[*everybody.brokers, *rows], cluster_id="c", controller_id=1)
+            broker.answer(MetadataRequest, lambda request, version, now=now: now)
+            client.cluster([])
+            client.call(2, MetadataRequest(topics=[]))
+            with pytest.raises(Unreachable):
+                client.call(3, MetadataRequest(topics=[]))
+            there = client._brokers[2].address
+            client._doubted.add(there)
+            client._connections[there].close()  # as the end of that broker does
+    assert len(client._silent) == 1 and len(client._connections) == 2
+    broker.answer(MetadataRequest, lambda request, version: everybody)
+    client.cluster([])
+    for held in (client._connections, client._doubted, client._silent):
+        assert {address.port for address in held} <= {broker.port}
+
+
 def test_a_broker_that_does_not_answer_is_asked_again_once_others_are_known(client: SyncClient) -> None:
     outcomes: list[object] = [Unreachable("no broker answers at 127.0.0.1:1"), 7]
 

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from odradek.client import sync_segments
 from odradek.client.sync import CONTROLLER, SyncClient
 from odradek.client.sync_fetch import Fetched, LogCut, OffsetsGone, read_range
-from odradek.client.sync_segments import Doubt, LogPlaces, SegmentReader
+from odradek.client.sync_segments import PLACES_LAST_S, Doubt, LogPlaces, SegmentReader
 from odradek.client.sync_transaction import Transaction
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_to_text
 from odradek.protocol.messages.create_topics import (
@@ -152,6 +153,21 @@ def test_an_index_that_is_cut_while_it_is_searched_is_none(
         assert reader.read(RECORDS, memoryview(bytearray(PIECE_BYTES))).records
     finally:
         reader.close()
+
+
+def test_where_logs_lie_is_remembered_no_longer_than_it_counts(
+    client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Topics come and go, and a job that reads them stays."""
+    leader, _ = client.leader(ORDERS)
+    places, now_s = LogPlaces(client), 1_000.0
+    monkeypatch.setattr(sync_segments, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(places, "_asked", lambda broker, partition: None)
+    for number in range(10):
+        now_s += PLACES_LAST_S / 2
+        with pytest.raises(Doubt):
+            places.directory_of(leader, TopicPartition(f"t-{number}", 0), TOPIC_ID)
+    assert [partition.topic for _, partition in places._found] == ["t-8", "t-9"]
 
 
 @pytest.mark.parametrize("missing", ["preadv", "O_NONBLOCK"])

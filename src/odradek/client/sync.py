@@ -224,7 +224,11 @@ class SyncClient:
             )
         self._brokers = brokers
         self._controller_id = answer.controller_id
-        self._topics.update(found)
+        if topics is None:
+            self._topics = dict(found)  # of the others nothing is known
+        else:
+            self._topics.update(found)
+        self._forget_addresses()
         return ClusterView(answer.cluster_id, answer.controller_id, brokers, found, errors)
 
     def topic(
@@ -514,6 +518,15 @@ class SyncClient:
         self._silent.discard(address)
         self._connections[address] = connection
         return connection
+
+    def _forget_addresses(self) -> None:
+        """Those at which there is no broker any more. A connection that is open is used as long as it is."""
+        live = {broker.address for broker in self._brokers.values()} | set(self._addresses)
+        self._doubted &= live
+        self._silent &= live
+        gone = self._connections.keys() - live
+        for address in [one for one in gone if not self._connections[one].is_open]:
+            del self._connections[address]
 
     def _any_connection(self, deadline: float) -> SyncConnection:
         """An open connection if there is one, else to a broker of the last metadata, else by bootstrap. To one that is doubted

@@ -69,6 +69,7 @@ class LogPlaces:
         until, directory = self._found.get((broker, partition), (0.0, None))
         if until <= now:
             directory = self._asked(broker, partition)
+            self._found = {place: known for place, known in self._found.items() if known[0] > now}
             self._found[broker, partition] = now + PLACES_LAST_S, directory
         if directory is None:
             raise Doubt(f"{partition}: the log of broker {broker} is not on this host")
