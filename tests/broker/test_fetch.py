@@ -1,12 +1,13 @@
 """Fetch by consumers: long polls, sessions, limits, what a reader may see."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from odradek.broker import fetch_sessions, row_limits
-from odradek.broker.fetch_sessions import INT32_MAX, MIN_EVICTION_MS
+from odradek.broker.fetch_sessions import INT32_MAX, MIN_EVICTION_MS, WantedPartition
 from odradek.broker.request import ConnectionInfo
 from odradek.log.partition_log import PartitionLog
 from odradek.log.reading import LogRead
@@ -15,6 +16,7 @@ from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.protocol.messages import fetch as fm
 from tests.broker.fetched import T_0, T_1, U_0, U_ID, T, U, rows, values
 from tests.broker.world import Pending, World, batch
+from tests.support import no_collector
 
 T0 = TopicPartition("t", 0)
 
@@ -91,6 +93,21 @@ def test_every_version_of_fetch_reads(world: World, version: int) -> None:
     row = world.consume(1, 0, version=version).message.responses[0].partitions[0]
     assert (row.error_code, row.high_watermark) == (0, 2)
     assert values(row) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(("offset", "max_wait_ms"), [(0, 0), (0, 500), (1, 0), (1, 500), (9, 500)])
+def test_a_fetch_without_a_session_leaves_nothing_that_only_the_collector_finds(
+    world: World, offset: int, max_wait_ms: int
+) -> None:
+    """It would hold the partition, also one that was deleted since, and its files with it."""
+    world.produce(1, b"a")
+    gc.collect()
+    with no_collector():
+        waiting = world.consume(1, offset, max_wait_ms=max_wait_ms)
+        world.advance(1_000)
+        assert waiting.is_answered
+        left = [one for one in gc.get_objects() if isinstance(one, WantedPartition)]
+        assert [one for one in left if one.session.replica_id < 0] == []
 
 
 def test_an_offset_inside_a_batch_returns_the_whole_batch(world: World) -> None:

@@ -1,5 +1,7 @@
 """The group coordinators of a broker: found, loaded, asked, and given up with the lead of their partition."""
 
+import gc
+import weakref
 from pathlib import Path
 from uuid import UUID
 
@@ -26,6 +28,7 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.replication.isr import Committed
 from tests.broker.world import T0, World, batch, told
+from tests.support import no_collector
 
 
 def led_by(world: World, broker: int) -> None:
@@ -244,6 +247,24 @@ def test_a_member_is_named_after_its_client_also_where_that_has_no_name(
     (member,) = group.members
     assert (member.member_id, member.client_id) == (member_id, client_id or "")
     assert member.client_host == "/127.0.0.1"
+
+
+def test_what_another_broker_coordinates_is_forgotten_at_once(world: World) -> None:
+    """By its count of references: it may be all groups of a cluster, and lived too long for a collector to look at it soon."""
+    ready(world)
+    world.call(1, commit(5), 8)
+    waits = world.send(1, join(), 3)  # with a session
+    world.settle()
+    assert waits is not None
+    coordinator = world[1].broker.groups.shards[0].coordinator
+    assert coordinator is not None and coordinator.shard.groups
+    memory = weakref.ref(coordinator.shard)
+    del coordinator, waits
+    gc.collect()
+    with no_collector():
+        led_by(world, 2)
+        assert 0 not in world[1].broker.groups.shards
+        assert memory() is None
 
 
 def test_a_load_that_fails_is_begun_again(world: World) -> None:

@@ -110,6 +110,18 @@ def test_a_log_that_is_deleted_keeps_no_descriptor(start: Start, tmp_path: Path)
         assert open_under(tmp_path) == ["1/.lock", "1/b-1/00000000000000000000.log"]
 
 
+def test_a_deleted_log_that_somebody_still_knows_keeps_no_descriptor(start: Start, tmp_path: Path) -> None:
+    """A reader of it, say: its disk would stay as full as it was."""
+    manager = start()
+    known = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(known, batch())
+    known.roll(NOW)
+    contents(known)
+    manager.delete(A, NOW)
+    assert open_under(tmp_path) == ["1/.lock"]
+    assert known.failure is not None
+
+
 def test_a_new_log_is_made_without_a_rename() -> None:
     disk = MemoryDisk()
     manager = LogManager([disk.root], BrokerSettings({}))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
+from weakref import WeakMethod
 
 
 class Kind(Enum):
@@ -40,7 +41,9 @@ _new: Any = tuple.__new__  # what the constructor of a named tuple calls, throug
 
 class Timers:
     def __init__(self, due_of: DueOf) -> None:
-        self._due_of = due_of
+        """`due_of`: a method of whoever has the timers."""
+        # Weak: whoever has the timers is not to hold itself. Unloaded, it would wait for a collector of what has lived for long.
+        self._due_of = WeakMethod(due_of)
         self._heap: list[Timer] = []
         self._count = 0
         self._sweep_at = _SWEEP_FROM
@@ -76,13 +79,17 @@ class Timers:
         """The next whose time has come; those that were put off are put back, those without an owner dropped."""
         while self._heap and self._heap[0].due_ms <= now_ms:
             timer = heappop(self._heap)
-            due_ms = self._due_of(timer)
+            due_ms = self._asked(timer)
             if due_ms is None:
                 continue
             if due_ms <= now_ms:
                 return timer
             heappush(self._heap, timer._replace(due_ms=due_ms))
         return None
+
+    def _asked(self, timer: Timer) -> int | None:
+        due_of = self._due_of()
+        return None if due_of is None else due_of(timer)
 
     def _sweep(self) -> None:
         """Twice as many entries as had a meaning at the last look: drop those that have none (any more, or beside
@@ -92,7 +99,7 @@ class Timers:
             _, number, kind, group_id, key = timer
             owner = kind, group_id, key
             # Asked of each, for one of them is the one that its owner knows of, and is told so when that one is another.
-            due_ms = self._due_of(timer)
+            due_ms = self._asked(timer)
             if due_ms is not None:
                 kept[owner] = _new(Timer, (due_ms, number, *owner))
         self._heap = list(kept.values())

@@ -74,6 +74,7 @@ class RetiredLogs:
             home.leave_out(topic_partition)
         if not isinstance(log, StorageError):
             log.fail(StorageError(f"{topic_partition}: the log was deleted"))
+            log.segments.close_handles()  # somebody may know it for long, and its disk would stay as full
         if not home.is_online:
             return f"{topic_partition}: what lies of another topic in {home.path} stays there: it is offline"
         retired = unique_name(home.root, topic_partition, suffix, now_ms)

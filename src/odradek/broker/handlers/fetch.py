@@ -264,7 +264,11 @@ class FetchWait(ParkedFetch):
     def begin(self, now_ms: int) -> Answer:
         answer = self.gather(now_ms)
         if answer is not None:
-            return self.reply(answer)
+            try:
+                return self.reply(answer)
+            finally:
+                if self.session.id == NO_SESSION:
+                    self.session.close()
         return self.park_until(self.deadline_ms(now_ms), now_ms)
 
     # -------------------------------------------------------------------------------------------- parking
