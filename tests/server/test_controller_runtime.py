@@ -810,6 +810,28 @@ def test_every_term_begins_with_a_seed_of_its_own_and_ends_with_a_reason() -> No
     scenario(body)
 
 
+@pytest.mark.parametrize("is_writing", [False, True])
+def test_a_term_that_is_over_holds_nothing_of_the_cluster(is_writing: bool) -> None:
+    """It goes round in circles with its queues, and lived too long for a collector to look at it soon."""
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        member = cluster.members[1]
+        await member.until(leads(cluster, 1))
+        await cluster.create_topic("t", (1,))
+        term = member.runtime.term
+        assert term is not None
+        await member.until(lambda: "t" in term._facts._topics)
+        if is_writing:
+            term.core._work = object()  # type: ignore[assignment]
+        await member.stop()
+        assert member.runtime.term is None
+        assert term.core.context is None and not term._inbox
+        assert not term._facts._topics and not term._facts._ids
+
+    scenario(body)
+
+
 def test_after_a_mistake_of_its_own_a_controller_lets_others_stand_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

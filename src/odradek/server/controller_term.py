@@ -155,6 +155,9 @@ class ControllerTerm:
             effects = self.core.step(resigned, now_ms)
             self._journal.record(now_ms, self.epoch, resigned, effects)
         self._facts.stop()
+        # The term and its queues hold each other: what it knew of the cluster is not to wait for a collector with them.
+        self._inbox.clear()
+        self.core = ControllerCore(self.core.settings)
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self._outboxes.close("the controller resigned")

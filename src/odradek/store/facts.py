@@ -318,6 +318,12 @@ class ControllerFacts(_Hints):
             unreadable=tuple(unreadable),
         )
 
+    def stop(self) -> None:
+        super().stop()
+        self._topics.clear()
+        self._touched.clear()
+        self._ids.clear()
+
     def _kind_of(self, event: WatchEvent) -> str | None:
         if event.path in self._readers:
             return event.path
