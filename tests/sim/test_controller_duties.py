@@ -213,6 +213,10 @@ GOOD: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {
         ({"leaderships": {T: state(3, isr=(1, 2))}}, ()),
         ({"leaderships": {T: state(3, isr=(1,), elr=(2,))}}, ()),
     ],
+    "who was eligible in its former life is elected uncleanly as it comes back": [
+        (ALONE, ()),
+        ({**back(21), "leaderships": {T: state(4, leader=2, isr=(2,), recovery=1)}}, (told(1), told(2))),
+    ],
     "an unclean election that is told": [
         (ALONE, ()),
         ({"leaderships": {T: state(4, leader=3, isr=(3,), recovery=1)}}, ALL),

@@ -50,7 +50,7 @@ class ControllerDuties:
         changed = self._changed(context)
         if changed:
             found += _too_many_eligible(context, changed)
-            found += _recovers_from_nothing(context, changed)
+            found += self._recovers_from_nothing(context, changed)
             found += self._eligible_no_more(context, changed)
             self._note_epochs(context, changed)
         if self._led_anew:
@@ -201,6 +201,31 @@ class ControllerDuties:
                         f"{list(was.elr)}, and they are {list(now.isr)} and {list(now.elr)}",
                     )
 
+    def _recovers_from_nothing(
+        self, context: ControllerContext, changed: Mapping[TopicPartition, StoredPartitionState | None]
+    ) -> Iterator[Anomaly]:
+        """UncleanIsTold: the state says that records may be lost if, and only if, who leads anew was neither in the ISR nor eligible. Who
+        has just come back may have been eligible in its former life."""
+        for partition, before in changed.items():
+            if before is None:
+                continue
+            was, now = before.leader_and_isr, context.leaderships[partition].leader_and_isr
+            if now.leader < 0 or now.leader_epoch == was.leader_epoch:
+                continue
+            is_unclean = now.leader not in (*was.isr, *was.elr)
+            is_told = now.leader_recovery_state > was.leader_recovery_state
+            registration = context.brokers.get(now.leader)
+            came_back = registration is not None and self._there.get(now.leader) != registration.epoch
+            if is_told and came_back and now.leader in was.elr:
+                continue
+            if (is_unclean and not now.leader_recovery_state) or (is_told and not is_unclean):
+                yield Anomaly(
+                    "UncleanIsTold",
+                    partition,
+                    f"broker {now.leader} leads after the ISR {list(was.isr)}, eligible {list(was.elr)}, and the recovery state is "
+                    f"{now.leader_recovery_state}",
+                )
+
     def _not_remembered(self, context: ControllerContext) -> Iterator[Anomaly]:
         """GoneIsRemembered: in which life a broker went is known, by which its next one is told from it; and nothing else that it said of
         itself is kept."""
@@ -258,27 +283,6 @@ def _too_many_eligible(context: ControllerContext, changed: Iterable[TopicPartit
                 "EligibleWhileTooFew",
                 partition,
                 f"brokers {list(state.elr)} are eligible, and the ISR {list(state.isr)} is large enough",
-            )
-
-
-def _recovers_from_nothing(
-    context: ControllerContext, changed: Mapping[TopicPartition, StoredPartitionState | None]
-) -> Iterator[Anomaly]:
-    """UncleanIsTold: the state says that records may be lost if, and only if, who leads anew was neither in the ISR nor eligible."""
-    for partition, before in changed.items():
-        if before is None:
-            continue
-        was, now = before.leader_and_isr, context.leaderships[partition].leader_and_isr
-        if now.leader < 0 or now.leader_epoch == was.leader_epoch:
-            continue
-        is_unclean = now.leader not in (*was.isr, *was.elr)
-        is_told = now.leader_recovery_state > was.leader_recovery_state
-        if (is_unclean and not now.leader_recovery_state) or (is_told and not is_unclean):
-            yield Anomaly(
-                "UncleanIsTold",
-                partition,
-                f"broker {now.leader} leads after the ISR {list(was.isr)}, eligible {list(was.elr)}, and the recovery state is "
-                f"{now.leader_recovery_state}",
             )
 
 
