@@ -136,7 +136,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/gateway.py Gateway.describe",
         "server/gateway.py Gateway.abort",
         "server/metrics.py Metrics.snapshot",
-        "server/end_offset_queries.py decode_log_ends",
     ),
     "a wire, a clock or threads that only a process has: the world passes its own": (
         "log/compaction/passes.py PassesHere.is_done",
@@ -298,10 +297,17 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a bit has to turn in the length or the magic of a batch that is read before the walk over all logs comes by": (
         "log/segment.py Segment.corrupt",
     ),
+    "a quota has to be set just when somebody looks around, for its nodes go with it": (
+        "broker/handlers/describe_client_quotas.py _named",
+        "broker/handlers/describe_client_quotas.py _name",
+        "broker/handlers/describe_client_quotas.py _matches",
+    ),
+    "no descriptor has to be left when a log is begun, and it has to be deleted before it is made": (
+        "log/log_manager.py LogManager._take_away_begun",
+    ),
     "no world removes or damages index files of a broker that runs": (
         "log/index_rebuilding.py *",
         "log/transaction_rebuilding.py rebuild",
-        "log/transaction_rebuilding.py _snapshots",
         "log/transaction_rebuilding.py TransactionRebuild.*",
         "log/segment.py IndexPending.__init__",
         "log/segment.py Segment.take_indexes",
