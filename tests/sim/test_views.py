@@ -15,7 +15,7 @@ from odradek.sim.checkers.replicas import ReplicaView, first_difference
 from odradek.sim.plan import draw
 from odradek.sim.run import OK, describe, run
 from odradek.sim.views import OUT_OF_THE_ISR, BrokerLogs, LogReader, Seen, Views
-from odradek.sim.watch import Watch
+from odradek.sim.watch import OBEYED, Watch
 from odradek.sim.world import SimBroker, World
 from tests.support import each
 
@@ -86,7 +86,9 @@ def test_invariants_are_looked_at_after_every_step_of_a_controller_that_changes_
         tree, before = world.store.ensemble.tree, world.view
 
         def stepped(broker: SimBroker, event: object, effects: Any) -> None:
-            has_effects = bool(effects.writes or effects.requests or effects.follow_up)
+            has_effects = bool(effects.writes or effects.requests or effects.follow_up) or isinstance(
+                event, OBEYED
+            )
             steps.append(has_effects or tree.zxid != looks[max(looks)])
 
         def view(*, with_batches: bool = True, with_knowledge: bool = True) -> object:

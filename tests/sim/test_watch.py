@@ -12,7 +12,7 @@ from odradek.sim.client import SimClient
 from odradek.sim.loop import Host
 from odradek.sim.producer import SimProducer
 from odradek.sim.run import let_go
-from odradek.sim.watch import Watch
+from odradek.sim.watch import OBEYED, Watch
 from odradek.sim.world import PORT, SimBroker, World
 
 HOST = Host("c1", 101)
@@ -32,7 +32,7 @@ def watched(
     monkeypatch: pytest.MonkeyPatch, answers: dict[str, list[Anomaly]]
 ) -> tuple[Watch, list[str], list[bool]]:
     """A cluster of two that starts, and its controller is deposed: what the watch found, which checkers it asked, and of each step of a
-    controller whether it had an effect, or the store had been written since the step before."""
+    controller whether it had an effect, told that a broker has obeyed, or the store had been written since the step before."""
     asked: list[str] = []
     steps: list[bool] = []
     written: list[int] = [-1]
@@ -50,7 +50,9 @@ def watched(
 
     def stepped(broker: SimBroker, event: Any, effects: Any) -> None:
         written.append(world.store.ensemble.tree.zxid)
-        has_effects = bool(effects.writes or effects.requests or effects.follow_up)
+        has_effects = bool(effects.writes or effects.requests or effects.follow_up) or isinstance(
+            event, OBEYED
+        )
         steps.append(has_effects or written[-1] != written[-2])
 
     world.on_controller_step.append(stepped)

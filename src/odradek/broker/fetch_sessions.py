@@ -251,20 +251,22 @@ class FetchSession(FetchSource):
         self.epoch = 1 if self.epoch == INT32_MAX else self.epoch + 1
 
     def close(self) -> None:
-        while self.close_some():
-            pass
+        for wanted in self.wanted.values():
+            wanted.unwatch()
+        self.wanted.clear()
+        self.pending.clear()
+        self.changed.clear()
+        self.doubted.clear()
 
     def close_some(self) -> bool:
         """A millisecond of it; whether there is more."""
         wanted = self.wanted
-        for _ in range(min(len(wanted), CLOSED_AT_ONCE)):
+        if len(wanted) <= CLOSED_AT_ONCE:
+            self.close()
+            return False
+        for _ in range(CLOSED_AT_ONCE):
             wanted.popitem()[1].unwatch()
-        if wanted:
-            return True
-        self.pending.clear()
-        self.changed.clear()
-        self.doubted.clear()
-        return False
+        return True
 
 
 class FetchSessionCache:
