@@ -27,6 +27,8 @@ SHOWN_BY_WORLDS = (
                 "not has_open(partition, writer)",
                 "False",
             ),
+            # Asked again when it is appended.
+            Edit("broker.verifications:Verifications.still_holds", "has_open(partition, writer)", "True"),
         ),
         "I12",
         plan=2,  # whose requests arrive late, behind the marker too
@@ -50,6 +52,7 @@ SHOWN_BY_WORLDS = (
         "a marker is told to be written, and the group's coordinator never makes its offsets visible",
         (Edit("broker.marker_writes:OffsetsMarkerWait.finish", "not self._error", "False"),),
         "I12",
+        plan=1,
     ),
     WorldMutant(
         "stable_without_the_open",
@@ -256,7 +259,7 @@ SHOWN_BY_WORLDS = (
         ),
         "owned-twice",
         MIXED,
-        0,
+        2,
     ),
     WorldMutant(
         "its_heartbeat_is_not_heard",
