@@ -287,6 +287,15 @@ def test_a_java_properties_file_is_read_as_java_reads_it():
     }
 
 
+def test_a_line_of_properties_ends_where_it_does_for_java():
+    within = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g"
+    assert parse_properties(f"# {within}\npath={within}\r\nb=1\rc=2\n") == {
+        "path": within,
+        "b": "1",
+        "c": "2",
+    }
+
+
 def test_a_broken_escape_is_refused():
     with pytest.raises(ConfigurationError, match="four hexadecimal digits"):
         parse_properties("a=\\u12")

@@ -1,12 +1,17 @@
 """The form of a `server.properties`: Java's, with its comments, continued lines and escapes."""
 
+import re
+
 from odradek.model.errors import ConfigurationError
+
+# Not `splitlines`, which also ends a line at what Java takes as a part of it, such as U+2028.
+_END_OF_LINE = re.compile(r"\r\n|\r|\n")
 
 
 def parse_properties(text: str) -> dict[str, str]:
     """A Java properties file: `#` and `!` comments, `=`, `:` or blank between, `\\` continues a line."""
     properties: dict[str, str] = {}
-    lines = iter(text.splitlines())
+    lines = iter(_END_OF_LINE.split(text))
     for line in lines:
         line = line.lstrip(" \t\f")
         if not line or line[0] in "#!":
