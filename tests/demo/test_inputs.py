@@ -54,6 +54,16 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path):
     broken.write_bytes(b"not gzip")
     with pytest.raises(ConfigurationError, match="cannot be read"):
         InputFile(broken)
+    damaged = tmp_path / "d.csv.gz"
+    content = bytearray(gzip.compress(b"a,b\n" + bytes(range(256)) * 100))
+    content[20:40] = bytes(20)
+    damaged.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=r"d\.csv\.gz cannot be read"):
+        list(InputFile(damaged).records())
+    for name in ("no.zip", "b.zip"):
+        (tmp_path / "b.zip").write_bytes(b"not zip")
+        with pytest.raises(ConfigurationError, match=f"{name} cannot be read"):
+            InputFile(tmp_path / name)
     two = tmp_path / "two.zip"
     with zipfile.ZipFile(two, "w") as archive:
         archive.writestr("a.csv", "a\n")

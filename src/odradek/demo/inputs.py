@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,13 +54,20 @@ class InputFile:
     def _inner_name(self) -> str:
         name = self.path.name.lower()
         if name.endswith(".zip"):
-            with zipfile.ZipFile(self.path) as archive:
+            with self._readable(), zipfile.ZipFile(self.path) as archive:
                 return _only_member(archive, self.path).lower()
         return name.removesuffix(".gz")
 
     @contextmanager
-    def _open(self) -> Iterator[IO[bytes]]:
+    def _readable(self) -> Iterator[None]:
         try:
+            yield
+        except (OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise ConfigurationError(f"{self.path} cannot be read: {error}") from error
+
+    @contextmanager
+    def _open(self) -> Iterator[IO[bytes]]:
+        with self._readable():
             if self.path.name.lower().endswith(".zip"):
                 with (
                     zipfile.ZipFile(self.path) as archive,
@@ -72,8 +80,6 @@ class InputFile:
             else:
                 with self.path.open("rb", buffering=1 << 20) as lines:
                     yield lines
-        except (OSError, zipfile.BadZipFile, EOFError) as error:
-            raise ConfigurationError(f"{self.path} cannot be read: {error}") from error
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
