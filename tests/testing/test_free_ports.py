@@ -36,6 +36,15 @@ def test_what_another_process_was_given_is_not_free_while_it_lives(
     assert sorted(free_ports(2)) == list(TWO)
 
 
+def test_a_process_is_given_a_port_again_only_where_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ten = range(32_110, 32_120)
+    monkeypatch.setattr(process_cluster, "FREE_PORTS", ten)
+    assert sorted(free_ports(1)[0] for _ in ten) == list(ten)
+    assert free_ports(1)[0] in ten
+
+
 def test_where_nothing_can_be_locked_ports_are_free_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_cluster, "FREE_PORTS", TWO)
     monkeypatch.setattr(process_cluster, "_ports_taken", lambda process_id: -1)

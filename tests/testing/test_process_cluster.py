@@ -1,5 +1,6 @@
 """Real processes that are stopped and continue, and topics that are made and led."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,21 @@ def test_a_stopped_leader_is_replaced_and_follows_when_it_continues(tmp_path: Pa
             cluster.leader("orders")
     assert not cluster.brokers[1].is_running
     assert cluster.brokers[1]._started.returncode == 0, "it was let go on, and stopped in order"
+
+
+def test_a_broker_starts_again_beside_one_that_is_paused(tmp_path: Path) -> None:
+    settings = {"zookeeper.session.timeout.ms": "1000"}
+    with ProcessCluster(tmp_path, brokers=3, settings=settings) as cluster:
+        cluster.pause(2)
+        cluster.kill(1)
+        cluster.restart(1, deadline_s=20)
+        cluster.create_topic("orders", replication_factor=2)
+
+
+def test_a_paused_broker_that_was_to_end_and_starts_again_is_asked(tmp_path: Path) -> None:
+    with ProcessCluster(tmp_path, brokers=1) as cluster:
+        cluster.pause(1)
+        with pytest.raises(subprocess.TimeoutExpired):
+            cluster.terminate(1, deadline_s=0.1)
+        cluster.restart(1)
+        cluster.create_topic("orders")

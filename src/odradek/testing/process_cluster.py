@@ -257,9 +257,10 @@ class ProcessCluster(Administered):
         return self
 
     def wait_ready(self, deadline_s: float = 60.0, *, started: Collection[int] = ()) -> None:
-        """`started`: also those that have ended already, which is told as of any other."""
+        """`started`: also those that have ended already, which is told as of any other. Paused ones are not waited for."""
         end = time.monotonic() + deadline_s
-        expected = {broker.broker_id for broker in self.brokers.values() if broker.is_running} | set(started)
+        running = {broker.broker_id for broker in self.brokers.values() if broker.is_running}
+        expected = (running - self._paused) | set(started)
         for broker in list(self.brokers.values()):
             if broker.broker_id in expected:
                 self._wait_for(broker, expected, end)
@@ -310,6 +311,7 @@ class ProcessCluster(Administered):
     def restart(self, broker_id: int, *, wait: bool = True, deadline_s: float = 60.0) -> None:
         """Starts a broker that was killed or stopped, on the files it left."""
         self._broker(broker_id).start()
+        self._paused.discard(broker_id)  # as the process before it may have ended
         if wait:
             self.wait_ready(deadline_s, started=(broker_id,))
 
@@ -360,11 +362,16 @@ def for_its_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+_given_here: set[int] = set()
+
+
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
     """Ports nobody listens on now. They are held open together, so no two are the same, and no other process is given one of
-    them while this one lives: between this and the moment in which a broker listens, and while it is down."""
+    them while this one lives: between this and the moment in which a broker listens, and while it is down. Nor is this one
+    again, as long as there are others."""
     found: list[socket.socket] = []
     candidates = random.SystemRandom().sample(FREE_PORTS, k=min(len(FREE_PORTS), 200 + count))
+    candidates.sort(key=_given_here.__contains__)
     try:
         for port in candidates:
             if not _is_ours(port):
@@ -378,7 +385,9 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
                 continue
             found.append(held)
             if len(found) == count:
-                return [held.getsockname()[1] for held in found]
+                ports = [held.getsockname()[1] for held in found]
+                _given_here.update(ports)
+                return ports
     finally:
         for held in found:
             held.close()
