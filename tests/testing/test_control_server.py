@@ -88,6 +88,21 @@ def test_a_fault_begins_and_ends_and_says_how_many_requests_it_met(ask: Asking) 
     assert "it has ended or was never begun; under way: nothing" in gone["error"]
 
 
+def test_what_was_begun_ends_with_the_control() -> None:
+    with running_cluster(brokers=2) as cluster:
+        with ControlServer(cluster) as server:
+            ask = Asking(cluster, server)
+            ask("POST", "/create_topic", {"name": "faulty", "replication_factor": 2})
+            without = next(broker for broker in (1, 2) if broker != cluster.leader("faulty"))
+            ask("POST", "/shrink_isr", {"topic": "faulty", "without": without})
+            ask("POST", "/inject", {"api": "Produce", "close": True})
+            ask("POST", "/paused", {"broker_id": without, "session_ends_after_s": None})
+            assert ask("GET", "/")[1]["begun"] == [1, 2, 3]
+
+        assert cluster.cluster.injections.all == ()
+        cluster.wait_until(lambda: without in cluster.isr("faulty"), "it is back in the ISR")
+
+
 def test_silence_begins_in_one_request_and_ends_in_another(ask: Asking) -> None:
     _, begun = ask("POST", "/paused", {"broker_id": 2})
     assert [b["is_paused"] for b in ask("GET", "/")[1]["brokers"]] == [False, True, False]

@@ -99,6 +99,11 @@ class Control:
             self._begun.pop(number).__exit__(None, None, None)
         return answer
 
+    def end_all(self) -> None:
+        with contextlib.ExitStack() as stack:
+            while self._begun:
+                stack.push(self._begun.popitem()[1])
+
     def _begun_as(self, number: int) -> AbstractContextManager[Any]:
         if number not in self._begun:
             under_way = ", ".join(map(str, sorted(self._begun))) or "nothing"
@@ -107,10 +112,10 @@ class Control:
 
 
 class ControlServer:
-    """Use it in a `with`; `url` is where it is asked."""
+    """Use it in a `with`; `url` is where it is asked. What was begun over it ends with it."""
 
     def __init__(self, cluster: RunningCluster, *, port: int = 0) -> None:
-        control = Control(cluster)
+        control = self._control = Control(cluster)
 
         class Handler(_Handler):
             asked = control
@@ -132,6 +137,7 @@ class ControlServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        self._control.end_all()
 
 
 class _Server(ThreadingHTTPServer):
