@@ -138,6 +138,20 @@ def test_the_rest_of_a_request_is_done_as_ever() -> None:
     assert found_in(answer.responses) == {("orders", 0): 0, ("orders", 1): ERROR, ("audit", 0): 0}
 
 
+def test_the_rest_is_done_before_a_connection_is_closed_for_what_is_named() -> None:
+    shell = Shell()
+    shell.inject(close=True, topic="orders", partition=1)
+
+    assert isinstance(shell.ask(produce(ORDERS)), CloseConnection)
+
+    assert [partitions_of(message) for message in shell.handled] == [{("orders", 0), ("audit", 0)}]
+    assert isinstance(shell.ask(produce({"orders": (1,)})), CloseConnection)
+    assert len(shell.handled) == 1, "nothing was left of it"
+    shell.inject("Fetch", close=True, topic="orders")
+    assert isinstance(shell.ask(fetch(), 12), CloseConnection)
+    assert len(shell.handled) == 1, "a read waits for records"
+
+
 def test_the_rest_may_be_answered_later() -> None:
     shell = Shell()
     shell.parks = True

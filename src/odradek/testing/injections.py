@@ -252,9 +252,12 @@ class Intercepted:
             )
         if injection.close:
             closed = CloseConnection(f"{APIS[request.api_key].name}: a test asked for it")
-            if not injection.after:
+            if injection.after:
+                return self._late(injection.delay_s, then(handled(request), lambda _: closed))
+            if request.api_key in ONLY_ASKED or _is_whole(part, message, request.api_version):
                 return self._late(injection.delay_s, closed)
-            return self._late(injection.delay_s, then(handled(request), lambda _: closed))
+            rest = _request_of(message, request)
+            return self._late(injection.delay_s, then(handled(rest), lambda _: closed))
         if injection.after:
             return self._late(injection.delay_s, handled(request))
         return self._handled_late(injection, others, request, now_ms, came_ms)
@@ -347,19 +350,12 @@ class Intercepted:
         """`part` has failed; what is left of `message` is handled."""
         key, version = request.api_key, request.api_version
         wants_none = isinstance(message, ProduceRequest) and message.acks == 0
-        if part is message or error_answers.is_empty(message, version):
+        if _is_whole(part, message, version):
             failed = error_answers.answer_with(part, version, error)
             return NO_REPLY if wants_none else Reply([failed.encode(version)])
         # Encoded at once: its records lie in the frame, which is gone after this call.
         failed = error_answers.answer_with(part, version, error)
-        rest = Request(
-            key,
-            version,
-            request.correlation_id,
-            request.client_id,
-            memoryview(message.encode(version)),
-            request.connection,
-        )
+        rest = _request_of(message, request)
 
         def join(ended: Ended) -> Ended:
             if not isinstance(ended, Reply):
@@ -398,6 +394,23 @@ class Intercepted:
                 runtime.end_turn()
 
         self._loop.call_later(delay_s, in_time)
+
+
+def _is_whole(part: Message, message: Message, version: int) -> bool:
+    """Nothing is left of `message` beside `part`."""
+    return part is message or error_answers.is_empty(message, version)
+
+
+def _request_of(message: Message, request: Request) -> Request:
+    """As `request`, with what is left of it."""
+    return Request(
+        request.api_key,
+        request.api_version,
+        request.correlation_id,
+        request.client_id,
+        memoryview(message.encode(request.api_version)),
+        request.connection,
+    )
 
 
 def then(answer: Answer, change: Callable[[Ended], Ended]) -> Answer:
