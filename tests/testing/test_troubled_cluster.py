@@ -13,7 +13,7 @@ from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.testing import administration
-from odradek.testing.running_cluster import RunningCluster, running_cluster
+from odradek.testing.running_cluster import LocalCluster, RunningCluster, running_cluster
 
 TOPIC = "orders"
 ORDERS = TopicPartition(TOPIC, 0)
@@ -148,6 +148,39 @@ def test_below_min_isr_acks_all_is_refused_and_afterwards_the_isr_fills(cluster:
         pass
 
 
+def test_a_follower_stays_out_of_the_isr_however_much_time_passes(cluster: RunningCluster) -> None:
+    leader = cluster.leader(TOPIC)
+    follower = other_than(cluster, leader)
+
+    with cluster.shrink_isr(TOPIC, without=follower):
+        for _ in range(2):
+            cluster.advance(days=400)
+            assert isinstance(produced(cluster), int)
+            assert follower not in cluster.isr(TOPIC)
+
+
+def test_a_follower_that_cannot_leave_the_isr_goes_on(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cluster.leader(TOPIC) == cluster.controller:
+        cluster.move_leader(TOPIC, to=other_than(cluster, cluster.leader(TOPIC)))
+    leader, controller = cluster.leader(TOPIC), cluster.controller
+    assert controller is not None
+    follower = other_than(cluster, leader, controller)
+    until = LocalCluster.until
+    with (
+        monkeypatch.context() as patched,
+        cluster.partition([leader], [controller]),
+        pytest.raises(AssertionError, match=f"broker {follower} has left the ISR of orders-0"),
+    ):
+        patched.setattr(LocalCluster, "until", lambda *what: until(*what, deadline_s=0.5))
+        with cluster.shrink_isr(TOPIC, without=follower):
+            pass
+
+    assert isinstance(produced(cluster), int)
+    cluster.wait_until(lambda: len(cluster.isr(TOPIC)) == 3, "it follows")
+
+
 def test_a_paused_leader_is_replaced_and_comes_back(cluster: RunningCluster) -> None:
     leader = cluster.leader(TOPIC)
 
@@ -168,6 +201,33 @@ def test_a_paused_broker_that_the_store_does_not_give_up_keeps_its_place(cluster
         assert cluster.leader(TOPIC) == leader
 
     assert isinstance(produced(cluster), int)
+
+
+def test_a_paused_broker_that_the_store_has_given_up_comes_back_when_it_is_resumed(
+    cluster: RunningCluster,
+) -> None:
+    cluster.create_topic("alone", replication_factor=1)
+    leader = cluster.leader("alone")
+
+    with cluster.paused(leader):
+        cluster.wait_until(lambda: cluster.leader(TOPIC) not in (leader, -1), "another leads the rest")
+        cluster.create_topic("meanwhile", partitions=3, replication_factor=1)
+        assert cluster.leader("alone") == -1
+        assert leader not in {cluster.leader("meanwhile", partition) for partition in range(3)}
+        assert cluster.controller != leader
+    cluster.wait_until(lambda: cluster.leader("alone") == leader, "it leads again")
+
+
+def test_time_passes_for_the_others_while_a_broker_is_paused_or_dead(cluster: RunningCluster) -> None:
+    paused, dead = (broker for broker in cluster.cluster.ids if broker != cluster.leader(TOPIC))
+
+    with cluster.paused(paused):
+        cluster.advance(hours=1, deadline_s=20)
+        assert paused not in cluster.isr(TOPIC)
+    cluster.wait_until(lambda: len(cluster.isr(TOPIC)) == 3, "the ISR is full")
+    cluster.kill(dead)
+    cluster.advance(hours=1, deadline_s=20)
+    cluster.start(dead)
 
 
 def test_a_broker_that_is_killed_while_it_is_paused_starts_again(cluster: RunningCluster) -> None:

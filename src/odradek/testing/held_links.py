@@ -178,9 +178,17 @@ class Links:
     async def until_open(self, broker: int, port: int) -> None:
         """Until a new connection would come through. Whoever opens it has a time limit of its own."""
         while self._is_shut(broker, self._listening.get(port)):
-            if self._changed is None:
-                self._changed = asyncio.Event()
-            await self._changed.wait()
+            await self._change()
+
+    async def until_heard(self, broker: int) -> None:
+        """Until it is not silent."""
+        while broker in self._silent:
+            await self._change()
+
+    async def _change(self) -> None:
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        await self._changed.wait()
 
     # --- who is held
 

@@ -21,12 +21,13 @@ from typing import Any, TypeVar, cast
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
+from odradek.replication.followed import LATER
 from odradek.replication.follower import FollowerFetcher
 from odradek.replication.followers import NEVER_MS
 from odradek.replication.partition import Partition
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Clock, Environment, Handle
-from odradek.store.api import SessionState, StoreProvider
+from odradek.store.api import SessionState, Store, StoreProvider
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 from odradek.testing import inherited
 from odradek.testing.administration import Administered
@@ -37,7 +38,7 @@ from odradek.testing.injections import Injection, Injections, Intercepted
 T = TypeVar("T")
 START_S = 60.0
 FURTHEST_S = 100 * 365 * 86_400.0  # of one `advance`
-A_YEAR_MS = 365 * 86_400_000
+FOR_EVER_MS = LATER - 1
 
 
 class ShiftedLoop(asyncio.SelectorEventLoop):
@@ -71,6 +72,23 @@ class _Environment(Environment):
 
     def making_what_stays(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
+
+
+class _ReachedStores:
+    """The store as one broker reaches it: one that is silent opens no session, so it is not registered anew before it is
+    heard again."""
+
+    def __init__(self, stores: StoreProvider, links: Links, broker_id: int) -> None:
+        self._stores = stores
+        self._links = links
+        self._broker_id = broker_id
+
+    async def open_session(self, session_timeout_ms: int) -> Store:
+        await self._links.until_heard(self._broker_id)
+        return await self._stores.open_session(session_timeout_ms)
+
+    async def close(self) -> None:
+        await self._stores.close()
 
 
 class LocalCluster:
@@ -143,7 +161,8 @@ class LocalCluster:
         self.links.begins_anew(broker_id)
         environment = _Environment(asyncio.get_running_loop(), self, broker_id)
         self._environments[broker_id] = environment
-        runtime = BrokerRuntime(self.settings_of(broker_id), environment, self.stores)
+        stores = _ReachedStores(self.stores, self.links, broker_id)
+        runtime = BrokerRuntime(self.settings_of(broker_id), environment, stores)
         try:
             await runtime.start()
         except BaseException:
@@ -162,12 +181,20 @@ class LocalCluster:
         return int(held.getsockname()[1])
 
     def is_ready(self) -> bool:
-        expected = set(self.runtimes)
+        members = self._members()
         return all(
-            expected <= set(runtime.broker.metadata.brokers)
-            and runtime.broker.metadata.controller_id in expected
-            for runtime in self.runtimes.values()
+            members.keys() <= set(runtime.broker.metadata.brokers)
+            and runtime.broker.metadata.controller_id in members
+            for runtime in members.values()
         )
+
+    def _members(self) -> dict[int, BrokerRuntime]:
+        """Those that run, but for paused ones which the store has given up."""
+        return {
+            broker_id: runtime
+            for broker_id, runtime in self.runtimes.items()
+            if not self.links.is_silent(broker_id) or _has_session(runtime)
+        }
 
     async def until(self, holds: Callable[[], bool], what: str, deadline_s: float = 30.0) -> None:
         end = time.monotonic() + deadline_s  # not the loop's time, which may be put forward meanwhile
@@ -252,9 +279,8 @@ class LocalCluster:
         assert broker_id != leader, f"broker {broker_id} leads {about}; move the leader first"
         fetcher = self._fetcher(about, broker_id, leader)
         assert fetcher is not None, f"broker {broker_id} does not follow {about} yet"
-        until_ms = self.runtimes[broker_id].now_ms() + A_YEAR_MS
         await self.until(
-            lambda: fetcher.suspend(about, until_ms),
+            lambda: fetcher.suspend(about, FOR_EVER_MS),
             f"broker {broker_id} fetches {about}, and can stop doing so",
         )
         await self.until(lambda: partition.is_isr_settled, f"no ISR of {about} is being written")
@@ -304,9 +330,11 @@ class LocalCluster:
         )
 
     def _isr_sizes(self) -> dict[TopicPartition, int]:
+        """Of each partition that has a leader: a member that is gone, and not yet out of the ISR, will not be in it again."""
+        members = self._members()
         return {
-            topic_partition: len(partition.isr)
-            for runtime in self.runtimes.values()
+            topic_partition: sum(broker_id in members for broker_id in partition.isr)
+            for runtime in members.values()
             for topic_partition, partition in runtime.broker.replicas.partitions.items()
             if partition.is_leader
         }
@@ -329,6 +357,10 @@ class LocalCluster:
                 self._held.pop().close()
             while self._environments:
                 self._environments.popitem()[1].close()
+
+
+def _has_session(runtime: BrokerRuntime) -> bool:
+    return runtime.store is not None and runtime.store.state is not SessionState.EXPIRED
 
 
 class RunningCluster(Administered):
@@ -428,8 +460,8 @@ class RunningCluster(Administered):
         """Broker `without` does not replicate the partition while it lasts, and is not in its ISR. For as long as its leader
         leads: who leads next is followed as ever."""
         about = TopicPartition(topic, partition)
-        self.call(self.cluster.leave_isr(about, without))
         try:
+            self.call(self.cluster.leave_isr(about, without))
             yield
         finally:
             self.call(self.cluster.replicate_again(about, without))
