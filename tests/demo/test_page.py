@@ -114,6 +114,17 @@ def test_delays_are_means_of_what_was_measured_the_longest_first():
     ]  # of twenty at least
 
 
+def test_an_hour_that_is_no_number_stands_behind_those_that_are():
+    result = a_result()
+    hours = ("None", "10", "9", "08:30")
+    groups = tuple(Group("UA", hour, 30, 30, 60.0) for hour in hours)
+    result.aggregate = Aggregate("carrier", "hour", "departure delay in minutes", groups)
+    by_hour = re.findall(r'<svg[^>]*class="wide".*?</svg>', page(result), re.S)[-2]
+
+    told = [words for (words,) in drawn(by_hour, "text", text_anchor="middle", class_="tick")]
+    assert told[-4:] == ["09h", "10h", "08:30", "None"]
+
+
 def test_groups_fold_by_row_and_by_column():
     aggregate = a_result().aggregate
     by_row = {group.row: (group.records, group.measured, group.total) for group in aggregate.by_row()}

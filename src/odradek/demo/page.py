@@ -8,6 +8,7 @@ from odradek.demo.collector import OPTIONS
 from odradek.demo.report import facts, verdict_lines
 from odradek.demo.result import Aggregate, DemoResult, Group
 from odradek.demo.timeline import SLOT_MS
+from odradek.model.ids import number_in
 from odradek.pictures import plots
 from odradek.pictures.colours import broker_colour
 from odradek.pictures.figures import rounded
@@ -280,17 +281,17 @@ def _delays(aggregate: Aggregate) -> str:
         [(named(g.row), mean(g), f"{rounded(mean(g), 1)} min, {g.records:,} flights") for g in carriers],
         "Mean departure delay by carrier",
     )
-    hours = sorted((g for g in aggregate.by_column() if g.measured), key=lambda g: int(g.row))
+    hours = sorted((g for g in aggregate.by_column() if g.measured), key=lambda g: _hour_in_order(g.row))
     by_hour = _both(
         plots.columns,
-        [(f"{int(g.row):02d}h", mean(g), g.records) for g in hours],
+        [(_hour(g.row), mean(g), g.records) for g in hours],
         "Mean departure delay by hour",
     )
-    values = {(named(g.row), f"{int(g.column):02d}h"): mean(g) for g in aggregate.groups if g.measured >= 20}
+    values = {(named(g.row), _hour(g.column)): mean(g) for g in aggregate.groups if g.measured >= 20}
     field = _both(
         plots.heat,
         [named(g.row) for g in carriers],
-        [f"{int(g.row):02d}h" for g in hours],
+        [_hour(g.row) for g in hours],
         values,
         "min",
         "Mean departure delay by carrier and hour",
@@ -302,6 +303,17 @@ def _delays(aggregate: Aggregate) -> str:
         "<section><h2>by carrier and hour</h2><p class=soft>Mean departure delay in minutes; cells with 20 flights or "
         f"more.</p>{field}</section>"
     )
+
+
+def _hour(text: str) -> str:
+    """Of files of a user a column of this name may hold anything, or nothing."""
+    number = number_in(text)
+    return text if number is None else f"{number:02d}h"
+
+
+def _hour_in_order(text: str) -> tuple[bool, int, str]:
+    number = number_in(text)
+    return number is None, number or 0, text
 
 
 def carrier_names() -> dict[str, str]:
