@@ -33,6 +33,7 @@ from odradek.spark.source import StreamReader, stream_options
 from odradek.spark.table_rows import files_of, rows_of
 from odradek.spark.verify import _of_all_rows
 from odradek.spark.writing import Disagreement, TableOptions, Written, together, write_rows
+from tests.spark.power_cuts import PowerCuts, data_of
 
 ALL = Evolve.of("add,widen,relax")
 FIRST = pa.table({"id": pa.array([1, 2], pa.int32()), "price": pa.array([0.1, 2.5], pa.float32())})
@@ -338,6 +339,26 @@ def test_values_without_such_a_field_are_dead_letters_and_columns_that_are_null_
         commit(tmp_path, 0, pa.Table.from_batches([done.rows]).select(WITHIN.names))
     growing = Growth(str(tmp_path), "app", 1, shape, ALL, UNDIVIDED, growth.columns_of(str(tmp_path)))
     assert shape.applied(records(*values), growing).rows.num_rows == 3
+
+
+def test_a_power_cut_takes_nothing_of_files_that_a_wider_column_has_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(tmp_path, 0, FIRST)
+    cuts, lands = PowerCuts(monkeypatch), delta_log.commit
+    taken: list[str] = []
+
+    def landed(*args: Any, **more: Any) -> None:
+        new = [file for file in data_of(tmp_path) if "-0000000001-" in file.name]
+        assert len(new) == 2
+        taken.extend(cuts.would_take(new))
+        lands(*args, **more)
+
+    monkeypatch.setattr(delta_log, "commit", landed)
+    commit(tmp_path, 1, WIDER, evolve=ALL)
+
+    log = tmp_path / "_delta_log"
+    assert taken == [] and cuts.would_take([log, log / "00000000000000000001.json"]) == []
 
 
 class Died(Exception):

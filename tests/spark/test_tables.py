@@ -16,12 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from odradek.spark import batch_notes, tables
+from odradek.spark import batch_notes, delta_log, tables
 from odradek.spark.fingerprint import of_records
 from odradek.spark.kill_switch import STEPS
 from odradek.spark.parquet import batch_of, file_name
-from odradek.spark.sink import DESCRIPTION, BatchWriter, DeltaWriter
+from odradek.spark.sink import DESCRIPTION, BatchWriter, DeltaWriter, table_options
 from odradek.spark.writing import TableOptions, Written, write_rows
+from tests.spark.power_cuts import PowerCuts, data_of
 
 SCHEMA = StructType(
     [
@@ -620,3 +621,55 @@ def test_notes_of_batches_are_rolled_up_and_a_crash_on_the_way_loses_none(
     assert batch_notes.find(table, "id", "app", 10) is None
     assert batch_notes.find(table, "another", "app", 3) is None
     assert len(list((tmp_path / "_odradek" / "batches").rglob("*.json*"))) == 2 + 2 + 1
+
+
+@pytest.mark.parametrize("divided", [False, True])
+def test_a_power_cut_takes_nothing_of_a_batch_once_the_checkpoint_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, divided: bool
+) -> None:
+    """Files of rows are on the disk before a commit names them, the commit before Spark notes that the batch is done."""
+    table = tmp_path / "table"
+    cuts = PowerCuts(monkeypatch)
+    lands, appends = tables.create_table_with_add_actions, DeltaTable.create_write_transaction
+    landed: list[list[str]] = []
+
+    def created(*args: Any, **more: Any) -> None:
+        landed.append(cuts.would_take(data_of(table)))
+        lands(*args, **more)
+
+    def appended(*args: Any, **more: Any) -> None:
+        landed.append(cuts.would_take(data_of(table)))
+        appends(*args, **more)
+
+    monkeypatch.setattr(tables, "create_table_with_add_actions", created)
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", appended)
+    for batch_id in range(101):  # the hundredth version has a checkpoint of Delta's
+        options = {"table": str(table), "appId": "app", "partitionBy": "partition" if divided else ""}
+        writer = DeltaWriter(table_options(options), SCHEMA)
+        writer.commit([writer.written(iter([rows(batch_id, batch_id + 1)]), batch_id)], batch_id)
+        assert cuts.would_take([table, *(table / "_delta_log").iterdir()]) == []
+        assert cuts.would_take([table / "_delta_log"]) == []
+    assert len(landed) == 101 and not any(landed)
+    assert (table / "_delta_log" / "_last_checkpoint").exists()
+
+
+def test_a_batch_that_comes_again_because_its_driver_died_behind_the_commit_is_synced_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = str(tmp_path / "table")
+    writer = DeltaWriter(table_options({"table": table, "appId": "app"}), SCHEMA)
+    monkeypatch.setattr(delta_log, "sync", died)
+    with pytest.raises(Died):
+        writer.commit([writer.written(iter([rows(0, 1)]), 0)], 0)
+    monkeypatch.undo()
+
+    steps: list[str] = []
+    monkeypatch.setattr(os, "sync", lambda: steps.append("synced"))
+    writer.commit([writer.written(iter([rows(0, 1)]), 0)], 0)
+
+    assert steps == ["synced"]
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 1
+
+
+def died(*_: Any, **__: Any) -> None:
+    raise Died

@@ -1,5 +1,6 @@
 """A table with the last row of each key: merged once however often a batch comes again, tombstones, records without a key."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from odradek.spark.source import schema_of
 from odradek.spark.verify import CannotVerify, verify
 from odradek.spark.writing import TableOptions, Written, _write_changes, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.power_cuts import PowerCuts
 from tests.support import full_disk
 
 if TYPE_CHECKING:
@@ -125,6 +127,23 @@ def ranges_of(batch_id: int) -> list[tuple[int, int]]:
     first = sum(len(batch) for batch in BATCHES[:batch_id])
     middle, last = first + 1, first + len(BATCHES[batch_id])
     return [(start, end) for start, end in ((first, middle), (middle, last)) if start < end]
+
+
+def test_a_power_cut_takes_nothing_of_a_merge_once_the_checkpoint_goes_on(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuts, upserts = PowerCuts(monkeypatch), Upserts(job)
+    for batch_id in (0, 1):
+        upserts.run(batch_id, ranges_of(batch_id))
+        opened = DeltaTable(job.table)
+        files = [Path(job.table, name) for name in opened.to_pyarrow_dataset().files]
+        log = Path(job.table, "_delta_log")
+        assert files and cuts.would_take([*files, log, *log.iterdir(), Path(job.table)]) == []
+
+    synced: list[bool] = []
+    monkeypatch.setattr(os, "sync", lambda: synced.append(True))
+    upserts.run(1, ranges_of(1))  # comes again
+    assert synced
 
 
 def left_behind(table: str) -> list[Path]:

@@ -11,17 +11,21 @@ import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 
+from odradek.spark import storage
 from odradek.spark.evolution import Change
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
+from odradek.spark.places import is_in_store
 from odradek.spark.required import Path as RequiredPath
+from odradek.spark.storage import storage_of
 
 Action = dict[str, Any]
+_LOG = "_delta_log"
 
 
 def add(file: TableFile, *, is_new: bool = True) -> Action:
@@ -110,13 +114,34 @@ def commit(
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(staged, Path(path) / "_delta_log" / f"{table.version() + 1:020d}.json")
+            os.link(staged, Path(path) / _LOG / f"{table.version() + 1:020d}.json")
         except FileExistsError:
             raise CommitFailedError(
                 f"{path}: version {table.version() + 1} was made by another writer"
             ) from None
     finally:
         staged.unlink(missing_ok=True)
+
+
+def sync(path: str, after: int, *, with_files: bool = False) -> None:
+    """From here on a power cut takes nothing of what was committed after this version (-1: after none).
+
+    `with_files`: of the files that were added, either, where delta-rs has made them and nobody knew their names before.
+    In an object store there is nothing to be done.
+    """
+    if is_in_store(path):
+        return
+    names = [f"{_LOG}/_last_checkpoint"]
+    version = after + 1
+    while (commit := Path(path, _LOG, f"{version:020d}.json")).exists():
+        names += [f"{_LOG}/{commit.name}", f"{_LOG}/{version:020d}.checkpoint.parquet"]
+        if with_files:
+            actions = map(json.loads, commit.read_text(encoding="utf-8").splitlines())
+            names += [unquote(action["add"]["path"]) for action in actions if "add" in action]
+        version += 1
+    storage_of(path).sync(names)
+    if after < 0:
+        storage.sync(Path(path).parent)
 
 
 def _tidy(directory: Path, app_id: str, batch_id: int) -> None:

@@ -107,6 +107,12 @@ class ObjectStore:
         for name in names:
             unbroken(partial(deleted, name))
 
+    def sync(self, names: Iterable[str]) -> None:
+        """What the store has answered for, it has."""
+
+    def sync_all(self) -> None:
+        """The same."""
+
     def tidy(self, directory: str) -> None:
         """There are no directories."""
 

@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
 import pyarrow as pa
@@ -31,6 +31,12 @@ class Storage(Protocol):
 
     def delete(self, names: Iterable[str]) -> None:
         """Those that are there; of directories that may be empty now, see `tidy`."""
+
+    def sync(self, names: Iterable[str]) -> None:
+        """From here on a power cut takes none of those that are there. Of an object store it never does."""
+
+    def sync_all(self) -> None:
+        """The same of whatever anybody has written here: not often, as it waits for all that the machine writes."""
 
     def tidy(self, directory: str) -> None:
         """Takes the directory away if it is empty."""
@@ -104,6 +110,18 @@ class Directory:
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
             (self._root / name).unlink(missing_ok=True)
+
+    def sync(self, names: Iterable[str]) -> None:
+        places: set[Path] = set()
+        for name in names:
+            with suppress(FileNotFoundError):  # another driver of the batch may have taken it away
+                sync(self._root / name)
+                places.update(self._root / parent for parent in PurePath(name).parents)
+        for place in sorted(places):
+            sync(place)
+
+    def sync_all(self) -> None:
+        os.sync()
 
     def tidy(self, directory: str) -> None:
         with suppress(OSError):  # somebody else took it away, or there is something in it again

@@ -142,8 +142,10 @@ def commit(
     for _ in range(ATTEMPTS):
         table = open_table(path)
         if table is not None and has_batch(table, path, app_id, batch_id, found, query_id):
+            storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             return False
+        before = -1 if table is None else table.version()
         try:
             with answers(path):  # here already: what a store refuses is not tried again
                 named, noted = _add(table, batch, noted, evolve)
@@ -154,6 +156,8 @@ def commit(
             # Somebody else has committed, perhaps this very batch, or created the table; or nobody heard what became of it.
             last = error
             continue
+        # Spark's checkpoint goes on behind this: a power cut must not leave it ahead of the table.
+        delta_log.sync(path, before)
         batch_notes.keep(path, id_of(table or opened(path)), noted)
         delete_orphans(path, app_id=app_id, batch_id=batch_id, just_named=named)
         return True
@@ -387,6 +391,7 @@ def _add(
         note = note | recast
         if not is_in_store(batch.path):
             Path(batch.path).mkdir(parents=True, exist_ok=True)
+        _sync(batch, files)
         create_table_with_add_actions(
             batch.path,
             Schema.from_arrow(batch.schema),
@@ -406,6 +411,7 @@ def _add(
     files, recast = _of_one_schema(batch, after) if evolve != FIXED else (batch.files, {})
     note = note | recast
     if not change:
+        _sync(batch, files)
         table.create_write_transaction(
             _actions(files),
             mode="append",
@@ -427,6 +433,7 @@ def _add(
             delta_log.add(one.file, is_new=False),
         ]
     actions += [delta_log.add(file) for file in files]
+    _sync(batch, (*files, *(one.file for _, one in rewritten)))
     delta_log.commit(
         batch.path,
         table,
@@ -436,6 +443,11 @@ def _add(
         metadata={METADATA: note},
     )
     return {file.name for file in files} | {one.file.name for _, one in rewritten}, note
+
+
+def _sync(batch: _Batch, files: Iterable[TableFile]) -> None:
+    """Before a commit names them: a power cut must not leave a batch in the table whose files are empty."""
+    storage_of(batch.path).sync(file.name for file in files)
 
 
 def _add_columns(table: DeltaTable, change: Change) -> NoReturn:

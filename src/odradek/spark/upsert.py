@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 
-from odradek.spark import batch_notes, tables
+from odradek.spark import batch_notes, delta_log, tables
 from odradek.spark.cannot_write import told
 from odradek.spark.evolution import FIXED, Evolve
 from odradek.spark.formats.decoded import KEY
@@ -154,10 +154,12 @@ def merge(
         if table is None:
             try:
                 _create(path, schema)
+                delta_log.sync(path, -1)
             except ConnectionBroken as error:
                 last = error  # it may be there: look
             continue
         if tables.has_batch(table, path, app_id, batch_id, found):
+            storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             forget(path, app_id, batch_id)
             return False
         change = tables.change_for(table, schema, evolve)
@@ -168,6 +170,7 @@ def merge(
         )
         if changes is None:
             changes = last_changes(path, files, schema)
+        before = table.version()
         try:
             with answers(path):
                 _merge(table, changes, properties, bool(change))
@@ -180,6 +183,7 @@ def merge(
         except (CommitFailedError, ConnectionBroken) as error:
             last = error  # somebody else has committed, perhaps this very batch, or nobody heard what became of it: look again
             continue
+        delta_log.sync(path, before, with_files=True)  # before Spark's checkpoint goes on
         batch_notes.keep(path, tables.id_of(table), noted)
         forget(path, app_id, batch_id)
         return True
