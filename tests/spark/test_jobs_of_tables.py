@@ -26,13 +26,14 @@ from odradek.spark import session as session_module
 from odradek.spark import tables
 from odradek.spark.ddl import schema_of as schema_of_text
 from odradek.spark.ddl import text_of
-from odradek.spark.dead_letters import NoTable, ReadOtherwise, dead_letters
+from odradek.spark.dead_letters import NoTable, ReadOtherwise, dead_letters, keep_shape
 from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs import tables as tables_module
 from odradek.spark.jobs.tables import Batch, TablesJob, followed, planned, run, start
 from odradek.spark.kill_switch import OFF
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
+from odradek.spark.replay import replay
 from odradek.spark.sentence import is_of_a_dead_jvm, sentence_of
 from odradek.spark.session import _said_into
 from odradek.spark.shape import BadValue, Shape
@@ -218,6 +219,33 @@ def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(
 
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
     assert [letter.offset for letter in dead_letters(job.table)] == [4]
+
+
+def test_a_letter_of_an_attempt_before_whose_record_is_a_row_by_now_is_not_fed_again(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver dies between letters and rows; then the job has other columns, and reads what it could not."""
+    shape, less = columns_of(job), columns_of(job._replace(schema="id BIGINT, name BIGINT"))
+    commit = tables.commit
+
+    def dies_at_the_rows(path: str, **more: Any) -> bool:
+        if path == job.table:
+            raise OSError("power is gone")
+        return commit(path, **more)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="power"):
+        patch.setattr(tables, "commit", dies_at_the_rows)
+        writer(job, less).commit([task(job, less, 0, 5)], 0)
+    writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+    keep_shape(job.table, shape)
+
+    assert [(x.offset, x.is_replayed) for x in dead_letters(job.table)] == [
+        *((n, True) for n in range(4)),
+        (4, False),
+    ]
+    assert replay(job.table)[:2] == (0, 1)
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
+    assert verify(job.table, job.bootstrap).is_equal
 
 
 @pytest.mark.spark

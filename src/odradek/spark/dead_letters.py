@@ -1,6 +1,7 @@
 """The dead letters of a table: a Delta table of their own below it, read back for people and programs.
 
-A letter that was fed again (`odradek.spark.replay`) stays where it is; that it was is noted by the commit that added its row.
+A letter that was fed again (`odradek.spark.replay`) stays where it is; that it was is noted by the commit that added its row. So
+is one of an attempt that died before its rows, where a later attempt of the same batch could read the record.
 """
 
 import base64
@@ -15,7 +16,7 @@ from odradek.model.counted import counted
 from odradek.model.errors import OdradekError
 from odradek.spark import tables
 from odradek.spark.formats.registry import shown_url
-from odradek.spark.parquet import OWN_DIRECTORY, TableFile
+from odradek.spark.parquet import OWN_DIRECTORY, TableFile, batch_of
 from odradek.spark.shape import LETTERS, Shape
 from odradek.spark.storage import storage_of
 from odradek.spark.table_rows import files_of
@@ -150,12 +151,8 @@ def check_kept(place: str, app_id: str, batch_id: int, files: Iterable[TableFile
     opened = tables.open_table(place)
     if opened is None or tables.last_batch(opened, app_id) != batch_id:
         return
-
-    def found(names: Iterable[str]) -> set[Identity]:
-        return {one for letters in in_files(place, names, _IDENTITY) for one in identities(letters)}
-
-    there = found(placed.name for placed in files_of(opened))
-    lost = sorted(found(file.name for file in files) - there)
+    there = identities_in(place, (placed.name for placed in files_of(opened)))
+    lost = sorted(identities_in(place, (file.name for file in files)) - there)
     if lost:
         topic, partition, offset, _ = lost[0]
         raise ReadOtherwise(
@@ -163,6 +160,19 @@ def check_kept(place: str, app_id: str, batch_id: int, files: Iterable[TableFile
             f"when the batch was begun, as at offset {offset} of {topic}-{partition}; its dead letters are those of then, so nobody "
             f"would have them: end the batch with the options of then, or once its registry answers as it did"
         )
+
+
+def of_batch(place: str, app_id: str, batch_id: int) -> list[str]:
+    """The files of its letters, if it is the last that has any."""
+    opened = tables.open_table(place)
+    if opened is None or tables.last_batch(opened, app_id) != batch_id:
+        return []
+    names = [placed.name for placed in files_of(opened)]
+    return [name for name in names if batch_of(name.rsplit("/", 1)[-1], app_id) == batch_id]
+
+
+def identities_in(place: str, names: Iterable[str]) -> set[Identity]:
+    return {one for letters in in_files(place, names, _IDENTITY) for one in identities(letters)}
 
 
 def identities(letters: pa.RecordBatch) -> list[Identity]:
@@ -177,7 +187,7 @@ def replayed(table: str) -> set[Identity]:
     if opened is None:
         return set()
     found: set[Identity] = set()
-    for note in tables.notes(opened, REPLAY_APP):
+    for note in tables.notes(opened):
         for entry in note.get(REPLAYED, ()):
             found |= {(entry["topic"], entry["partition"], *place) for place in entry["letters"]}
     return found

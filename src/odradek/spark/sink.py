@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from odradek.spark.dead_letters import Identity
     from odradek.spark.table_files import Layout
     from odradek.spark.writing import TableOptions, Written
 
@@ -174,7 +175,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark import growth, tables
-        from odradek.spark.dead_letters import check_kept
+        from odradek.spark.dead_letters import REPLAYED, check_kept, noted
         from odradek.spark.evolution import FIXED, Evolve
         from odradek.spark.shape import KEPT_LETTERS, LETTERS
         from odradek.spark.writing import together
@@ -187,6 +188,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             self._check_letters(whole)
             self._check_checkpoint(batchId)
             who: dict[str, Any] = {"app_id": self.options.app_id, "batch_id": batchId}
+            read_now = self._read_now(whole, batchId)
             if whole.letters:
                 # Not from a checkpoint that is not the table's: WrongCheckpoint comes before a letter of it is anywhere.
                 if not self._is_there(whole, batchId):
@@ -210,6 +212,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     "refused": whole.refused,
                     "newestMs": whole.newest_ms,
                     "files": len(whole.files),
+                    **({REPLAYED: noted(read_now)} if read_now else {}),
                 },
             }
             if self.options.upserts:
@@ -241,6 +244,20 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         return table is not None and tables.has_batch(
             table, options.table, options.app_id, batch_id, merged(whole.parts), query_id
         )
+
+    def _read_now(self, whole: "Written", batch_id: int) -> "set[Identity]":
+        """The letters that an attempt before has left, and whose records are rows now: `odradek dlq replay` must not add them again."""
+        from odradek.spark.dead_letters import identities_in, of_batch
+
+        options = self.options
+        # Where records are skipped as well, nobody knows of which letters there are rows.
+        if options.shape is None or whole.refused != sum(file.records for file in whole.letters):
+            return set()
+        before = of_batch(options.letters, options.app_id, batch_id)
+        if not before or self._is_there(whole, batch_id):
+            return set()
+        now = [file.name for file in whole.letters]
+        return identities_in(options.letters, before) - identities_in(options.letters, now)
 
     def _send_letters(self, whole: "Written", batch_id: int) -> None:
         """Before any commit: of a batch that comes again that deletes their files."""
