@@ -14,8 +14,10 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from odradek.client.partitioning import partition_of
 from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_records import records
+from odradek.client.sync_transaction import Transaction
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
+from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import Record
 from odradek.spark.dead_letters import NoTable, ReadOtherwise, dead_letters
 from odradek.spark.job_file import jobs_of
@@ -30,7 +32,7 @@ from odradek.spark.verify_topic import NothingNoted, SinkReport, verify_topics
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 from tests.spark.task_context import Context, of_values
-from tests.support import each
+from tests.support import each, eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -451,6 +453,29 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
     tasks()
     with pytest.raises(TooManyLetters, match="2 of 4 records in this batch become no row"):
         decodings.commit_letters(str(tmp_path), "app", 5, "1", run_id="a")
+
+
+def test_columns_are_learnt_from_committed_records_only(job: TransformJob, client: SyncClient) -> None:
+    """As the job reads no others."""
+    (source,) = job.topics
+    where = TopicPartition(source, 1)
+    decided, open_one = (Transaction(client, f"{source}-{n}", timeout_ms=60_000) for n in range(2))
+    for transaction, value in ((decided, b'{"aborted":1}'), (open_one, b'{"undecided":1}')):
+        transaction.begin()
+        batch = build_batch([NewRecord(None, value, 1_700_000_000_000)], is_transactional=True)
+        transaction.send({where: [batch]})
+        if transaction is decided:
+            transaction.abort()
+            fill(client, source, 1, [b'{"id":1}'])
+    stable = {where: 15}  # behind the marker of the first
+    eventually(lambda: client.end_offsets([where], read_committed=True) == stable, 30.0, "the marker")
+
+    plan = planned(job._replace(format="json"))
+    open_one.abort()
+
+    assert plan.values is not None and plan.values.shape is not None
+    assert plan.values.shape.columns.names == ["id"]
+    assert plan.end[where] == stable[where]
 
 
 def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(

@@ -282,6 +282,7 @@ class Plan(NamedTuple):
     where: str = ""  # the columns are from
     left_out: tuple[str, ...] = ()  # fields that no column holds
     layout: Layout = Layout()
+    read_committed: bool = False  # whether the job reads nothing else, and so learns from nothing else
 
     @property
     def is_new(self) -> bool:
@@ -517,12 +518,12 @@ def _key_shape(plan: Plan, there: pa.Schema | None) -> KeyShape:
 
 
 def _sampled(plan: Plan, column: str) -> pa.Array:
-    return pa.array(sample(plan.job, plan.begin, plan.end, column), pa.binary())
+    return pa.array(sample(plan, column), pa.binary())
 
 
 def _of_sample(plan: Plan, column: str, option: str) -> tuple[pa.Schema, int, int]:
     """Columns, how many values they are learnt from, and how many of them had none."""
-    values = sample(plan.job, plan.begin, plan.end, column)
+    values = sample(plan, column)
     if not values:
         raise ConfigurationError(
             f"{', '.join(plan.job.topics)}: there is no record to learn columns from; give them with {option}, "
@@ -537,16 +538,17 @@ def _of_sample(plan: Plan, column: str, option: str) -> tuple[pa.Schema, int, in
     return columns, len(values), refused
 
 
-def sample(
-    job: TablesJob, begin: dict[TopicPartition, int], end: dict[TopicPartition, int], column: str = "value"
-) -> list[bytes | None]:
+def sample(plan: Plan, column: str = "value") -> list[bytes | None]:
     """The first values (or keys) of each partition, some `SAMPLE` in all."""
+    begin, end = plan.begin, plan.end
     held = [p for p in sorted(end) if end[p] > begin[p]]
     found: list[bytes | None] = []
     for partition in held:
         last = min(end[partition], begin[partition] + -(-SAMPLE // len(held)))
         wanted = OffsetRange(*partition, begin[partition], last)
-        connection = ConnectionOptions(job.bootstrap, max_record_bytes=_LARGEST_READ)
+        connection = ConnectionOptions(
+            plan.job.bootstrap, max_record_bytes=_LARGEST_READ, read_committed=plan.read_committed
+        )
         for _, batch in read_one(wanted, connection, rows_schema((column,))):
             is_small = pc.less_equal(pc.binary_length(batch.column(0)), LARGEST).fill_null(True)
             found.extend(batch.column(0).filter(is_small).to_pylist())

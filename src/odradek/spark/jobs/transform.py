@@ -253,10 +253,11 @@ def planned(job: TransformJob) -> TransformPlan:
             client, job.dead_letters_topic, "--dead-letters-topic"
         )
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.partitions]
-        begin, end = client.begin_offsets(partitions), client.end_offsets(partitions)
+        begin = client.begin_offsets(partitions)
+        end = client.end_offsets(partitions, read_committed=True)
     values = None
     if job.format != "raw":
-        values = shaped(Plan(job.of_values, None, 0, 0, None, begin, end), None)
+        values = shaped(Plan(job.of_values, None, 0, 0, None, begin, end, read_committed=True), None)
     return TransformPlan(
         job, begin, end, len(to.partitions), values, len(letters.partitions) if letters else 0
     )
