@@ -82,6 +82,10 @@ def test_a_schema_of_another_kind_is_not_the_one(server: RegistryServer) -> None
         (301, b"", 1, "it answers 301"),
         (200, b'["schema"]', 1, "it answers 200"),
         (200, {"id": 7}, 1, "answers without a schema: is it a registry"),
+        *(
+            (200, {"schema": '"string"', "references": found}, 1, "answers with references that are none")
+            for found in ([{}], ["a.B"], [{"name": "a.B", "subject": "b", "version": "newest"}], 7)
+        ),
         (200, b'"' + b"x" * (9 << 20), 3, "more than 8 MiB"),
     ],
 )

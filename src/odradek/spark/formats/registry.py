@@ -106,10 +106,15 @@ class Registry:
             raise RegistryUnavailable(f"{self._shown}{asked} answers without a schema: is it a registry?")
         if of_kind != kind:
             raise UnknownSchema(f"{what} is {of_kind} in {self._shown}, not {kind}")
-        references = tuple(
-            Reference(str(r["name"]), str(r["subject"]), int(r["version"]))
-            for r in found.get("references") or ()
-        )
+        try:
+            references = tuple(
+                Reference(str(r["name"]), str(r["subject"]), int(r["version"]))
+                for r in found.get("references") or ()
+            )
+        except (KeyError, TypeError, ValueError):
+            raise RegistryUnavailable(
+                f"{self._shown}{asked} answers with references that are none: is it a registry?"
+            ) from None
         return Schema(kind, text, references, found.get("id"))
 
     def _answer(self, path: str, what: str) -> dict[str, Any]:
