@@ -83,6 +83,26 @@ def run(
     )
 
 
+def test_where_the_working_directory_is_gone_a_python_of_its_own_runs(
+    server: "subprocess.Popen[bytes]", module: Path
+) -> None:
+    """As it would without the server."""
+    (module / "ends.py").write_text("raise SystemExit(7)")
+    gone = module / "gone"
+    gone.mkdir()
+    then = command(server, "-m", "ends")
+    first = f"import os; os.rmdir({str(gone)!r}); os.execv({then[0]!r}, {then!r})"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", first],
+        cwd=gone,
+        env=environment(PYTHONPATH=str(module)),
+        capture_output=True,
+        timeout=120,
+    )
+
+    assert (done.returncode, done.stderr) == (7, b"")
+
+
 def test_a_module_runs_with_the_arguments_the_environment_and_the_files_of_who_asked(
     server: "subprocess.Popen[bytes]", module: Path
 ) -> None:

@@ -14,8 +14,12 @@ from struct import pack, unpack
 def forked(address: str, arguments: list[str]) -> int | None:
     """The exit code, or None where nobody has taken the request."""
     server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        directory = os.getcwdb()
+    except FileNotFoundError:  # it is gone; a Python of its own does not mind
+        return None
     environment = [name + b"=" + value for name, value in os.environb.items()]
-    fields = [os.getcwdb(), b"%d" % len(arguments), *map(os.fsencode, arguments), *environment]
+    fields = [directory, b"%d" % len(arguments), *map(os.fsencode, arguments), *environment]
     body = b"\0".join(fields)
     request = pack(">I", len(body)) + body
     try:
