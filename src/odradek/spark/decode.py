@@ -91,7 +91,7 @@ def decode(
     except TooLarge as error:
         raise RecordTooLarge(
             f"{partition}, offsets {start} to {end}: {error}; {limits.record_bytes} is the most that is read. "
-            f"The option maxRecordBytes raises it; a task then takes about four times as much memory"
+            f"In a program the option maxRecordBytes raises it; a task then takes about four times as much memory"
         ) from error
 
 

@@ -258,6 +258,7 @@ class TablesJob(NamedTuple):
             "subscribe": ",".join(self.topics),
             "startingOffsets": self.starting_offsets,
             "failOnDataLoss": str(self.fails_on_data_loss).lower(),
+            "maxRecordBytes": str(_LARGEST_READ),  # a job has no argument that would raise it
         }
         if self.max_offsets_per_trigger is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
@@ -265,7 +266,6 @@ class TablesJob(NamedTuple):
             options["columns"] = ",".join(COLUMNS)
             if self.dead_letters_topic:
                 options |= {"columns": ",".join((*COLUMNS, "headers")), "includeHeaders": "true"}
-            options["maxRecordBytes"] = str(_LARGEST_READ)
         return options
 
 

@@ -136,12 +136,12 @@ class TransformJob(NamedTuple):
             "startingOffsets": self.starting_offsets,
             "failOnDataLoss": str(self.fails_on_data_loss).lower(),
             "includeHeaders": "true",
+            "maxRecordBytes": self.of_values.source_options()["maxRecordBytes"],
         }
         if self.max_offsets_per_trigger is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
         if self.format != "raw":
             options["columns"] = ",".join(dict.fromkeys((*COLUMNS, *AS_THEY_ARE)))
-            options["maxRecordBytes"] = self.of_values.source_options()["maxRecordBytes"]
         elif not self.sql:
             options["columns"] = ",".join(AS_THEY_ARE)
         return options
