@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -339,6 +339,18 @@ def test_values_without_such_a_field_are_dead_letters_and_columns_that_are_null_
         commit(tmp_path, 0, pa.Table.from_batches([done.rows]).select(WITHIN.names))
     growing = Growth(str(tmp_path), "app", 1, shape, ALL, UNDIVIDED, growth.columns_of(str(tmp_path)))
     assert shape.applied(records(*values), growing).rows.num_rows == 3
+
+
+def test_a_field_of_a_struct_and_a_column_with_a_dot_in_its_name_are_two(tmp_path: Path) -> None:
+    within = pa.field("a", pa.struct([pa.field("b", pa.int32())]))
+    schema = pa.schema([within, pa.field("a.b", pa.int32(), nullable=False)])
+    DeltaTable.create(str(tmp_path), Schema.from_arrow(schema))
+    rows = pa.table({"a": pa.array([{"b": 1}], within.type), "a.b": pa.array([None], pa.int32())})
+
+    with pytest.raises(
+        tables.WrongTable, match=r"has column a\.b as NOT NULL, and rows of batch 0 have none"
+    ):
+        commit(tmp_path, 0, rows)
 
 
 def test_a_power_cut_takes_nothing_of_files_that_a_wider_column_has_made_anew(

@@ -26,7 +26,9 @@ from odradek.spark.formats import registry as registry_module
 from odradek.spark.formats.declared import Format
 from odradek.spark.formats.rows import LARGEST
 from odradek.spark.jobs.tables import TablesJob, followed, planned, start
+from odradek.spark.jobs.transform import TransformJob
 from odradek.spark.kill_switch import OFF
+from odradek.spark.object_store import ConnectionBroken
 from odradek.spark.on_error import Most, TooManyLetters, actions_of
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
@@ -202,6 +204,29 @@ def test_a_replay_that_dies_doubles_and_loses_nothing(
     assert replay(job.table).rows == (1 if where == "before the commit" else 0)
     assert [row["__offset"] for row in rows(job)] == [0, 1, 2, 5]
     assert verify(job.table, job.bootstrap).is_equal
+
+
+def test_a_replay_whose_commit_was_not_answered_counts_its_rows(
+    job: TablesJob, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in an object store: the commit has landed, and the connection breaks before the answer."""
+    shape = shape_of(job)
+    commit(job, shape)
+    keep_shape(job.table, shape)
+    server.has(8, NEWER)
+    real, broken = tables._add, []
+
+    def breaks_once(*what: Any) -> Any:
+        done = real(*what)
+        if not broken:
+            broken.append(True)
+            raise ConnectionBroken("connection reset")
+        return done
+
+    monkeypatch.setattr(tables, "_add", breaks_once)
+
+    assert replay(job.table).rows == 1
+    assert [row["__offset"] for row in rows(job)] == [0, 1, 2, 5]
 
 
 def test_two_replays_at_the_same_time_add_a_letter_once(
@@ -483,6 +508,15 @@ def test_a_record_of_50_mb_is_a_letter_and_one_beyond_the_bound_stops_the_job(
         else:
             with pytest.raises(RecordTooLarge, match=r"offsets 7 to 8: .*67108864 is the most that is read"):
                 task(job, shape, 8, begin=7)
+
+
+def test_a_job_reads_large_records_whatever_becomes_of_them(job: TablesJob) -> None:
+    """It has no argument that would raise the bound."""
+    as_they_are = job._replace(format="raw", registry="", schema="")
+    copied = TransformJob(job.bootstrap, job.topics, "copies", job.table)
+
+    for options in (as_they_are.source_options(), copied.source_options()):
+        assert parse(options).connection.max_record_bytes == 64 << 20
 
 
 def test_large_letters_are_read_a_few_at_a_time_and_held_only_where_they_are_shown(

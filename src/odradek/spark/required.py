@@ -63,13 +63,18 @@ def wanting(column: pa.Array, path: Path) -> Any:
     return bad
 
 
+def key_of(path: Path) -> str:
+    """Not with dots: a column may be called `a.b` beside one `a` that has a field `b`."""
+    return "\0".join(path)
+
+
 def nulls_within(column: pa.Array, path: Path) -> Iterator[tuple[str, int]]:
-    """(path with dots, how many are null) of whatever is within a column, at whatever depth."""
+    """(`key_of` the path, how many are null) of whatever is within a column, at whatever depth."""
     of_none = column.null_count if pa.types.is_struct(column.type) else 0
     for name, _ in _fields(column.type):
         inner = _inner(column, name)
         own = (*path, name)
-        yield ".".join(own), inner.null_count - of_none
+        yield key_of(own), inner.null_count - of_none
         yield from nulls_within(inner, own)
 
 

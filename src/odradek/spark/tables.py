@@ -43,7 +43,7 @@ from odradek.spark.parts import Part, merged
 from odradek.spark.places import check_table, is_in_store
 from odradek.spark.recast import Recast, Recasts
 from odradek.spark.required import Path as RequiredPath
-from odradek.spark.required import paths_of
+from odradek.spark.required import key_of, paths_of
 from odradek.spark.storage import Storage, storage_of
 from odradek.spark.table_files import Layout, size_of
 from odradek.spark.table_rows import PlacedFile, file_paths, files_of, path_of
@@ -139,12 +139,14 @@ def commit(
         noted["rows"] = {"count": rows.count, "hash": rows.hex}
     recasts = Recasts(path, app_id, batch_id)
     batch = _Batch(path, app_id, batch_id, tuple(files), spec.whole(schema), spec, recasts)
+    is_unheard = False
     for _ in range(ATTEMPTS):
         table = open_table(path)
         if table is not None and has_batch(table, path, app_id, batch_id, found, query_id):
             storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
-            return False
+            # Where nobody heard what became of a commit of ours, its files tell.
+            return is_unheard and bool(files) and files[0].name in {placed.name for placed in files_of(table)}
         before = -1 if table is None else table.version()
         try:
             with answers(path):  # here already: what a store refuses is not tried again
@@ -155,6 +157,7 @@ def commit(
                 raise
             # Somebody else has committed, perhaps this very batch, or created the table; or nobody heard what became of it.
             last = error
+            is_unheard = is_unheard or isinstance(error, ConnectionBroken)
             continue
         # Spark's checkpoint goes on behind this: a power cut must not leave it ahead of the table.
         delta_log.sync(path, before)
@@ -540,7 +543,7 @@ def _without_value(there: pa.Schema, batch: _Batch) -> set[RequiredPath]:
                 is_without = nulls.get(field.name, file.records) > 0
             if is_without:
                 found.add((field.name,))
-        found |= {path for path in within if nulls.get(".".join(path))}
+        found |= {path for path in within if nulls.get(key_of(path))}
     return found
 
 
