@@ -173,6 +173,21 @@ def test_a_member_of_the_isr_that_returns_while_the_question_is_open_wins() -> N
     assert moves(late) == [] and stored(world)[0] == 2
 
 
+def test_survivors_are_asked_anew_where_a_leader_has_returned_and_died_again() -> None:
+    """What they held before is not what they hold now."""
+    world = lost([2, 1, 3], allowed=True)
+    world.step(ends(1, 0, 900))
+    world.start(2)
+    world.now_ms += PATIENCE_MS - 1
+    assert asked(world.kill(2)) == [1, 3]
+    world.now_ms += 1
+    world.step(Tick())
+    assert stored(world)[0] == -1, "the time of the first question is not that of the second"
+    world.step(ends(1, 0, 900))
+    world.step(ends(3, 2, 1000))
+    assert stored(world)[0] == 3
+
+
 def test_a_survivor_that_dies_is_not_waited_for() -> None:
     world = World().brokers(1, 2, 3, 4)
     world.elect(1)

@@ -405,6 +405,8 @@ class ControllerContext:
             self.leaderless.add(topic_partition)
         else:
             self.leaderless.discard(topic_partition)
+            # With a leader survivors get other ends: should it die, they are asked anew.
+            self.polls.pop(topic_partition, None)
 
     def commit_replica_states(
         self, topic_partition: TopicPartition, states: Mapping[BrokerId, ReplicaState]
