@@ -1,6 +1,7 @@
 """Groups for a store that knows only multi: what is derived, what is stale, what is too large. No server."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -87,6 +88,29 @@ def test_only_what_we_derived_can_be_stale() -> None:
 def test_a_tree_goes_from_the_leaves_up() -> None:
     (planned,) = plan([_group(DeleteTree("/t"))], {}, {"/t": ["/t", "/t/a", "/t/a/b", "/t/c"]})
     assert planned.ops == (Delete("/t/a/b"), Delete("/t/a"), Delete("/t/c"), Delete("/t"))
+
+
+def test_many_trees_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of notifications that a controller finds must not be a round each."""
+
+    async def main() -> None:
+        session = MemoryEnsemble().open()
+        paths = [f"/t/n{number}" for number in range(50)]
+        await session.multi([Create(path) for path in ("/t", *paths, "/t/n7/below")])
+        looks: list[int] = []
+        children_many = session.children_many
+
+        async def looked(paths: Sequence[str]) -> list[list[str] | None]:
+            looks.append(len(paths))
+            return await children_many(paths)
+
+        monkeypatch.setattr(session, "children_many", looked)
+        group = _group(*(DeleteTree(path) for path in [*paths, "/t/gone"]))
+        assert await write_groups(session, [group], None) == [Stored(-1)]
+        assert looks == [51, 1]
+        assert await session.children("/t") == []
+
+    asyncio.run(main())
 
 
 def test_a_tree_too_large_for_a_packet_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

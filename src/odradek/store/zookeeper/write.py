@@ -167,19 +167,19 @@ async def _plan(store: MultiStore, batch: Sequence[ConditionalOps]) -> list[Plan
     for (_, paths), names in zip(by_parent.items(), lists, strict=True):
         known = frozenset(names or ())
         there.update((path, name_of(path) in known) for path in paths)
-    trees = {root: await _tree(store, root) for root in wanted.trees}
-    return planning.plan(batch, there, trees)
+    return planning.plan(batch, there, await _trees(store, wanted.trees))
 
 
-async def _tree(store: MultiStore, root: str) -> list[str]:
-    """`root` and all below it; nothing when it is not there."""
-    found: list[str] = []
-    level = [root]
+async def _trees(store: MultiStore, roots: Iterable[str]) -> dict[str, list[str]]:
+    """Of each root itself and all below it; nothing when it is not there. A look for each level of all of them."""
+    found: dict[str, list[str]] = {root: [] for root in roots}
+    level = [(root, root) for root in found]
     while level:
-        lists = await store.children_many(level)
-        there = [(path, names) for path, names in zip(level, lists, strict=True) if names is not None]
-        found += [path for path, _ in there]
-        level = [child_path(path, name) for path, names in there for name in names]
+        lists = await store.children_many([path for _, path in level])
+        there = [(*place, names) for place, names in zip(level, lists, strict=True) if names is not None]
+        for root, path, _ in there:
+            found[root].append(path)
+        level = [(root, child_path(path, name)) for root, path, names in there for name in names]
     return found
 
 
