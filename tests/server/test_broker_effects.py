@@ -158,6 +158,23 @@ def test_a_failed_directory_is_told_even_where_nobody_was_told_of_one_before(nod
     asyncio.run(main())
 
 
+def test_a_broker_that_stops_starts_no_report_of_a_failed_directory(node: Node) -> None:
+    """Its last flush may fail behind the session's end, and nobody would end what waits for another session."""
+
+    async def main() -> None:
+        scene = Scene(node)
+        scene.effects.stop_moving()
+        scene.effects.cancel_questions()
+        scene.broker.effects.append(fx.LogDirectoryFailed("/data"))
+        scene.end_turn()
+        left, scene.effects._questions = scene.effects._questions, set()
+        for task in left:
+            task.cancel()
+        assert not left
+
+    asyncio.run(main())
+
+
 def test_the_state_change_lines_of_a_turn_are_written_together(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -277,7 +277,8 @@ class BrokerEffects:
         except StorageError as error:
             self._on_broken(error)
             return
-        self._start(self._tell_of_failed_directory())
+        if not self._is_stopping:  # else its session ends, which says more
+            self._start(self._tell_of_failed_directory())
 
     async def _tell_of_failed_directory(self) -> None:
         """Until it stands in the store; the controller then asks about all our replicas again."""
