@@ -1,5 +1,8 @@
 """Where each epoch began, and the answer of KIP-279."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,6 +91,32 @@ def test_what_is_cut_off_changes_no_epoch_of_what_is_left(end: int) -> None:
 def test_the_epoch_at_an_offset() -> None:
     known = epochs((0, 5), (2, 10))
     assert [known.epoch_at(offset) for offset in (4, 5, 9, 10, 99)] == [-1, 0, 0, 2, 2]
+
+
+class Counted(list[EpochEntry]):
+    """Counts the entries that are looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(at)
+
+    def __reversed__(self) -> Iterator[EpochEntry]:
+        for at in range(len(self) - 1, -1, -1):
+            yield self[at]
+
+
+@pytest.mark.parametrize("asked", [0, 1, 49_999, 99_998])
+def test_of_many_epochs_few_are_looked_at(asked: int) -> None:
+    """A request asks this of each of its partitions."""
+    known = LeaderEpochs()
+    known.entries = Counted(EpochEntry(2 * n, 10 * n) for n in range(50_000))
+    expected = (asked // 2 * 2, 10 * (asked // 2 + 1) if asked < 99_998 else 600_000)
+
+    assert known.end_offset(asked, 600_000) == expected
+    assert known.epoch_at(5 * asked) == asked // 2 * 2
+    assert known.entries.looks < 50
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99)), max_size=20))

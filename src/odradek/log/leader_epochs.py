@@ -3,7 +3,9 @@
 Kept in memory; the file `leader-epoch-checkpoint` is written by the log whenever this changes.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 UNDEFINED_EPOCH = -1
@@ -13,6 +15,9 @@ UNDEFINED_OFFSET = -1
 class EpochEntry(NamedTuple):
     epoch: int
     start_offset: int
+
+
+_EPOCH, _START_OFFSET = attrgetter("epoch"), attrgetter("start_offset")
 
 
 class LeaderEpochs:
@@ -57,17 +62,13 @@ class LeaderEpochs:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         if asked == entries[-1].epoch:
             return asked, log_end_offset
-        for at in range(len(entries) - 1, 0, -1):
-            if entries[at - 1].epoch <= asked:
-                return entries[at - 1].epoch, entries[at].start_offset
-        return asked, entries[0].start_offset
+        at = bisect_right(entries, asked, key=_EPOCH)
+        return (entries[at - 1].epoch if at else asked), entries[at].start_offset
 
     def epoch_at(self, offset: int) -> int:
         """The epoch of the record at `offset`; -1 if it lies before the first entry."""
-        for entry in reversed(self.entries):
-            if entry.start_offset <= offset:
-                return entry.epoch
-        return UNDEFINED_EPOCH
+        at = bisect_right(self.entries, offset, key=_START_OFFSET)
+        return self.entries[at - 1].epoch if at else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """The log ends here now. An epoch that had begun at its very end has nothing left."""
