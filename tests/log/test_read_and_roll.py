@@ -1,5 +1,6 @@
 """Slices of files: where they begin and end; and when a new segment is begun."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,17 @@ from hypothesis import strategies as st
 
 from odradek.log import segment as segment_module
 from odradek.log.errors import CorruptLog
+from odradek.log.files import OsDirectory
 from odradek.log.partition_log import PartitionLog
+from odradek.log.recovery import open_log
+from odradek.log.retention import drop_expired_segments
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import iter_batches, iter_whole_batches
 from tests.log.logs import (
     EVERYTHING,
     NOW,
+    TP,
     Disk,
     assert_index_answers_as_a_scan,
     batch,
@@ -329,6 +334,28 @@ def test_records_without_timestamps_roll_by_the_age_of_the_segment(tmp_path: Pat
     assert len(log.segments) == 1
     produce(log, batch(at=-1), now_ms=NOW + 1001)
     assert len(log.segments) == 2
+
+
+@pytest.mark.parametrize("is_opened_again", [False, True])
+def test_records_without_timestamps_are_as_old_as_their_file(tmp_path: Path, is_opened_again: bool) -> None:
+    """Not as their segment: what was appended to it a moment ago would go with it. And not as the broker's last start."""
+    retention_ms = 1_000_000
+    disk = Disk(tmp_path, config(segment_bytes=400, retention_ms=retention_ms))
+    log = disk.create()
+    for _ in range(6):
+        produce(log, batch(at=-1), now_ms=NOW)
+    count, last = len(log.segments), log.segments.active
+    for segment in log.segments:
+        modified_ms = NOW + 5000 if segment is last else NOW
+        os.utime(disk.file(f"{segment.base_offset:020d}.log"), ns=(0, modified_ms * 1_000_000))
+    now_ms = NOW + retention_ms + 1
+    if is_opened_again:
+        log.close()
+        directory = OsDirectory(str(tmp_path))
+        log = open_log(directory, TP, disk.config, now_ms=now_ms, was_clean=True, recovery_point=6).log
+
+    assert count > 2 and drop_expired_segments(log, now_ms, log.log_end_offset)
+    assert [segment.base_offset for segment in log.segments] == [last.base_offset]
 
 
 def test_26_a_clock_that_jumps_an_hour_back_and_forth_rolls_at_most_once(tmp_path: Path) -> None:

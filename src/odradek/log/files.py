@@ -121,6 +121,9 @@ class Directory(Protocol):
 
     def size(self, name: str) -> int | None: ...
 
+    def modified_ms(self, name: str) -> int | None:
+        """When the file was last written to; None where there is none, or nobody knows when."""
+
     def replace(self, name: str, data: Buffer, *, durable: bool = True) -> None: ...
 
     def rename(self, old: str, new: str) -> bool:
@@ -420,6 +423,14 @@ class OsDirectory:
     def size(self, name: str) -> int | None:
         try:
             return os.stat(f"{self.path}/{name}").st_size
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._failed(error, "look at", name) from error
+
+    def modified_ms(self, name: str) -> int | None:
+        try:
+            return os.stat(f"{self.path}/{name}").st_mtime_ns // 1_000_000
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -504,6 +504,10 @@ class MemoryDirectory:
         inode = self._entry("size", name)
         return len(inode.data) if isinstance(inode, _Inode) else None
 
+    def modified_ms(self, name: str) -> int | None:
+        """There is no clock here."""
+        return None
+
     def replace(self, name: str, data: Buffer, *, durable: bool = True) -> None:
         self.health.check()
 

@@ -43,8 +43,8 @@ def _leading_expired(log: PartitionLog, now_ms: int, high_watermark: int) -> int
             count += 1
             continue
         largest = segment.largest_timestamp()
-        # Records without timestamps: by when the segment was made, which is the most we know.
-        if now_ms - (largest if largest >= 0 else segment.created_ms) <= retention_ms:
+        # Records without timestamps: by the time of the file, as Apache does; it outlives the broker.
+        if now_ms - (largest if largest >= 0 else segment.modified_ms()) <= retention_ms:
             break
         count += 1
     return count

@@ -460,6 +460,11 @@ class Segment:
 
     # ----------------------------------------------------------------------------------------- timestamps
 
+    def modified_ms(self) -> int:
+        """When it was last appended to; where no file tells, when it was made or opened."""
+        found = self.directory.modified_ms(file_name(self.base_offset, LOG_SUFFIX))
+        return self.created_ms if found is None else found
+
     def largest_timestamp(self) -> int:
         """-1 if no batch has one. Of a cold segment the last time entry says it (it is written at the roll)."""
         if self.max_timestamp is None:
