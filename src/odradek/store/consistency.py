@@ -18,13 +18,14 @@ States = dict[TopicPartition, StoredPartitionState]
 
 
 def drop_unassigned(topics: Iterable[TopicAssignment], states: States) -> list[UnreadableNode]:
-    """Of the states, all of these topics: those whose leader has no copy by the assignment are taken out, and members
+    """Of the states of these topics those whose leader has no copy by the assignment are taken out, and members
     of an ISR who have none are left out of it. They would count for acks=all and hold nothing."""
     found: list[UnreadableNode] = []
-    assignments = {topic.topic: topic.partitions for topic in topics}
     known_good: set[tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]] = set()  # of 100,000, few differ
-    for partition, state in list(states.items()):
-        assignment = assignments[partition.topic][partition.partition]
+    for partition, assignment in _assignments(topics):
+        state = states.get(partition)
+        if state is None:
+            continue
         isr, replicas = state.leader_and_isr.isr, assignment.replicas
         if state.leader_and_isr.leader in replicas:
             if isr == replicas or (isr, replicas) in known_good:
@@ -54,6 +55,12 @@ def drop_unassigned(topics: Iterable[TopicAssignment], states: States) -> list[U
             found.append(UnreadableNode(layout.state_path(partition), reason, partition.topic))
             del states[partition]
     return found
+
+
+def _assignments(topics: Iterable[TopicAssignment]) -> Iterator[tuple[TopicPartition, ReplicaAssignment]]:
+    for topic in topics:
+        for number, assignment in topic.partitions.items():
+            yield TopicPartition(topic.topic, number), assignment
 
 
 def unassigned_leader(

@@ -17,7 +17,7 @@ when to do so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from odradek.model.cluster import BrokerRegistration, TopicConfig
 from odradek.model.facts import (
@@ -50,7 +50,7 @@ from odradek.store.consistency import (
 from odradek.store.fields import Unreadable
 from odradek.store.transactions import remove_notifications
 
-# Of topics that are read in one turn of the loop: some ten milliseconds.
+# Of topics, or states, that are read in one turn of the loop: some ten milliseconds.
 PARTITIONS_A_TURN = 2_000
 # Announcements of configuration changes that are kept; every broker has read the older ones long ago.
 CONFIG_CHANGES_KEPT = 1000
@@ -294,8 +294,7 @@ class ControllerFacts(_Hints):
         self._topics = set(names)
         unreadable = [*brokers[0].unreadable]
         topics = await self._read_topics(names, unreadable)
-        states = await self._read_states(_partitions(topics), unreadable)
-        unreadable += drop_unassigned(topics, states)
+        states = await self._states_of(topics, unreadable)
         unreadable += await self._drop_epochs_not_reached(states)
         (deletions,) = await self._delete_topics()
         (reassignment,) = await self._reassignment()
@@ -378,12 +377,11 @@ class ControllerFacts(_Hints):
         unreadable: list[UnreadableNode] = []
         try:
             created = await self._read_topics(new, unreadable)
-            states = await self._read_states(_partitions(created), unreadable)
+            states = await self._states_of(created, unreadable)
             configs = await self._topic_configs(new, unreadable)
         except BaseException:
             self._topics.difference_update(new)
             raise
-        unreadable += drop_unassigned(created, states)
         return (TopicsChanged(tuple(names), tuple(created), states, configs, tuple(unreadable)),)
 
     async def _assignments_changed(self) -> tuple[TopicAssignmentsChanged] | tuple[()]:
@@ -433,12 +431,34 @@ class ControllerFacts(_Hints):
             return []  # the next write is fenced
         return drop_epochs_not_reached(states, epoch) if newest > epoch else []
 
+    async def _states_of(
+        self, topics: Sequence[TopicAssignment], unreadable: list[UnreadableNode]
+    ) -> States:
+        partitions: list[TopicPartition] = []
+        for some in _for_a_turn(topics):
+            partitions += _partitions(some)
+            await asyncio.sleep(0)
+        states = await self._read_states(partitions, unreadable)
+        for some in _for_a_turn(topics):
+            unreadable += drop_unassigned(some, states)
+            await asyncio.sleep(0)
+        return states
+
     async def _read_states(
         self, partitions: Sequence[TopicPartition], unreadable: list[UnreadableNode]
     ) -> States:
-        nodes = await self.store.get_many([layout.state_path(partition) for partition in partitions])
-        states, _, bad = layout.decode_partition_states(partitions, nodes)
-        unreadable += bad
+        paths: list[str] = []
+        for at in range(0, len(partitions), PARTITIONS_A_TURN):
+            paths += map(layout.state_path, partitions[at : at + PARTITIONS_A_TURN])
+            await asyncio.sleep(0)
+        nodes = await self.store.get_many(paths)
+        states: States = {}
+        for at in range(0, len(partitions), PARTITIONS_A_TURN):
+            end = at + PARTITIONS_A_TURN
+            some, _, bad = layout.decode_partition_states(partitions[at:end], nodes[at:end])
+            states.update(some)
+            unreadable += bad
+            await asyncio.sleep(0)
         return states
 
     async def _topic_configs(
@@ -557,6 +577,20 @@ async def read_metadata(store: Store) -> MetadataLoaded:
         return await facts.load(None)
     finally:
         facts.stop()
+
+
+def _for_a_turn(topics: Iterable[TopicAssignment]) -> Iterator[list[TopicAssignment]]:
+    """All of them, some at a time: together of PARTITIONS_A_TURN or more."""
+    some: list[TopicAssignment] = []
+    left = PARTITIONS_A_TURN
+    for topic in topics:
+        some.append(topic)
+        left -= len(topic.partitions)
+        if left <= 0:
+            yield some
+            some, left = [], PARTITIONS_A_TURN
+    if some:
+        yield some
 
 
 def _partitions(topics: Iterable[TopicAssignment]) -> list[TopicPartition]:
