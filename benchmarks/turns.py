@@ -1,4 +1,4 @@
-"""The longest turn of the loop that each long request brings about: `python -m benchmarks.turns`.
+"""The longest turn of the loop that each long request, or change of settings, brings about: `python -m benchmarks.turns`.
 
 One broker without sockets, replication factor 1: nothing waits for followers, so what three brokers would do in several
 turns falls into as few as it ever does. A turn is a call of the shell with the effects that follow from it; what a thread
@@ -21,7 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.broker.world import Node, Pending, World
 
 from odradek.broker import effects as fx
+from odradek.broker.replica_manager import Leadership
 from odradek.coordinator.partitioning import GROUPS_TOPIC
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -475,6 +478,51 @@ def configs_described(path: Path, rows: int) -> TimedWorld:
     return world
 
 
+def _hosting(path: Path, topics: int, partitions: int) -> TimedWorld:
+    world = TimedWorld(path)
+    broker = world[1].broker
+    leads = LeaderAndIsr(BrokerId(1), LeaderEpoch(1), (BrokerId(1),), 0, PartitionEpoch(1))
+    told = [
+        Leadership(
+            TopicPartition(f"topic-{topic}", index),
+            TopicId(topic.to_bytes(16, "big")),
+            leads,
+            ReplicaAssignment((BrokerId(1),)),
+            True,
+        )
+        for topic in range(1, topics + 1)
+        for index in range(partitions)
+    ]
+    for leadership in told:
+        assert not any(broker.replicas.commit_slice([leadership], [], world.now_ms).values())
+        for segment in world[1].logs.logs[leadership.topic_partition].segments:
+            segment.close_handles()  # there are more of them than descriptors
+    for topic in range(1, topics + 1):
+        broker.topic_config_changed(f"topic-{topic}", {}, world.now_ms)
+        while broker.go_on(world.now_ms):
+            pass
+    broker.take_effects()
+    world.watch()
+    return world
+
+
+def settings_of_a_topic_changed(path: Path, rows: int) -> TimedWorld:
+    world = _hosting(path, 1, rows)
+    broker = world[1].broker
+    world.turn(lambda: broker.topic_config_changed("topic-1", {"min.insync.replicas": "2"}, world.now_ms))
+    assert {one.min_insync_replicas for one in broker.replicas.partitions.values()} == {2}
+    return world
+
+
+def settings_of_a_broker_changed(path: Path, rows: int) -> TimedWorld:
+    """Of as many topics as partitions."""
+    world = _hosting(path, rows, 1)
+    broker = world[1].broker
+    world.turn(lambda: broker.broker_config_changed("1", {"min.insync.replicas": "2"}, world.now_ms))
+    assert {one.min_insync_replicas for one in broker.replicas.partitions.values()} == {2}
+    return world
+
+
 CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "JoinGroup: a group begins its generation": (join_of_a_group, 10_000),
     "SyncGroup: assignments of the leader": (sync_of_its_leader, 5_000),
@@ -500,6 +548,8 @@ CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "IncrementalAlterConfigs: settings": (configs_altered, 5_000),
     "Fetch: partitions": (partitions_fetched, 48_000),
     "Produce: partitions, refused": (partitions_produced_to, 48_000),
+    "A topic's settings change: partitions": (settings_of_a_topic_changed, 10_000),
+    "A broker's settings change: topics": (settings_of_a_broker_changed, 10_000),
     "Metadata: topics that are made": (topics_made_by_metadata, 4_900),
 }
 

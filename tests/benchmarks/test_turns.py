@@ -39,6 +39,8 @@ MOST_CALLS = {
     "partitions_fetched": 4,
     "partitions_produced_to": 6,
     "topics_made_by_metadata": 19,
+    "settings_of_a_topic_changed": 1,
+    "settings_of_a_broker_changed": 2,
 }
 
 

@@ -314,6 +314,31 @@ def test_a_configuration_costs_what_its_own_topic_has(world: World, monkeypatch:
     assert [world[1].partition("t", index).log.config.max_message_bytes for index in (0, 1)] == [77, 77]
 
 
+def test_very_many_partitions_are_told_of_a_configuration_some_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand took a twentieth of a second, in one turn. What comes to be hosted meanwhile has it as well."""
+    for index in range(9):
+        world.lead(1, index=index, is_new=True)
+    broker = world[1].broker
+    broker.topic_config_changed("t", {}, world.now_ms)
+    monkeypatch.setattr("odradek.broker.replica_manager.CONFIGURED_AT_ONCE", 4)
+
+    def told() -> list[tuple[int, int]]:
+        partitions = [partition for _, partition in sorted(broker.replicas.partitions.items())]
+        return [(one.min_insync_replicas, one.log.config.max_message_bytes) for one in partitions]
+
+    broker.topic_config_changed("t", {"min.insync.replicas": "3", "max.message.bytes": "77"}, world.now_ms)
+    assert told().count((3, 77)) == 4
+    broker.topic_config_changed("t", {"min.insync.replicas": "2", "max.message.bytes": "78"}, world.now_ms)
+    world.lead(1, index=9, is_new=True)
+    broker.broker_config_changed("1", {"log.retention.ms": "79"}, world.now_ms)
+    while broker.go_on(world.now_ms):
+        pass
+    assert told() == [(2, 78)] * 10
+    assert {log.config.retention_ms for log in world[1].logs.logs.values()} == {79}
+
+
 def test_configurations_of_very_many_partitions_are_read_some_at_a_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -855,6 +855,7 @@ def test_changed_settings_reach_the_logs(start: Start) -> None:
     log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
     assert log.config.max_message_bytes == 1048588
     manager._topic_settings = lambda topic: TopicSettings(BrokerSettings({}), {"max.message.bytes": "100"})
+    manager.forget_config("a")
     manager.update_config("a", [A])
     with pytest.raises(ProtocolError) as caught:
         produce(log, batch())

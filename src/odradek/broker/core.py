@@ -146,6 +146,7 @@ class Broker:
             outbox=self.outbox,
             effects=self.effects,
             calls=self.calls,
+            slices=self.slices,
             broker_epoch=lambda: UNKNOWN_BROKER_EPOCH if self.broker_epoch is None else self.broker_epoch,
         )
         self.flushes = LogFlushes(self.replicas, self.outbox, self.effects, self.calls)

@@ -25,6 +25,7 @@ from odradek.broker.log_moves import LogMoves
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.organs import Organ, RoleChange
 from odradek.broker.pending_calls import PendingCalls
+from odradek.broker.slices import Slices
 from odradek.broker.topic_configs import TopicConfigs, usable
 from odradek.log.checkpoints import PARTITION_METADATA
 from odradek.log.errors import NoDescriptor, StorageError
@@ -56,6 +57,9 @@ from odradek.replication.waiting import Outbox
 if TYPE_CHECKING:
     from odradek.log.log_manager import LogManager
 
+# Partitions that are told of other settings at once, half a millisecond; a topic costs as much as some of them.
+CONFIGURED_AT_ONCE = 200
+COST_OF_A_TOPIC = 3
 MAKE_AGAIN_MS = 1_000
 MOST_MAKE_AGAIN_MS = 60_000
 
@@ -91,6 +95,7 @@ class ReplicaManager(Organ):
         outbox: Outbox,
         effects: list[Effect],
         calls: PendingCalls,
+        slices: Slices,
         broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         self.broker = broker
@@ -111,6 +116,10 @@ class ReplicaManager(Organ):
         self.moves = LogMoves(logs, self.partitions, settings, effects, calls, self.wake_fetcher_of)
         # Hosted, their configuration still to be read. The object: a later topic of that name has another.
         self.unread_topics: dict[str, object] = {}
+        # Whose settings changed: what they are once the first was told, and the partitions that were not told yet.
+        self._unconfigured: dict[str, tuple[TopicSettings | None, list[TopicPartition]]] = {}
+        self._is_configuring = False  # in slices
+        self._slices = slices
         self.role_changes: list[RoleChange] = []  # emptied by the hub at the end of the turn
         self._by_id: dict[tuple[bytes, int], Partition] = {}
         self._of_topic: dict[str, dict[TopicPartition, Partition]] = {}  # all of `partitions`
@@ -501,11 +510,10 @@ class ReplicaManager(Organ):
             # Written by hand, or by somebody who knows more than we do: the rest of it counts.
             self._effects.append(LogLine("warning", f"/config/topics/{topic}: left out: {problem}"))
         self.topic_configs.set(topic, good)
-        settings = self.topic_configs.settings_of(topic)
         self.unread_topics.pop(topic, None)
-        self.logs.update_config(topic, here)
-        for partition in here.values():
-            self._configure(partition, settings, now_ms)
+        self.logs.forget_config(topic)
+        self._unconfigured[topic] = None, list(here)
+        self._begin_to_configure(now_ms)
 
     def _set_throttled_rates(self) -> None:
         self.leader_throttle.rate = self.settings.leader_replication_throttled_rate
@@ -517,11 +525,36 @@ class ReplicaManager(Organ):
         self.moves.set_settings(settings, now_ms)
         self.topic_configs.set_broker_settings(settings)
         for topic, here in self._of_topic.items():
-            self.logs.update_config(topic, here)
+            self.logs.forget_config(topic)
+            self._unconfigured[topic] = None, list(here)
+        self._begin_to_configure(now_ms)
+
+    def _begin_to_configure(self, now_ms: int) -> None:
+        if not self._is_configuring and self._configure_some(now_ms):
+            self._slices.begin(self._configure_some)
+
+    def _configure_some(self, now_ms: int) -> bool:
+        """Whether there are more. Whoever comes to be hosted meanwhile begins with the settings of by then."""
+        self._is_configuring = False
+        left = CONFIGURED_AT_ONCE
+        while self._unconfigured and left > 0:
+            topic, (settings, partitions) = next(iter(self._unconfigured.items()))
+            here = self._of_topic.get(topic, {})
+            some = [here[topic_partition] for topic_partition in partitions[:left] if topic_partition in here]
+            settings = settings or self.topic_configs.settings_of(topic)
+            if len(partitions) > left:
+                self._unconfigured[topic] = settings, partitions[left:]
+            else:
+                del self._unconfigured[topic]
+            left -= COST_OF_A_TOPIC + len(some)
+            if not some:
+                continue  # gone meanwhile
+            self.logs.update_config(topic, [partition.topic_partition for partition in some])
             if self.topic_configs.is_known(topic):
-                of_topic = self.topic_configs.settings_of(topic)
-                for partition in here.values():
-                    self._configure(partition, of_topic, now_ms)
+                for partition in some:
+                    self._configure(partition, settings, now_ms)
+        self._is_configuring = bool(self._unconfigured)
+        return self._is_configuring
 
     def _configure(self, partition: Partition, settings: TopicSettings, now_ms: int) -> None:
         partition.replica_lag_time_max_ms = self.settings.replica_lag_time_max_ms

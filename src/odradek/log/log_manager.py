@@ -169,8 +169,8 @@ class LogManager:
         return config
 
     def update_config(self, topic: str, here: Iterable[TopicPartition]) -> None:
-        """The topic's settings changed: these logs, all of it that are in use, go on with the new ones."""
-        config = self._configs[topic] = LogConfig(self._topic_settings(topic))
+        """The topic's settings changed, and were forgotten: these logs of it go on with the new ones."""
+        config = self.config_of(topic)
         for topic_partition in here:
             log = self.logs.get(topic_partition)
             if log is not None:
@@ -180,7 +180,7 @@ class LogManager:
                 future.log.config = config
 
     def forget_config(self, topic: str) -> None:
-        """Nothing of it is here any more: a topic made later under that name has settings of its own."""
+        """Its settings changed; or nothing of it is here any more, and a topic made later under that name has its own."""
         self._configs.pop(topic, None)
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:

@@ -15,6 +15,7 @@ from odradek.broker.handlers.fetch import FetchWait
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.pending_calls import PendingCalls
 from odradek.broker.replica_manager import Leadership, ReplicaManager
+from odradek.broker.slices import Slices
 from odradek.broker.topic_configs import TopicConfigs
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
@@ -200,6 +201,7 @@ class Replicas:
             outbox=outbox,
             effects=effects,
             calls=PendingCalls(),
+            slices=Slices(effects),
             broker_epoch=lambda: BrokerEpoch(value.broker_epoch),
         )
         manager.controller_epoch = cast(Any, value.controller_epoch)
