@@ -456,6 +456,18 @@ def partitions_produced_to(path: Path, rows: int) -> TimedWorld:
     return world
 
 
+def a_partition_produced_to(path: Path, rows: int) -> TimedWorld:
+    """One that is here, again and again."""
+    world = a_world(path, rows // 2)
+    partitions = [PartitionProduceData(index=0, records=b"")] * rows
+    world.watch()
+    request = ProduceRequest(acks=1, topic_data=[TopicProduceData(name="t", partition_data=partitions)])
+    (topic,) = world.ask(request, 9).message.responses
+    assert {row.error_code for row in topic.partition_responses} == {42, 87}
+    assert len(topic.partition_responses) == rows
+    return world
+
+
 def groups_deleted(path: Path, rows: int) -> TimedWorld:
     """That there are not."""
     world = a_world(path, rows)
@@ -548,6 +560,7 @@ CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "IncrementalAlterConfigs: settings": (configs_altered, 5_000),
     "Fetch: partitions": (partitions_fetched, 48_000),
     "Produce: partitions, refused": (partitions_produced_to, 48_000),
+    "Produce: one partition many times": (a_partition_produced_to, 48_000),
     "A topic's settings change: partitions": (settings_of_a_topic_changed, 10_000),
     "A broker's settings change: topics": (settings_of_a_broker_changed, 10_000),
     "Metadata: topics that are made": (topics_made_by_metadata, 4_900),

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.answers import NO_REPLY, Answer, CloseConnection, NoReply, Park, Reply
 from odradek.broker.aside import answer_aside
 from odradek.broker.produce_request import ProduceAsked
+from odradek.broker.row_limits import LEAST_ROWS
 from odradek.broker.topic_creation import INTERNAL_TOPICS
 from odradek.broker.unchecked_produces import (
     MOST_AT_ONCE,
@@ -87,6 +88,8 @@ _FORESEEN = frozenset(
 # Partitions that are not here, of which one request is told at once; rows about more are made in slices, and encoded by a thread.
 MOST_REFUSED_AT_ONCE = 1_000
 OF_A_STEP = 200
+# An answer with more rows is encoded by a thread.
+MOST_ENCODED_AT_ONCE = 10_000
 _NOT_YET: PartitionAnswer = (0, int(ErrorCode.REQUEST_TIMED_OUT), -1, -1, -1, (), None, None)
 
 TopicAnswers = list[tuple[str, list[PartitionAnswer]]]
@@ -126,8 +129,13 @@ def append_all(
     answers: TopicAnswers = []
     wait: ProduceWait | None = None
     done = opened = refused = 0
+    # More rows of partitions that are here have no reason: some are named again and again, and each waits for the thread.
+    most = max(LEAST_ROWS, len(hosted))
     absent: list[Absent] = []
     for topic, partitions in topics:
+        if done > most:
+            answers += _rows([(topic, partitions)], ErrorCode.INVALID_REQUEST)
+            continue
         if topic in INTERNAL_TOPICS and request.client_id != MAY_WRITE_INTERNAL_TOPICS:
             # A coordinator believes what stands there.
             answers += _rows([(topic, partitions)], ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -153,6 +161,10 @@ def append_all(
                     )
                 config = partition.log.config
                 done += 1
+                if done > most:
+                    ((_, others),) = _rows([(topic, partitions[len(rows) :])], ErrorCode.INVALID_REQUEST)
+                    rows += others
+                    break
                 if admission is not None:
                     admission.check(partition, records)
                 try:
@@ -390,8 +402,8 @@ class ProduceWait(AckWaiter):
         return answer_aside(self.broker.aside, Park(), make, self.broker.now_ms)
 
     def _answer(self) -> Answer:
-        if self.failure is not None:
-            return self.failure
+        if self.failure is not None or sum(len(rows) for _, rows in self.answers) > MOST_ENCODED_AT_ONCE:
+            return self._long_answer()
         if self.acks == 0:
             return _unacknowledged(self.answers)
         return Reply([_encoded(self.broker, self.version, self.listener, self.answers)])
@@ -455,8 +467,9 @@ def _unacknowledged(answers: TopicAnswers) -> NoReply | CloseConnection:
 
 
 def _rows(topics: Sequence[TopicProduceData], error: ErrorCode) -> TopicAnswers:
+    code = int(error)
     return [
-        (topic, [(index, int(error), -1, -1, -1, (), None, None) for index, _ in partitions])
+        (topic, [(index, code, -1, -1, -1, (), None, None) for index, _ in partitions])
         for topic, partitions in topics
     ]
 
