@@ -134,6 +134,19 @@ def test_an_override_nobody_knows_is_left_out_and_said_so(world: World) -> None:
     assert all("/config/topics/t" in line for line in lines)
 
 
+def test_of_a_topic_whose_configuration_cannot_be_read_nothing_is_acknowledged_too_early(tmp_path: Path) -> None:
+    """It may have asked for more members of the ISR, or for a flush of each record, than the broker's settings do."""
+    world = World(tmp_path, brokers=(1, 2, 3))
+    world.unreadable_configs["topics", "t"] = "/config/topics/t: not JSON"
+    world.lead(1, isr=(1, 2), replicas=(1, 2, 3), is_new=True)
+    partition = world[1].partition()
+    assert partition.effective_min_isr == 3
+    assert partition.flushes_before_ack
+    world[1].broker.topic_config_changed("t", {}, world.now_ms)
+    assert partition.effective_min_isr == 1
+    assert not partition.flushes_before_ack
+
+
 def test_of_a_topic_whose_configuration_cannot_be_read_nothing_is_deleted(tmp_path: Path) -> None:
     """It may have said so; the broker's own retention could delete what its owner kept for ever."""
     world = World(tmp_path, brokers=(1,), log_retention_ms="1000", log_cleanup_policy="compact")
@@ -143,7 +156,7 @@ def test_of_a_topic_whose_configuration_cannot_be_read_nothing_is_deleted(tmp_pa
     assert (config.retention_ms, config.retention_bytes, config.cleanup_policy) == (-1, -1, ("delete",))
     (line,) = told(world, fx.LogLine)
     assert line.text == (
-        "nothing of t is set, so nothing of it is deleted or compacted: /config/topics/t: not JSON"
+        "nothing of t is set, so nothing of it is deleted or compacted, and acks=all waits for all replicas: /config/topics/t: not JSON"
     )
     world[1].broker.topic_config_changed("t", {}, world.now_ms)
     assert world[1].logs.config_of("t").retention_ms == 1000

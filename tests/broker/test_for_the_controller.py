@@ -3,7 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from odradek.broker import effects as fx
+from odradek.broker.answers import Park
+from odradek.broker.handlers import envelope
+from odradek.broker.request import Request
 from odradek.model.controller_requests import (
     AllocateProducerIdsAnswer,
     AllocateProducerIdsAsked,
@@ -126,6 +131,18 @@ def test_an_envelope_whose_request_waits_is_answered_when_that_is(world: World) 
     assert pending.message.response_data[:5] == b"\0\0\0\x4d\0"
     row = ct.CreateTopicsResponse.decode(7, bytes(pending.message.response_data), 5).topics[0]
     assert (row.name, row.error_code) == ("new", ErrorCode.REQUEST_TIMED_OUT)
+
+
+def test_an_envelope_that_is_given_up_gives_up_what_it_waits_for(world: World) -> None:
+    request = enveloped(ct.CreateTopicsRequest(topics=[topic("new")], timeout_ms=10_000))
+    inner = Park()
+    header = Request(58, 0, 1, "broker", memoryview(request.encode(0)), world.connection())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(world[1].broker, "handle_forwarded", lambda *arguments: inner)
+        place = envelope.handle(world[1].broker, header, world.now_ms)
+    assert isinstance(place, Park)
+    place.abandon()
+    assert inner.abandoned
 
 
 def test_envelopes_are_refused_where_they_cannot_be(world: World) -> None:

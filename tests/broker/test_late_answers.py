@@ -10,9 +10,11 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker.answers import CloseConnection, Park, Reply
 from odradek.broker.handlers import fetch, produce
+from odradek.broker.request import Request
 from odradek.model.controller_requests import ElectLeadersAnswer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages import alter_client_quotas as acq
 from odradek.protocol.messages import create_topics as ct
 from odradek.protocol.messages import elect_leaders as el
@@ -172,3 +174,33 @@ def test_nobody_completes_a_request_with_an_answer_made_on_the_spot(path: Path) 
                 inner for argument in node.args for inner in ast.walk(argument) if isinstance(inner, ast.Call)
             ]
             assert not made, f"{path.name}:{node.lineno}: expected .answer(lambda: ...)"
+
+
+def test_who_gives_up_a_place_gives_up_what_it_waits_for() -> None:
+    """A long answer was made all the same for a connection that had gone."""
+    for is_gone_before in (False, True):
+        outer, inner = Park(), Park()
+        if is_gone_before:
+            outer.abandon()
+        outer.answer(lambda inner=inner: inner)  # type: ignore[misc]
+        outer.abandon()
+        assert inner.abandoned
+
+
+def test_no_long_answer_is_made_for_a_client_with_a_quota_that_has_gone(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,))
+    throttles = world[1].broker.throttles
+    connection = world.connection()
+    inner = Park()
+    request = Request(ApiKey.METADATA, 12, 1, "client", memoryview(b""), connection)
+    place = throttles.held_up(request, inner, world.now_ms, lambda: world.now_ms)
+    assert isinstance(place, Park) and place is not inner
+    place.abandon()
+    assert inner.abandoned
+
+    produced = Park()
+    request = Request(ApiKey.PRODUCE, 12, 1, "client", memoryview(b""), connection)
+    place = throttles.held_up(request, produced, world.now_ms, lambda: world.now_ms)
+    assert isinstance(place, Park)
+    place.abandon()
+    assert not produced.abandoned, "its bytes are counted when it is done"

@@ -69,12 +69,13 @@ class Park:
     the connection goes away the shell calls `abandon`, and a later `complete` is a no-op.
     """
 
-    __slots__ = ("_callback", "abandoned", "result")
+    __slots__ = ("_callback", "_followed", "abandoned", "result")
 
     def __init__(self) -> None:
         self.result: Reply | NoReply | CloseConnection | None = None
         self.abandoned = False
         self._callback: Callable[[Reply | NoReply | CloseConnection], None] | None = None
+        self._followed: Park | None = None  # given up with this one
 
     def complete(self, result: Reply | NoReply | CloseConnection) -> None:
         """A second completion is our own mistake, so it is an assertion."""
@@ -98,7 +99,14 @@ class Park:
         if not isinstance(result, Park):
             self.complete(result)
         elif result is not self:
+            self.follow(result)
             result.on_complete(self.complete)
+
+    def follow(self, other: "Park") -> None:
+        """Nobody waits for `other` but who waits for this."""
+        self._followed = other
+        if self.abandoned:
+            other.abandon()
 
     def on_complete(self, callback: Callable[[Reply | NoReply | CloseConnection], None]) -> None:
         """Calls back at once if the answer is already here."""
@@ -108,6 +116,8 @@ class Park:
 
     def abandon(self) -> None:
         self.abandoned = True
+        if self._followed is not None:
+            self._followed.abandon()
 
 
 NO_REPLY = NoReply()

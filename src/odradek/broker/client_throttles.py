@@ -171,6 +171,8 @@ class ClientThrottles:
         if not isinstance(answer, Park):
             return self._settle(limits, key, version, size_bytes, answer, now_ms)
         later = Park()
+        if key != ApiKey.PRODUCE:  # whose bytes count all the same, and are counted when it is done
+            later.follow(answer)
         answer.on_complete(
             lambda done: later.answer(
                 lambda: self._settle(limits, key, version, size_bytes, done, later_ms())

@@ -50,7 +50,7 @@ class TopicConfigReader(Organ):
                 if ("topics", topic) in result.unreadable:
                     why = result.unreadable["topics", topic]
                     overrides = KEEP_EVERYTHING
-                    said = f"nothing of {topic} is set, so nothing of it is deleted or compacted: {why}"
+                    said = f"nothing of {topic} is set, so nothing of it is deleted or compacted, and acks=all waits for all replicas: {why}"
                     self._effects.append(LogLine("warning", said))
                 self._replicas.set_topic_overrides(topic, overrides, now_ms)
 

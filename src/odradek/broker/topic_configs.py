@@ -10,6 +10,7 @@ The shell makes it before the logs are loaded, and gives `settings_of` to the `L
 from collections.abc import Mapping
 
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import INT32_MAX
 from odradek.model.settings import (
     TOPIC_SETTINGS,
     BrokerSettings,
@@ -18,8 +19,15 @@ from odradek.model.settings import (
     unknown_setting,
 )
 
-# Of a topic whose configuration cannot be read: it may say that nothing is ever deleted.
-KEEP_EVERYTHING = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+# Of a topic whose configuration cannot be read: it may say that nothing is ever deleted, that all replicas are to have what is
+# acknowledged, and that each record is flushed before.
+KEEP_EVERYTHING = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "min.insync.replicas": str(INT32_MAX),
+    "flush.messages": "1",
+}
 
 
 class TopicConfigs:

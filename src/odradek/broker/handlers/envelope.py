@@ -58,6 +58,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if not isinstance(answer, Park):
         return _wrap(prefix, answer)
     park = Park()
+    park.follow(answer)
     answer.on_complete(lambda result: park.answer(lambda: _wrap(prefix, result)))
     return park
 
