@@ -16,7 +16,7 @@ def test_delete_topics_is_written_and_answered_when_the_topic_has_left_the_cache
     )
     asked = world.send(1, request, 6)
     (effect,) = told(world, fx.StoreRequest)
-    assert effect.question == fx.DeleteTopics(("t",))
+    assert effect.question == fx.DeleteTopics(("t",), {"t": TOPIC_ID})
     world[1].broker.answered(effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms)
     world.settle()
     assert not asked.is_answered

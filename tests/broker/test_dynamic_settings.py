@@ -134,7 +134,9 @@ def test_an_override_nobody_knows_is_left_out_and_said_so(world: World) -> None:
     assert all("/config/topics/t" in line for line in lines)
 
 
-def test_of_a_topic_whose_configuration_cannot_be_read_nothing_is_acknowledged_too_early(tmp_path: Path) -> None:
+def test_of_a_topic_whose_configuration_cannot_be_read_nothing_is_acknowledged_too_early(
+    tmp_path: Path,
+) -> None:
     """It may have asked for more members of the ISR, or for a flush of each record, than the broker's settings do."""
     world = World(tmp_path, brokers=(1, 2, 3))
     world.unreadable_configs["topics", "t"] = "/config/topics/t: not JSON"

@@ -89,7 +89,7 @@ def test_delete_records_moves_the_start_and_answers_when_all_replicas_have_follo
     world.produce(1, b"5", acks=1)
     asked = delete(-1)
     world.lead(2, isr=(1, 2))
-    assert row(asked)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER, "at once, not when its time is over"
+    assert row(asked) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), "at once, not when its time is over"
     world.lead(1)
     world[1].broker.topic_config_changed("t", {"cleanup.policy": "compact"}, world.now_ms)
     assert row(delete(5))[0] == ErrorCode.POLICY_VIOLATION

@@ -209,6 +209,26 @@ def test_a_late_batch_of_an_older_producer_epoch_does_not_take_the_place_of_the_
     assert world[LEADER].values() == [b"newer"]
 
 
+def test_a_late_copy_of_a_batch_takes_nothing_from_the_transaction_after_its_own(
+    world: World, wire: Wire
+) -> None:
+    """It was sent over a connection that broke, and is read when the producer's next transaction begins."""
+    producer = init(world)
+    add(world, producer)
+    assert write(world, producer, b"a", 0, version=11) == ErrorCode.NONE
+    assert end(world, producer, version=4).error_code == ErrorCode.NONE
+    world.settle()
+    add(world, producer)
+    wire.holds = is_question
+    late, first = send(world, producer, b"a", 0, 11), send(world, producer, b"b", 1, 11)
+    world.settle()
+
+    wire.release()
+
+    assert world.produced(late) == (ErrorCode.NONE, 0)
+    assert world.produced(first)[0] == ErrorCode.NONE
+
+
 def test_a_leader_asks_a_few_times_and_then_gives_up(
     world: World, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,21 @@ def test_a_deletion_is_asked_for_once_and_blocks_what_would_follow() -> None:
     with_store(body)
 
 
+def test_a_deletion_by_id_spares_a_topic_that_was_made_since_under_its_name() -> None:
+    async def body(store: MemorySession) -> None:
+        await answer(store, CreateTopics((ORDERS,)))
+        other = TopicId(bytes(16))
+        found = await results(store, DeleteTopics(("orders", "nope"), {"orders": other, "nope": other}))
+        assert [code for code, _ in found.values()] == [ErrorCode.UNKNOWN_TOPIC_ID] * 2
+        assert await store.exists(layout.delete_topic_path("orders")) is None
+        assert await results(store, DeleteTopics(("orders",), {"orders": TOPIC_ID})) == {
+            "orders": (ErrorCode.NONE, "")
+        }
+        assert await store.exists(layout.delete_topic_path("orders")) is not None
+
+    with_store(body)
+
+
 def test_a_name_is_free_when_the_last_node_of_its_deletion_is_gone() -> None:
     """The topic's node goes first. Whatever were created now would lose its configuration to the rest of the deletion, and
     all of it to a controller that takes over before the request is removed."""

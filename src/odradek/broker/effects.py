@@ -109,9 +109,11 @@ class CreateTopics(NamedTuple):
 
 
 class DeleteTopics(NamedTuple):
-    """Create `/admin/delete_topics/<t>` for each. Already there: NONE."""
+    """Create `/admin/delete_topics/<t>` for each. Already there: NONE. `ids`: of those that were named by them; a topic
+    that has another one by now is spared, UNKNOWN_TOPIC_ID."""
 
     topics: tuple[str, ...]
+    ids: Mapping[str, TopicId] = {}
 
 
 class AddPartitions(NamedTuple):

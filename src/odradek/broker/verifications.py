@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import INT32_MAX, TopicPartition
 from odradek.records.batch import (
     ATTRIBUTES_OFFSET,
     BATCH_OVERHEAD,
@@ -84,6 +84,14 @@ class Verifications:
 
     def begin(self, partition: Partition, writer: Writer, *, is_adding: bool) -> Verification:
         key = partition.topic_partition, writer.producer_id
+        # A sequence that the log has of this epoch is a late copy's: no transaction begins with it.
+        known = partition.log.producers.get(writer.producer_id)
+        is_copy = (
+            known is not None
+            and known.producer_epoch == writer.epoch
+            and writer.first_sequence <= known.last_sequence
+        )
+        sequence = INT32_MAX if is_copy else writer.first_sequence
         found = self._open.get(key)
         if found is not None and found.leader_epoch == partition.leader_epoch and writer.epoch < found.epoch:
             # As Apache's entry, it keeps the larger epoch. What the older producer may write is for the coordinator to say.
@@ -91,18 +99,18 @@ class Verifications:
         if found is None or (found.epoch, found.leader_epoch) != (writer.epoch, partition.leader_epoch):
             if len(self._open) >= MOST_OPEN:
                 del self._open[next(iter(self._open))]
-            found = Verification(
-                writer.epoch, partition.leader_epoch, writer.first_sequence, is_adding=is_adding
-            )
+            found = Verification(writer.epoch, partition.leader_epoch, sequence, is_adding=is_adding)
             self._open[key] = found
-        found.lowest_sequence = min(found.lowest_sequence, writer.first_sequence)
+        found.lowest_sequence = min(found.lowest_sequence, sequence)
         return found
 
     def opened(self, partition: Partition, writer: Writer, *, is_added: bool) -> None:
-        """A batch of the transaction is in the log."""
+        """A batch of the transaction is in the log; or was already, and the question is of the transaction after its own."""
+        if not has_open(partition, writer):
+            return
         key = partition.topic_partition, writer.producer_id
         self._open.pop(key, None)
-        if is_added and has_open(partition, writer):  # else it was a batch that had come before
+        if is_added:
             if len(self._added) >= MOST_OPEN and key not in self._added:
                 del self._added[next(iter(self._added))]  # it is asked again
             self._added[key] = writer.epoch, partition.leader_epoch

@@ -11,7 +11,7 @@ from odradek.broker import effects
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import TopicAssignment
-from odradek.model.ids import BrokerId
+from odradek.model.ids import BrokerId, TopicId
 from odradek.store import api, layout, transactions
 from odradek.store.facts import config_names
 from odradek.store.fields import Unreadable
@@ -29,7 +29,10 @@ async def answer(store: api.Store, question: effects.StoreQuestion) -> effects.S
             return effects.TopicsWritten(await _create_topics(store, question.topics))
         if isinstance(question, effects.DeleteTopics):
             return effects.TopicsWritten(
-                {topic: await _delete_topic(store, topic) for topic in question.topics}
+                {
+                    topic: await _delete_topic(store, topic, question.ids.get(topic))
+                    for topic in question.topics
+                }
             )
         if isinstance(question, effects.AddPartitions):
             return effects.TopicsWritten({question.topic: await _add_partitions(store, question)})
@@ -74,8 +77,16 @@ async def _create_topic(store: api.Store, new: effects.NewTopic, *, is_going: bo
     return ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.topic}' {why}."
 
 
-async def _delete_topic(store: api.Store, topic: str) -> Result:
-    if await store.exists(layout.topic_path(topic)) is None:
+async def _delete_topic(store: api.Store, topic: str, topic_id: TopicId | None) -> Result:
+    """`topic_id`: None where it was named by its name."""
+    if topic_id is not None:
+        try:
+            found = layout.decode_topic(topic, await store.get(layout.topic_path(topic)))
+        except (api.NoNode, Unreadable):
+            return ErrorCode.UNKNOWN_TOPIC_ID, ""
+        if found.topic_id != topic_id:
+            return ErrorCode.UNKNOWN_TOPIC_ID, ""
+    elif await store.exists(layout.topic_path(topic)) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist."
     await store.write([transactions.request_topic_deletion(topic)], fence=None)
     return DONE  # a conflict says that it was asked before

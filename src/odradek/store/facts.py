@@ -431,9 +431,7 @@ class ControllerFacts(_Hints):
             return []  # the next write is fenced
         return drop_epochs_not_reached(states, epoch) if newest > epoch else []
 
-    async def _states_of(
-        self, topics: Sequence[TopicAssignment], unreadable: list[UnreadableNode]
-    ) -> States:
+    async def _states_of(self, topics: Sequence[TopicAssignment], unreadable: list[UnreadableNode]) -> States:
         partitions: list[TopicPartition] = []
         for some in _for_a_turn(topics):
             partitions += _partitions(some)

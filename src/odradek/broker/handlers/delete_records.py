@@ -103,6 +103,7 @@ class DeleteRecordsWait(Waiter):
         still_open = []
         for partition, offset, row in self._open:
             if not partition.is_leader:
+                row.low_watermark = INVALID_LOW_WATERMARK
                 is_gone = partition.is_deleted
                 row.error_code = (
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -46,6 +46,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     times = Counter(_name_of(broker, state) for state in states)
     rows: list[DeletableTopicResult] = []
     accepted: dict[str, DeletableTopicResult] = {}
+    ids: dict[str, TopicId] = {}
     for state in states:
         row = DeletableTopicResult(name=state.name, topic_id=state.topic_id)
         rows.append(row)
@@ -62,6 +63,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         row.name = name
         row.topic_id = broker.metadata.topic_id(name)
         accepted[name] = row
+        if state.name is None:
+            ids[name] = TopicId(bytes(state.topic_id))
 
     def reply(still_there: list[str], later_ms: int) -> Reply:
         for name in still_there:
@@ -99,7 +102,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         )
         wait.start(now_ms + asked.timeout_ms, later_ms)
 
-    broker.ask_store(DeleteTopics(tuple(accepted)), written)
+    broker.ask_store(DeleteTopics(tuple(accepted), ids), written)
     return park
 
 
