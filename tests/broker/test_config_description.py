@@ -137,6 +137,15 @@ def test_a_value_of_brokers_is_told_as_it_was_parsed_and_its_synonyms_as_they_we
     assert {entry.setting.name: entry.value for entry in of_all} == everywhere
 
 
+@pytest.mark.parametrize(("text", "told"), [("1e999", "Infinity"), ("-1e400", "-Infinity")])
+def test_a_ratio_beyond_every_number_is_told_as_java_does(text: str, told: str) -> None:
+    """It can be set, and after that nobody was told anything of this broker's settings."""
+    name = "log.cleaner.io.max.bytes.per.second"
+    layers = BrokerLayers(BrokerSettings({}), {name: text})
+    (entry,) = broker_entries(layers, {name: None})
+    assert entry.value == told
+
+
 def test_settings_that_stand_in_for_each_other_are_listed_once_the_first_is_set() -> None:
     """As Apache's ConfigCommand prints it: 'DEFAULT_CONFIG:log.retention.hours=168' behind a dynamic log.retention.ms."""
     layers = BrokerLayers(BrokerSettings({"broker.id": "1"}), {}, {"log.retention.ms": "70"})

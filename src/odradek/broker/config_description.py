@@ -9,6 +9,7 @@ as they were written.
 from collections.abc import Mapping
 from decimal import Decimal
 from itertools import dropwhile
+from math import isinf
 from typing import NamedTuple
 
 from odradek.model.settings import (
@@ -207,6 +208,8 @@ def _as_parsed(setting: Setting, text: str | None) -> str | None:
 
 def _as_java_tells(value: float) -> str:
     """Double.toString."""
+    if isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     mantissa, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
