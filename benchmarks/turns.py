@@ -31,10 +31,12 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -77,6 +79,7 @@ class TimedWorld(World):
     def __init__(self, path: Path, **settings: str) -> None:
         self.turns: list[float] = []
         self._asked = 0
+        self.users: dict[tuple[str, str], fx.StoredConfig] = {}  # as they stand in the store
         super().__init__(
             path, brokers=(1,), offsets_topic_replication_factor="1", group_max_size="100000", **settings
         )
@@ -122,6 +125,8 @@ class TimedWorld(World):
         elif isinstance(effect, fx.StoreRequest) and isinstance(effect.question, fx.ReadConfigs):
             stored = {entity: fx.StoredConfig({}, 0) for entity in effect.question.entities}
             node.broker.answered(effect.request_id, fx.ConfigsRead(stored, {}), self.now_ms)
+        elif isinstance(effect, fx.StoreRequest) and isinstance(effect.question, fx.ListConfigs):
+            node.broker.answered(effect.request_id, fx.ConfigsRead(self.users, {}), self.now_ms)
 
     def ask(self, message: Any, version: int) -> Pending:
         self._asked += 1
@@ -518,6 +523,26 @@ def _hosting(path: Path, topics: int, partitions: int) -> TimedWorld:
     return world
 
 
+def _with_users(path: Path, rows: int) -> TimedWorld:
+    world = TimedWorld(path)
+    config = {"consumer_byte_rate": "1000", "SCRAM-SHA-256": "salt=s,iterations=4096"}
+    world.users = {("users", f"user-{number}"): fx.StoredConfig(config, 0) for number in range(rows)}
+    world.watch()
+    return world
+
+
+def quotas_described(path: Path, rows: int) -> TimedWorld:
+    world = _with_users(path, rows)
+    assert len(world.ask(DescribeClientQuotasRequest(components=[]), 1).message.entries) == rows
+    return world
+
+
+def credentials_described(path: Path, rows: int) -> TimedWorld:
+    world = _with_users(path, rows)
+    assert len(world.ask(DescribeUserScramCredentialsRequest(users=None), 0).message.results) == rows
+    return world
+
+
 def settings_of_a_topic_changed(path: Path, rows: int) -> TimedWorld:
     world = _hosting(path, 1, rows)
     broker = world[1].broker
@@ -561,6 +586,8 @@ CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "Fetch: partitions": (partitions_fetched, 48_000),
     "Produce: partitions, refused": (partitions_produced_to, 48_000),
     "Produce: one partition many times": (a_partition_produced_to, 48_000),
+    "DescribeClientQuotas: users": (quotas_described, 20_000),
+    "DescribeUserScramCredentials: users": (credentials_described, 20_000),
     "A topic's settings change: partitions": (settings_of_a_topic_changed, 10_000),
     "A broker's settings change: topics": (settings_of_a_broker_changed, 10_000),
     "Metadata: topics that are made": (topics_made_by_metadata, 4_900),

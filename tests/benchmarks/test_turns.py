@@ -45,6 +45,8 @@ MOST_CALLS = {
     "partitions_produced_to": 6,
     "topics_made_by_metadata": 19,
     "a_partition_produced_to": 2,
+    "quotas_described": 1,
+    "credentials_described": 1,
     "settings_of_a_topic_changed": 1,
     "settings_of_a_broker_changed": 2,
 }

@@ -20,7 +20,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicId
 from odradek.server.environment import Environment
 from odradek.server.registration import prepare_tree
-from odradek.server.store_questions import answer
+from odradek.server.store_questions import CONFIGS_A_TURN, answer
 from odradek.store import api, layout, transactions
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
@@ -106,6 +106,27 @@ def test_a_deletion_by_id_spares_a_topic_that_was_made_since_under_its_name() ->
             "orders": (ErrorCode.NONE, "")
         }
         assert await store.exists(layout.delete_topic_path("orders")) is not None
+
+    with_store(body)
+
+
+def test_others_have_their_turns_while_many_configurations_are_read() -> None:
+    """Clients make users by the thousand, and anybody may ask about all of them."""
+
+    async def body(store: MemorySession) -> None:
+        entities = tuple(("users", f"user-{number}") for number in range(5 * CONFIGS_A_TURN))
+        turns = 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            asyncio.get_running_loop().call_soon(turn)
+
+        turn()
+        await answer(store, ReadConfigs(entities[:1]))
+        few, turns = turns, 0
+        await answer(store, ReadConfigs(entities))
+        assert turns >= few + 4
 
     with_store(body)
 

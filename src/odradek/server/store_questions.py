@@ -5,6 +5,7 @@ configuration stands before the topic does, and every change of configuration is
 transaction.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from odradek.broker import effects
@@ -21,6 +22,8 @@ from odradek.store.fields import Unreadable
 _COME_AND_GO = frozenset(("users", "clients", "ips"))
 # Somebody else wrote the same node between our read and our write: read again.
 ATTEMPTS = 5
+# Configurations that are read in one turn of the loop: some milliseconds.
+CONFIGS_A_TURN = 1_000
 
 
 async def answer(store: api.Store, question: effects.StoreQuestion) -> effects.StoreResult:
@@ -130,7 +133,10 @@ async def _read_configs(store: api.Store, entities: Sequence[tuple[str, str]]) -
     paths = [layout.config_path(kind, name) for kind, name in entities]
     configs = {}
     unreadable = {}
-    for entity, path, node in zip(entities, paths, await store.get_many(paths), strict=True):
+    nodes = await store.get_many(paths)
+    for at, (entity, path, node) in enumerate(zip(entities, paths, nodes, strict=True), 1):
+        if not at % CONFIGS_A_TURN:
+            await asyncio.sleep(0)
         configs[entity] = effects.StoredConfig({}, -1)
         if node is None:
             continue

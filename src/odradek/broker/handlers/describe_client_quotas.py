@@ -8,10 +8,12 @@ v0 the first (KIP-546).
 v1 flexible.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.effects import ConfigsRead, ListConfigs, StoreFailed, StoreResult
+from odradek.broker.aside import answer_aside
+from odradek.broker.effects import ConfigsRead, ListConfigs, StoredConfig, StoreFailed, StoreResult
 from odradek.broker.quotas import CLIENT_KEYS, DEFAULT, IP_KEYS, entity_of, number
 from odradek.model.entity_names import unescape_entity
 from odradek.model.error_codes import ErrorCode
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from odradek.broker.core import Broker
     from odradek.broker.request import Request
 
+# Entities that are told in the turn in which the store has answered, some milliseconds. A thread makes longer answers.
+MOST_AT_ONCE = 1_000
 EXACT, IS_DEFAULT, ANY = range(3)
 TYPES = {"user": "user", "client-id": "client", "ip": "ip"}  # type -> how Apache's messages call it
 
@@ -54,24 +58,36 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             reason = result.reason if isinstance(result, StoreFailed) else "the store answered something else"
             park.answer(lambda: refused(ErrorCode.UNKNOWN_SERVER_ERROR, reason))
             return
-        entries = []
-        for (kind, name), stored in sorted(result.configs.items()):
-            keys = IP_KEYS if kind == "ips" else CLIENT_KEYS
-            found = {key: number(text) for key, text in sorted(stored.overrides.items()) if key in keys}
-            values = [ValueData(key=key, value=value) for key, value in found.items() if value is not None]
-            entity = _named(kind, name)
-            if values and entity and _matches(components, asked.strict, entity):
-                entries.append(
-                    EntryData(
-                        entity=[EntityData(entity_type=t, entity_name=n) for t, n in entity.items()],
-                        values=values,
-                    )
-                )
-        response = DescribeClientQuotasResponse(error_message=None, entries=entries)
-        park.answer(lambda: Reply([response.encode(version)]))
+        configs = result.configs
+        if len(configs) <= MOST_AT_ONCE:
+            park.answer(lambda: Reply([_encoded(version, asked, components, configs)]))
+        else:
+            answer_aside(broker.aside, park, lambda: _encoded(version, asked, components, configs), later_ms)
 
     broker.ask_store(ListConfigs(("users", "clients", "ips")), answered)
     return park
+
+
+def _encoded(
+    version: int,
+    asked: DescribeClientQuotasRequest,
+    components: dict[str, ComponentData],
+    configs: Mapping[tuple[str, str], StoredConfig],
+) -> bytes:
+    entries = []
+    for (kind, name), stored in sorted(configs.items()):
+        keys = IP_KEYS if kind == "ips" else CLIENT_KEYS
+        found = {key: number(text) for key, text in sorted(stored.overrides.items()) if key in keys}
+        values = [ValueData(key=key, value=value) for key, value in found.items() if value is not None]
+        entity = _named(kind, name)
+        if values and entity and _matches(components, asked.strict, entity):
+            entries.append(
+                EntryData(
+                    entity=[EntityData(entity_type=t, entity_name=n) for t, n in entity.items()],
+                    values=values,
+                )
+            )
+    return DescribeClientQuotasResponse(error_message=None, entries=entries).encode(version)
 
 
 def _components(rows: list[ComponentData]) -> dict[str, ComponentData]:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.effects import ConfigsRead, ListConfigs, StoreFailed, StoreResult
+from odradek.broker.aside import answer_aside
+from odradek.broker.effects import ConfigsRead, ListConfigs, StoredConfig, StoreFailed, StoreResult
 from odradek.broker.quotas import DEFAULT
 from odradek.model.entity_names import unescape_entity
 from odradek.model.error_codes import ErrorCode
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from odradek.broker.core import Broker
     from odradek.broker.request import Request
 
+# Users that are told of in the turn in which the store has answered, some milliseconds. A thread makes longer answers.
+MOST_AT_ONCE = 1_000
 # The key in a user's node, and the mechanism's number on the wire.
 MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 
@@ -46,24 +49,31 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             )
             park.answer(lambda: Reply([response.encode(version)]))
             return
-        stored = {
-            unescape_entity(name): config.overrides
-            for (_, name), config in result.configs.items()
-            if "/" not in name and name != DEFAULT
-        }
-        having = [user for user in sorted(stored) if stored[user].keys() & MECHANISMS.keys()]
-        rows = [
-            _described(user, stored.get(user, {})) if times[user] < 2 else _twice(user)
-            for user in times or having
-        ]
-        park.answer(
-            lambda: Reply(
-                [DescribeUserScramCredentialsResponse(error_message=None, results=rows).encode(version)]
-            )
-        )
+        configs = result.configs
+        if len(configs) <= MOST_AT_ONCE:
+            park.answer(lambda: Reply([_encoded(version, times, configs)]))
+        else:
+            answer_aside(broker.aside, park, lambda: _encoded(version, times, configs), later_ms)
 
     broker.ask_store(ListConfigs(("users",)), answered)
     return park
+
+
+def _encoded(
+    version: int, times: Mapping[str, int], configs: Mapping[tuple[str, str], StoredConfig]
+) -> bytes:
+    """`times`: how often the request names each user; empty: all are asked for."""
+    stored = {
+        unescape_entity(name): config.overrides
+        for (_, name), config in configs.items()
+        if "/" not in name and name != DEFAULT
+    }
+    having = [user for user in sorted(stored) if stored[user].keys() & MECHANISMS.keys()]
+    rows = [
+        _described(user, stored.get(user, {})) if times.get(user, 0) < 2 else _twice(user)
+        for user in times or having
+    ]
+    return DescribeUserScramCredentialsResponse(error_message=None, results=rows).encode(version)
 
 
 def _described(user: str, config: Mapping[str, str]) -> DescribeUserScramCredentialsResult:
