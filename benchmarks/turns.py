@@ -37,6 +37,7 @@ from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -523,6 +524,17 @@ def _hosting(path: Path, topics: int, partitions: int) -> TimedWorld:
     return world
 
 
+def elections_refused(path: Path, rows: int) -> TimedWorld:
+    """By a broker that is not the controller."""
+    world = a_world(path, rows)
+    named = [TopicPartitions(topic="big", partitions=list(range(rows)))]
+    world.watch()
+    request = ElectLeadersRequest(election_type=0, topic_partitions=named)
+    (topic,) = world.ask(request, 2).message.replica_election_results
+    assert len(topic.partition_result) == rows
+    return world
+
+
 def _with_users(path: Path, rows: int) -> TimedWorld:
     world = TimedWorld(path)
     config = {"consumer_byte_rate": "1000", "SCRAM-SHA-256": "salt=s,iterations=4096"}
@@ -586,6 +598,7 @@ CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "Fetch: partitions": (partitions_fetched, 48_000),
     "Produce: partitions, refused": (partitions_produced_to, 48_000),
     "Produce: one partition many times": (a_partition_produced_to, 48_000),
+    "ElectLeaders: partitions, refused": (elections_refused, 48_000),
     "DescribeClientQuotas: users": (quotas_described, 20_000),
     "DescribeUserScramCredentials: users": (credentials_described, 20_000),
     "A topic's settings change: partitions": (settings_of_a_topic_changed, 10_000),

@@ -45,6 +45,7 @@ MOST_CALLS = {
     "partitions_produced_to": 6,
     "topics_made_by_metadata": 19,
     "a_partition_produced_to": 2,
+    "elections_refused": 5,
     "quotas_described": 1,
     "credentials_described": 1,
     "settings_of_a_topic_changed": 1,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Park, Reply
+from odradek.broker.answers import Answer, Park
 from odradek.replication.purgatory import Waiter
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ def topic_key(topic: str) -> tuple[str, str]:
 
 
 class TopicWait(Waiter):
-    """`is_over(topic)` for every open topic, or the deadline; then `encode(open topics)` is the answer, or
-    `reply(open topics, now_ms)` where the answer says more than its body."""
+    """`is_over(topic)` for every open topic, or the deadline; then `reply(open topics, now_ms)` is the answer."""
 
     __slots__ = ("_broker", "_is_over", "_reply", "open", "park")
 
@@ -27,18 +26,13 @@ class TopicWait(Waiter):
         topics: list[str],
         *,
         is_over: Callable[[str], bool],
-        encode: Callable[[list[str]], bytes] | None = None,
-        reply: Callable[[list[str], int], Reply] | None = None,
+        reply: Callable[[list[str], int], Answer],
         park: Park,
     ) -> None:
         super().__init__()
         self._broker = broker
         self._is_over = is_over
-        if encode is not None:
-            self._reply = _body_alone(encode)
-        else:
-            assert reply is not None
-            self._reply = reply
+        self._reply = reply
         self.open = topics
         self.park = park
 
@@ -56,7 +50,3 @@ class TopicWait(Waiter):
         if is_late:
             self.is_over(now_ms)
         self.park.answer(lambda: self._reply(self.open, now_ms))
-
-
-def _body_alone(encode: Callable[[list[str]], bytes]) -> Callable[[list[str], int], Reply]:
-    return lambda still_open, now_ms: Reply([encode(still_open)])

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.aside import answer_aside
 from odradek.broker.controller_wait import ask_controller
 from odradek.broker.leader_wait import TopicWait
 from odradek.model.controller_requests import ElectLeadersAnswer, ElectLeadersAsked
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from odradek.broker.request import Request
 
 PREFERRED, UNCLEAN = 0, 1
+# Rows of an answer that is made at once, a millisecond or two; a thread makes longer ones.
+MOST_AT_ONCE = 1_000
 
 Results = dict[TopicPartition, tuple[ErrorCode, str]]
 
@@ -42,9 +45,9 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = ElectLeadersRequest.decode(version, request.body, budget=request.budget)
     partitions = _named(asked)
 
-    def refuse(error: ErrorCode, message: str = "") -> Reply:
+    def refuse(error: ErrorCode, message: str = "") -> Answer:
         rows = dict.fromkeys(partitions or (), (error, message))
-        return Reply([_response(error, rows).encode(version)])
+        return _answer(broker, version, error, rows, broker.now_ms)
 
     if asked.election_type not in (PREFERRED, UNCLEAN):
         return refuse(
@@ -100,20 +103,31 @@ def _wait_until_known(
             if known is None or known.leader_epoch < epoch:
                 yield index
 
-    def encode(late: list[str]) -> bytes:
+    def reply(late: list[str], later_ms: int) -> Answer:
         for topic in late:
             for index in unknown(topic):
                 results[TopicPartition(topic, index)] = (ErrorCode.REQUEST_TIMED_OUT, "")
-        return _response(answer.error, results).encode(version)
+        return _answer(broker, version, answer.error, results, later_ms)
 
     wait = TopicWait(
         broker,
         sorted(elected),
         is_over=lambda topic: not any(True for _ in unknown(topic)),
-        encode=encode,
+        reply=reply,
         park=park,
     )
     wait.start(deadline_ms, now_ms)
+
+
+def _answer(broker: "Broker", version: int, error: ErrorCode, results: Results, now_ms: int) -> Answer:
+    """`results` stay as they are."""
+
+    def encode() -> bytes:
+        return _response(error, results).encode(version)
+
+    if len(results) <= MOST_AT_ONCE:
+        return Reply([encode()])
+    return answer_aside(broker.aside, Park(), encode, now_ms)
 
 
 def _response(error: ErrorCode, results: Results) -> ElectLeadersResponse:
