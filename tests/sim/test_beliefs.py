@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.answers import Park
+from odradek.broker.answers import Park, Reply
 from odradek.broker.fetch_sessions import FetchSession
 from odradek.broker.handlers.delete_records import DeleteRecordsWait
 from odradek.broker.leader_wait import TopicWait
@@ -385,13 +385,19 @@ def deletion_that_followers_lack(broker: Any) -> None:
 
 
 def topic(broker: Any) -> None:
-    wait = TopicWait(broker, ["t"], is_over=lambda name: True, encode=lambda still: b"", park=Park())
+    wait = TopicWait(
+        broker, ["t"], is_over=lambda name: True, reply=lambda still, now_ms: Reply([b""]), park=Park()
+    )
     broker.purgatory.park(wait, deadline_ms=1 << 50)
 
 
 def topic_of_which_nobody_has_told(broker: Any) -> None:
     wait = TopicWait(
-        broker, ["t", "u"], is_over=lambda name: name == "t", encode=lambda still: b"", park=Park()
+        broker,
+        ["t", "u"],
+        is_over=lambda name: name == "t",
+        reply=lambda still, now_ms: Reply([b""]),
+        park=Park(),
     )
     broker.purgatory.park(wait, deadline_ms=1 << 50)
 
