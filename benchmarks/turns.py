@@ -30,6 +30,11 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from odradek.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -524,6 +529,25 @@ def _hosting(path: Path, topics: int, partitions: int) -> TimedWorld:
     return world
 
 
+def topics_checked(path: Path, rows: int) -> TimedWorld:
+    """Each with a setting of its own; none of them is made."""
+    world = a_world(path)
+    world[1].broker.controller_status(True, 1, world.now_ms)
+    topics = [
+        CreatableTopic(
+            name=f"new-topic-{number}",
+            num_partitions=1,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name="retention.ms", value=str(number))],
+        )
+        for number in range(rows)
+    ]
+    world.watch()
+    answer = world.ask(CreateTopicsRequest(topics=topics, validate_only=True), 7).message
+    assert {topic.error_code for topic in answer.topics} == {0} and len(answer.topics) == rows
+    return world
+
+
 def elections_refused(path: Path, rows: int) -> TimedWorld:
     """By a broker that is not the controller."""
     world = a_world(path, rows)
@@ -598,6 +622,7 @@ CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "Fetch: partitions": (partitions_fetched, 48_000),
     "Produce: partitions, refused": (partitions_produced_to, 48_000),
     "Produce: one partition many times": (a_partition_produced_to, 48_000),
+    "CreateTopics: topics with a setting, checked": (topics_checked, 2_500),
     "ElectLeaders: partitions, refused": (elections_refused, 48_000),
     "DescribeClientQuotas: users": (quotas_described, 20_000),
     "DescribeUserScramCredentials: users": (credentials_described, 20_000),

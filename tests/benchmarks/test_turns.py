@@ -16,6 +16,7 @@ ROWS_OF = {
     "partitions_fetched": 5_000,
     "partitions_produced_to": 5_000,
     "a_partition_produced_to": 20_000,
+    "topics_checked": 1_000,
 }
 # Calls a row, of Python's functions and of those in C that it calls, as a profiler counts them. A row of 10,000 may take 2 us.
 MOST_CALLS = {
@@ -45,6 +46,7 @@ MOST_CALLS = {
     "partitions_produced_to": 6,
     "topics_made_by_metadata": 19,
     "a_partition_produced_to": 2,
+    "topics_checked": 90,
     "elections_refused": 5,
     "quotas_described": 1,
     "credentials_described": 1,

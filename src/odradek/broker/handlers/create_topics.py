@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.answers import Answer, CloseConnection, NoReply, Park, Reply
 from odradek.broker.aside import answer_aside
 from odradek.broker.config_description import TopicDescriptions
 from odradek.broker.effects import CreateTopics, NewTopic, StoreFailed, StoreResult, TopicsWritten
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 FIRST_WITH_CONFIGS = 5
 STRICT_QUOTA_SINCE = 6
+# Topics whose configurations are told at once, some milliseconds; a thread tells those of more.
+MOST_AT_ONCE = 100
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -89,11 +91,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                 raise ProtocolError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             planned[name] = new
             taken.take(name)
-            results[name] = _created(new, described, NO_TOPIC_ID if asked.validate_only else new.topic_id)
+            results[name] = _created(new, NO_TOPIC_ID if asked.validate_only else new.topic_id)
         except ProtocolError as refusal:
             results[name] = _refused(name, refusal.code, refusal.message or None)
 
-    def reply(without_leaders: list[str], later_ms: int) -> Reply:
+    def reply(without_leaders: list[str], later_ms: int) -> Answer:
         for name in without_leaders:
             results[name] = _refused(
                 name,
@@ -101,10 +103,21 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
                 "The topic was created; not all of its partitions have a leader yet.",
             )
         throttle_time_ms = quota.throttle_time_ms(later_ms)
-        response = CreateTopicsResponse(
-            topics=[results[name] for name in names], throttle_time_ms=throttle_time_ms
-        )
-        return Reply([response.encode(version)], throttle_time_ms)
+
+        def encode() -> bytes:
+            for name, new in planned.items():
+                if not results[name].error_code:
+                    results[name].configs = described.of(new.config)
+            return CreateTopicsResponse(
+                topics=[results[name] for name in names], throttle_time_ms=throttle_time_ms
+            ).encode(version)
+
+        if len(names) <= MOST_AT_ONCE:
+            return Reply([encode()], throttle_time_ms)
+        place, made = Park(), answer_aside(broker.aside, Park(), encode, later_ms)
+        place.follow(made)
+        made.on_complete(lambda done: place.answer(lambda: _throttled(done, throttle_time_ms)))
+        return place
 
     if asked.validate_only or not planned:
         return reply([], now_ms)
@@ -205,14 +218,17 @@ class _Described:
         ]
 
 
-def _created(new: NewTopic, described: _Described, topic_id: bytes) -> CreatableTopicResult:
+def _throttled(done: Reply | NoReply | CloseConnection, throttle_time_ms: int) -> Answer:
+    return Reply(done.buffers, throttle_time_ms) if isinstance(done, Reply) else done
+
+
+def _created(new: NewTopic, topic_id: bytes) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=new.topic,
         topic_id=topic_id,
         error_message=None,
         num_partitions=len(new.assignment),
         replication_factor=len(new.assignment[0]),
-        configs=described.of(new.config),
     )
 
 
