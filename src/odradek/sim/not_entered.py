@@ -297,6 +297,11 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a bit has to turn in the length or the magic of a batch that is read before the walk over all logs comes by": (
         "log/segment.py Segment.corrupt",
     ),
+    "records of a world have timestamps, by which their segments are as old as they are": (
+        "log/segment.py Segment.modified_ms",
+        "log/memory_files.py MemoryDirectory.modified_ms",
+    ),
+    "no topic of a world is made with throttled replicas": ("broker/handlers/create_topics.py _throttled",),
     "a quota has to be set just when somebody looks around, for its nodes go with it": (
         "broker/handlers/describe_client_quotas.py _named",
         "broker/handlers/describe_client_quotas.py _name",
