@@ -301,7 +301,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/segment.py Segment.modified_ms",
         "log/memory_files.py MemoryDirectory.modified_ms",
     ),
-    "no topic of a world is made with throttled replicas": ("broker/handlers/create_topics.py _throttled",),
+    "nobody who makes topics in a world has used up a quota of mutations": (
+        "broker/handlers/create_topics.py _throttled",
+    ),
     "a quota has to be set just when somebody looks around, for its nodes go with it": (
         "broker/handlers/describe_client_quotas.py _named",
         "broker/handlers/describe_client_quotas.py _name",
