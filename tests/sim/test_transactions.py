@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from odradek.model.ids import TopicPartition
+from odradek.protocol.flat.produce_request import decode as decode_produce
+from odradek.protocol.headers import decode_request_header
 from odradek.records.batch import iter_batches
 from odradek.records.builder import batch_bytes
 from odradek.records.control import build_end_marker
+from odradek.sim.answers_heard import frames
 from odradek.sim.checkers.history import History, Polled
 from odradek.sim.checkers.transactions import (
     ABORT,
@@ -26,8 +29,10 @@ from odradek.sim.checkers.transactions import (
 )
 from odradek.sim.ledger import BatchReader
 from odradek.sim.ledger_workload import OWNERS, Ledger
+from odradek.sim.network import SimTransport
 from odradek.sim.plan import LEDGER_OWNERS, TRANSACTION_KINDS, Fault, Plan, _of_transactions, draw
 from odradek.sim.run import OK, describe, run
+from odradek.sim.workload import MACHINE
 from odradek.sim.world import World
 from tests.sim.plans import three_brokers
 
@@ -191,6 +196,22 @@ def test_what_a_log_holds_is_told_from_what_compaction_has_emptied(is_commit: bo
     reader = BatchReader(None, "batches-0", T, History())
     assert reader._records(batch + emptied, []) == ([], [], 6)
     assert reader.written == [Written(T, 4, 7, 1, kind), Written(T, 5, 7, 1, EMPTIED)]
+
+
+def test_what_one_broker_leads_is_written_with_one_request_as_clients_do() -> None:
+    named: set[tuple[int, bool]] = set()  # how many partitions by one request, and with which version
+
+    def note(transport: SimTransport, data: bytes) -> None:
+        for frame in frames(data) if transport.host.name == MACHINE else ():
+            if frame[:2] == b"\0\0":
+                header = decode_request_header(frame)
+                name, _, _, topics = decode_produce(header.api_version, frame, header.body_offset)
+                if name is not None:
+                    named.add((sum(len(rows) for _, rows in topics), header.api_version > 11))
+
+    run(plan_with(bumping_owners=1), prepare=lambda world, history: world.network.taps.append(note))
+
+    assert {(1, False), (2, False), (1, True), (2, True)} <= named
 
 
 def test_there_are_as_many_owners_as_a_plan_counts() -> None:

@@ -22,6 +22,15 @@ POSITION = PARTITIONS[0]  # whose offset the groups commit
 TIMEOUT_MS = 2_000
 
 
+def assignments(brokers: int, replication_factor: int) -> list[list[int]]:
+    """Of each partition. The first two are led by one broker: a request names both, as those of clients do."""
+    leaders_and_steps = ((0, 1), (0, -1), (1, 1))
+    return [
+        [(leader + step * number) % brokers + 1 for number in range(replication_factor)]
+        for leader, step in leaders_and_steps
+    ]
+
+
 def group_of(transactional_id: str) -> str:
     return f"{transactional_id}-positions"
 

@@ -3,7 +3,7 @@ never came is `unknown`.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
@@ -42,15 +42,23 @@ def without_key(value: bytes, timestamp_ms: int) -> NewRecord:
 def produce_request(
     partition: TopicPartition, batch: bytes, acks: int, transactional_id: str | None = None
 ) -> produce.ProduceRequest:
+    return produce_together({partition: batch}, acks, transactional_id)
+
+
+def produce_together(
+    batches: Mapping[TopicPartition, bytes], acks: int, transactional_id: str | None = None
+) -> produce.ProduceRequest:
+    """One request, as clients send what one broker leads."""
+    topics: dict[str, list[produce.PartitionProduceData]] = {}
+    for partition, batch in batches.items():
+        row = produce.PartitionProduceData(index=partition.partition, records=batch)
+        topics.setdefault(partition.topic, []).append(row)
     return produce.ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
         timeout_ms=3_000,
         topic_data=[
-            produce.TopicProduceData(
-                name=partition.topic,
-                partition_data=[produce.PartitionProduceData(index=partition.partition, records=batch)],
-            )
+            produce.TopicProduceData(name=topic, partition_data=rows) for topic, rows in topics.items()
         ],
     )
 

@@ -40,7 +40,8 @@ from odradek.sim.coordinator_memory import forgetful
 from odradek.sim.described import described_wrongly, untidy_store
 from odradek.sim.group_member import GROUP as READERS
 from odradek.sim.group_member import GroupClient
-from odradek.sim.ledger import LEDGER, PARTITIONS
+from odradek.sim.ledger import LEDGER
+from odradek.sim.ledger import assignments as ledger_assignments
 from odradek.sim.loop import Host
 from odradek.sim.meter import Meter
 from odradek.sim.mistakes import Mistake, Mistakes, quiet_but_for
@@ -330,11 +331,8 @@ class _Run:
             ]
             if plan.has_transactions:
                 of_ledger = {**configs, **plan.ledger}
-                errors.append(
-                    await self.client.create_topic(
-                        LEDGER, len(PARTITIONS), plan.replication_factor, of_ledger
-                    )
-                )
+                of_each = ledger_assignments(plan.brokers, plan.replication_factor)
+                errors.append(await self.client.create_topic(LEDGER, -1, -1, of_ledger, assignments=of_each))
             return max(errors)
 
         error = world.call(self.client_host, create())

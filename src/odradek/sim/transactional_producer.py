@@ -29,9 +29,9 @@ from odradek.protocol.messages.txn_offset_commit import (
 from odradek.records.builder import NewRecord, build_batch
 from odradek.sim.checkers.history import Value
 from odradek.sim.checkers.transactions import Fate
-from odradek.sim.client import EPOCH_MS, Pauses, RequestFailed, SimClient
+from odradek.sim.client import EPOCH_MS, Address, Pauses, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, OF_TRANSACTIONS, CoordinatorClient
-from odradek.sim.producer import produce_request
+from odradek.sim.producer import produce_together
 
 INIT, ADD, ADD_OFFSETS = 4, 3, 3
 # By `bumps`.
@@ -116,56 +116,65 @@ class TransactionalProducer:
         self._judge(worst(await self._asked(self._coordinator, request, ADD, worst)))
 
     async def send_all(self, values: Mapping[TopicPartition, Sequence[Value]]) -> None:
-        """A batch to each partition: one after the other; or all at once, so that several leaders add theirs at one moment."""
-        if not self.bumps:
-            for partition, of_it in values.items():
-                await self.send(partition, of_it)
-            return
+        """A batch to each partition, again until it is there: one request to each leader, and all leaders at once."""
+        batches = {partition: self._batch(partition, of_it) for partition, of_it in values.items()}
+        failures: list[ErrorCode] = []
+        pauses = Pauses()
+        while True:
+            errors = await self._sent(batches)
+            for partition, error in errors.items():
+                if error == ErrorCode.NONE:
+                    self._sequences[partition] = self._sequences.get(partition, 0) + len(values[partition])
+                elif error not in AGAIN:
+                    failures.append(error)
+                else:
+                    self._not_heard()
+                    continue
+                del batches[partition]
+            if not batches:
+                break
+            await pauses.pause()
+            if any(error in INVALID_METADATA for error in errors.values()) or len(errors) < len(batches):
+                await self._client.refresh(list({partition.topic for partition in batches}))
+        for error in sorted(failures, key=lambda error: error not in FENCED):
+            self._judge(error)
 
-        async def sent(partition: TopicPartition, of_it: Sequence[Value]) -> Fenced | Refused | None:
-            try:
-                await self.send(partition, of_it)
-            except (Fenced, Refused) as failure:
-                return failure
-            return None
-
-        ended = await asyncio.gather(*(sent(partition, of_it) for partition, of_it in values.items()))
-        failures = [failure for failure in ended if failure is not None]
-        for failure in sorted(failures, key=lambda failure: isinstance(failure, Refused)):
-            raise failure
-
-    async def send(self, partition: TopicPartition, values: Sequence[Value]) -> None:
-        """One batch, again until it is there."""
-        sequence = self._sequences.get(partition, 0)
+    def _batch(self, partition: TopicPartition, values: Sequence[Value]) -> bytes:
         at_ms = EPOCH_MS + int(self._client.loop.time() * 1000)
-        batch = build_batch(
+        return build_batch(
             [NewRecord(value, value, at_ms) for value in values],
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
-            base_sequence=sequence,
+            base_sequence=self._sequences.get(partition, 0),
             is_transactional=True,
         )
-        request = produce_request(partition, batch, -1, self._name)
-        pauses = Pauses()
-        while True:
-            address, _ = await self._client.leader_of(partition)
-            assert address is not None, "without an end there is one"
-            try:
-                answer = await self._client.ask(address, request, PRODUCE[self.bumps])
-            except RequestFailed:
-                self._not_heard()
-                error = ErrorCode.NETWORK_EXCEPTION
-            else:
-                error = ErrorCode(answer.responses[0].partition_responses[0].error_code)
-            if error == ErrorCode.NONE:
-                self._sequences[partition] = sequence + len(values)
-                return
-            if error not in AGAIN:
-                return self._judge(error)
-            self._not_heard()
-            await pauses.pause()
-            if error in INVALID_METADATA:
-                await self._client.refresh([partition.topic])
+
+    async def _sent(self, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, ErrorCode]:
+        """What leaders say of each; nothing of those that have none."""
+        led_by: dict[Address, dict[TopicPartition, bytes]] = {}
+        for partition, batch in batches.items():
+            address, _ = await self._client.leader_of(partition, until=0.0)
+            if address is not None:
+                led_by.setdefault(address, {})[partition] = batch
+        found: dict[TopicPartition, ErrorCode] = {}
+        for of_one in await asyncio.gather(*(self._told(address, some) for address, some in led_by.items())):
+            found |= of_one
+        return found
+
+    async def _told(
+        self, address: Address, batches: Mapping[TopicPartition, bytes]
+    ) -> dict[TopicPartition, ErrorCode]:
+        try:
+            answer = await self._client.ask(
+                address, produce_together(batches, -1, self._name), PRODUCE[self.bumps]
+            )
+        except RequestFailed:
+            return dict.fromkeys(batches, ErrorCode.NETWORK_EXCEPTION)
+        return {
+            TopicPartition(topic.name, row.index): ErrorCode(row.error_code)
+            for topic in answer.responses
+            for row in topic.partition_responses
+        }
 
     async def send_offset(self, partition: TopicPartition, offset: int) -> None:
         if not self.bumps:  # else the coordinator of the group does
