@@ -62,7 +62,7 @@ def test_no_leader_epoch_that_is_claimed_comes_true_before_the_claim_is_read(
 
 
 def test_a_member_in_a_life_that_is_over_is_claimed_as_well() -> None:
-    plan = plan_with(Fault(0.5, "false_isr_changes", 0.1, 0.4, 0.0), duration_s=3.0)
+    plan = plan_with(Fault(1.2, "false_isr_changes", 0.1, 0.4, 0.0), duration_s=3.0)
     assert notes(run(plan), "a member in a life that is over: INELIGIBLE_REPLICA")
     lives = Edit(
         "controller.alter_partition:_is_eligible",

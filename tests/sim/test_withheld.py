@@ -35,10 +35,10 @@ def test_a_second_let_waits_for_the_first_fetch_to_be_answered() -> None:
     ]
 
 
-def test_a_fetch_whose_connection_was_lost_may_arrive_late() -> None:
+def test_a_fetch_whose_connection_was_lost_and_that_arrives_late_is_of_a_session_that_is_over() -> None:
     lost = "withhold fetch 3\nproduce t-0 a acks=1\nwait t-0 end=3:1\ndrop fetch 3\nrun 1\n"
     assert marks(lost) == ["end 1 mark 0", "end 1 mark 0"]
-    assert marks(f"{lost}late-fetch 3\n") == ["end 1 mark 1", "end 1 mark 0"]
+    assert marks(f"{lost}late-fetch 3\n") == ["end 1 mark 0", "end 1 mark 0"]
 
 
 def test_who_lags_leaves_the_isr_only_once_the_controller_has_heard() -> None:

@@ -448,9 +448,10 @@ class _AtOnce:
 
 
 def _finished(work: "Coroutine[Any, Any, T]") -> T:
-    """The result of a coroutine that never waits."""
+    """The result of a coroutine that never waits; what is long lets others have their turn now and then, of whom there are none."""
     try:
-        work.send(None)
+        while work.send(None) is None:
+            pass
     except StopIteration as done:
         result: T = done.value
         return result

@@ -223,7 +223,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/answers.py CloseConnection.because",
         "broker/handlers/create_partitions.py _manual",
         "broker/topic_creation.py refused_assignment",
-        "broker/topic_creation.py check_manual",
         "broker/topic_creation.py _buffer",
         "broker/handlers/metadata.py _create*",
         "broker/replica_manager.py ReplicaManager._assign_topic_id",
