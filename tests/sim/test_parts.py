@@ -222,4 +222,6 @@ NOT_COUNTED = Edit(
 def test_a_count_that_is_not_kept_is_found_in_a_world() -> None:
     with applied([NOT_COUNTED]), healthy_world() as (world, _):
         watch = Watch(world)
-        assert {anomaly.name for _ in range(2 * len(world.brokers)) for anomaly in watch.check()} == {"PartsAreWhole"}
+        assert {anomaly.name for _ in range(2 * len(world.brokers)) for anomaly in watch.check()} == {
+            "PartsAreWhole"
+        }

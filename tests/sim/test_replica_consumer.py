@@ -43,7 +43,14 @@ def test_a_copy_that_gives_what_is_not_committed_is_seen(is_broken: bool, base: 
         Fault(2.1, "cut_leader_from_store", 0.0, 0.0, 9.0),
     ]
     plan = replace(
-        base, seed=2, brokers=3, partitions=1, duration_s=14.0, acks=1, is_idempotent=False, faults=tuple(cut_off)
+        base,
+        seed=2,
+        brokers=3,
+        partitions=1,
+        duration_s=14.0,
+        acks=1,
+        is_idempotent=False,
+        faults=tuple(cut_off),
     )
     exhibit = next(e for e in EXHIBITS if e.name == "9196")
     with applied(exhibit.edits if is_broken else ()):

@@ -274,7 +274,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "the log of a replica that moves has to be cut, or to begin behind its copy, below what a checkpoint says of the copy": (
         "broker/log_moves.py LogMoves._was_done",
         "broker/log_moves.py LogMoves._do",
-        "broker/log_moves.py _cut",
         "broker/log_moves.py _restarting_at",
     ),
     "the directory into which a replica moves, or the file it is read from, has to fail while it moves": (
@@ -303,6 +302,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "nobody who makes topics in a world has used up a quota of mutations": (
         "broker/handlers/create_topics.py _throttled",
     ),
+    "a broker has to be told something just when it has registered anew and its controller has not heard of that": (
+        "server/controller_term.py ControllerTerm._broker_disowned",
+    ),
     "a quota has to be set just when somebody looks around, for its nodes go with it": (
         "broker/handlers/describe_client_quotas.py _named",
         "broker/handlers/describe_client_quotas.py _name",
@@ -314,6 +316,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "no world removes or damages index files of a broker that runs": (
         "log/index_rebuilding.py *",
         "log/transaction_rebuilding.py rebuild",
+        "log/transaction_rebuilding.py _snapshots",
         "log/transaction_rebuilding.py TransactionRebuild.*",
         "log/segment.py IndexPending.__init__",
         "log/segment.py Segment.take_indexes",
