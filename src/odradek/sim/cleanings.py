@@ -9,6 +9,7 @@ from odradek.log.compaction.cleaner import NO_LIMIT
 from odradek.log.compaction.passes import CleaningJob
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.records.errors import CorruptBatch
 from odradek.sim.checkers.cleanings import Cleaned, cleaned_as_asked
 from odradek.sim.log_files import entries_of, newest_ms, offsets_in, segment_files
 from odradek.sim.world import SimBroker, World
@@ -30,6 +31,10 @@ class Cleanings:
             return  # it was moved, deleted or cut since it was chosen; the cleaning will find out
         dirty = [one for group in job.groups for one in group if one.end_offset > job.first_dirty]
         files = dict(segment_files(log))
+        try:
+            newest = max((newest_ms(files.get(one.base_offset)) for one in dirty), default=-1)
+        except CorruptBatch:
+            return  # a disk has damaged it, and the cleaning will find out (seed 1205)
         self._world.let_in += cleaned_as_asked(
             Cleaned(
                 log.topic_partition,
@@ -37,7 +42,7 @@ class Cleanings:
                 job.end,
                 log.last_stable_offset(replica.high_watermark),
                 log.segments.active.base_offset,
-                max((newest_ms(files.get(one.base_offset)) for one in dirty), default=-1),
+                newest,
                 job.now_ms,
                 log.config.min_compaction_lag_ms,
             )
