@@ -253,6 +253,19 @@ def test_an_equal_or_lower_leader_epoch_is_answered_stale_and_changes_nothing(
     assert set(world[3].fetchers) == fetched_from_2 == {2}
 
 
+@pytest.mark.parametrize("to", [1, 2])
+def test_another_order_of_the_same_replicas_is_taken_in_the_epoch_that_is_known(world: World, to: int) -> None:
+    """A controller that was elected anew behind the topic node, and before the leader epoch, tells it so (seed 1782)."""
+    world.lead(1)
+    for replicas in ([1, 3, 2], [1, 2], [1, 2, 3, 4]):
+        world.leadership[T0]["replicas"] = replicas
+        assert world.tell_leader(to, T0) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert world[to].partition().assignment.replicas == (1, 3, 2)
+    world.leadership[T0] |= {"replicas": [2, 1, 3], "leader_epoch": world.leadership[T0]["leader_epoch"] - 1}
+    assert world.tell_leader(to, T0) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert world[to].partition().assignment.replicas == (1, 3, 2)
+
+
 @pytest.mark.behaviour(168)
 def test_a_broker_told_that_nobody_leads_stops_fetching_and_answers_no_error(world: World) -> None:
     world.produce(1, b"a")

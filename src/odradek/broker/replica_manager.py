@@ -269,6 +269,8 @@ class ReplicaManager(Organ):
                     self._fetch(partition)
                 return ErrorCode.NONE
             if leadership.leader_epoch <= partition.leader_epoch:
+                if leadership.leader_epoch == partition.leader_epoch:
+                    partition.take_order(told.assignment)
                 return ErrorCode.STALE_CONTROLLER_EPOCH
             self._stop_fetching(topic_partition)  # by the id it had
             if is_named:

@@ -107,6 +107,15 @@ class Replica:
         self.leader_recovery_state = leadership.leader_recovery_state
         self.assignment = assignment
 
+    def take_order(self, told: ReplicaAssignment) -> None:
+        """The same replicas in another order, in the leader epoch that is known: a controller wrote the topic node, and died or was
+        elected anew before it raised the epoch. The one behind it sees no reassignment, and tells the order with what it finds.
+        """
+        known = self.assignment
+        if told != known and not told.is_being_reassigned and not known.is_being_reassigned:
+            if set(told.replicas) == set(known.replicas):
+                self.assignment = told
+
     def take_log(self, log: "PartitionLog") -> None:
         """The log has moved: the same records in another directory of this broker. Whoever reads goes on there. A flush of
         the former one that is under way says nothing any more: the caller tells how far this one is (`flushed`).

@@ -181,7 +181,7 @@ class GroupMember:
             raise _Anew
         self._judge(joined.error_code)
         self._member, self._generation = joined.member_id, joined.generation_id
-        # Of the leader alone. One that took its place in a generation that stands is told them, and shares nothing out.
+        # Of the leader alone. One that took its place in a generation that stands is told them, and shares nothing out (KIP-814).
         members = sorted(member.member_id for member in joined.members)
         to_share_out = [] if joined.skip_assignment else members
         if term is not None:
@@ -208,7 +208,8 @@ class GroupMember:
                 assignments=[
                     sync_group.SyncGroupRequestAssignment(
                         member_id=member,
-                        assignment=bytes(n for n in numbers if n % len(to_share_out) == index),
+                        # First of how many: a leader that comes back has no other way to know.
+                        assignment=bytes([len(numbers), *numbers[index :: len(to_share_out)]]),
                     )
                     for index, member in enumerate(to_share_out)
                 ],
@@ -216,7 +217,8 @@ class GroupMember:
         )
         self._judge(synced.error_code)
         known = self._partitions
-        share = [known[number] for number in bytes(synced.assignment) if number < len(known)]
+        of, *given = bytes(synced.assignment) or bytes(1)
+        share = [known[number] for number in given if number < len(known)]
         self._history.events.append(
             Joined(
                 joined.generation_id,
@@ -228,6 +230,8 @@ class GroupMember:
                 frozenset(share),
             )
         )
+        if joined.skip_assignment and of < len(known):
+            raise _Anew  # as one whose metadata say that there are more partitions
         return share
 
     async def _beat(self) -> None:
