@@ -1,7 +1,8 @@
 """Work that would hold up everybody else: done by a thread, one piece at a time.
 
 Two lines wait for the thread, and take turns: producers' batches that must be opened, and questions that open what is
-stored. Within a line the order is kept. The thread is one of few that also flush, and all of them share one processor.
+stored. Within a line the order is kept. The thread waits for no flush (`Environment.run_aside`), and all of them
+share one processor.
 """
 
 from collections import deque

@@ -217,7 +217,7 @@ class BrokerEffects:
         stays = self._environment.making_what_stays() if isinstance(effect.work, Piece) else nullcontext()
         try:
             with stays:
-                result = await self._environment.run_blocking(effect.work.run)
+                result = await self._environment.run_aside(effect.work.run)
         except Exception as error:
             # A mistake of ours. Whoever asked is told, and what waits behind it goes on.
             what = f"{type(effect.work).__name__} failed: {error!r}"

@@ -96,6 +96,7 @@ class Environment:
         self._cleaning = CleaningProcess(self.cleaner_slice_bytes)
         self._executor: Any = None
         self._stepper: Any = None
+        self._aside: Any = None
 
     def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)
@@ -112,6 +113,15 @@ class Environment:
 
             self._executor = ThreadPoolExecutor(max_workers=2, thread_name_prefix="odradek-blocking")
         return self.loop.run_in_executor(self._executor, function, *args)
+
+    def run_aside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """What a broker does one piece at a time for whoever waits: a batch that is checked, an answer that is long. By threads of
+        its own: where a disk hangs, two syncs of it hold both of those that may block."""
+        if self._aside is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._aside = ThreadPoolExecutor(max_workers=2, thread_name_prefix="odradek-aside")
+        return self.loop.run_in_executor(self._aside, work)
 
     def run_step(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """What only thinks, by a thread of its own: it is not to wait behind a disk."""
@@ -157,9 +167,9 @@ class Environment:
 
     def close(self) -> None:
         self._cleaning.kill()
-        for executor in (self._executor, self._stepper):
+        for executor in (self._executor, self._aside, self._stepper):
             if executor is not None:
                 executor.shutdown(wait=True)
-        self._executor = self._stepper = None
+        self._executor = self._aside = self._stepper = None
         with suppress(StorageError):  # it is killed, and waits for a disk
             self._cleaning.end()

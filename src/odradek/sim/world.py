@@ -81,6 +81,9 @@ class SimEnvironment(Environment):
     def run_blocking(self, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         return self.loop.run_blocking(self._broker.blocking_takes_s, function, *args)
 
+    def run_aside(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+        return self.run_blocking(work)
+
     @staticmethod
     def give_way() -> None:
         """Nobody else runs on this processor."""
