@@ -269,6 +269,17 @@ def test_each_option_of_a_sink_changes_what_it_is_about_and_nothing_else(option:
     )
 
 
+def test_a_batch_write_of_an_application_has_a_number() -> None:
+    """Without one each would have the same: the second would be taken for the first that comes again, and be nowhere."""
+    given = {"kafka.bootstrap.servers": "a:1", "topic": "t", "directory": "/d"}
+
+    assert not parse_topic_options({**given, "appId": ""}, is_stream=False).is_named
+    named = parse_topic_options({**given, "appId": "x", "batchId": "7"}, is_stream=False)
+    assert (named.is_named, named.batch_id) == (True, 7)
+    with pytest.raises(ConfigurationError, match="the option batchId is missing: its number: .* written once"):
+        parse_topic_options({**given, "appId": "x"}, is_stream=False)
+
+
 def test_a_batch_write_leaves_its_files_where_nobody_else_can_change_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

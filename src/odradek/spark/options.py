@@ -23,6 +23,8 @@ EARLIEST = "earliest"
 LATEST = "latest"
 AUTO, TRUE, FALSE = "auto", "true", "false"
 _SYMBOLIC = {EARLIEST: offsets.EARLIEST, LATEST: offsets.LATEST}
+# What a batch write of an application lacks without a batchId.
+NUMBER = "its number: the same of the same appId is written once; without an appId each is another"
 # topic -> partition -> offset or timestamp
 PerPartition = dict[str, dict[int, int]]
 

@@ -36,7 +36,7 @@ from odradek.model.ids import number_in
 from odradek.spark.checkpoints import may_have_batches
 from odradek.spark.micro_batch import current_batch_id
 from odradek.spark.offsets import LARGEST
-from odradek.spark.options import SourceOptions
+from odradek.spark.options import NUMBER, SourceOptions
 from odradek.spark.places import check_directory, check_evolves, check_table
 from odradek.spark.source import (
     OdradekSource,
@@ -496,12 +496,7 @@ def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "Table
     if is_named:
         needed.append(("appId", "a name for this writer"))
     if is_named and not is_stream:
-        needed.append(
-            (
-                "batchId",
-                "its number: the same of the same appId is written once; without an appId each is another",
-            )
-        )
+        needed.append(("batchId", NUMBER))
     for name, what in needed:
         if not options.get(name.lower()):
             raise ConfigurationError(f"the option {name} is missing: {what}")

@@ -13,7 +13,7 @@ from odradek.model.errors import ConfigurationError
 from odradek.model.ids import INT32_MAX, number_in
 from odradek.spark.kill_switch import KillSwitch
 from odradek.spark.offsets import LARGEST
-from odradek.spark.options import ConnectionOptions, OptionReader
+from odradek.spark.options import NUMBER, ConnectionOptions, OptionReader
 from odradek.spark.places import check_directory
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -85,7 +85,7 @@ def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOp
         codec=codec,
         timeout_ms=options.positive("kafka.transaction.timeout.ms", INT32_MAX),
         progress_topic=options.text("progressTopic") or PROGRESS_TOPIC,
-        is_named=app_id is not None,
+        is_named=bool(app_id),
         batch_id=_batch_id(options, is_stream=is_stream),
         kill_switch=KillSwitch.from_text(options.text("killSwitch")),
         is_decoded=options.text("decoded") == "true",
@@ -125,10 +125,12 @@ def _of_this_user() -> str:
 
 
 def _batch_id(options: OptionReader, *, is_stream: bool) -> int:
-    text = options.text("batchId")
+    text, is_named = options.text("batchId"), bool(options.text("appId"))
     if text is None:
+        if is_named and not is_stream:
+            raise ConfigurationError(f"the option batchId is missing: {NUMBER}")
         return 0
-    if is_stream or not options.text("appId"):
+    if is_stream or not is_named:
         raise ConfigurationError("batchId is for batch writes with an appId: a stream counts its own batches")
     number = number_in(text, LARGEST)
     if number is None:
