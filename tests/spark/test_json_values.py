@@ -191,6 +191,18 @@ def test_columns_are_learnt_from_values() -> None:
         inferred([b'{"a":{"b":1}}', b'{"a":{"b":"x"}}'])
 
 
+@pytest.mark.parametrize("value", [b'{"\\ud800":1}', b'{"a":{"\\udfff":1}}', b'{"l":[{"x\\ud83d":1}]}'])
+def test_a_name_of_half_a_letter_teaches_nothing_and_its_value_is_a_letter(value: bytes) -> None:
+    """JSON may escape half of a surrogate pair, which is in no text."""
+    assert inferred([b'{"id":2}', value])[0] == schema_of("id BIGINT")
+    assert fields_of([value.decode()], pa.struct([("id", pa.int64())])) == {}
+
+    found = decoded(pa.array([value, b'{"id":2}'], pa.binary()), schema_of("id BIGINT"), lambda _: False)
+
+    assert found is not None and found.columns.to_pylist() == [{"id": 2}]
+    assert list(found.bad) == [0]
+
+
 @pytest.mark.parametrize("levels", [300, 100_000])
 def test_a_value_that_is_nested_deeper_than_columns_can_be_teaches_none(levels: int) -> None:
     value = b'{"id":1,"deep":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}"

@@ -32,6 +32,7 @@ _END_OF_THE_WRAPPING = r"\}\s*\]\s*\]"
 _BEHIND = "something stands behind the JSON object"
 _FIRST_VALUE = json.JSONDecoder(strict=False)
 _NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
+_HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 _DIGITS_BEYOND = r"(\.\d{6})\d+"
 _OF_A_MOMENT = r"^[-+0-9:.TZz ]*$"
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32}
@@ -167,7 +168,7 @@ def fields_of(texts: Iterable[str], kind: pa.StructType) -> dict[str, pa.DataTyp
             fields = json.loads(text)
         except (ValueError, RecursionError):
             continue
-        for name, value in fields.items() if isinstance(fields, dict) else ():
+        for name, value in _fields(fields) if isinstance(fields, dict) else ():
             if name in known and not (name in narrow and _is_beyond(narrow[name], value)):
                 continue
             if name not in found and len(found) >= MOST_COLUMNS:
@@ -368,7 +369,7 @@ def inferred(values: Iterable[bytes | None]) -> tuple[pa.Schema, int]:
         if not isinstance(fields, dict):
             refused += 1
             continue
-        for name, of_field in fields.items():
+        for name, of_field in _fields(fields):
             found[name] = _wider(found.get(name), _kind(of_field), name)
     return pa.schema([(name, kind) for name, kind in _known(found.items())]), refused
 
@@ -396,7 +397,12 @@ def _kind(value: Any, room: int = _LEVELS) -> Any:
             for item in value:
                 inner = _wider(inner, _kind(item, room - 1), "[]")
             return [inner]
-    return {name: _kind(of_field, room - 1) for name, of_field in value.items()}
+    return {name: _kind(of_field, room - 1) for name, of_field in _fields(value)}
+
+
+def _fields(found: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """But for those whose names are in no text: JSON may escape half of a surrogate pair, and pyarrow refuses such a value."""
+    return (field for field in found.items() if field[0].isascii() or not _HALF_A_PAIR.search(field[0]))
 
 
 def _wider(one: Any, other: Any, name: str) -> Any:
