@@ -134,8 +134,7 @@ def has_local_times(kind: pa.DataType) -> bool:
 
 def is_addable(name: str, there: pa.Schema) -> bool:
     """Whether values may make such a column."""
-    forbidden = not name or len(name) > 255 or bool(_FORBIDDEN & set(name))
-    return not forbidden and len(there) < MOST_COLUMNS and not _is_there(name, there)
+    return _is_name(name) and len(there) < MOST_COLUMNS and not _is_there(name, there)
 
 
 def addable_type(kind: pa.DataType, depth: int = 0) -> pa.DataType | None:
@@ -143,12 +142,14 @@ def addable_type(kind: pa.DataType, depth: int = 0) -> pa.DataType | None:
     if depth > _DEEPEST:
         return None
     if pa.types.is_struct(kind):
-        found: list[pa.Field] = []
+        found: dict[str, pa.Field] = {}
         for field in kind:
-            inner = addable_type(field.type, depth + 1)
-            if inner is not None and is_addable(field.name, pa.schema(found)):
-                found.append(pa.field(field.name, inner))
-        return pa.struct(found) if found else None
+            name = field.name.lower()
+            if len(found) == MOST_COLUMNS or name in found or not _is_name(field.name):
+                continue
+            if (inner := addable_type(field.type, depth + 1)) is not None:
+                found[name] = pa.field(field.name, inner)
+        return pa.struct(list(found.values())) if found else None
     if pa.types.is_list(kind):
         inner = addable_type(kind.value_type, depth + 1)
         return None if inner is None else pa.list_(inner)
@@ -171,6 +172,10 @@ def addable(found: pa.Schema) -> tuple[pa.Schema, tuple[str, ...]]:
             left_out.append(f"{field.name} in part")
         columns = columns.append(pa.field(field.name, kind))
     return columns, tuple(left_out)
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and len(name) <= 255 and not _FORBIDDEN & set(name)
 
 
 def _is_there(name: str, there: pa.Schema) -> bool:
