@@ -64,11 +64,12 @@ def plan(
 
     full = most * SPLIT_ABOVE_BYTES
     loads = [load(whole, most, SPLIT_ABOVE_BYTES) for whole in filled]
+    of_all = sum(loads)
     pieces: list[OffsetRange] = []
     for whole, of_whole in zip(filled, loads, strict=True):
         parts = -(-of_whole // full)
         if min_tasks is not None:
-            parts = max(parts, -(-of_whole * min_tasks // sum(loads)))
+            parts = max(parts, -(-of_whole * min_tasks // of_all))
         pieces.extend(split(whole, parts))
     if min_tasks is not None:
         return [(piece,) for piece in pieces]
