@@ -94,6 +94,21 @@ def form(tmp_path: Path) -> Format:
     return Format("protobuf", schema_file=str(file))
 
 
+def test_a_message_is_found_by_its_full_name_though_another_ends_so(tmp_path: Path) -> None:
+    file = FileDescriptorProto(name="order.proto", syntax="proto3")
+    outer = file.message_type.add(name="Batch")
+    outer.nested_type.add(name="Order").field.append(field("inner", 1, F.TYPE_STRING))
+    file.message_type.add(name="Order").field.append(field("id", 1, F.TYPE_INT64))
+    path = tmp_path / "order.desc"
+    path.write_bytes(FileDescriptorSet(file=[file]).SerializeToString())
+
+    def columns(name: str) -> str:
+        form = Format("protobuf", schema_file=str(path), message=name)
+        return text_of(learnt(form, "", lambda: pa.array([], pa.binary())).columns)
+
+    assert (columns("Order"), columns("Batch.Order")) == ("id BIGINT", "inner STRING")
+
+
 def decoded(form: Format, columns: str, *values: bytes | None) -> Decoded:
     return decoder(form, schema_of(columns)).decoded(pa.array(values, pa.binary()))
 

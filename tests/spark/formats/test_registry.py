@@ -1,6 +1,9 @@
 """What a registry may answer: schemas, refusals, errors, pages of something else, nothing, and all of it slowly."""
 
 import base64
+import gc
+import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -81,6 +84,7 @@ def test_a_schema_of_another_kind_is_not_the_one(server: RegistryServer) -> None
         (401, {"error_code": 401, "message": "Unauthorized"}, 1, "it answers 401, .*Unauthorized"),
         (301, b"", 1, "it answers 301"),
         (200, b'["schema"]', 1, "it answers 200"),
+        (200, b"[" * 100_000, 1, "it answers 200"),
         (200, {"id": 7}, 1, "answers without a schema: is it a registry"),
         *(
             (200, {"schema": '"string"', "references": found}, 1, "answers with references that are none")
@@ -124,6 +128,8 @@ def test_an_answer_that_drips_ends_at_its_deadline(server: RegistryServer) -> No
 def test_nobody_at_the_address(server: RegistryServer) -> None:
     with pytest.raises(RegistryUnavailable, match=r"the registry http://127.0.0.1:1 does not tell .*refused"):
         asked("http://127.0.0.1:1").schema(7, "AVRO")
+    with pytest.raises(RegistryUnavailable, match=r"the registry http://no..host does not tell .*idna"):
+        asked("http://no..host").schema(7, "AVRO")
 
 
 def test_a_password_goes_to_the_registry_and_into_no_message(server: RegistryServer) -> None:
@@ -136,7 +142,33 @@ def test_a_password_goes_to_the_registry_and_into_no_message(server: RegistrySer
     assert "cret" not in str(caught.value) and shown_url(url) == server.url
 
 
-@pytest.mark.parametrize("url", ["registry:8081", "ftp://host", "http://", "http://host/?a=b"])
+class Block:
+    """What a task holds while it asks."""
+
+
+def test_of_an_unknown_schema_nothing_is_kept_of_who_asked_for_it(server: RegistryServer) -> None:
+    """Bytes of anybody's are taken for ten thousand ids, and what asks holds megabytes of records."""
+    registry = asked(server.url)
+
+    def asks() -> "weakref.ref[Block]":
+        block = Block()
+        with suppress(UnknownSchema):
+            registry.schema(7, "AVRO")
+        return weakref.ref(block)
+
+    blocks = [asks(), asks()]
+    gc.collect()
+
+    assert len(server.asked) == 1 and [block() for block in blocks] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("registry:8081", "ftp://host", "http://", "http://host/?a=b"),
+        *("http://host:99999", "http://host:port", "http://[::1"),
+    ],
+)
 def test_what_is_no_address_of_a_registry(url: str) -> None:
     with pytest.raises(ConfigurationError, match="is no address of a registry"):
         Registry(url)

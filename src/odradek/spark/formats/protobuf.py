@@ -50,7 +50,7 @@ class Protobuf(NamedTuple):
 
     def message(self, name: str) -> "Message":
         """By its full name, or by its last part where no other has it."""
-        found = [n for n in self.names if n == name or n.endswith(f".{name}")]
+        found = [name] if name in self.names else [n for n in self.names if n.endswith(f".{name}")]
         if len(found) != 1:
             raise RefusedSchema(f"no message {name}; there are {', '.join(self.names) or 'none'}")
         return message_of(self.pool.FindMessageTypeByName(found[0]))

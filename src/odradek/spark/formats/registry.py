@@ -62,7 +62,8 @@ class Registry:
         self._pause_s = pause_s
         self._clock = clock
         self._known: dict[str, Schema] = {}
-        self._unknown: dict[str, tuple[float, UnknownSchema]] = {}
+        # When, and in which words: an error that was raised would keep what its callers held.
+        self._unknown: dict[str, tuple[float, str]] = {}
         self._silent: tuple[float, str] | None = None  # since when, and how it said so
 
     def __str__(self) -> str:
@@ -84,15 +85,15 @@ class Registry:
     def _asked(self, path: str, kind: str, what: str) -> Schema:
         if path in self._known:
             return self._known[path]
-        since, error = self._unknown.get(path, (0.0, None))
-        if error is not None and self._clock() - since < BELIEVED_S:
-            raise error
+        since, why = self._unknown.get(path, (0.0, ""))
+        if why and self._clock() - since < BELIEVED_S:
+            raise UnknownSchema(why)
         try:
             found = self._ask(path, kind, what)
         except UnknownSchema as unknown:
             if len(self._unknown) >= _MOST_UNKNOWN:
                 self._unknown.clear()
-            self._unknown[path] = (self._clock(), unknown)
+            self._unknown[path] = (self._clock(), str(unknown))
             raise
         self._known[path] = found
         return found
@@ -123,7 +124,7 @@ class Registry:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 status, body = self._get(path)
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, UnicodeError, http.client.HTTPException) as error:
                 why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             else:
                 found = _json(body)
@@ -172,15 +173,22 @@ class Registry:
 
 
 def checked_url(url: str) -> Any:
-    found = urlsplit(url)
-    if found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment:
+    try:
+        found = urlsplit(url)
+        is_one = found.scheme in ("http", "https") and found.hostname and found.port != 0
+    except ValueError:  # of its port, or of a bracket
+        is_one = False
+    if not is_one or found.query or found.fragment:
         raise ConfigurationError(f"{shown_url(url)} is no address of a registry: expected http://HOST:PORT")
     return found
 
 
 def shown_url(url: str) -> str:
     """Without a password: messages, logs and files may have it."""
-    found = urlsplit(url)
+    try:
+        found = urlsplit(url)
+    except ValueError:
+        return url.rpartition("@")[2]
     return found._replace(netloc=found.netloc.rpartition("@")[2]).geturl().rstrip("/")
 
 
@@ -199,7 +207,7 @@ def registry_at(url: str) -> Registry:
 def _json(body: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
