@@ -454,6 +454,12 @@ def test_a_job_that_begins_does_not_wait_for_an_address_where_nobody_listens(
         sink.streamWriter(schema, overwrite=False)
 
 
+def test_an_address_that_is_none_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://user:hidden@[::1")
+    with pytest.raises(StoreError, match=r"at \[::1 cannot be reached \(Invalid IPv6 URL\); AWS_ENDPOINT_URL names it"):
+        check_listens("s3://lake/orders")
+
+
 def test_a_table_in_a_directory_asks_nobody_of_a_store(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

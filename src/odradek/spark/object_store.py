@@ -199,10 +199,10 @@ def check_listens(table: str) -> None:
     directory nobody is asked."""
     if not is_in_store(table):
         return
-    address = urlsplit(_endpoint())
-    if not address.hostname or (address.scheme in getproxies() and not proxy_bypass(address.hostname)):
-        return
     try:
+        address = urlsplit(_endpoint())
+        if not address.hostname or (address.scheme in getproxies() and not proxy_bypass(address.hostname)):
+            return
         port = address.port or {"http": 80}.get(address.scheme, 443)
         socket.create_connection((address.hostname, port), min(_timeout_s(), _CONNECTED_S)).close()
     except (OSError, ValueError) as why:
