@@ -714,6 +714,16 @@ def test_the_task_that_finds_a_field_first_decides_its_type_for_all(tmp_path: Pa
     assert len(list((tmp_path / "_odradek" / "columns").iterdir())) == 1
 
 
+def test_a_power_cut_leaves_no_decision_that_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody could read it: the batch would come again and again."""
+    cuts = PowerCuts(monkeypatch)
+
+    Shape(ID).applied(records(b'{"a":1}'), grown(tmp_path))
+
+    (decision,) = (file for file in (tmp_path / "_odradek" / "columns").rglob("*") if file.is_file())
+    assert cuts.would_take([decision]) == []
+
+
 def test_a_task_begins_with_the_columns_that_the_table_has_by_now(tmp_path: Path) -> None:
     commit(tmp_path, 0, pa.table({"id": pa.array([1]), "name": ["ink"], "__topic": ["orders"]}))
 

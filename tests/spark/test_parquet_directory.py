@@ -257,6 +257,7 @@ def test_a_batch_is_on_disk_before_it_is_seen_and_its_name_before_the_checkpoint
     directory.writer.commit(directory.tasks(0), 0)
     assert len(seen) == 1
     assert Path(directory.path).stat().st_ino in synced
+    assert Path(directory.path).parent.stat().st_ino in synced, "which has its own name"
     (last,) = (Path(directory.path) / "_odradek").glob("last-*")
     assert last.stat().st_ino in synced, "what the next batch reads first"
 

@@ -1,5 +1,6 @@
 """The exactly-once protocol on a real Delta table, without Spark: every crash, two drivers, a lost checkpoint."""
 
+import errno
 import json
 import os
 import time
@@ -20,7 +21,7 @@ from odradek.spark import batch_notes, delta_log, tables
 from odradek.spark.fingerprint import of_records
 from odradek.spark.kill_switch import STEPS
 from odradek.spark.parquet import batch_of, file_name
-from odradek.spark.sink import DESCRIPTION, BatchWriter, DeltaWriter, table_options
+from odradek.spark.sink import DESCRIPTION, BatchWriter, DeltaSink, DeltaWriter, ParquetSink, table_options
 from odradek.spark.writing import TableOptions, Written, write_rows
 from tests.spark.power_cuts import PowerCuts, data_of
 
@@ -651,6 +652,27 @@ def test_a_power_cut_takes_nothing_of_a_batch_once_the_checkpoint_goes_on(
         assert cuts.would_take([table / "_delta_log"]) == []
     assert len(landed) == 101 and not any(landed)
     assert (table / "_delta_log" / "_last_checkpoint").exists()
+
+
+@pytest.mark.parametrize("form", [DeltaSink, ParquetSink])
+def test_a_table_may_be_in_a_directory_that_its_writer_may_not_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: type[DeltaSink] | type[ParquetSink]
+) -> None:
+    opens, synced = os.open, []
+
+    def opened(path: Any, *more: Any, **named: Any) -> int:
+        if Path(path) == tmp_path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return opens(path, *more, **named)
+
+    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(os, "sync", lambda: synced.append(True))
+    place = {"path" if form is ParquetSink else "table": str(tmp_path / "table")}
+    writer: Any = form({**place, "appId": "app", "batchId": "0"}).writer(SCHEMA, overwrite=False)
+
+    writer.commit([writer.write(iter([rows(0, 3)]))])
+
+    assert synced == [True], "all that the machine writes, as what is named alone cannot be"
 
 
 def test_a_batch_that_comes_again_because_its_driver_died_behind_the_commit_is_synced_first(

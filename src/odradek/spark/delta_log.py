@@ -17,12 +17,11 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 
-from odradek.spark import storage
 from odradek.spark.evolution import Change
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.places import is_in_store
 from odradek.spark.required import Path as RequiredPath
-from odradek.spark.storage import storage_of
+from odradek.spark.storage import storage_of, sync_name
 
 Action = dict[str, Any]
 _LOG = "_delta_log"
@@ -141,7 +140,7 @@ def sync(path: str, after: int, *, with_files: bool = False) -> None:
         version += 1
     storage_of(path).sync(names)
     if after < 0:
-        storage.sync(Path(path).parent)
+        sync_name(Path(path))
 
 
 def _tidy(directory: Path, app_id: str, batch_id: int) -> None:

@@ -23,7 +23,7 @@ from odradek.spark import parts as parts_of_batch
 from odradek.spark.fingerprint import Fingerprint
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.parts import Part, merged
-from odradek.spark.storage import Directory, sync
+from odradek.spark.storage import Directory, sync, sync_name
 from odradek.spark.tables import QUERY_ID, WrongCheckpoint
 
 NOTE = "_note.json"  # readers pass over names that begin so
@@ -85,6 +85,8 @@ def commit(
             )
     if target.exists():
         sync(target.parent)  # of another driver's batch as well, which may have died right behind the rename
+        if last < 0:
+            sync_name(Path(path))
     if is_named:
         _remember(path, app_id, batch_id)
     _tidy(path, app_id, batch_id)

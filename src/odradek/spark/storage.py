@@ -69,6 +69,15 @@ def sync(path: Path) -> None:
         os.close(fd)
 
 
+def sync_name(directory: Path) -> None:
+    """From here on a power cut does not take the directory's own name, which may be new. Who may not list the directory above may
+    not sync it either."""
+    try:
+        sync(directory.parent)
+    except PermissionError:
+        os.sync()
+
+
 class Directory:
     def __init__(self, path: str) -> None:
         self._root = Path(path)
@@ -96,6 +105,7 @@ class Directory:
         file.parent.mkdir(parents=True, exist_ok=True)
         offered = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
         offered.write_bytes(data)
+        sync(offered)  # a power cut must not leave a name of nothing, which nobody settles again
         try:
             os.link(offered, file)
         except FileExistsError:  # somebody else was first
