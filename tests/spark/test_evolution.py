@@ -714,7 +714,9 @@ def test_the_task_that_finds_a_field_first_decides_its_type_for_all(tmp_path: Pa
     assert len(list((tmp_path / "_odradek" / "columns").iterdir())) == 1
 
 
-def test_a_power_cut_leaves_no_decision_that_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_power_cut_leaves_no_decision_that_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody could read it: the batch would come again and again."""
     cuts = PowerCuts(monkeypatch)
 

@@ -3,7 +3,7 @@
 import json
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,12 @@ from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
+from odradek.spark import dead_letters as letters_module
 from odradek.spark import session as session_module
 from odradek.spark import tables
 from odradek.spark.ddl import schema_of as schema_of_text
 from odradek.spark.ddl import text_of
-from odradek.spark.dead_letters import NoTable, ReadOtherwise, dead_letters, keep_shape
+from odradek.spark.dead_letters import NoTable, ReadOtherwise, TakenByAnother, dead_letters, keep_shape
 from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs import tables as tables_module
 from odradek.spark.jobs.tables import Batch, TablesJob, followed, planned, run, start
@@ -40,7 +41,7 @@ from odradek.spark.shape import BadValue, Shape
 from odradek.spark.sink import DeltaWriter
 from odradek.spark.source import schema_of
 from odradek.spark.verify import verify
-from odradek.spark.writing import TableOptions, Written, write_ranges
+from odradek.spark.writing import TableOptions, Written, dead_letters_of, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 
@@ -175,10 +176,10 @@ def test_a_batch_that_fails_leaves_neither_rows_nor_letters(job: TablesJob) -> N
     assert not list(Path(job.table).rglob("*.parquet"))
 
 
-def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
-    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+def dies_behind_the_letters(
+    job: TablesJob, shape: Shape, monkeypatch: pytest.MonkeyPatch, tasks: list[Written], batch_id: int = 0
 ) -> None:
-    shape = columns_of(job)
+    """A driver that has committed the letters of the batch and not its rows."""
     commit = tables.commit
 
     def dies_at_the_rows(path: str, **more: Any) -> bool:
@@ -188,7 +189,14 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="power"):
         patch.setattr(tables, "commit", dies_at_the_rows)
-        writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+        writer(job, shape).commit(tasks, batch_id)
+
+
+def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = columns_of(job)
+    dies_behind_the_letters(job, shape, monkeypatch, [task(job, shape, 0, 5)])
     writer(job, shape).commit([task(job, shape, 0, 5)], 0)
 
     assert len(dead_letters(job.table)) == 1
@@ -201,16 +209,7 @@ def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(
     """The driver dies between letters and rows; then the job has other options, or its registry tells less. The letters of the
     batch are there, and would be all that it has."""
     shape, less = columns_of(job), columns_of(job._replace(schema="id BIGINT, name BIGINT"))
-    commit = tables.commit
-
-    def dies_at_the_rows(path: str, **more: Any) -> bool:
-        if path == job.table:
-            raise OSError("power is gone")
-        return commit(path, **more)
-
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="power"):
-        patch.setattr(tables, "commit", dies_at_the_rows)
-        writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+    dies_behind_the_letters(job, shape, monkeypatch, [task(job, shape, 0, 5)])
 
     with pytest.raises(ReadOtherwise, match=f"4 records of batch 0 .*, as at offset 0 of {job.topics[0]}-0"):
         writer(job, less).commit([task(job, less, 0, 5)], 0)
@@ -221,21 +220,68 @@ def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(
     assert [letter.offset for letter in dead_letters(job.table)] == [4]
 
 
+def test_of_letters_that_are_there_those_of_the_batch_are_looked_at_once(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = columns_of(job)
+    opens, reads = tables.open_table, letters_module.in_files
+    opened: list[str] = []
+    read: list[str] = []
+
+    def noted_open(path: str) -> DeltaTable | None:
+        opened.append(path)
+        return opens(path)
+
+    def noted_read(place: str, files: Iterable[str], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+        names = list(files)
+        read.extend(names)
+        return reads(place, names, columns)
+
+    monkeypatch.setattr(tables, "open_table", noted_open)
+    monkeypatch.setattr(letters_module, "in_files", noted_read)
+    writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+    assert opened.count(dead_letters_of(job.table)) == 2, "to look, and to commit"
+    begun = task(job, shape, 1, 3, batch_id=1)
+    dies_behind_the_letters(job, shape, monkeypatch, [begun], batch_id=1)
+    assert read == []
+    again = task(job, shape, 1, 3, batch_id=1)
+    writer(job, shape).commit([again], 1)
+
+    assert set(read) == {file.name for file in (*begun.letters, *again.letters)}
+
+
+def test_a_driver_whose_letters_another_has_taken_away_says_so(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same batch, between its letters and its rows: files of letters that were not committed are orphans by then."""
+    shape = columns_of(job)
+    faster, slower = ([task(job, shape, 0, 5)] for _ in range(2))
+    dies_behind_the_letters(job, shape, monkeypatch, faster)
+
+    with pytest.raises(TakenByAnother, match=r"batch 0 of .* belongs to another driver by now"):
+        writer(job, shape).commit(slower, 0)
+
+
+def test_letters_that_somebody_has_written_anew_are_still_those_of_the_batch(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OPTIMIZE gives files other names."""
+    shape = columns_of(job)
+    writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+    dies_behind_the_letters(job, shape, monkeypatch, [task(job, shape, 1, 3, batch_id=1)], batch_id=1)
+    assert DeltaTable(dead_letters_of(job.table)).optimize.compact()["numFilesRemoved"] == 2
+
+    writer(job, shape).commit([task(job, shape, 1, 3, batch_id=1)], 1)
+
+    assert len(dead_letters(job.table)) == 2 and DeltaTable(job.table).to_pyarrow_table().num_rows == 6
+
+
 def test_a_letter_of_an_attempt_before_whose_record_is_a_row_by_now_is_not_fed_again(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver dies between letters and rows; then the job has other columns, and reads what it could not."""
     shape, less = columns_of(job), columns_of(job._replace(schema="id BIGINT, name BIGINT"))
-    commit = tables.commit
-
-    def dies_at_the_rows(path: str, **more: Any) -> bool:
-        if path == job.table:
-            raise OSError("power is gone")
-        return commit(path, **more)
-
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="power"):
-        patch.setattr(tables, "commit", dies_at_the_rows)
-        writer(job, less).commit([task(job, less, 0, 5)], 0)
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 0, 5)])
     writer(job, shape).commit([task(job, shape, 0, 5)], 0)
     keep_shape(job.table, shape)
 

@@ -456,7 +456,9 @@ def test_a_job_that_begins_does_not_wait_for_an_address_where_nobody_listens(
 
 def test_an_address_that_is_none_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://user:hidden@[::1")
-    with pytest.raises(StoreError, match=r"at \[::1 cannot be reached \(Invalid IPv6 URL\); AWS_ENDPOINT_URL names it"):
+    with pytest.raises(
+        StoreError, match=r"at \[::1 cannot be reached \(Invalid IPv6 URL\); AWS_ENDPOINT_URL names it"
+    ):
         check_listens("s3://lake/orders")
 
 

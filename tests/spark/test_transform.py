@@ -276,7 +276,9 @@ def test_a_batch_write_of_an_application_has_a_number() -> None:
     assert not parse_topic_options({**given, "appId": ""}, is_stream=False).is_named
     named = parse_topic_options({**given, "appId": "x", "batchId": "7"}, is_stream=False)
     assert (named.is_named, named.batch_id) == (True, 7)
-    with pytest.raises(ConfigurationError, match="the option batchId is missing: its number: .* written once"):
+    with pytest.raises(
+        ConfigurationError, match=r"the option batchId is missing: its number: .* written once"
+    ):
         parse_topic_options({**given, "appId": "x"}, is_stream=False)
 
 

@@ -145,30 +145,49 @@ def _at_once(file: pq.FileMetaData) -> int:
     return max(1, min(_BATCH, _BATCH_BYTES * rows // max(1, size)))
 
 
-def check_kept(place: str, app_id: str, batch_id: int, files: Iterable[TableFile]) -> None:
-    """Of a batch that is not there: ReadOtherwise where its letters are, and lack some of those in the files. As the batch has its
-    letters, these would be taken by nobody, and their records be nowhere."""
-    opened = tables.open_table(place)
-    if opened is None or tables.last_batch(opened, app_id) != batch_id:
-        return
-    there = identities_in(place, (placed.name for placed in files_of(opened)))
-    lost = sorted(identities_in(place, (file.name for file in files)) - there)
-    if lost:
-        topic, partition, offset, _ = lost[0]
-        raise ReadOtherwise(
-            f"{place}: {counted(len(lost), 'record')} of batch {batch_id} of application {app_id!r} cannot be read now and could be "
-            f"when the batch was begun, as at offset {offset} of {topic}-{partition}; its dead letters are those of then, so nobody "
-            f"would have them: end the batch with the options of then, or once its registry answers as it did"
-        )
+class Begun(NamedTuple):
+    """A batch whose letters are committed, the last of its application that has any."""
+
+    place: str  # of the table of letters
+    app_id: str
+    batch_id: int
+    files: tuple[str, ...]  # of its letters
+    others: tuple[str, ...]  # which have some of them where somebody has written files anew
+
+    def check_kept(self, files: Iterable[TableFile]) -> None:
+        """Where the batch itself is not there: ReadOtherwise where its letters lack some of those in the files. As the batch has
+        its letters, these would be taken by nobody, and their records be nowhere."""
+        lost = self._now(files)
+        for names in (self.files, self.others):
+            lost -= identities_in(self.place, names) if lost else set()
+        if lost:
+            topic, partition, offset, _ = min(lost)
+            raise ReadOtherwise(
+                f"{self.place}: {counted(len(lost), 'record')} of batch {self.batch_id} of application {self.app_id!r} cannot be read "
+                f"now and could be when the batch was begun, as at offset {offset} of {topic}-{partition}; its dead letters are those "
+                f"of then, so nobody would have them: end the batch with the options of then, or once its registry answers as it did"
+            )
+
+    def without(self, files: Iterable[TableFile]) -> set[Identity]:
+        """Its letters that are not in the files."""
+        now = self._now(files)
+        return identities_in(self.place, self.files) - now
+
+    def _now(self, files: Iterable[TableFile]) -> set[Identity]:
+        try:
+            return identities_in(self.place, (file.name for file in files))
+        except FileNotFoundError:  # as orphans, by the driver whose letters these are
+            raise TakenByAnother(self.app_id, self.batch_id) from None
 
 
-def of_batch(place: str, app_id: str, batch_id: int) -> list[str]:
-    """The files of its letters, if it is the last that has any."""
+def begun(place: str, app_id: str, batch_id: int) -> Begun | None:
     opened = tables.open_table(place)
     if opened is None or tables.last_batch(opened, app_id) != batch_id:
-        return []
+        return None
     names = [placed.name for placed in files_of(opened)]
-    return [name for name in names if batch_of(name.rsplit("/", 1)[-1], app_id) == batch_id]
+    own = {name for name in names if batch_of(name.rsplit("/", 1)[-1], app_id) == batch_id}
+    others = tuple(name for name in names if name not in own)
+    return Begun(place, app_id, batch_id, tuple(sorted(own)), others)
 
 
 def identities_in(place: str, names: Iterable[str]) -> set[Identity]:

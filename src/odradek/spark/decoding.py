@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import Ranges, ranges_of_batch
-from odradek.spark.dead_letters import TakenByAnother, check_kept
+from odradek.spark.dead_letters import TakenByAnother, begun
 from odradek.spark.evolution import Evolve
 from odradek.spark.micro_batch import current_batch_id, current_run_id
 from odradek.spark.on_error import Most
@@ -104,8 +104,9 @@ def commit_letters(
         files = [TableFile.from_json(file) for one in once for file in one["letters"]]
     else:
         files = _each_once(directory, app_id, batch_id, told, ranges[0], is_needed=stage is not None)
-    if files and not is_there:
-        check_kept(dead_letters_of(directory), app_id, batch_id, files)
+    before = begun(dead_letters_of(directory), app_id, batch_id) if files and not is_there else None
+    if before is not None:
+        before.check_kept(files)
     if files and stage is not None:
         stage(files)
     if files:

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from odradek.spark.dead_letters import Identity
     from odradek.spark.table_files import Layout
     from odradek.spark.writing import TableOptions, Written
 
@@ -175,7 +174,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark import growth, tables
-        from odradek.spark.dead_letters import REPLAYED, check_kept, noted
+        from odradek.spark.dead_letters import REPLAYED, begun, noted
         from odradek.spark.evolution import FIXED, Evolve
         from odradek.spark.shape import KEPT_LETTERS, LETTERS
         from odradek.spark.writing import together
@@ -188,11 +187,15 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             self._check_letters(whole)
             self._check_checkpoint(batchId)
             who: dict[str, Any] = {"app_id": self.options.app_id, "batch_id": batchId}
-            read_now = self._read_now(whole, batchId)
+            has_letters = whole.letters or self.options.shape is not None
+            before = begun(self.options.letters, **who) if has_letters else None
+            # Not from a checkpoint that is not the table's: WrongCheckpoint comes before a letter of it is anywhere.
+            is_new = bool(whole.letters or before) and not self._is_there(whole, batchId)
+            read_now = before.without(whole.letters) if before and is_new and self._has_all(whole) else set()
             if whole.letters:
-                # Not from a checkpoint that is not the table's: WrongCheckpoint comes before a letter of it is anywhere.
-                if not self._is_there(whole, batchId):
-                    check_kept(self.options.letters, self.options.app_id, batchId, whole.letters)
+                if is_new:
+                    if before is not None:
+                        before.check_kept(whole.letters)
                     self._send_letters(whole, batchId)
                 # Before the rows: a batch that is in the table has its letters, whatever happens in between.
                 tables.commit(
@@ -245,19 +248,9 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             table, options.table, options.app_id, batch_id, merged(whole.parts), query_id
         )
 
-    def _read_now(self, whole: "Written", batch_id: int) -> "set[Identity]":
-        """The letters that an attempt before has left, and whose records are rows now: `odradek dlq replay` must not add them again."""
-        from odradek.spark.dead_letters import identities_in, of_batch
-
-        options = self.options
-        # Where records are skipped as well, nobody knows of which letters there are rows.
-        if options.shape is None or whole.refused != sum(file.records for file in whole.letters):
-            return set()
-        before = of_batch(options.letters, options.app_id, batch_id)
-        if not before or self._is_there(whole, batch_id):
-            return set()
-        now = [file.name for file in whole.letters]
-        return identities_in(options.letters, before) - identities_in(options.letters, now)
+    def _has_all(self, whole: "Written") -> bool:
+        """Whether each record that is no letter now is a row: where records are skipped as well, nobody knows which."""
+        return self.options.shape is not None and whole.refused == sum(file.records for file in whole.letters)
 
     def _send_letters(self, whole: "Written", batch_id: int) -> None:
         """Before any commit: of a batch that comes again that deletes their files."""
