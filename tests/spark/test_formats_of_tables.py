@@ -182,14 +182,18 @@ def test_letters_are_fed_again_after_their_schema_came_each_once(
     assert every == {uri.rsplit("/", 1)[-1] for uri in DeltaTable(job.table).file_uris()}
 
 
+def has_letters_of_a_schema_that_came(job: TablesJob, server: RegistryServer, end: int = 6) -> None:
+    shape = shape_of(job)
+    commit(job, shape, end)
+    keep_shape(job.table, shape)
+    server.has(8, NEWER)
+
+
 @pytest.mark.parametrize("where", ["before the commit", "behind the commit"])
 def test_a_replay_that_dies_doubles_and_loses_nothing(
     job: TablesJob, server: RegistryServer, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    shape = shape_of(job)
-    commit(job, shape)
-    keep_shape(job.table, shape)
-    server.has(8, NEWER)
+    has_letters_of_a_schema_that_came(job, server)
     real = tables._add
 
     def dies(path: str, *more: Any) -> None:
@@ -210,10 +214,7 @@ def test_a_replay_whose_commit_was_not_answered_counts_its_rows(
     job: TablesJob, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in an object store: the commit has landed, and the connection breaks before the answer."""
-    shape = shape_of(job)
-    commit(job, shape)
-    keep_shape(job.table, shape)
-    server.has(8, NEWER)
+    has_letters_of_a_schema_that_came(job, server)
     real, broken = tables._add, []
 
     def breaks_once(*what: Any) -> Any:
@@ -232,10 +233,7 @@ def test_a_replay_whose_commit_was_not_answered_counts_its_rows(
 def test_two_replays_at_the_same_time_add_a_letter_once(
     job: TablesJob, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shape = shape_of(job)
-    commit(job, shape)
-    keep_shape(job.table, shape)
-    server.has(8, NEWER)
+    has_letters_of_a_schema_that_came(job, server)
     real, first = tables.commit, []
 
     def another_is_faster(path: str, **more: Any) -> bool:
@@ -256,10 +254,7 @@ def many_letters(
     """More than one commit of a replay takes; all of them can be read by now."""
     newer = [(None, framed(8, written(NEWER, {"id": n, "n": "", "more": 0}))) for n in range(9)]
     produce(client, job.topics[0], *newer)
-    shape = shape_of(job)
-    commit(job, shape, 15)
-    keep_shape(job.table, shape)
-    server.has(8, NEWER)
+    has_letters_of_a_schema_that_came(job, server, 15)
     monkeypatch.setattr(letters_module, "_BATCH", 4)
     monkeypatch.setattr(replay_module, "A_COMMIT", 3)
 
@@ -298,10 +293,7 @@ def test_what_was_fed_before_another_came_is_counted_all_the_same(
 def test_a_marks_note_outlives_the_log_though_its_process_died_before_it_was_kept(
     job: TablesJob, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shape = shape_of(job)
-    commit(job, shape)
-    keep_shape(job.table, shape)
-    server.has(8, NEWER)
+    has_letters_of_a_schema_that_came(job, server)
     with monkeypatch.context() as patch, pytest.raises(OSError, match="gone"):
         patch.setattr(tables.batch_notes, "keep", lambda *_: (_ for _ in ()).throw(OSError("gone")))
         replay(job.table)
