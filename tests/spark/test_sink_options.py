@@ -123,6 +123,7 @@ WRONG_OF_BOTH: list[tuple[dict[str, str], str]] = [
     ({"evolve": "grow"}, "evolve=grow: there are add, widen, relax"),
     ({"partitionBy": "nothing"}, "there is no column nothing; there are id, country"),
     ({"sortBy": "nothing"}, "sortBy=nothing: there is no such column; there are id, country"),
+    ({"sortBy": "--evolve x"}, "sortBy=--evolve x: there is no such column; there are id, country"),
     ({"targetFileSize": "8 apples"}, "targetFileSize=8 apples: expected a size as in 128MB"),
     ({"partitionBy": "day("}, "partitionBy=day(: day( is no column, day(COLUMN)"),
     ({"mergeSchema": "true"}, "odradek-delta has no option mergeschema; it has appId, "),

@@ -536,14 +536,13 @@ def check_layout(layout: "Layout", schema: StructType) -> None:
 
 
 def _of_options(read: Callable[..., T], *arguments: object) -> T:
-    """A sentence that is about an argument of a job names the option of a sink."""
+    """A sentence that begins with an argument of a job begins with the option of a sink; what was given stays as it is."""
     try:
         return read(*arguments)
     except ConfigurationError as error:
         said = str(error)
-    for argument, option in ARGUMENTS.items():
-        said = said.replace(f"{argument} ", f"{option}=")
-    raise ConfigurationError(said)
+    argument, _, what = said.partition(" ")
+    raise ConfigurationError(f"{ARGUMENTS[argument]}={what}" if argument in ARGUMENTS else said)
 
 
 def _written(messages: Sequence[WriterCommitMessage | None], *, is_fused: bool = False) -> "list[Written]":
