@@ -21,6 +21,7 @@ from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import Record
 from odradek.spark.dead_letters import NoTable, ReadOtherwise, dead_letters
 from odradek.spark.job_file import jobs_of
+from odradek.spark.jobs import tables as tables_module
 from odradek.spark.jobs.tables import Batch, followed
 from odradek.spark.jobs.transform import TransformJob, TransformPlan, planned
 from odradek.spark.on_error import TooManyLetters
@@ -466,6 +467,27 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
     tasks()
     with pytest.raises(TooManyLetters, match="2 of 4 records in this batch become no row"):
         decodings.commit_letters(str(tmp_path), "app", 5, "1", run_id="a")
+
+
+def test_columns_are_learnt_behind_offsets_that_have_no_record(
+    job: TransformJob, client: SyncClient, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compaction leaves as many at the beginning of a topic, and so do transactions that were aborted."""
+    monkeypatch.setattr(tables_module, "SAMPLE", 2)
+    topic = make_topic(partitions=1)
+    where = TopicPartition(topic, 0)
+    aborted = Transaction(client, topic, timeout_ms=60_000)
+    aborted.begin()
+    gone = [NewRecord(None, b'{"aborted":1}', 1_700_000_000_000)] * 5
+    aborted.send({where: [build_batch(gone, is_transactional=True)]})
+    aborted.abort()
+    fill(client, topic, 0, [b'{"id":1}', b'{"name":"x"}', b'{"third":1}'])
+    eventually(lambda: client.end_offsets([where], read_committed=True) == {where: 9}, 30.0, "the marker")
+
+    plan = planned(job._replace(topics=(topic,), format="json"))
+
+    assert plan.values is not None and plan.values.shape is not None
+    assert plan.values.shape.columns.names == ["id", "name"]
 
 
 def test_columns_are_learnt_from_committed_records_only(job: TransformJob, client: SyncClient) -> None:

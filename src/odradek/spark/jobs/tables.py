@@ -543,15 +543,20 @@ def sample(plan: Plan, column: str = "value") -> list[bytes | None]:
     begin, end = plan.begin, plan.end
     held = [p for p in sorted(end) if end[p] > begin[p]]
     found: list[bytes | None] = []
-    for partition in held:
-        last = min(end[partition], begin[partition] + -(-SAMPLE // len(held)))
-        wanted = OffsetRange(*partition, begin[partition], last)
+    for partition in held[:SAMPLE]:
+        left = -(-SAMPLE // len(held))
+        # To its end: the first offsets of a topic that is compacted may have no record any more.
+        wanted = OffsetRange(*partition, begin[partition], end[partition])
         connection = ConnectionOptions(
             plan.job.bootstrap, max_record_bytes=_LARGEST_READ, read_committed=plan.read_committed
         )
         for _, batch in read_one(wanted, connection, rows_schema((column,))):
-            is_small = pc.less_equal(pc.binary_length(batch.column(0)), LARGEST).fill_null(True)
-            found.extend(batch.column(0).filter(is_small).to_pylist())
+            values = batch.column(0).slice(0, left)
+            is_small = pc.less_equal(pc.binary_length(values), LARGEST).fill_null(True)
+            found.extend(values.filter(is_small).to_pylist())
+            left -= len(values)
+            if not left:
+                break
     return found
 
 
