@@ -342,3 +342,15 @@ def test_the_last_batch_of_a_run_is_shown_however_late_spark_tells_of_it(
 
     assert listener.ended(query)
     assert committed(client, f"spark.{topic}") == {TopicPartition(topic, 0): 7}
+
+
+def test_of_a_topic_that_a_query_reads_twice_the_reading_counts_that_is_behind() -> None:
+    ahead, behind = ({"endOffset": of_orders(end), "latestOffset": of_orders(20)} for end in (17, 12))
+    for sources in ([ahead, behind], [behind, ahead]):
+        found = {"sources": sources}
+        assert ends_of(found) == {TopicPartition("orders", 0): 12}
+        assert lag_of(found) == {TopicPartition("orders", 0): 8}
+
+
+def of_orders(offset: int) -> str:
+    return json.dumps({"orders": {"offsets": {"0": offset}}})

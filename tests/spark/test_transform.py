@@ -431,6 +431,20 @@ def test_sql_finds_the_fields_of_values_and_a_query_that_reads_twice_has_each_le
     assert batch.dead_letters == 2 and len(dead_letters(decoding.directory)) == 2
 
 
+@pytest.mark.spark
+def test_records_may_be_joined_with_themselves(
+    spark: "SparkSession", job: TransformJob, client: SyncClient
+) -> None:
+    """To Spark these are two sources, and each tells how far it is."""
+    sql = "SELECT one.key, one.value FROM records AS one JOIN records AS other ON one.value = other.value"
+
+    batches = run(spark, job._replace(sql=sql))
+
+    assert sum(batch.rows for batch in batches) == 42
+    assert batches[-1].lag_records == batches[-1].skipped == 0
+    assert sum(map(len, read(client, job.to, 3).values())) == 42
+
+
 def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

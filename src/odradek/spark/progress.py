@@ -13,14 +13,16 @@ from odradek.spark.offsets import Offsets
 
 
 def ends_of(progress: Any) -> dict[TopicPartition, int]:
-    """Up to where the batch has read, of all topics of all sources that are ours.
+    """Up to where the batch has read, of all topics of all sources that are ours; of one that is read twice, by both.
 
     >>> ends_of({"sources": [{"endOffset": '{"orders": {"offsets": {"0": 17}}}'}]})
     {TopicPartition(topic='orders', partition=0): 17}
     """
-    return {
-        p: end for source in _sources(progress) for p, end in offsets_in(_field(source, "endOffset")).items()
-    }
+    ends: dict[TopicPartition, int] = {}
+    for source in _sources(progress):
+        for partition, end in offsets_in(_field(source, "endOffset")).items():
+            ends[partition] = min(end, ends.get(partition, end))
+    return ends
 
 
 def lag_of(progress: Any) -> dict[TopicPartition, int]:
@@ -30,11 +32,11 @@ def lag_of(progress: Any) -> dict[TopicPartition, int]:
     ...                      "latestOffset": '{"orders": {"offsets": {"0": 20}}}'}]})
     {TopicPartition(topic='orders', partition=0): 3}
     """
-    lag = {}
+    lag: dict[TopicPartition, int] = {}
     for source in _sources(progress):
         latest = offsets_in(_field(source, "latestOffset"))
         for partition, end in offsets_in(_field(source, "endOffset")).items():
-            lag[partition] = max(0, latest.get(partition, end) - end)
+            lag[partition] = max(lag.get(partition, 0), latest.get(partition, end) - end)
     return lag
 
 
