@@ -255,6 +255,23 @@ def test_who_ends_a_query_waits_for_its_group_though_spark_told_of_the_end_befor
     assert closed == [0, group_offsets.CLOSE_S]
 
 
+def test_what_a_query_finishes_before_its_events_are_heard_is_told_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between the question where it stands and the listener: the last batch of a run, of which no event comes any more."""
+    told: list[Any] = []
+    monkeypatch.setattr(group_offsets, "GroupOffsets", lambda *_: SimpleNamespace(tell=told.append))
+    query = SimpleNamespace(runId="run", lastProgress={"sources": [{"endOffset": of_orders(3)}]})
+
+    def finishes(_: GroupListener) -> None:
+        query.lastProgress = {"sources": [{"endOffset": of_orders(5)}]}
+
+    spark: Any = SimpleNamespace(streams=SimpleNamespace(addListener=finishes))
+    group_offsets.commit_group(spark, query, bootstrap="a:1", group="g")  # type: ignore[arg-type]
+
+    assert told[-1] == {TopicPartition("orders", 0): 5}
+
+
 def test_the_end_of_a_run_that_is_told_of_late_does_not_end_the_group_of_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -112,6 +112,14 @@ class GroupListener(StreamingQueryListener):
         self._groups[str(query.runId)] = GroupOffsets(bootstrap, group)
         self._tell(str(query.runId), query.lastProgress)  # what was finished before we listened
 
+    def look(self, query: "StreamingQuery") -> None:
+        """At what was finished before events of it are heard. Until it says the same again: while it is told, the event of a newer
+        one may come before it."""
+        told: dict[TopicPartition, int] | None = None
+        while (last := query.lastProgress) is not None and (ends := ends_of(last)) != told:
+            self._tell(str(query.runId), last)
+            told = ends
+
     def follows(self, run_id: str) -> bool:
         return run_id in self._groups
 
@@ -175,4 +183,5 @@ def commit_group(
     listener = GroupListener()
     listener.follow(query, bootstrap, group)
     spark.streams.addListener(listener)
+    listener.look(query)
     return listener

@@ -814,7 +814,9 @@ def _lag_s(lag: int, ages: dict[TopicPartition, float], newest_ms: int) -> float
 
 def _batch(progress: "StreamingQueryProgress", note: dict[str, Any]) -> Batch:
     # One, but of SQL that names the records twice.
-    before = {p: start for source in progress["sources"] for p, start in offsets_in(source["startOffset"]).items()}
+    before = {
+        p: start for source in progress["sources"] for p, start in offsets_in(source["startOffset"]).items()
+    }
     lag = sum(lag_of(progress).values())
     ages = lag_s_of(progress)
     newest = note["newestMs"]
