@@ -270,6 +270,22 @@ def test_records_without_a_key_are_letters_or_left_out_or_stop_the_job(
         verify(skipping.table, job.bootstrap)
 
 
+def test_a_letter_whose_record_a_later_attempt_has_merged_is_a_row_to_verify(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: object, **__: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr(upsert, "merge", dies)
+        Upserts(job._replace(schema="id STRING")).run(0, ranges_of(0))
+    Upserts(job).run(0, ranges_of(0))
+
+    assert Upserts(job).rows() == {b"a": 3, b"b": 2}
+    assert [x.is_replayed for x in dead_letters(job.table)] == [True] * 3
+    assert verify(job.table, job.bootstrap).is_equal
+
+
 def test_a_tombstone_deletes_the_row_where_a_column_is_not_null(job: TablesJob) -> None:
     """It has no value, and wants no row."""
     first = planned(job).shape
