@@ -294,6 +294,25 @@ def test_a_letter_of_an_attempt_before_whose_record_is_a_row_by_now_is_not_fed_a
     assert verify(job.table, job.bootstrap).is_equal
 
 
+def test_letters_of_a_batch_that_is_not_in_the_table_are_not_fed_again_before_it_is(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch comes again, and may read them by then: they would be rows of both."""
+    shape = columns_of(job)
+    writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+    less = shape._replace(columns=schema_of_text("id BIGINT, name BIGINT"))
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 1, 3, batch_id=1)], batch_id=1)
+    keep_shape(job.table, shape)
+
+    found = replay(job.table)
+
+    assert (found.rows, found.waiting) == (0, 4)
+    assert found.errors[-1] == f"batch 1 of '{job.name}' is not in the table yet: start its job again"
+    writer(job, shape).commit([task(job, shape, 1, 3, batch_id=1)], 1)
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
+    assert replay(job.table)[:2] == (0, 2)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("upsert_by", ["", "key"])
 def test_a_job_that_begins_on_an_empty_topic_goes_on_with_what_comes(

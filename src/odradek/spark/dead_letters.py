@@ -6,11 +6,12 @@ is one of an attempt that died before its rows, where a later attempt of the sam
 
 import base64
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from odradek.model.counted import counted
 from odradek.model.errors import OdradekError
@@ -115,12 +116,14 @@ def _without_bytes(letter: DeadLetter) -> DeadLetter:
     return letter._replace(key=None, value=None)
 
 
-def batches(table: str) -> Iterator[pa.RecordBatch]:
-    """All letters, in no order, with the columns of `LETTERS`: null where they were written before there was one."""
+def batches(table: str, but: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
+    """All letters `but` those of some files, in no order, with the columns of `LETTERS`: null where they were written before there
+    was one."""
     place = dead_letters_of(table)
     opened = tables.open_table(place)
     if opened is not None:
-        yield from in_files(place, [placed.name for placed in files_of(opened)], LETTERS)
+        names = [placed.name for placed in files_of(opened) if placed.name not in but]
+        yield from in_files(place, names, LETTERS)
 
 
 def in_files(place: str, files: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -180,10 +183,31 @@ class Begun(NamedTuple):
             raise TakenByAnother(self.app_id, self.batch_id) from None
 
 
+    def letters(self) -> int:
+        return sum(len(letters) for letters in in_files(self.place, self.files, _IDENTITY))
+
+
 def begun(place: str, app_id: str, batch_id: int) -> Begun | None:
     opened = tables.open_table(place)
     if opened is None or tables.last_batch(opened, app_id) != batch_id:
         return None
+    return _begun(opened, place, app_id, batch_id)
+
+
+def not_ended(table: str) -> list[Begun]:
+    """Batches whose letters are there, and that are not in the table: they come again, and may read some of these records then."""
+    place = dead_letters_of(table)
+    opened, of_letters = tables.open_table(table), tables.open_table(place)
+    found = []
+    if opened is not None and of_letters is not None:
+        for app_id in sorted({note["appId"] for note in tables.notes(of_letters)}):
+            last, done = tables.last_batch(of_letters, app_id), tables.last_batch(opened, app_id)
+            if last is not None and (done is None or done < last):
+                found.append(_begun(of_letters, place, app_id, last))
+    return found
+
+
+def _begun(opened: DeltaTable, place: str, app_id: str, batch_id: int) -> Begun:
     names = [placed.name for placed in files_of(opened)]
     own = {name for name in names if batch_of(name.rsplit("/", 1)[-1], app_id) == batch_id}
     others = tuple(name for name in names if name not in own)

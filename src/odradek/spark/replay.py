@@ -23,6 +23,7 @@ from odradek.spark.dead_letters import (
     batches,
     identities,
     kept_shape,
+    not_ended,
     noted,
     replayed,
 )
@@ -100,10 +101,14 @@ def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
     tables.remember_all(table, REPLAY_APP)
     done = replayed(table)
     pack = _Pack(table, shape)
-    rows = waiting = 0  # rows: those of packs that are committed
+    rows = 0  # of packs that are committed
+    # A batch that comes again would add those that it reads by then, too.
+    begun = not_ended(table)
+    waiting = sum(batch.letters() for batch in begun)
+    of_begun = {name for batch in begun for name in batch.files}
     errors: dict[str, None] = {}
     try:
-        for letters in batches(table):
+        for letters in batches(table, of_begun):
             who = identities(letters)
             first = {one: n for n, one in reversed(list(enumerate(who)))}
             new = sorted(n for one, n in first.items() if one not in done)
@@ -128,6 +133,8 @@ def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
     except BaseException:
         pack.discard()
         raise
+    for batch in begun:
+        errors[f"batch {batch.batch_id} of {batch.app_id!r} is not in the table yet: start its job again"] = None
     return rows, waiting, tuple(errors)
 
 
