@@ -175,6 +175,23 @@ def test_tables_that_others_have_divided_are_appended_to_as_they_are(tmp_path: P
         assert found.num_rows == 4 and set(found.column("count_all").to_pylist()) == {2}, name
 
 
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us", "UTC")])
+def test_a_day_that_delta_cannot_tell_is_null_and_the_table_can_be_read(
+    tmp_path: Path, kind: pa.DataType
+) -> None:
+    """Of one value beyond the year 9999 in its log nobody could open the table any more."""
+    days = pa.array([10_000_000, -1_000_000, 2_932_896, -719_162, None], pa.int32()).cast(pa.date32())
+    table = pa.table({"id": list(range(5)), "day": days.cast(kind)})
+    write_deltalake(tmp_path, table.slice(2), partition_by=["day"])
+
+    run(options(tmp_path)._replace(layout=tables.layout_of(str(tmp_path), "", "", "")), table)
+
+    found = (
+        DeltaTable(tmp_path).to_pyarrow_table().sort_by("id").column("day").cast(pa.date32()).cast(pa.int32())
+    )
+    assert found.to_pylist() == [None, None, *[2_932_896] * 2, *[-719_162] * 2, None, None]
+
+
 def test_many_partitions_hold_no_more_files_open_than_a_process_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,7 +182,6 @@ class Begun(NamedTuple):
         except FileNotFoundError:  # as orphans, by the driver whose letters these are
             raise TakenByAnother(self.app_id, self.batch_id) from None
 
-
     def letters(self) -> int:
         return sum(len(letters) for letters in in_files(self.place, self.files, _IDENTITY))
 

@@ -65,9 +65,8 @@ class By(NamedTuple):
 
     def made_of(self, column: pa.Array) -> pa.Array:
         if self.transform == DAY:
-            days = column.cast(pa.date32(), safe=False).cast(pa.int32())
-            is_told = pc.and_(pc.greater_equal(days, _FIRST_DAY), pc.less_equal(days, _LAST_DAY))
-            return pc.if_else(is_told, days, pa.scalar(None, pa.int32())).cast(pa.date32())
+            days = column.cast(pa.date32(), safe=False)
+            return pc.if_else(_is_beyond(days), pa.scalar(None, pa.date32()), days)
         is_null = column.is_null()
         texts = column.cast(pa.string()) if not pa.types.is_binary(column.type) else column
         found = partitions_of(pc.fill_null(texts.cast(pa.binary()), b""), self.buckets)
@@ -166,15 +165,22 @@ class Spec(NamedTuple):
         return pa.types.is_integer(kind) or all(by.column != column for by in self.by)
 
     def cleaned(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Delta cannot tell an empty text from null where it divides by it: so it is null."""
+        """Where it divides by them Delta cannot tell an empty text from null, nor days outside the years 1 to 9999 at all: with one of
+        those in its log nobody opens the table any more. So they are null."""
         for by in self.by:
             at = rows.schema.get_field_index(by.column)
-            if not by.transform and at >= 0 and _is_text(rows.schema.field(at).type):
-                column = rows.column(at)
-                empty = pc.equal(column, "")
-                if pc.any(empty).as_py():
-                    kept = pc.if_else(empty, pa.scalar(None, column.type), column)
-                    rows = rows.set_column(at, rows.schema.field(at), kept)
+            if by.transform or at < 0:
+                continue
+            column = rows.column(at)
+            if _is_text(column.type):
+                untold = pc.equal(column, "")
+            elif pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+                untold = _is_beyond(column.cast(pa.date32(), safe=False))
+            else:
+                continue
+            if pc.any(untold).as_py():
+                kept = pc.if_else(untold, pa.scalar(None, column.type), column)
+                rows = rows.set_column(at, rows.schema.field(at), kept)
         return rows
 
     def divided(self, rows: pa.RecordBatch) -> Iterator[tuple[Values, pa.RecordBatch]]:
@@ -220,6 +226,12 @@ def texts_of(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(column.type):
         return pc.strftime(column, format="%Y-%m-%d %H:%M:%S")
     return column.cast(pa.string())
+
+
+def _is_beyond(days: pa.Array) -> pa.Array:
+    """Which days (date32) are outside the years 1 to 9999."""
+    numbers = days.cast(pa.int32())
+    return pc.or_(pc.less(numbers, _FIRST_DAY), pc.greater(numbers, _LAST_DAY))
 
 
 def _is_text(kind: pa.DataType) -> bool:

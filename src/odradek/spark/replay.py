@@ -134,7 +134,9 @@ def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
         pack.discard()
         raise
     for batch in begun:
-        errors[f"batch {batch.batch_id} of {batch.app_id!r} is not in the table yet: start its job again"] = None
+        errors[f"batch {batch.batch_id} of {batch.app_id!r} is not in the table yet: start its job again"] = (
+            None
+        )
     return rows, waiting, tuple(errors)
 
 
