@@ -1,5 +1,6 @@
 """A table with the last row of each key: merged once however often a batch comes again, tombstones, records without a key."""
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ from odradek.spark.options import parse
 from odradek.spark.parquet import file_name
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.replay import replay
-from odradek.spark.shape import COLUMNS, BadValue, Shape
+from odradek.spark.shape import COLUMNS, META, BadValue, Shape
 from odradek.spark.sink import DeltaWriter
 from odradek.spark.source import schema_of
 from odradek.spark.verify import CannotVerify, verify
@@ -300,6 +301,27 @@ def test_a_tombstone_deletes_the_row_where_a_column_is_not_null(job: TablesJob) 
     assert upserts.rows() == {b"a": 3, b"d": 4}
     assert dead_letters(job.table) == []
     assert verify(job.table, job.bootstrap).is_equal
+
+
+@pytest.mark.parametrize("name", ["__deleted", "a`b", 'a"b', "a.b", "s", "T"])
+def test_a_field_may_have_any_name_that_a_column_has(
+    cluster: ProcessCluster, make_topic: MakeTopic, client: SyncClient, tmp_path: Path, name: str
+) -> None:
+    """`__deleted` is what Debezium adds to each value where it is told to keep those that are deleted."""
+    batches = [[(b"a", json.dumps({name: n}).encode()), (b"b", b"{}")] for n in range(2)]
+    given = job_of(cluster, client, make_topic(), tmp_path / "table", batches)
+    upserts = Upserts(given._replace(schema=""))
+
+    upserts.run(0, [(0, 2)])
+    upserts.run(1, [(2, 4)])
+
+    found = DeltaTable(given.table).to_pyarrow_table()
+    assert found.column_names == [name, *META, "__batch"]
+    assert dict(zip(*(found.column(n).to_pylist() for n in ("__key", name)), strict=True)) == {
+        b"a": 1,
+        b"b": None,
+    }
+    assert verify(given.table, given.bootstrap).is_equal
 
 
 def test_records_as_they_are_are_upserted_too(job: TablesJob) -> None:

@@ -33,7 +33,8 @@ from odradek.spark.places import below
 from odradek.spark.shape import KEPT_LETTERS, LETTERS, BadValue
 from odradek.spark.storage import storage_of
 
-DELETED = "__deleted"
+# Of a change; never of a table, which can have no such name. (`__deleted` is a field of Debezium's.)
+DELETED = "is deleted"
 UPSERTS = "upserts"  # in a note: the batch was merged, not appended
 _NO_KEY = "no key, and the table has one row a key"
 
@@ -211,21 +212,28 @@ def _version(path: str, app_id: str) -> int:
 def _merge(table: DeltaTable, changes: pa.Table, properties: CommitProperties, has_new_columns: bool) -> None:
     if not changes.num_rows:
         return
-    key = key_of(changes.schema)
+    key, deleted = _quoted(key_of(changes.schema)), f"s.{_quoted(DELETED)}"
+    # As `when_matched_update_all` and its like name them, but for a name with a backtick, which these quote by backticks.
+    columns = {name: f"s.{name}" for name in map(_quoted, changes.schema.names) if name != _quoted(DELETED)}
     (
         table.merge(
             changes,
-            f"t.`{key}` = s.`{key}`",
+            f"t.{key} = s.{key}",
             source_alias="s",
             target_alias="t",
             merge_schema=has_new_columns,
             commit_properties=properties,
         )
-        .when_matched_delete(f"s.`{DELETED}`")
-        .when_matched_update_all(except_cols=[DELETED])
-        .when_not_matched_insert_all(predicate=f"NOT s.`{DELETED}`", except_cols=[DELETED])
+        .when_matched_delete(deleted)
+        .when_matched_update(columns)
+        .when_not_matched_insert(columns, predicate=f"NOT {deleted}")
         .execute()
     )
+
+
+def _quoted(name: str) -> str:
+    """As SQL has names."""
+    return '"{}"'.format(name.replace('"', '""'))
 
 
 def key_of(schema: pa.Schema) -> str:
