@@ -175,6 +175,17 @@ def test_tables_that_others_have_divided_are_appended_to_as_they_are(tmp_path: P
         assert found.num_rows == 4 and set(found.column("count_all").to_pylist()) == {2}, name
 
 
+@pytest.mark.parametrize("name", ["n", "a.b", ".n", ".."])
+def test_rows_are_sorted_by_a_column_of_any_name(tmp_path: Path, name: str) -> None:
+    """Of one that begins with a dot Arrow takes the rest for what is meant."""
+    files = table_files.TableFiles(str(tmp_path), "app", 0, Layout(sort_by=(name, "id")))
+
+    files.write(pa.RecordBatch.from_pydict({"id": [4, 1, 2, 3], name: [2, 2, None, 1]}))
+
+    (file,) = files.close()
+    assert pq.read_table(tmp_path / file.name).column("id").to_pylist() == [3, 1, 4, 2]
+
+
 @pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us", "UTC")])
 def test_a_day_that_delta_cannot_tell_is_null_and_the_table_can_be_read(
     tmp_path: Path, kind: pa.DataType

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark import in_work
@@ -128,7 +129,9 @@ class TableFiles:
         self._all_held_bytes -= self._held_bytes.pop(place)
         whole = pa.Table.from_batches(held).combine_chunks()
         if self._layout.sort_by:
-            whole = whole.sort_by([(name, "ascending") for name in self._layout.sort_by])
+            # By numbers: of a name that begins with a dot Arrow takes the rest.
+            keys = {str(n): whole.column(name) for n, name in enumerate(self._layout.sort_by)}
+            whole = whole.take(pc.sort_indices(pa.table(keys), [(key, "ascending") for key in keys]))
         for rows in whole.to_batches(max_chunksize=_ROW_GROUP):
             self._write(place, rows)
         if self._layout.sort_by and place in self._open:
