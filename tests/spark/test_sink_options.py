@@ -264,6 +264,16 @@ def test_a_directory_of_parquet_files_has_its_path_and_no_columns_that_change(tm
         assert why in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["batch", "Batch"])
+def test_files_have_no_column_of_the_name_of_their_directories(tmp_path: Path, name: str) -> None:
+    """DuckDB and Spark give the directory's for it, whatever the rows have, and pyarrow gives up."""
+    schema = StructType([*SCHEMA, StructField(name, LongType())])
+    with pytest.raises(
+        ConfigurationError, match=f"the rows have a column {name}, and readers take the one of that name"
+    ):
+        ParquetSink({"path": str(tmp_path), "appId": "a"}).streamWriter(schema, False)
+
+
 def test_rows_go_to_the_option_table_and_nowhere_else(tmp_path: Path) -> None:
     """`start(PATH)` and `save(PATH)` give the option path: where it is another place, one of the two is not meant."""
     table = str(tmp_path / "table")

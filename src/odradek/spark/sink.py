@@ -334,6 +334,12 @@ class ParquetSink(DataSource):
             "the option path",
             "a batch is shown by the renaming of a directory, which an object store has not; odradek-delta writes to s3://",
         )
+        taken = [name for name in schema.names if name.lower() == "batch"]
+        if taken:
+            raise ConfigurationError(
+                f"the rows have a column {taken[0]}, and readers take the one of that name from the directories, batch=...; give it "
+                f"another name"
+            )
         options = table_options({**given, "table": given["path"]}, is_stream=is_stream)
         check_layout(options.layout, schema)
         return ParquetWriter(given["path"], options, schema)
