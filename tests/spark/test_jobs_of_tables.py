@@ -569,6 +569,17 @@ def test_what_the_cluster_says_of_a_job_of_a_file_is_said_with_the_line(
     assert f"{file}, line 7: --topic names the topic no-such-topic" in capsys.readouterr().err
 
 
+def test_a_job_file_is_in_utf8_as_toml_is(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.toml"
+    text = 'bootstrap = "a:1"\n[[tables]]\ntopic = "é"\ntable = "t"\n'
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(ConfigurationError, match=r"jobs\.toml, line 3: expected text in UTF-8"):
+        jobs_of(file)
+
+    file.write_text(text, encoding="utf-8-sig")  # as editors of Windows begin it
+    assert [job.topics for job in jobs_of(file)] == [("é",)]
+
+
 def test_a_job_file_has_the_options_of_the_command(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
     file.write_text(

@@ -126,7 +126,12 @@ def jobs_of(file: Path) -> list[TablesJob | TransformJob]:
 
 
 def _placed(file: Path) -> list[tuple[TablesJob | TransformJob, _Place]]:
-    text = file.read_text(encoding="utf-8")
+    data = file.read_bytes()
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(f"{file}, line {line}: expected text in UTF-8") from None
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
