@@ -28,7 +28,7 @@ from odradek.spark.progress import lag_of, lag_s_of
 from odradek.spark.source import OdradekSource, StreamReader, schema_of
 from odradek.spark.subscription import Subscription
 from odradek.testing.process_cluster import ProcessCluster
-from tests.spark.conftest import fill
+from tests.spark.conftest import create_topic, fill
 
 MakeTopic = Callable[..., str]
 EVERYTHING = ReadAllAvailable()
@@ -158,6 +158,25 @@ def test_a_query_that_dies_within_its_first_batch_begins_where_it_began(
 
     assert [(r.start, r.end) for r in (*task.value, *next_task.value)] == [(10, 20), (20, 30)]
     assert stream.partitions(end, end) == []
+
+
+def test_a_topic_that_came_before_the_first_batch_is_read_from_its_beginning_by_a_query_that_dies_within_it(
+    cluster: ProcessCluster, client: SyncClient
+) -> None:
+    """Asked anew for the beginning, `latest` is behind what the batch has to read."""
+    name = "late-comer"
+    parsed = parse({"kafka.bootstrap.servers": cluster.bootstrap, "subscribePattern": f"{name}.*"})
+    stream, again = (StreamReader(parsed, schema_of(parsed)) for _ in range(2))
+    start = stream.initialOffset()
+    assert start == {}
+    create_topic(client, name)
+    ten(client, name)
+    end = json.loads(json.dumps(stream.latestOffset(start, EVERYTHING)))
+    ten(client, name)
+
+    (task,) = again.partitions(again.initialOffset(), end)
+
+    assert [(r.start, r.end) for r in task.value] == [(0, 10)]
 
 
 def test_a_target_that_an_older_leader_has_told_takes_no_query_back() -> None:

@@ -97,10 +97,9 @@ class Offsets(NamedTuple):
 
 def with_beginning(end: Mapping[str, Any], start: Mapping[str, Any]) -> dict[str, Any]:
     """The end of a query's first batch, which tells where that begins, too: Spark keeps ends alone, and asks a query that is
-    started again within its first batch anew for the beginning. At `latest` it is another one by then."""
-    return {
-        topic: {**entry, BEGAN: start[topic]} if topic in start else entry for topic, entry in end.items()
-    }
+    started again within its first batch anew for the beginning. At `latest` it is another one by then, of topics that came before
+    the first batch as well, which begin at 0."""
+    return {topic: {**entry, BEGAN: start.get(topic, {"offsets": {}})} for topic, entry in end.items()}
 
 
 def beginning_in(end: Mapping[str, Any]) -> dict[str, Any]:
