@@ -203,6 +203,16 @@ def test_a_name_of_half_a_letter_teaches_nothing_and_its_value_is_a_letter(value
     assert list(found.bad) == [0]
 
 
+@pytest.mark.parametrize("number", [b"1e39", b"4" + b"0" * 38])
+def test_a_number_beyond_float_is_no_infinity_though_the_word_stands_beside_it(number: bytes) -> None:
+    values = [b'{"f":%b,"s":"Infinity"}' % number, b'{"f":-Infinity,"s":"Infinity"}']
+
+    found = decoded(pa.array(values, pa.binary()), schema_of("f FLOAT, s STRING"))
+
+    assert found is not None and found.columns.column("f").to_pylist() == [float("-inf")]
+    assert found.bad == {0: "a number is beyond FLOAT"}
+
+
 @pytest.mark.parametrize("levels", [300, 100_000])
 def test_a_value_that_is_nested_deeper_than_columns_can_be_teaches_none(levels: int) -> None:
     value = b'{"id":1,"deep":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}"

@@ -315,7 +315,7 @@ def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArr
     if len(found) != count or len(inner) != count:
         raise pa.ArrowInvalid("more than one JSON object")
     # Of a block it is not known whose number that was.
-    if _has_infinite_float(found) and (count > 1 or "Infinity" not in texts[0].as_py()):
+    if _has_infinite_float(found) and (count > 1 or _has_number_beyond_float(texts[0].as_py())):
         raise pa.ArrowInvalid("a number is beyond FLOAT")
     if _has_decimals(found.type):
         try:
@@ -342,6 +342,20 @@ def _has_infinite_float(found: pa.Array) -> bool:
         inner = found.flatten()
         return any(map(_has_infinite_float, inner if isinstance(inner, list) else [inner]))
     return False
+
+
+def _has_number_beyond_float(text: str) -> bool:
+    """The word Infinity is a number as well, and none beyond."""
+    numbers: list[float] = []
+
+    def noted(digits: str) -> None:
+        numbers.append(float(digits))
+
+    try:
+        json.loads(text, strict=False, parse_float=noted, parse_int=noted)
+    except (ValueError, RecursionError):  # pyarrow has read it
+        return "Infinity" not in text
+    return any(abs(number) > _LARGEST_FLOAT for number in numbers)
 
 
 def _reason(error: str) -> str:
