@@ -10,6 +10,7 @@ from odradek.broker.answers import NoReply, Reply
 from odradek.broker.client_throttles import ClientRate, ClientThrottles
 from odradek.broker.quotas import FETCH_RATE, PRODUCE_RATE, REQUEST_PERCENTAGE, ClientQuotas
 from odradek.broker.request import ConnectionInfo, Request
+from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.api_keys import BETWEEN_BROKERS, ApiKey
 from odradek.protocol.headers import encode_request
@@ -314,6 +315,19 @@ def test_whatever_a_client_asks_is_held_up_and_its_answer_whole(world: World) ->
     assert [t.name for t in old.message.topics] == ["t"]
     refused = world.send(1, av.ApiVersionsRequest(), 0)
     assert isinstance(refused.result, Reply) and refused.result.throttle_time_ms == 1000
+
+
+def test_a_version_of_later_clients_is_refused_as_ever_though_they_are_held_up(world: World) -> None:
+    """In version 0, which has no throttle time (KIP-511): the client asks again, and in a version that it sees there."""
+    limit(world, request_percentage=0.01)
+    spend(world, 500)
+    unknown = Request(ApiKey.API_VERSIONS, 99, 1, "test", memoryview(b""), world.connection())
+
+    refused = world[1].broker.handle(unknown, world.now_ms)
+
+    assert isinstance(refused, Reply) and refused.throttle_time_ms == 1000
+    message = av.ApiVersionsResponse.decode(0, b"".join(bytes(one) for one in refused.buffers))  # type: ignore[arg-type]
+    assert message.error_code == ErrorCode.UNSUPPORTED_VERSION and len(message.api_keys) == 1
 
 
 @pytest.mark.parametrize(
