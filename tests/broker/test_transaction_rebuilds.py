@@ -9,7 +9,7 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.log import segment as segments
 from odradek.log.index_rebuilding import Rebuild
-from odradek.log.segment import TRANSACTION_INDEX_SUFFIX, IndexPending, file_name
+from odradek.log.segment import INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, IndexPending, file_name
 from odradek.model.error_codes import ErrorCode
 from odradek.records.builder import NewRecord, build_batch
 from odradek.replication.replica import READ_COMMITTED
@@ -141,3 +141,22 @@ def test_what_was_learnt_of_a_segment_that_is_cut_meanwhile_is_thrown_away(world
     assert pending.is_answered is False
     assert is_said(world)
     world.advance(20_000)
+
+
+def test_what_a_woken_reader_finds_missing_is_asked_of_the_thread_in_that_turn(world: World) -> None:
+    """The one index is built, its readers look, and the other is missing too. Nobody else may have anything to say for long."""
+    index(world).unlink()
+    (world[1].path / "t-0" / file_name(0, INDEX_SUFFIX)).unlink()
+    pending = consume(world, 100)
+    broker = world[1].broker
+    (one,) = told(world, fx.RunAside)
+
+    while not pending.is_answered:
+        broker.answered(one.request_id, one.work.run(), world.now_ms)
+        turn = broker.take_effects()
+        world[1].told += [effect for effect in turn if isinstance(effect, fx.LogLine)]
+        one = next((effect for effect in turn if isinstance(effect, fx.RunAside)), None)
+        assert pending.is_answered or one is not None, "it waits for a turn that nobody has a reason for"
+
+    assert aborts(pending)
+    assert is_said(world)
