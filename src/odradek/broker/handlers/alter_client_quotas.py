@@ -81,6 +81,7 @@ def _refused(why: str) -> ProtocolError:
 def _entity(entry: AlterClientQuotasRequestEntryData) -> Entity:
     """Kind and name of the node."""
     names: dict[str, str] = {}
+    is_removed = all(op.remove for op in entry.ops)  # it may have been set elsewhere
     for part in entry.entity:
         if part.entity_type not in TYPES:
             raise _refused(f"Unhandled client quota entity type: {part.entity_type}")
@@ -89,7 +90,6 @@ def _entity(entry: AlterClientQuotasRequestEntryData) -> Entity:
         if part.entity_name in (".", ".."):
             # It is kept under its name, and no path of the store has a part like that.
             raise _refused(f"{part.entity_type} {part.entity_name} cannot have quotas of its own")
-        is_removed = all(op.remove for op in entry.ops)  # it may have been set elsewhere
         if part.entity_type == "ip" and not is_removed and address_in(part.entity_name or "::") is None:
             raise _refused(f"{part.entity_name} is not a valid IP address; names of hosts are not looked up.")
         names[part.entity_type] = DEFAULT if part.entity_name is None else escape_entity(part.entity_name)
@@ -111,10 +111,11 @@ def _changed(stored: Mapping[str, str], kind: str, ops: list[OpData]) -> dict[st
     keys = IP_KEYS if kind == "ips" else CLIENT_KEYS
     values = dict(stored)
     for op in ops:
-        if op.remove:
-            values.pop(op.key, None)
-            continue
         number_type = keys.get(op.key)
+        if op.remove:
+            if number_type is not None:
+                values.pop(op.key, None)
+            continue
         if number_type is None:
             raise _refused(f"Invalid configuration key {op.key}")
         if not 0 <= op.value < float("inf"):
