@@ -210,7 +210,7 @@ def _row(entry: ConfigEntry, asked: DescribeConfigsRequest) -> DescribeConfigsRe
 
 
 def _loggers(resource: DescribeConfigsResource, levels: loggers.Levels) -> DescribeConfigsResult:
-    wanted = resource.configuration_keys
+    wanted = frozenset(resource.configuration_keys or ())
     return DescribeConfigsResult(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
