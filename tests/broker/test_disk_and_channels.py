@@ -11,10 +11,19 @@ from odradek.broker.id_generator import IdGenerator
 from odradek.broker.replica_manager import ReplicaManager, Stop
 from odradek.log.errors import DiskFault
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import EPOCH_DURING_DELETE, TopicPartition
+from odradek.model.ids import (
+    EPOCH_DURING_DELETE,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
 from odradek.protocol.messages import alter_partition as ap
 from odradek.protocol.messages import leader_and_isr as lai
-from tests.broker.world import World, live_broker
+from odradek.replication.isr import IsrProposal
+from tests.broker.world import TOPIC_ID, World, live_broker
 from tests.support import no_collector, open_under
 
 T0 = TopicPartition("t", 0)
@@ -411,6 +420,49 @@ def test_one_request_is_in_flight_and_carries_all_partitions_that_wait(world: Wo
     world.settle()
     assert not node.alters
     assert all(world[1].partition(index=i).isr == (1, 2, 3) for i in range(3))
+
+
+class Proposing:
+    """A partition that is led here and wants another ISR until it was answered; None: it has nothing to ask any more."""
+
+    def __init__(self, index: int, isr: tuple[int, ...] | None) -> None:
+        self.topic_partition = TopicPartition("t", index)
+        self.isr = isr
+
+    def proposal(self, broker_epoch: BrokerEpoch) -> IsrProposal | None:
+        if self.isr is None:
+            return None
+        new_isr = tuple((BrokerId(one), broker_epoch) for one in self.isr)
+        return IsrProposal(
+            self.topic_partition, TopicId(TOPIC_ID), LeaderEpoch(1), PartitionEpoch(1), new_isr
+        )
+
+    def isr_answered(self, proposal: IsrProposal, answer: Any, now_ms: int) -> None:
+        assert self.topic_partition == proposal.topic_partition
+
+
+def test_very_many_partitions_are_proposed_some_at_a_time(tmp_path: Path) -> None:
+    """A follower that hangs lags in all that are led here, in the same moment."""
+    world = World(tmp_path, brokers=(1,))
+    broker = world[1].broker
+    broker.registered(7, world.now_ms)
+    broker.outbox.proposals += [
+        Proposing(index, None if 2_000 <= index < 6_000 else (1,)) for index in range(10_000)
+    ]
+    asked = []
+    broker.isr_channel.send_proposals()
+    while sent := [one for one in broker.take_effects() if isinstance(one, fx.SendToController)]:
+        ((request_id, _, message, _),) = sent
+        (topic,) = message.topics
+        asked.append([data.partition_index for data in topic.partitions])
+        row = ap.AlterPartitionResponseTopicData(topic_id=TOPIC_ID)
+        row.partitions = [
+            ap.AlterPartitionResponsePartitionData(partition_index=index) for index in asked[-1]
+        ]
+        broker.answered(request_id, ap.AlterPartitionResponse(topics=[row]), world.now_ms)
+
+    assert max(map(len, asked)) == 1_000
+    assert sum(asked, []) == [*range(2_000), *range(6_000, 10_000)]
 
 
 @pytest.mark.behaviour(159)

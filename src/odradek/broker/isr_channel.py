@@ -1,6 +1,7 @@
 """AlterPartition: proposals of all partitions led here, one request in flight, nothing lost on the way.
 
-A proposal waits here until the next request is built; what is sent is what the partition proposes then. A
+A proposal waits here until the next request is built, which has room for MOST_PARTITIONS; what is sent is what the partition
+proposes then. A
 request that cannot be delivered, or that the controller refuses as a whole (NOT_CONTROLLER,
 STALE_BROKER_EPOCH), says nothing about what was committed: the partitions propose the same again.
 """
@@ -33,6 +34,8 @@ from odradek.replication.waiting import Outbox
 ALTER_PARTITION = 56
 MAX_VERSION = 3  # names members with their epochs (KIP-903)
 MAX_VERSION_BY_NAME = 1
+# In one request: some milliseconds of the turn that builds it, and of the controller's.
+MOST_PARTITIONS = 1_000
 
 
 class IsrChannel(Organ):
@@ -65,10 +68,13 @@ class IsrChannel(Organ):
         """The request to send now; None while one is in flight or nothing is proposed."""
         if self._in_flight or not self._waiting or self.broker_epoch is None:
             return None
-        waiting, self._waiting = self._waiting, {}
+        done: list[TopicPartition] = []
         topics: dict[str, AlterPartitionRequestTopicData] = {}
         by_name = False
-        for topic_partition, partition in waiting.items():
+        for topic_partition, partition in self._waiting.items():
+            if len(self._in_flight) >= MOST_PARTITIONS:
+                break  # the others when this is answered
+            done.append(topic_partition)
             proposal = partition.proposal(self.broker_epoch)
             if proposal is None:
                 continue
@@ -80,6 +86,8 @@ class IsrChannel(Organ):
                     topic_name=topic_partition.topic, topic_id=proposal.topic_id, partitions=[]
                 )
             topic.partitions.append(_partition_data(proposal))
+        for topic_partition in done:
+            del self._waiting[topic_partition]
         if not self._in_flight:
             return None
         message = AlterPartitionRequest(
