@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from odradek.model.ids import EPOCH_DURING_DELETE
-from tests.broker.world import T0, World, batch
+from tests.broker.test_fetch import Reader
+from tests.broker.world import T0, TOPIC_ID, World, batch
 
 SIZE = 10_000
 BATCHES = 40
@@ -104,3 +105,29 @@ def test_a_replica_that_is_deleted_is_covered_by_no_throttle_any_more(tmp_path: 
     for broker in (1, 2):
         assert world.stop_replica(broker, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == 0
     assert leader.leader_throttle.covered == follower.follower_throttle.covered == set()
+
+
+def test_a_fetch_that_is_held_back_when_records_come_is_looked_at_as_soon_as_the_rate_allows_it(
+    tmp_path: Path,
+) -> None:
+    """And not at the end of its patience only: it may have come when there was nothing to hold back. Nor is there news of the high
+    watermark while another member of the ISR hangs."""
+    world = World(tmp_path, brokers=(1,))
+    world.configs["topics", "t"] = LEADER[0]
+    world.lead(1, isr=(1, 3), replicas=(1, 2, 3), is_new=True)
+    world[1].broker.broker_config_changed("<default>", LEADER[1], world.now_ms)
+    follower = Reader(world, replica_id=2, max_wait_ms=60_000)
+    follower.fetch((TOPIC_ID, 0, 0), version=14)
+    waiting = follower.fetch(version=14)
+    throttle = world[1].broker.replicas.leader_throttle
+    throttle.record(40_000, world.now_ms)
+    world.advance(100)
+    assert not waiting.is_answered
+
+    for _ in range(3):
+        world.produce(1, records=batch(b"x"), acks=1)
+        world.advance(10)
+        assert not waiting.is_answered, "it is held back"
+    world.advance(throttle.free_at_ms(world.now_ms) - world.now_ms + 4)
+
+    assert waiting.is_answered and world.now_ms < 10_000

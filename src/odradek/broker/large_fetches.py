@@ -83,6 +83,7 @@ class LargeFetch(FetchWait):
         gathered.rows = {}
         session.changed.clear()
         self.is_filled = False
+        self.held_until_ms = -1
         pending = tuple(session.pending)
         for at in range(0, len(pending), OF_A_STEP):
             some = pending[at : at + OF_A_STEP]

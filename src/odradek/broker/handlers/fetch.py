@@ -299,9 +299,13 @@ class FetchWait(ParkedFetch):
         if not self._may_be_over():
             return False
         self.gathered = self.gather(now_ms)
-        if self.gathered is None and self.has_newer_high_watermark:
+        if self.gathered is not None:
+            return True
+        if self.has_newer_high_watermark:
             self.be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS)
-        return self.gathered is not None
+        if self.held_until_ms >= 0:
+            self.be_due_by(self.held_until_ms)
+        return False
 
     def be_due_by(self, deadline_ms: int) -> None:
         self.broker.purgatory.reschedule(self, deadline_ms=deadline_ms)
@@ -389,6 +393,7 @@ class FetchWait(ParkedFetch):
         gathered = Gathered(now_ms, at_once=is_final or body.max_wait_ms <= 0 or not session.wanted)
         session.changed.clear()
         self.is_filled = False
+        self.held_until_ms = -1
         self.look_at(tuple(session.pending), gathered, now_ms)
         if self.is_enough(gathered):
             return gathered
