@@ -130,4 +130,4 @@ def test_a_fetch_that_is_held_back_when_records_come_is_looked_at_as_soon_as_the
         assert not waiting.is_answered, "it is held back"
     world.advance(throttle.free_at_ms(world.now_ms) - world.now_ms + 4)
 
-    assert waiting.is_answered and world.now_ms < 10_000
+    assert waiting.is_answered
