@@ -10,6 +10,7 @@ from odradek.broker.log_moves import LAST_BYTES, RETRY_MS, LogMoves, data_of
 from odradek.log import flushing
 from odradek.log.errors import DiskFault, NoDescriptor, StorageError
 from odradek.log.files import OsDirectory, OsFile
+from odradek.log.future_logs import FutureLogs
 from odradek.log.log_directory import Lowering
 from odradek.log.partition_log import PartitionLog
 from odradek.model.error_codes import ErrorCode
@@ -207,6 +208,38 @@ def test_flushes_of_the_log_in_use_wait_for_the_last_one_of_its_copy_and_nothing
     world.settle()
     assert world.produced(meanwhile) == (ErrorCode.NONE, 1)
     assert world[1].partition().log.recovery_point == 2
+
+
+def test_flushes_of_the_log_in_use_do_not_wait_for_one_of_its_copy_that_could_not_be_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again each second, and may fail for hours: for want of a descriptor, say."""
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world.configs["topics", "t"] = {"flush.messages": "1"}
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.copies = False
+    ask(world, second(world))
+    (first_flush,) = steps(world)
+    world.produce(1, b"a")
+    (flush,) = steps(world)
+    do(world, flush)
+    world.settle()
+    do(world, first_flush)
+    (read,) = steps(world)
+
+    def wants_a_descriptor(futures: FutureLogs, topic_partition: TopicPartition) -> None:
+        raise NoDescriptor("no descriptor is left")
+
+    monkeypatch.setattr(FutureLogs, "prepare", wants_a_descriptor)
+    do(world, read)
+    meanwhile = world.produce(1, b"b")
+    world.settle()
+    for flush in steps(world):
+        do(world, flush)
+    world.settle()
+
+    assert world.produced(meanwhile) == (ErrorCode.NONE, 1)
+    assert T0 in world[1].logs.futures.logs, "it goes on"
 
 
 def test_a_copy_that_is_cut_has_its_checkpoints_lowered_by_a_thread(

@@ -456,8 +456,8 @@ class LogMoves(Organ):
         is_flushed = move.is_flushed and future.flushed.is_in_place
         if not is_flushed or future.recovery_point < current.recovery_point:
             # What is flushed of the log in use from here on would have to be flushed of the copy too, without end.
-            move.holds_flushes = is_flushed
             self._flush(move, future)
+            move.holds_flushes = is_flushed
             return
         lines = self._futures.swap(topic_partition, move.partition.high_watermark, now_ms)
         del self._moves[topic_partition]
@@ -469,8 +469,8 @@ class LogMoves(Organ):
     def _flush(self, move: Move, future: "PartitionLog") -> None:
         topic_partition = move.partition.topic_partition
         self._futures.prepare(topic_partition)
-        move.unflushed_bytes = 0
         plan = future.plan_flush()
+        move.unflushed_bytes = 0
         request_id = self._calls.expect(lambda done, now_ms: self._flushed(move, flush, done, now_ms))
         flush = move.awaits = FlushLog(request_id, topic_partition, future, plan)
         self._effects.append(flush)
