@@ -21,15 +21,19 @@ class Store:
         self.unreadable: dict[tuple[str, str], str] = {}
         self.interfere: dict[tuple[str, str], dict[str, str]] = {}
         self.written: list[fx.ConfigWrite] = []
+        self.slices = 0  # with another one behind them
 
     def serve(self) -> None:
         node = self.world[1]
-        while True:
-            requests = [e for e in node.broker.take_effects() if isinstance(e, fx.StoreRequest)]
-            if not requests:
-                return
-            for request in requests:
-                node.broker.answered(request.request_id, self._answer(request.question), self.world.now_ms)
+        while taken := node.broker.take_effects():
+            for effect in taken:
+                if isinstance(effect, fx.StoreRequest):
+                    node.broker.answered(effect.request_id, self._answer(effect.question), self.world.now_ms)
+                elif isinstance(effect, fx.RunAside):
+                    node.broker.answered(effect.request_id, effect.work.run(), self.world.now_ms)
+                elif isinstance(effect, fx.GoOn):
+                    while node.broker.go_on(self.world.now_ms):
+                        self.slices += 1
 
     def _answer(self, question: Any) -> Any:
         if isinstance(question, fx.ReadConfigs):

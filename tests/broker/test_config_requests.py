@@ -15,6 +15,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BROKER_SETTINGS, ONLY_WHEN_SET, TOPIC_SETTINGS
 from odradek.protocol.messages import alter_configs as am
 from odradek.protocol.messages import describe_configs as dm
+from odradek.protocol.messages import incremental_alter_configs as im
 from tests.broker.configs import APPEND, BROKER, DELETE, SET, SUBTRACT, TOPIC, Store, alter, change, describe
 from tests.broker.world import World
 
@@ -349,6 +350,27 @@ def test_lists_of_thousands_are_not_compared_item_by_item(world: World, store: S
     assert change(world, store, (name, SUBTRACT, some)) == (ErrorCode.NONE, None)
     assert process_time() - began < 0.3, "all with all takes a second"
     assert (both, store.nodes["topics", "t"][0][name]) == (f"{some},{others}", others)
+
+
+def test_settings_of_many_topics_are_changed_some_in_a_turn(world: World, store: Store) -> None:
+    names = [f"topic-{number}" for number in range(1_000)]
+    world[1].broker.metadata.topics |= dict.fromkeys(names[:-1], world[1].broker.metadata.topics["t"])
+    store.nodes["topics", "topic-7"] = ({"retention.ms": "many"}, 0)
+    store.unreadable["topics", "topic-8"] = "no JSON"
+    rows = [im.AlterableConfig(name="segment.ms", config_operation=SET, value="5000")]
+    request = im.IncrementalAlterConfigsRequest(
+        resources=[
+            im.AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=rows) for name in names
+        ]
+    )
+    pending = world.send(1, request, 1)
+    store.serve()
+
+    assert [row.resource_name for row in pending.message.responses] == names
+    assert [row.error_code for row in pending.message.responses] == [0] * 8 + [-1] + [0] * 990 + [3]
+    assert len(store.written) == 998
+    assert store.nodes["topics", "topic-7"][0] == {"retention.ms": "many", "segment.ms": "5000"}
+    assert store.slices > 3, "each is looked at, and then planned"
 
 
 def test_settings_of_many_topics_are_made_into_an_answer_by_a_thread(world: World, store: Store) -> None:

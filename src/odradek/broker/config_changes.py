@@ -6,10 +6,11 @@ the request.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.answers import Answer, Park, Reply
+from odradek.broker.aside import answer_aside
 from odradek.broker.config_resources import (
     BROKER,
     TOPIC,
@@ -30,6 +31,7 @@ from odradek.broker.effects import (
     StoreResult,
     WriteConfigs,
 )
+from odradek.broker.slices import END, answer_in_slices
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, InvalidValue, ProtocolError
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from odradek.broker.core import Broker
 
 ATTEMPTS = 5
+# Resources that are looked at, or planned, in one turn: some two milliseconds. A thread encodes the answer about more.
+AT_ONCE = 300
 
 Entity = tuple[str, str]  # kind and name of a node below /config
 Error = tuple[ErrorCode, str | None]
@@ -78,24 +82,30 @@ def answer(
     times = Counter(resources)
     errors: dict[int, Error] = {}
     changes: dict[int, Change] = {}
-    for place, resource in enumerate(resources):
-        try:
-            if times[resource] > 1:
-                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            change = change_of(place)
-            if change is None:
-                errors[place] = OK
-                continue
-            _check_resource(broker, resource)
-            changes[place] = change
-        except ProtocolError as refusal:
-            errors[place] = refusal.code, refusal.message or None
+
+    def steps() -> Iterator[None]:
+        for place, resource in enumerate(resources):
+            if place and not place % AT_ONCE:
+                yield
+            try:
+                if times[resource] > 1:
+                    raise ProtocolError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+                change = change_of(place)
+                if change is None:
+                    errors[place] = OK
+                    continue
+                _check_resource(broker, resource)
+                changes[place] = change
+            except ProtocolError as refusal:
+                errors[place] = refusal.code, refusal.message or None
 
     def encoded() -> bytes:
         return encode([(resource, errors[place]) for place, resource in enumerate(resources)])
 
-    if not changes:
-        return Reply([encoded()])
+    def reply() -> Answer:
+        if len(resources) <= AT_ONCE:
+            return Reply([encoded()])
+        return answer_aside(broker.aside, Park(), encoded, broker.now_ms)
 
     def planned(place: int, stored: Mapping[str, str]) -> dict[str, str]:
         resource_type, name = resources[place]
@@ -110,17 +120,22 @@ def answer(
             raise ProtocolError(code, message) from refusal
         return overrides
 
-    park = Park()
-    Alteration(
-        broker,
-        {place: entity_of(*resources[place]) for place in changes},
-        planned,
-        errors,
-        validate_only=validate_only,
-        replaces=frozenset(place for place, change in changes.items() if change.replaces),
-        done=lambda: park.answer(lambda: Reply([encoded()])),
-    ).start()
-    return park
+    def alter() -> Answer:
+        if not changes:
+            return reply()
+        park = Park()
+        Alteration(
+            broker,
+            {place: entity_of(*resources[place]) for place in changes},
+            planned,
+            errors,
+            validate_only=validate_only,
+            replaces=frozenset(place for place, change in changes.items() if change.replaces),
+            done=lambda: park.answer(reply),
+        ).start()
+        return park
+
+    return answer_in_slices(broker.slices, steps(), alter)
 
 
 def _check_resource(broker: "Broker", resource: Resource) -> None:
@@ -173,13 +188,28 @@ class Alteration:
 
     def _read(self, result: StoreResult, now_ms: int) -> None:
         if not isinstance(result, ConfigsRead):
-            self._fail(result)
-            return
+            return self._fail(result)
         writes: dict[int, ConfigWrite] = {}
-        for place in self._open():
+        steps = self._planned(result, writes)
+        if next(steps, END) is END:
+            return self._write(writes)
+
+        def piece(later_ms: int) -> bool:
+            if next(steps, END) is not END:
+                return True
+            self._write(writes)
+            return False
+
+        return self._broker.slices.begin(piece)
+
+    def _planned(self, read: ConfigsRead, writes: dict[int, ConfigWrite]) -> Iterator[None]:
+        """Into `writes`; a step each AT_ONCE."""
+        for count, place in enumerate(self._open()):
+            if count and not count % AT_ONCE:
+                yield
             entity = self._entities[place]
-            stored = result.configs[entity]
-            unreadable = result.unreadable.get(entity)
+            stored = read.configs[entity]
+            unreadable = read.unreadable.get(entity)
             try:
                 if unreadable is not None and place not in self._replaces:
                     raise ProtocolError(
@@ -194,6 +224,8 @@ class Alteration:
                 self._errors[place] = OK
             else:
                 writes[place] = ConfigWrite(*entity, overrides, stored.version)
+
+    def _write(self, writes: dict[int, ConfigWrite]) -> None:
         if not writes:
             self._done()
             return
