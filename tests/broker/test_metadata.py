@@ -466,6 +466,17 @@ def test_very_many_partitions_are_told_in_turns_and_as_if_in_one(
     assert row.error_code == ErrorCode.LEADER_NOT_AVAILABLE
 
 
+def test_very_many_names_of_topics_that_there_are_not_are_told_in_turns_too(large: World) -> None:
+    names = ["n1", "n2", "n3", "n4", "n5"]
+    pending = asked(large, *names)
+    large[1].broker.take_effects()
+    assert not pending.is_answered
+    finish(large)
+    assert [(row.name, row.error_code) for row in pending.message.topics] == [
+        (name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in names
+    ]
+
+
 def test_what_was_told_in_turns_is_kept_unless_something_changed_meanwhile(large: World) -> None:
     broker = large[1].broker
     first = asked(large)

@@ -4,7 +4,7 @@ Brokers, topics and leaders as this broker was told them, addresses for the list
 that does not exist is made when the request (v4) and `auto.create.topics.enable` both allow it, an internal one as its
 own settings say, and answered LEADER_NOT_AVAILABLE until it has leaders. So is every topic asked for by name or id while
 the controller has not told this broker which topics there are. A name that no topic may have is INVALID_TOPIC_EXCEPTION.
-Very many partitions are told in turns (`large_answers`), each as it is then.
+Very many topics or partitions are told in turns (`large_answers`), each as it is then.
 
 v0 an empty array asks for all topics.
 v1 null asks for all, empty for none; rack, controller, internal topics.
@@ -52,7 +52,7 @@ SIZE_OF_ALL_TOPICS = {9: 5, 10: 5, 11: 4, 12: 4}
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 NOT_ASKED = -2147483648
 REMEMBERED_TOPICS = 64  # answers to longer lists of names are not worth keeping
-# Partitions of an answer that is made in one turn, some 10 ms; and of each slice of one that has more.
+# Partitions, or topics, of an answer that is made in one turn, some 10 ms; and of each slice of one that has more.
 MOST_AT_ONCE, OF_A_SLICE = 5_000, 500
 # Made by one request, as planning one takes some 10 us of the loop; the client asks again, and more are made then.
 MOST_CREATED = 1_000
@@ -114,6 +114,8 @@ class _Telling(LargeAnswer):
 
     @property
     def is_large(self) -> bool:
+        if len(self._wanted) > MOST_AT_ONCE:  # whether there are such topics or not
+            return True
         metadata = self._broker.metadata
         known = metadata.topics
         names = [
