@@ -114,3 +114,21 @@ def test_a_deletion_that_takes_longer_goes_on(world: World) -> None:
         ErrorCode.REQUEST_TIMED_OUT,
         "The deletion was accepted and goes on.",
     )
+
+
+def test_thousands_of_topics_are_looked_at_some_in_a_turn(world: World) -> None:
+    """And written together: `t` is the last of them."""
+    names = [*(f"none-{number}" for number in range(1_400)), "t"]
+    asked = world.send(1, dt.DeleteTopicsRequest(topic_names=names, timeout_ms=0), 5)
+    assert not [one for one in world[1].broker.take_effects() if isinstance(one, fx.StoreRequest)]
+    while world[1].broker.go_on(world.now_ms):
+        pass
+    (effect,) = told(world, fx.StoreRequest)
+    assert effect.question == fx.DeleteTopics(("t",))
+    world[1].broker.answered(effect.request_id, fx.TopicsWritten({"t": (ErrorCode.NONE, "")}), world.now_ms)
+    world.settle()
+    assert [row.name for row in asked.message.responses] == names
+    assert [row.error_code for row in asked.message.responses] == [
+        *[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 1_400,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ]

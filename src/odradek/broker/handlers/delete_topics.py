@@ -12,11 +12,13 @@ v6 by name or by topic id (KIP-516).
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.effects import DeleteTopics, StoreFailed, StoreResult, TopicsWritten
 from odradek.broker.leader_wait import TopicWait
+from odradek.broker.slices import answer_in_slices
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 FIRST_BY_STATE = 6
 FIRST_WITH_DISABLED = 3
 STRICT_QUOTA_SINCE = 5
+# Topics that are looked at in one turn: a millisecond or two.
+AT_ONCE = 500
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -47,24 +51,28 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     rows: list[DeletableTopicResult] = []
     accepted: dict[str, DeletableTopicResult] = {}
     ids: dict[str, TopicId] = {}
-    for state in states:
-        row = DeletableTopicResult(name=state.name, topic_id=state.topic_id)
-        rows.append(row)
-        try:
-            name = _accept(broker, version, state)
-            if times[name] > 1:
-                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or topic id.")
-            if not quota.take(len(broker.metadata.topics[name])):
-                raise ProtocolError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        except ProtocolError as refusal:
-            row.error_code = refusal.code
-            row.error_message = refusal.message or None
-            continue
-        row.name = name
-        row.topic_id = broker.metadata.topic_id(name)
-        accepted[name] = row
-        if state.name is None:
-            ids[name] = TopicId(bytes(state.topic_id))
+
+    def steps() -> Iterator[None]:
+        for place, state in enumerate(states):
+            if place and not place % AT_ONCE:
+                yield
+            row = DeletableTopicResult(name=state.name, topic_id=state.topic_id)
+            rows.append(row)
+            try:
+                name = _accept(broker, version, state)
+                if times[name] > 1:
+                    raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or topic id.")
+                if not quota.take(len(broker.metadata.topics[name])):
+                    raise ProtocolError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+            except ProtocolError as refusal:
+                row.error_code = refusal.code
+                row.error_message = refusal.message or None
+                continue
+            row.name = name
+            row.topic_id = broker.metadata.topic_id(name)
+            accepted[name] = row
+            if state.name is None:
+                ids[name] = TopicId(bytes(state.topic_id))
 
     def reply(still_there: list[str], later_ms: int) -> Reply:
         for name in still_there:
@@ -74,36 +82,41 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         response = DeleteTopicsResponse(responses=rows, throttle_time_ms=throttle_time_ms)
         return Reply([response.encode(version)], throttle_time_ms)
 
-    if not accepted:
-        return reply([], now_ms)
-    park = Park()
+    def delete() -> Answer:
+        if not accepted:
+            return reply([], broker.now_ms)
+        park = Park()
 
-    def written(result: StoreResult, later_ms: int) -> None:
-        if not isinstance(result, TopicsWritten):
-            reason = result.reason if isinstance(result, StoreFailed) else "the store answered something else"
-            result = TopicsWritten({name: (ErrorCode.UNKNOWN_SERVER_ERROR, reason) for name in accepted})
-        for name, row in accepted.items():
-            error, message = result.results[name]
-            row.error_code = error
-            row.error_message = message or None
-        marked = [name for name, row in accepted.items() if not row.error_code]
-        if asked.timeout_ms <= 0:
-            park.answer(lambda: reply(marked, later_ms))
-            return
-        wait = TopicWait(
-            broker,
-            marked,
-            is_over=lambda name: (
-                broker.metadata.topic_id(name) != accepted[name].topic_id
-                or name not in broker.metadata.topics
-            ),
-            reply=reply,
-            park=park,
-        )
-        wait.start(now_ms + asked.timeout_ms, later_ms)
+        def written(result: StoreResult, later_ms: int) -> None:
+            if not isinstance(result, TopicsWritten):
+                reason = (
+                    result.reason if isinstance(result, StoreFailed) else "the store answered something else"
+                )
+                result = TopicsWritten({name: (ErrorCode.UNKNOWN_SERVER_ERROR, reason) for name in accepted})
+            for name, row in accepted.items():
+                error, message = result.results[name]
+                row.error_code = error
+                row.error_message = message or None
+            marked = [name for name, row in accepted.items() if not row.error_code]
+            if asked.timeout_ms <= 0:
+                park.answer(lambda: reply(marked, later_ms))
+                return
+            wait = TopicWait(
+                broker,
+                marked,
+                is_over=lambda name: (
+                    broker.metadata.topic_id(name) != accepted[name].topic_id
+                    or name not in broker.metadata.topics
+                ),
+                reply=reply,
+                park=park,
+            )
+            wait.start(now_ms + asked.timeout_ms, later_ms)
 
-    broker.ask_store(DeleteTopics(tuple(accepted), ids), written)
-    return park
+        broker.ask_store(DeleteTopics(tuple(accepted), ids), written)
+        return park
+
+    return answer_in_slices(broker.slices, steps(), delete)
 
 
 def _name_of(broker: "Broker", state: DeleteTopicState) -> str | None:
