@@ -34,17 +34,28 @@ class Aside:
         self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> None:
+        """A mistake of ours in one of these keeps no other waiting: it is told when there is nothing left to begin."""
+        mistake: Exception | None = None
         while not self._is_busy and (self.produces or self.lookups):
             line = self.lookups if self._last is self.produces else self.produces
             line = line or (self.produces if line is self.lookups else self.lookups)
             self._last = line
             begin, done = line.popleft()
-            work = begin()
-            if work is None:
-                done(None, now_ms)
+            work = None
+            try:
+                work = begin()
+            except Exception as error:
+                mistake = mistake or error
+            if work is not None:
+                self._is_busy = True
+                self._effects.append(RunAside(self._calls.expect(self._ended(done)), work))
                 continue
-            self._is_busy = True
-            self._effects.append(RunAside(self._calls.expect(self._ended(done)), work))
+            try:
+                done(None, now_ms)
+            except Exception as error:
+                mistake = mistake or error
+        if mistake is not None:
+            raise mistake
 
     def _ended(self, done: Done) -> Done:
         def ended(result: Any, now_ms: int) -> None:
