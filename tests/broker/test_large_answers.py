@@ -82,7 +82,7 @@ def test_they_are_made_one_behind_the_other_and_who_asks_for_the_same_gets_the_s
 
 
 def test_a_mistake_in_one_is_told_to_those_who_wait_for_it_and_the_next_is_made_once() -> None:
-    for part in ("step", "gathered"):
+    for part in ("step", "gathered", "made"):
         line, done = Line(), list[str]()
         broken = line.answers.ask("a", Rows(b"a", done, fails=part))
         second = line.answers.ask("b", Rows(b"b", done))

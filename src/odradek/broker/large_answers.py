@@ -67,10 +67,12 @@ class LargeAnswers:
 
     def _made(self, data: bytes | None, later_ms: int) -> None:
         if data is None:
-            self._end(CloseConnection("its answer could not be made"))
-            return
-        self._line[0].answer.made(data)
-        self._end(Reply([data]))
+            return self._end(CloseConnection("its answer could not be made"))
+        try:
+            self._line[0].answer.made(data)
+        except Exception as mistake:  # ours, as above: no other may wait for ever
+            return self._end(CloseConnection.because(mistake))
+        return self._end(Reply([data]))
 
     def _end(self, result: Reply | CloseConnection) -> None:
         ended = self._line.popleft()
