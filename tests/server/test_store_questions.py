@@ -165,6 +165,21 @@ def test_partitions_are_added_and_never_replaced() -> None:
     with_store(body)
 
 
+def test_no_partition_is_added_behind_a_gap() -> None:
+    """The topic was deleted, and made again with fewer, since somebody has counted them."""
+
+    async def body(store: MemorySession) -> None:
+        await answer(store, CreateTopics((ORDERS,)))
+        assert (await results(store, AddPartitions("orders", {3: ONE_TWO, 4: ONE_TWO})))["orders"] == (
+            ErrorCode.INVALID_PARTITIONS,
+            "Topic 'orders' has 1 partitions by now.",
+        )
+        made = layout.decode_topic("orders", await store.get(layout.topic_path("orders")))
+        assert sorted(made.partitions) == [0]
+
+    with_store(body)
+
+
 def test_partitions_added_by_two_at_once_are_both_there() -> None:
     async def body(store: MemorySession) -> None:
         await answer(store, CreateTopics((ORDERS,)))

@@ -119,7 +119,7 @@ class DeleteTopics(NamedTuple):
 class AddPartitions(NamedTuple):
     """Add these partitions to `/brokers/topics/<topic>`, leaving the others as they stand there.
 
-    A partition that is there already: INVALID_PARTITIONS for the topic.
+    A partition that is there already, or would stand behind a gap: INVALID_PARTITIONS for the topic.
     """
 
     topic: str

@@ -115,6 +115,9 @@ async def _add_partitions(store: api.Store, question: effects.AddPartitions) -> 
         there = sorted(set(question.assignment) & set(assignment.partitions))
         if there:
             return ErrorCode.INVALID_PARTITIONS, f"Topic '{topic}' has partition {there[0]} already."
+        count = len(assignment.partitions)
+        if min(question.assignment) > count:  # it is another topic than the one whose partitions were counted
+            return ErrorCode.INVALID_PARTITIONS, f"Topic '{topic}' has {count} partitions by now."
         (outcome,) = await store.write([_grown(assignment, question.assignment)], fence=None)
         if isinstance(outcome, api.Stored):
             return DONE
