@@ -343,6 +343,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/aside.py Made.run",
         "broker/aside.py answer_aside",
         "broker/aside.py answer_with*",
+        "broker/config_changes.py Alteration._read.<locals>.piece",
         "broker/handlers/create_partitions.py _all_refused",
         "broker/handlers/create_partitions.py _all_refused.<locals>.encode",
         "broker/handlers/metadata.py _Telling.steps",
