@@ -3,6 +3,7 @@
 import gc
 import weakref
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from odradek.broker import coordinator_load
 from odradek.broker import effects as fx
 from odradek.broker.coordinator_shards import COMMIT_POLL_MS, LOAD_AGAIN_MS
+from odradek.broker.group_shards import GroupShards
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LEADER_DURING_DELETE
@@ -281,6 +283,29 @@ def test_a_load_that_fails_is_begun_again(world: World) -> None:
     go_on(world, 2)
 
     assert fetched(world, 2, "g") == {"g": (0, [5])}
+
+
+def test_a_mistake_of_ours_behind_a_load_costs_another_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not all groups of that partition until somebody else leads it."""
+    ready(world)
+    world.call(1, commit(5), 8)
+
+    def fails(*_: Any) -> Any:
+        raise ValueError("ours")
+
+    with monkeypatch.context() as once:
+        once.setattr(GroupShards, "_coordinator_of", fails)
+        led_by(world, 2)
+        go_on(world, 2)
+    assert world[2].broker.groups.due_ms == world.now_ms + LOAD_AGAIN_MS, "not in every turn"
+
+    go_on(world, 2, 1_000)
+    go_on(world, 2)
+
+    assert fetched(world, 2, "g") == {"g": (0, [5])}
+    assert any("ValueError: ours" in line.text for line in told(world, fx.LogLine, broker=2))
 
 
 def test_a_mistake_of_ours_costs_a_load_and_not_the_groups(world: World) -> None:
