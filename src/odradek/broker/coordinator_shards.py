@@ -271,7 +271,11 @@ class CoordinatorShards(Organ, Generic[C]):
             if shard.is_over:
                 return
             if not shard.load.has_read(next_offset):
-                self._load_again(index, shard, LogLine("warning", shard.load.problem), later_ms)
+                self._effects.append(
+                    LogLine("warning", f"{self._name(index)}: {shard.load.problem}; loaded again soon")
+                )
+                shard.load = self._new_load(shard.partition)
+                self._arm(shard, later_ms + LOAD_AGAIN_MS)
             elif shard.load.is_at_the_end:
                 self._start(index, shard, later_ms)
             else:
@@ -293,21 +297,16 @@ class CoordinatorShards(Organ, Generic[C]):
         try:
             shard.coordinator, coordinates = self._coordinator_of(shard, now_ms)
         except Exception:  # ours
-            line = LogLine("error", f"a mistake of ours:\n{format_exc(limit=-3)}")
-            return self._load_again(index, shard, line, now_ms)
+            said = f"{self._name(index)}: a mistake of ours, so it is loaded again soon:\n{format_exc(limit=-3)}"
+            self._effects.append(LogLine("error", said))
+            shard.load = self._new_load(shard.partition)
+            return self._arm(shard, now_ms + LOAD_AGAIN_MS)
         said = f"{self._name(index)}: coordinates {coordinates}, {loaded.records} records were read"
         self._effects.append(LogLine("info", said))
         for event in (*shard.untold, Tick()):
             self._tell(shard, event, now_ms)
         shard.untold.clear()
         return None
-
-    def _load_again(self, index: int, shard: Shard[C], why: LogLine, now_ms: int) -> None:
-        self._effects.append(
-            why._replace(text=f"{self._name(index)}: {why.text.rstrip()}; loaded again soon")
-        )
-        shard.load = self._new_load(shard.partition)
-        self._arm(shard, now_ms + LOAD_AGAIN_MS)
 
     def _unload(self, index: int, now_ms: int) -> None:
         shard = self.shards.pop(index)
