@@ -137,3 +137,18 @@ def test_it_is_offered_where_no_apache_broker_can_be_a_neighbour(
     answer = world.call(1, av.ApiVersionsRequest(client_software_name="x", client_software_version="1"), 3)
 
     assert (75 in {row.api_key for row in answer.api_keys}) is is_offered
+
+
+def test_thousands_of_names_are_looked_at_some_in_a_turn(world: World) -> None:
+    names = sorted(f"none-{number}" for number in range(2_500))
+    request = dtp.DescribeTopicPartitionsRequest(
+        topics=[dtp.TopicRequest(name=name) for name in [*names, "a", "t"]], response_partition_limit=4
+    )
+    asked = world.send(1, request, 0)
+    assert not asked.is_answered
+    world.settle()
+    assert [topic.name for topic in asked.message.topics] == ["a", *names, "t"]
+    assert shown(asked.message) == [("a", 0), ("a", 1), ("a", 2), ("t", 0)]
+    assert {topic.error_code for topic in asked.message.topics[1:-1]} == {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    }

@@ -10,12 +10,13 @@ null, as the protocol allows: Java's AdminClient (3.9.1, 4.1.2) ends with a Null
 v0 the first (KIP-966).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.handlers.metadata import FIRST_WITH_LISTENER_NOT_FOUND, TOPIC_OPERATIONS, partition_row
+from odradek.broker.slices import answer_in_slices
 from odradek.broker.topic_creation import INTERNAL_TOPICS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.topic_names import problem_with
@@ -30,6 +31,9 @@ from odradek.protocol.messages.describe_topic_partitions import (
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
     from odradek.broker.request import Request
+
+# Topics that are looked at in one turn: some two milliseconds, where there are none of these names.
+NAMES_AT_ONCE = 1_000
 
 
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
@@ -48,10 +52,13 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         wanted = nsmallest(limit + 1, (name for name in broker.metadata.topics if name >= after))
     begin = {after: cursor.partition_index} if cursor is not None else {}
     listener = request.connection.listener
-    return Reply([_page(broker, listener, wanted, begin, limit, asks_all=not names).encode(version)])
+    page = DescribeTopicPartitionsResponse(next_cursor=None)
+    steps = _fill(page, broker, listener, wanted, begin, limit, asks_all=not names)
+    return answer_in_slices(broker.slices, steps, lambda: Reply([page.encode(version)]))
 
 
-def _page(
+def _fill(
+    response: DescribeTopicPartitionsResponse,
     broker: "Broker",
     listener: str,
     names: Iterable[str],
@@ -59,11 +66,12 @@ def _page(
     limit: int,
     *,
     asks_all: bool,
-) -> DescribeTopicPartitionsResponse:
-    """`begin`: the first partition wanted of a topic, if it is not 0. `limit`: partitions of the page."""
-    response = DescribeTopicPartitionsResponse(next_cursor=None)
+) -> Iterator[None]:
+    """`begin`: the first partition wanted of a topic, if it is not 0. `limit`: partitions of the page. A step each NAMES_AT_ONCE."""
     left = limit
-    for name in names:
+    for place, name in enumerate(names):
+        if place and not place % NAMES_AT_ONCE:
+            yield
         if not left:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -104,7 +112,6 @@ def _page(
             response.next_cursor = Cursor(topic_name=name, partition_index=indexes[left])
             break
         left -= len(rows)
-    return response
 
 
 def _unknown(broker: "Broker", name: str) -> DescribeTopicPartitionsResponseTopic:
