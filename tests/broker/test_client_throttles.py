@@ -14,6 +14,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.api_keys import BETWEEN_BROKERS, ApiKey
 from odradek.protocol.headers import encode_request
+from odradek.protocol.messages import add_partitions_to_txn as apt
 from odradek.protocol.messages import api_versions as av
 from odradek.protocol.messages import (
     consumer_group_heartbeat,
@@ -30,6 +31,7 @@ from odradek.protocol.messages import (
     sync_group,
 )
 from odradek.protocol.messages import metadata as mm
+from odradek.protocol.messages import offset_for_leader_epoch as ofle
 from odradek.protocol.messages import produce as pm
 from tests.broker.test_fetch import Reader
 from tests.broker.world import TOPIC_ID, Pending, World, batch
@@ -400,6 +402,28 @@ def test_what_only_brokers_send_and_what_followers_fetch_is_not_held_up(tmp_path
         spend(world, 500, key)
     assert throttle_ms(world.send(1, mm.MetadataRequest(topics=[]), 9)) == 0
     assert throttles(world)._rates == before
+
+
+def test_on_a_connection_of_a_broker_nothing_is_held_up_and_no_time_counted(world: World) -> None:
+    """Muted for a second, a controller's would keep LeaderAndIsr waiting behind a question about log ends, and a leader's every
+    transactional producer behind one about a transaction."""
+    limit(world, "users", request_percentage=0.001)
+    spend(world, 500)
+    ends = ofle.OffsetForLeaderEpochRequest(replica_id=-2, topics=[])
+    verified = apt.AddPartitionsToTxnRequest(transactions=[])
+    assert throttle_ms(world.send(1, ends, 4)) == 1000, "anybody else's is"
+    for flag in ("is_follower", "is_of_broker"):
+        connection = world.connection()
+        setattr(connection, flag, True)
+        assert throttle_ms(world.send(1, ends, 4, connection=connection)) == 0
+    assert throttle_ms(world.send(1, verified, 4)) == 0
+    assert throttle_ms(world.send(1, apt.AddPartitionsToTxnRequest(), 3)) == 1000
+
+    world.now_ms += 60_000
+    asked_by_a_broker = Request(ApiKey.ADD_PARTITIONS_TO_TXN, 4, 1, "", memoryview(b""), world.connection())
+    throttles(world).time_spent(asked_by_a_broker, 500 * MS, world.now_ms)
+    spend(world, 500, connection=connection)
+    assert throttle_ms(world.send(1, ends, 4)) == 0
 
 
 # ------------------------------------------------------------------------------------------- whose rate it is

@@ -10,7 +10,7 @@ time they cover, of which all but the last count as whole from the beginning. On
 the same amount is within the quota; for a request percentage one window at most, as it is set again soon.
 
 The time of a request is known when it is over, so it is paid by the client's next one. Never held up, and not
-counted: what only brokers send, and whatever comes on the connection of a follower.
+counted: what only brokers send, and whatever comes on the connection of a follower or of a controller.
 """
 
 from collections.abc import Callable
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 # Fetch asks for itself (`fetched`): when it is held up its answer is another one.
 NOT_HELD_UP = BETWEEN_BROKERS | {ApiKey.FETCH}
+ADDED_BY_BROKERS = 4  # the first version of AddPartitionsToTxn in which leaders ask, and no client
 _PER_PERCENT = 10_000_000  # nanoseconds a second
 
 
@@ -155,7 +156,7 @@ class ClientThrottles:
 
     def time_spent(self, request: "Request", nanoseconds: int, now_ms: int) -> None:
         """Told by the shell when a request was handled, while `counts_time`."""
-        if request.api_key in BETWEEN_BROKERS or request.connection.is_follower:
+        if request.api_key in BETWEEN_BROKERS or _is_of_a_broker(request):
             return
         limit = self.limits_of(request).time
         if limit is not None:
@@ -164,7 +165,7 @@ class ClientThrottles:
     def held_up(self, request: "Request", answer: Answer, now_ms: int, later_ms: Callable[[], int]) -> Answer:
         """The answer with its throttle time, if it has to have one. `later_ms`: when a parked one is answered."""
         key, version = request.api_key, request.api_version
-        if key in NOT_HELD_UP:
+        if key in NOT_HELD_UP or _is_of_a_broker(request):
             return answer
         limits = self.limits_of(request)
         size_bytes = _size_bytes(request) if key == ApiKey.PRODUCE else 0
@@ -244,6 +245,15 @@ class ClientThrottles:
             self.counters[f"{name}_throttled"] += 1
             self.counters[f"{name}_throttle_time_ms"] += wait_ms
         return wait_ms
+
+
+def _is_of_a_broker(request: "Request") -> bool:
+    connection = request.connection
+    return (
+        connection.is_follower
+        or connection.is_of_broker
+        or (request.api_key == ApiKey.ADD_PARTITIONS_TO_TXN and request.api_version >= ADDED_BY_BROKERS)
+    )
 
 
 def _size_bytes(request: "Request") -> int:
