@@ -297,7 +297,9 @@ class CoordinatorShards(Organ, Generic[C]):
         try:
             shard.coordinator, coordinates = self._coordinator_of(shard, now_ms)
         except Exception:  # ours
-            said = f"{self._name(index)}: a mistake of ours, so it is loaded again soon:\n{format_exc(limit=-3)}"
+            said = (
+                f"{self._name(index)}: a mistake of ours, so it is loaded again soon:\n{format_exc(limit=-3)}"
+            )
             self._effects.append(LogLine("error", said))
             shard.load = self._new_load(shard.partition)
             return self._arm(shard, now_ms + LOAD_AGAIN_MS)
