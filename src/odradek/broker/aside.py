@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from odradek.broker.answers import CloseConnection, Park, Reply
+from odradek.broker.answers import Answer, CloseConnection, Park, Reply
 from odradek.broker.effects import Effect, RunAside
 from odradek.broker.pending_calls import PendingCalls
 from odradek.log.steps import Work
@@ -80,6 +80,11 @@ class Made(NamedTuple):
 def answer_aside(aside: Aside, park: Park, make: Callable[[], bytes], now_ms: int) -> Park:
     """`park` is answered with what `make` returns, in a thread."""
     return answer_with(aside, park, lambda: Made(make), now_ms)
+
+
+def made_where_short(aside: Aside, make: Callable[[], bytes], now_ms: int, *, is_short: bool) -> Answer:
+    """What `make` returns: made at once, or by a thread."""
+    return Reply([make()]) if is_short else answer_aside(aside, Park(), make, now_ms)
 
 
 def answer_with(aside: Aside, park: Park, begin: Callable[[], Work], now_ms: int) -> Park:

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.aside import answer_aside
+from odradek.broker.answers import Answer, Park
+from odradek.broker.aside import made_where_short
 from odradek.broker.config_resources import (
     BROKER,
     TOPIC,
@@ -103,9 +103,7 @@ def answer(
         return encode([(resource, errors[place]) for place, resource in enumerate(resources)])
 
     def reply() -> Answer:
-        if len(resources) <= AT_ONCE:
-            return Reply([encoded()])
-        return answer_aside(broker.aside, Park(), encoded, broker.now_ms)
+        return made_where_short(broker.aside, encoded, broker.now_ms, is_short=len(resources) <= AT_ONCE)
 
     def planned(place: int, stored: Mapping[str, str]) -> dict[str, str]:
         resource_type, name = resources[place]

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, CloseConnection, NoReply, Park, Reply
-from odradek.broker.aside import answer_aside
+from odradek.broker.aside import answer_aside, made_where_short
 from odradek.broker.config_description import TopicDescriptions
 from odradek.broker.effects import CreateTopics, NewTopic, StoreFailed, StoreResult, TopicsWritten
 from odradek.broker.leader_wait import TopicWait
@@ -155,9 +155,7 @@ def _all_refused(
         rows = [_refused(name, refusal.code, refusal.message or None) for name in names]
         return CreateTopicsResponse(topics=rows).encode(version)
 
-    if len(names) <= MOST_TOPICS:
-        return Reply([encode()])
-    return answer_aside(broker.aside, Park(), encode, now_ms)
+    return made_where_short(broker.aside, encode, now_ms, is_short=len(names) <= MOST_TOPICS)
 
 
 def _partitions_asked_for(broker: "Broker", asked: CreateTopicsRequest) -> int:

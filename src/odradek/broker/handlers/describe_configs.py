@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.broker import loggers
-from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.aside import answer_aside
+from odradek.broker.answers import Answer, Park
+from odradek.broker.aside import made_where_short
 from odradek.broker.config_description import (
     DYNAMIC_BROKER_LOGGER,
     TYPES,
@@ -129,10 +129,8 @@ def _described_all(
     park = Park()
 
     def describe(configs: ConfigsRead, at_ms: int) -> None:
-        if len(asked.resources) <= MOST_AT_ONCE:
-            park.answer(lambda: Reply([encode(configs)]))
-        else:
-            answer_aside(broker.aside, park, lambda: encode(configs), at_ms)
+        is_short = len(asked.resources) <= MOST_AT_ONCE
+        park.answer(lambda: made_where_short(broker.aside, lambda: encode(configs), at_ms, is_short=is_short))
 
     def answered(result: StoreResult, later_ms: int) -> None:
         if isinstance(result, ConfigsRead):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.aside import answer_aside
+from odradek.broker.aside import made_where_short
 from odradek.broker.effects import ConfigsRead, ListConfigs, StoredConfig, StoreFailed, StoreResult
 from odradek.broker.quotas import DEFAULT
 from odradek.model.entity_names import unescape_entity
@@ -50,10 +50,12 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             park.answer(lambda: Reply([response.encode(version)]))
             return
         configs = result.configs
-        if len(configs) <= MOST_AT_ONCE:
-            park.answer(lambda: Reply([_encoded(version, times, configs)]))
-        else:
-            answer_aside(broker.aside, park, lambda: _encoded(version, times, configs), later_ms)
+
+        def encode() -> bytes:
+            return _encoded(version, times, configs)
+
+        is_short = len(configs) <= MOST_AT_ONCE
+        park.answer(lambda: made_where_short(broker.aside, encode, later_ms, is_short=is_short))
 
     broker.ask_store(ListConfigs(("users",)), answered)
     return park

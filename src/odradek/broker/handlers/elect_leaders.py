@@ -15,8 +15,8 @@ v2 flexible.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.aside import answer_aside
+from odradek.broker.answers import Answer, Park
+from odradek.broker.aside import made_where_short
 from odradek.broker.controller_wait import ask_controller
 from odradek.broker.leader_wait import TopicWait
 from odradek.model.controller_requests import ElectLeadersAnswer, ElectLeadersAsked
@@ -125,9 +125,7 @@ def _answer(broker: "Broker", version: int, error: ErrorCode, results: Results, 
     def encode() -> bytes:
         return _response(error, results).encode(version)
 
-    if len(results) <= MOST_AT_ONCE:
-        return Reply([encode()])
-    return answer_aside(broker.aside, Park(), encode, now_ms)
+    return made_where_short(broker.aside, encode, now_ms, is_short=len(results) <= MOST_AT_ONCE)
 
 
 def _response(error: ErrorCode, results: Results) -> ElectLeadersResponse:

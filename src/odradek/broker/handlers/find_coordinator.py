@@ -15,8 +15,8 @@ v6 share groups (KIP-932).
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from odradek.broker.answers import Answer, Park, Reply
-from odradek.broker.aside import answer_aside
+from odradek.broker.answers import Answer, Reply
+from odradek.broker.aside import made_where_short
 from odradek.broker.effects import CreateTopics, LogLine, StoreResult
 from odradek.broker.internal_topics import PURPOSES, plan_internal_topic
 from odradek.broker.slices import answer_in_slices
@@ -77,9 +77,9 @@ def _rows(
 
 def _told(broker: "Broker", rows: list[Coordinator], version: int) -> Answer:
     response = FindCoordinatorResponse(coordinators=rows)
-    if len(rows) <= KEYS_AT_ONCE:
-        return Reply([response.encode(version)])
-    return answer_aside(broker.aside, Park(), lambda: response.encode(version), broker.now_ms)
+    return made_where_short(
+        broker.aside, lambda: response.encode(version), broker.now_ms, is_short=len(rows) <= KEYS_AT_ONCE
+    )
 
 
 def _find(broker: "Broker", listener: str, version: int, key_type: int, key: str) -> Coordinator:
