@@ -52,6 +52,8 @@ from odradek.store.transactions import remove_notifications
 
 # Of topics, or states, that are read in one turn of the loop: some ten milliseconds.
 PARTITIONS_A_TURN = 2_000
+# Configurations that are read in one turn: some milliseconds.
+CONFIGS_A_TURN = 1_000
 # Announcements of configuration changes that are kept; every broker has read the older ones long ago.
 CONFIG_CHANGES_KEPT = 1000
 
@@ -162,7 +164,13 @@ async def stored_configs(store: Store, entities: Iterable[str]) -> list[ConfigCh
     """The configuration of each entity (`topics/t`) as it stands; empty where there is no node."""
     named = list(entities)
     nodes = await store.get_many([f"/config/{entity}" for entity in named])
-    return [_config(entity, node) for entity, node in zip(named, nodes, strict=True)]
+    found: list[ConfigChanged] = []
+    for at in range(0, len(named), CONFIGS_A_TURN):
+        if at:
+            await asyncio.sleep(0)
+        end = at + CONFIGS_A_TURN
+        found += map(_config, named[at:end], nodes[at:end])
+    return found
 
 
 async def all_configs(store: Store, entity_type: str) -> list[ConfigChanged]:
@@ -271,7 +279,7 @@ class ControllerFacts(_Hints):
             layout.BROKER_IDS: self._brokers,
             layout.TOPICS: self._topics_changed,
             self._ASSIGNMENTS: self._assignments_changed,
-            layout.DELETE_TOPICS: self._delete_topics,
+            layout.DELETE_TOPICS: self._deletions_asked,
             layout.REASSIGN_PARTITIONS: self._reassignment,
             layout.PREFERRED_ELECTION: self._preferred_election,
             layout.ISR_CHANGES: self._isr_changes,
@@ -290,15 +298,16 @@ class ControllerFacts(_Hints):
         for root in (layout.ISR_CHANGES, layout.LOG_DIR_EVENTS) if fence is not None else ():
             await self._take_notifications(root)
         brokers = await self._brokers()
+        # Before the topics: what is asked for then is about topics that are read behind it, or about none.
+        (deletions,) = await self._delete_topics()
+        (reassignment,) = await self._reassignment()
+        (preferred,) = await self._preferred_election()
         names = await self.store.children(layout.TOPICS, watch=True)
         self._topics = set(names)
         unreadable = [*brokers[0].unreadable]
         topics = await self._read_topics(names, unreadable)
         states = await self._states_of(topics, unreadable)
         unreadable += await self._drop_epochs_not_reached(states)
-        (deletions,) = await self._delete_topics()
-        (reassignment,) = await self._reassignment()
-        (preferred,) = await self._preferred_election()
         return MetadataLoaded(
             brokers=brokers[0].brokers,
             topics=tuple(topics),
@@ -404,6 +413,8 @@ class ControllerFacts(_Hints):
         in_this_turn = 0
         for name, node in zip(names, nodes, strict=True):
             if node is None:
+                # Deleted between two looks, and its node was not watched: should the name be there again, it is new.
+                self._topics.discard(name)
                 continue
             if in_this_turn >= PARTITIONS_A_TURN:
                 in_this_turn = 0
@@ -477,6 +488,15 @@ class ControllerFacts(_Hints):
 
     async def _delete_topics(self) -> tuple[DeleteTopicsRequested]:
         return (DeleteTopicsRequested(tuple(await _names_below(self.store, layout.DELETE_TOPICS))),)
+
+    async def _deletions_asked(self) -> tuple[TopicsChanged | DeleteTopicsRequested, ...]:
+        """With the topics before it where it names one that was made since they were read: who does not know that would take the
+        request for the rest of an older one."""
+        (asked,) = await self._delete_topics()
+        if self._topics.issuperset(asked.topics):
+            return (asked,)
+        (topics,) = await self._topics_changed()  # who went meanwhile is told by the hint of that
+        return (topics, asked) if topics.created or topics.unreadable else (asked,)
 
     async def _reassignment(self) -> tuple[ReassignmentRequested]:
         node = await self._get(layout.REASSIGN_PARTITIONS)
