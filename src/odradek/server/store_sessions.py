@@ -31,6 +31,8 @@ from odradek.store.fields import Unreadable
 logger = logging.getLogger("odradek.server")
 
 RETRY_S = 0.1
+# What the store told that is delivered in one turn of the loop: some milliseconds.
+FACTS_A_TURN = 500
 
 
 class StoreSessions:
@@ -150,8 +152,9 @@ class StoreSessions:
                 for fact in loaded
                 if isinstance(fact, ConfigChanged) and fact.entity_type not in ("topics", "brokers")
             )
-            for fact in loaded:
+            for at, fact in enumerate(loaded):
                 await self._deliver(store, fact)
+                await _give_way(at)
             if not self.is_registered.done():
                 self.is_registered.set_result(None)
             while True:
@@ -172,6 +175,7 @@ class StoreSessions:
                     while undelivered:
                         await self._deliver(store, undelivered[0])
                         undelivered.popleft()
+                        await _give_way(len(undelivered))
                     if self._has_moved:
                         self._has_moved = False
                         self.registration = await rewrite(
@@ -251,3 +255,9 @@ class StoreSessions:
             self._endpoints = endpoints
             self._has_moved = True
             self._wake.set()
+
+
+async def _give_way(at: int) -> None:
+    """Others have their turn after so many."""
+    if at % FACTS_A_TURN == FACTS_A_TURN - 1:
+        await asyncio.sleep(0)
