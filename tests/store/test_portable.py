@@ -172,3 +172,21 @@ def test_a_broker_that_starts_during_the_import_stops_it() -> None:
             await session.create("/cluster/id")
 
     in_memory(scenario)
+
+
+def test_an_import_that_met_somebody_else_is_no_cluster() -> None:
+    """Without its id no broker takes it for one, and starts on half of what was exported."""
+
+    class Disturbed(MemorySession):
+        async def write(self, writes, fence):
+            if any(isinstance(op, Create) for group in writes for op in group.ops):
+                self._ensemble.tree.multi(self.session_id, [Create("/brokers")])
+            return await super().write(writes, fence)
+
+    async def scenario(ensemble: MemoryEnsemble, session: MemorySession) -> None:
+        disturbed = Disturbed(ensemble, ensemble.tree.open_session(6000), 6000)
+        with pytest.raises(CannotMove, match="/brokers was created by another client during the import"):
+            await portable.write_all(disturbed, NODES)
+        assert await session.exists("/cluster/id") is None
+
+    in_memory(scenario)

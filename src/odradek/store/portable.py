@@ -223,9 +223,12 @@ async def write_all(store: Store, nodes: Sequence[PortableNode]) -> None:
     # The id first: from here on this is no cluster.
     doomed = [layout.CLUSTER_ID, *(f"/{name}" for name in await _top(store))]
     await store.write([ConditionalOps((DeleteTree(path),)) for path in doomed], None)
-    ordered = [node for node in nodes if node.path != layout.CLUSTER_ID]
-    ordered += [node for node in nodes if node.path == layout.CLUSTER_ID]
-    groups = [ConditionalOps((Create(node.path, node.data),)) for node in ordered]
+    await _create_all(store, [node for node in nodes if node.path != layout.CLUSTER_ID])
+    await _create_all(store, [node for node in nodes if node.path == layout.CLUSTER_ID])
+
+
+async def _create_all(store: Store, nodes: Sequence[PortableNode]) -> None:
+    groups = [ConditionalOps((Create(node.path, node.data),)) for node in nodes]
     for answer in await store.write(groups, None):
         if isinstance(answer, Conflict):
             raise CannotMove(
