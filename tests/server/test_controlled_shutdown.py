@@ -32,7 +32,7 @@ class Channel:
         self.asked = 0
 
     def send(self, api_key: int, request: Any, version: int, answered: Callable[[Any], None]) -> None:
-        assert (request.broker_id, request.broker_epoch) == (1, 25)
+        assert (request.broker_id, request.broker_epoch) == (1, 25 + self.asked)
         self.asked += 1
         answer = self.answers.pop(0)
         if answer != "silent":
@@ -49,7 +49,7 @@ def handed_over(channel: Channel) -> bool:
                 environment,
                 BrokerSettings(SETTINGS),
                 BrokerId(1),
-                BrokerEpoch(25),
+                lambda: BrokerEpoch(25 + channel.asked),  # its session has ended, and another one begun
                 asyncio.Event(),
             )
 

@@ -520,7 +520,7 @@ class BrokerRuntime:
                 self._environment,
                 settings,
                 self.broker_id,
-                registration.epoch,
+                lambda: (sessions.registration or registration).epoch,
                 self._hurry,
             ):
                 short = await fell_under_min(

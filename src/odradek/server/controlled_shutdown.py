@@ -4,6 +4,7 @@ anyway.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from odradek.model.counted import counted
@@ -32,10 +33,11 @@ async def hand_over(
     environment: Environment,
     settings: BrokerSettings,
     broker: BrokerId,
-    broker_epoch: BrokerEpoch,
+    broker_epoch: Callable[[], BrokerEpoch],
     hurry: asyncio.Event,
 ) -> bool:
-    """True when no partition with other replicas is led here any more. `hurry` ends it early."""
+    """True when no partition with other replicas is led here any more. `broker_epoch`: asked for at every attempt, for meanwhile
+    another session may have begun. `hurry` ends it early."""
     pause_s = settings.controlled_shutdown_retry_backoff_ms / 1000
     attempts = attempts_of(settings)
     for attempt in range(1, attempts + 1):
@@ -45,7 +47,7 @@ async def hand_over(
             if not answer.done():
                 answer.set_result(message)
 
-        request = ControlledShutdownRequest(broker_id=broker, broker_epoch=broker_epoch)
+        request = ControlledShutdownRequest(broker_id=broker, broker_epoch=broker_epoch())
         channel.send(CONTROLLED_SHUTDOWN, request, VERSION, answered)
         if not await _unless(hurry, answer, settings.request_timeout_ms / 1000):
             break
