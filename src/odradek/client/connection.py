@@ -32,6 +32,8 @@ CANNOT_CONNECT = (OSError, TimeoutError, ValueError, OverflowError)
 
 # What came back: the body of the answer (valid during the call only), or None with a reason.
 OnAnswer = Callable[[memoryview | None, str], None]
+# Of a request; or who makes it, asked when there is a connection to write it to.
+Body = bytes | Callable[[], bytes]
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
@@ -133,7 +135,7 @@ class BrokerLink:
         self._connecting: asyncio.Task[None] | None = None
         self._not_before = 0.0  # no attempt to connect earlier than this
         self.next_correlation_id = first_correlation_id
-        self._unsent: deque[tuple[int, int, bytes, OnAnswer]] = deque()
+        self._unsent: deque[tuple[int, int, Body, OnAnswer]] = deque()
         self._in_flight: deque[_InFlight] = deque()
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -145,7 +147,7 @@ class BrokerLink:
     def is_connected(self) -> bool:
         return self._channel is not None
 
-    def send(self, api_key: int, api_version: int, body: bytes, on_answer: OnAnswer) -> None:
+    def send(self, api_key: int, api_version: int, body: Body, on_answer: OnAnswer) -> None:
         assert not self.is_closed, "a closed link was asked to send"
         if self._channel is None:
             self._unsent.append((api_key, api_version, body, on_answer))
@@ -218,16 +220,17 @@ class BrokerLink:
 
     # --- requests and answers
 
-    def _write(self, api_key: int, api_version: int, body: bytes, on_answer: OnAnswer) -> None:
+    def _write(self, api_key: int, api_version: int, body: Body, on_answer: OnAnswer) -> None:
         channel = self._channel
         assert channel is not None and channel.transport is not None
+        data = body() if callable(body) else body
         correlation_id = self.next_correlation_id
         is_last = correlation_id == LARGEST_CORRELATION_ID
         self.next_correlation_id = SMALLEST_CORRELATION_ID if is_last else correlation_id + 1
         self._in_flight.append(_InFlight(api_key, api_version, correlation_id, on_answer, self._loop.time()))
         if self._deadline is None:
             self._deadline = self._loop.call_later(self._request_timeout_s, self._check_deadline)
-        channel.transport.write(encode_request(api_key, api_version, correlation_id, self._client_id, body))
+        channel.transport.write(encode_request(api_key, api_version, correlation_id, self._client_id, data))
 
     def frame_received(self, channel: _Channel, frame: memoryview) -> None:
         if channel is not self._channel:

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any
 
 from odradek.controller.broker_requests import (
+    AskEndOffsets,
     BrokerRequest,
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
@@ -44,6 +45,13 @@ VERSIONS = {
 }
 Sendable = BrokerRequest | AskLogEnds
 EncodedRequest = tuple[int, int, bytes]  # api key, version, body
+_KEYS: dict[type, int] = {
+    LeaderAndIsrRequest: LEADER_AND_ISR,
+    StopReplicaRequest: STOP_REPLICA,
+    UpdateMetadataRequest: UPDATE_METADATA,
+    AskEndOffsets: end_offset_queries.OFFSET_FOR_LEADER_EPOCH,
+    AskLogEnds: end_offset_queries.LIST_OFFSETS,
+}
 
 # Of an UpdateMetadata: behind the controller's id, that it is of no KRaft controller, and its epoch.
 _BROKER_EPOCH = Struct(">q")
@@ -82,20 +90,19 @@ class RequestEncoder:
         return {id(request): self.encode(request) for request in requests}
 
     def encode(self, request: Sendable) -> EncodedRequest:
+        return (*kind_of(request), self.bytes_of(request))
+
+    def bytes_of(self, request: Sendable) -> bytes:
+        """Its body alone."""
         if isinstance(request, LeaderAndIsrRequest):
-            return LEADER_AND_ISR, VERSIONS[LEADER_AND_ISR], self._leader_and_isr(request)
+            return self._leader_and_isr(request)
         if isinstance(request, UpdateMetadataRequest):
-            return UPDATE_METADATA, VERSIONS[UPDATE_METADATA], self._update_metadata(request)
+            return self._update_metadata(request)
         if isinstance(request, StopReplicaRequest):
-            return STOP_REPLICA, VERSIONS[STOP_REPLICA], _stop_replica(request)
+            return _stop_replica(request)
         if isinstance(request, AskLogEnds):
-            key, body = end_offset_queries.LIST_OFFSETS, end_offset_queries.encode_log_ends(request)
-        else:
-            key, body = (
-                end_offset_queries.OFFSET_FOR_LEADER_EPOCH,
-                end_offset_queries.encode_end_offsets(request),
-            )
-        return key, VERSIONS[key], body
+            return end_offset_queries.encode_log_ends(request)
+        return end_offset_queries.encode_end_offsets(request)
 
     def _leader_and_isr(self, request: LeaderAndIsrRequest) -> bytes:
         live_leaders = []
@@ -157,6 +164,12 @@ class RequestEncoder:
             type=um.FULL if request.is_whole else um.UNKNOWN,
         )
         return self._body
+
+
+def kind_of(request: Sendable) -> tuple[int, int]:
+    """API key and version."""
+    key = _KEYS[type(request)]
+    return key, VERSIONS[key]
 
 
 def _leader_and_isr_topics(

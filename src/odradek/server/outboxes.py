@@ -9,8 +9,10 @@ queue for a broker epoch and a term. So a broker that reads the bytes of an olde
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
+from odradek.client.connection import Body
 from odradek.controller.broker_requests import BrokerRequest
 from odradek.controller.events import Event
 from odradek.model.cluster import BrokerRegistration, Endpoint
@@ -18,7 +20,13 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId
-from odradek.server.controller_requests import EncodedRequest, RequestEncoder, Sendable, decode_answer
+from odradek.server.controller_requests import (
+    EncodedRequest,
+    RequestEncoder,
+    Sendable,
+    decode_answer,
+    kind_of,
+)
 from odradek.server.end_offset_queries import second_question
 from odradek.server.endpoints import endpoint_of
 from odradek.server.links import Links
@@ -94,8 +102,14 @@ class Outbox:
         while self._waiting and len(self._sent) < MOST_ON_THE_WIRE and not self._is_closed:
             request = self._waiting.popleft()
             self._sent.append(request)
-            as_known = encoded if request is known else None
-            api_key, version, body = as_known or self._encoder.encode(request)
+            api_key, version = kind_of(request)
+            body: Body
+            if request is known and encoded is not None:
+                body = encoded[2]
+            elif request is known or self._link.is_connected:
+                body = self._encoder.bytes_of(request)
+            else:  # told once more: not before there is somebody to tell
+                body = partial(self._encoder.bytes_of, request)
             self._link.send(api_key, version, body, self._answered)
 
     def _answered(self, body: memoryview | None, reason: str) -> None:
