@@ -12,6 +12,7 @@ from odradek.model.controller_requests import ElectLeadersAnswer, ElectLeadersAs
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ConfigChanged, TopicsChanged, UnreadableNode
 from odradek.model.ids import BrokerId, LeaderEpoch, Offset
+from odradek.model.values import replace
 from tests.controller.world import World, answer_of, failures, moves, three, tp
 
 ALLOWED = {"unclean.leader.election.enable": "true"}
@@ -185,6 +186,44 @@ def test_survivors_are_asked_anew_where_a_leader_has_returned_and_died_again() -
     assert stored(world)[0] == -1, "the time of the first question is not that of the second"
     world.step(ends(1, 0, 900))
     world.step(ends(3, 2, 1000))
+    assert stored(world)[0] == 3
+
+
+def question(effects: Effects) -> int | None:
+    (number,) = {r.number for r in effects.requests if isinstance(r, AskEndOffsets)}
+    return number
+
+
+def test_a_late_answer_to_an_earlier_question_is_none_to_the_later_one() -> None:
+    """A member of the ISR returned, led and died in between: the survivor may have got what it led, or been cut off."""
+    world = three("u", [2, 1, 3])
+    world.step(ConfigChanged("topics", "u", ALLOWED))
+    world.alter("u-0", [2])
+    first = question(world.kill(2))
+    world.start(2)
+    second = question(world.kill(2))
+    for number, offsets in ((first, (5000, 900)), (second, (900, 1000))):
+        for broker, offset in zip((1, 3), offsets, strict=True):
+            assert stored(world)[0] == -1
+            world.step(replace(ends(broker, 0, offset), number=number))
+    assert stored(world)[0] == 3
+
+
+def test_a_survivor_that_was_restarted_is_asked_anew_with_the_others() -> None:
+    """What it had answered, or was about to answer, it may have lost."""
+    world = World().brokers(1, 2, 3, 4)
+    world.elect(1)
+    world.create("u", [2, 4, 3, 1])
+    world.step(ConfigChanged("topics", "u", ALLOWED))
+    world.alter("u-0", [2])
+    assert asked(world.kill(2)) == [1, 3, 4]
+    world.step(ends(4, 0, 5000))
+    world.step(ends(3, 0, 1000))
+    assert asked(world.bounce(4)) == [1, 3, 4]
+    world.step(ends(1, 0, 10))
+    world.step(ends(3, 0, 1000))
+    assert stored(world)[0] == -1, "4 has not answered yet"
+    world.step(ends(4, 0, 900))
     assert stored(world)[0] == 3
 
 

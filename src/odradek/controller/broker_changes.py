@@ -19,6 +19,7 @@ from odradek.controller.replica_removal import commit_removals_died, plan_remova
 from odradek.controller.states import DELETED, PartitionState, ReplicaState
 from odradek.controller.task import Task, led_anew
 from odradek.controller.topic_deletion import CompleteDeletions, ResumeDeletions, plan_replica_failed
+from odradek.controller.unclean import plan_asked_again
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.facts import BrokersChanged
 from odradek.model.ids import BrokerId, TopicPartition, in_order, number_in
@@ -121,6 +122,7 @@ class BrokerStartup(Task):
         theirs = set().union(*(context.partitions_on.get(broker, ()) for broker in unclean))
         plan_lost(plan, dict.fromkeys(plan.pick(theirs), unclean), UNCLEAN_RETURN)
         plan_online_trigger(plan)
+        plan_asked_again(plan, started)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
         commit_notified(context, outcomes, now_ms)

@@ -100,11 +100,13 @@ class StopReplicaRequest:
 
 @dataclass(frozen=True, slots=True)
 class AskEndOffsets:
-    """Ask what a survivor holds before an unclean election; answered by `EndOffsetsAnswered`."""
+    """Ask what a survivor holds before an unclean election; answered by `EndOffsetsAnswered`. `number` is not on the wire: the
+    answer brings it back, so that it is not taken for that to another question."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
     partitions: tuple[tuple[TopicPartition, LeaderEpoch], ...]
+    number: int | None = None
 
 
 # Order for one broker and one event, as tests/golden/controller shows it:

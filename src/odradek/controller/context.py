@@ -95,6 +95,7 @@ class UncleanPoll:
     asked: tuple[BrokerId, ...]
     ends: Mapping[BrokerId, tuple[LeaderEpoch, Offset]]  # last epoch, log end offset
     deadline_ms: int
+    number: int = 0  # of the question: answers to an earlier one do not count
 
 
 ElectionResults = Mapping[TopicPartition, tuple[ErrorCode, str]]
@@ -145,6 +146,7 @@ class ControllerContext:
     deletions_told: dict[BrokerId, dict[TopicPartition, int]] = field(default_factory=dict)
     legacy_reassignments: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     polls: dict[TopicPartition, UncleanPoll] = field(default_factory=dict)
+    polls_begun: int = 0
     # Requests for elections that wait for such answers: what is known already, and what is waited for.
     elections_asked: dict[int, tuple[ElectionResults, frozenset[TopicPartition]]] = field(
         default_factory=dict
@@ -522,6 +524,7 @@ class ControllerContext:
             deletions_told={broker: dict(told) for broker, told in self.deletions_told.items()},
             legacy_reassignments=dict(self.legacy_reassignments),
             polls=dict(self.polls),
+            polls_begun=self.polls_begun,
             elections_asked=dict(self.elections_asked),
             topics_to_delete=set(self.topics_to_delete),
             deletions_requested=self.deletions_requested,

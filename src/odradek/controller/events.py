@@ -157,11 +157,13 @@ class Tick:
 class EndOffsetsAnswered:
     """What a survivor of an offline partition holds: its last epoch (-1 unknown) and its log end offset.
 
-    The answer to the effect `AskEndOffsets`; a broker that cannot be asked is simply missing.
+    The answer to the effect `AskEndOffsets`; a broker that cannot be asked is simply missing. `number` is that of the question;
+    None in journals that are older than the numbers.
     """
 
     broker: BrokerId
     ends: Mapping[TopicPartition, tuple[LeaderEpoch, Offset]]
+    number: int | None = None
 
 
 Event = (

@@ -8,7 +8,7 @@ single candidate is not asked, there is nothing to choose.
 While the question is open the partition stays offline, and a member of the ISR that returns still wins.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from odradek.controller.broker_requests import AskEndOffsets, BrokerRequest
 from odradek.controller.context import ControllerContext, UncleanPoll
@@ -24,7 +24,7 @@ from odradek.model.cluster import LeaderAndIsr
 from odradek.model.controller_requests import ElectLeadersAnswer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
-from odradek.model.values import dataclass
+from odradek.model.values import dataclass, replace
 
 DEADLINE, PATIENCE_MS = "unclean elections", 500
 
@@ -33,7 +33,7 @@ UNKNOWN_END: End = (LeaderEpoch(-1), Offset(-1))
 
 
 def questions(context: ControllerContext, asked: Iterable[TopicPartition]) -> list[BrokerRequest]:
-    """One question a broker, for all partitions that wait for its answer."""
+    """One question a broker, for all partitions that wait for its answer. To be made behind `commit_asked`."""
     by_broker: dict[BrokerId, list[tuple[TopicPartition, LeaderEpoch]]] = {}
     for topic_partition in sorted(asked):
         state = context.leadership(topic_partition)
@@ -41,17 +41,32 @@ def questions(context: ControllerContext, asked: Iterable[TopicPartition]) -> li
         for broker in context.polls[topic_partition].asked:
             by_broker.setdefault(broker, []).append((topic_partition, epoch))
     return [
-        AskEndOffsets(broker, context.broker_epoch(broker), tuple(partitions))
+        AskEndOffsets(broker, context.broker_epoch(broker), tuple(partitions), context.polls_begun)
         for broker, partitions in sorted(by_broker.items())
         if broker in context.brokers
     ]
 
 
+def plan_asked_again(plan: Plan, started: Collection[BrokerId]) -> None:
+    """What these had answered, or were about to, they may have lost by their restart. All who are live are asked."""
+    context = plan.context
+    for topic_partition in plan.pick(context.polls):
+        asked = context.polls[topic_partition].asked
+        if (
+            not frozenset(started).isdisjoint(asked)
+            and plan.partition_state(topic_partition) is PartitionState.OFFLINE
+        ):
+            plan.asks[topic_partition] = tuple([b for b in asked if b in context.brokers])
+
+
 def commit_asked(
     context: ControllerContext, asked: dict[TopicPartition, tuple[BrokerId, ...]], now_ms: int
 ) -> None:
+    if asked:
+        context.polls_begun += 1
     for topic_partition, candidates in asked.items():
-        context.polls[topic_partition] = UncleanPoll(candidates, {}, now_ms + PATIENCE_MS)
+        poll = UncleanPoll(candidates, {}, now_ms + PATIENCE_MS, context.polls_begun)
+        context.polls[topic_partition] = poll
         context.commit_deadline(DEADLINE, now_ms + PATIENCE_MS)
 
 
@@ -60,10 +75,10 @@ def tasks_of_answer(context: ControllerContext, event: EndOffsetsAnswered) -> li
     complete = []
     for topic_partition, end in sorted(event.ends.items()):
         poll = context.polls.get(topic_partition)
-        if poll is None or event.broker not in poll.asked:
+        if poll is None or event.broker not in poll.asked or event.number not in (None, poll.number):
             continue
         ends = {**poll.ends, event.broker: end}
-        context.polls[topic_partition] = UncleanPoll(poll.asked, ends, poll.deadline_ms)
+        context.polls[topic_partition] = replace(poll, ends=ends)
         if all(broker in ends or broker not in context.brokers for broker in poll.asked):
             complete.append(topic_partition)
     return [ElectUnclean(tuple(complete))] if complete else []

@@ -236,8 +236,8 @@ def decode_answer(request: Sendable, body: memoryview) -> Event:
     if isinstance(request, StopReplicaRequest):
         return _stop_replica_answered(request, sr.StopReplicaResponse.decode(VERSIONS[STOP_REPLICA], body))
     if isinstance(request, AskLogEnds):
-        return decode_log_ends(request.broker, body)
-    return decode_end_offsets(request.broker, body)
+        return decode_log_ends(request.broker, body, request.number)
+    return decode_end_offsets(request.broker, body, request.number)
 
 
 def _leader_and_isr_answered(request: LeaderAndIsrRequest, answer: Any) -> LeaderAndIsrAnswered:

@@ -28,13 +28,14 @@ class AskLogEnds(NamedTuple):
     broker: BrokerId
     broker_epoch: BrokerEpoch
     partitions: tuple[TopicPartition, ...]
+    number: int | None = None  # as of AskEndOffsets
 
 
 def second_question(request: object, answered: object) -> AskLogEnds | None:
     if not isinstance(request, AskEndOffsets) or not isinstance(answered, EndOffsetsAnswered):
         return None
     unknown = tuple(tp for tp, _ in request.partitions if tp not in answered.ends)
-    return AskLogEnds(request.broker, request.broker_epoch, unknown) if unknown else None
+    return AskLogEnds(request.broker, request.broker_epoch, unknown, request.number) if unknown else None
 
 
 def encode_end_offsets(request: AskEndOffsets) -> bytes:
@@ -73,7 +74,7 @@ def encode_log_ends(request: AskLogEnds) -> bytes:
     return message.encode(VERSIONS[LIST_OFFSETS])
 
 
-def decode_end_offsets(broker: BrokerId, body: memoryview) -> EndOffsetsAnswered:
+def decode_end_offsets(broker: BrokerId, body: memoryview, number: int | None = None) -> EndOffsetsAnswered:
     ends = ofle.OffsetForLeaderEpochResponse.decode(VERSIONS[OFFSET_FOR_LEADER_EPOCH], body)
     return EndOffsetsAnswered(
         broker,
@@ -83,10 +84,11 @@ def decode_end_offsets(broker: BrokerId, body: memoryview) -> EndOffsetsAnswered
             for p in topic.partitions
             if p.error_code == 0 and p.end_offset >= 0
         },
+        number,
     )
 
 
-def decode_log_ends(broker: BrokerId, body: memoryview) -> EndOffsetsAnswered:
+def decode_log_ends(broker: BrokerId, body: memoryview, number: int | None = None) -> EndOffsetsAnswered:
     """The epoch in the answer is that of the leadership it knows, not of its last record: unknown."""
     ends = lo.ListOffsetsResponse.decode(VERSIONS[LIST_OFFSETS], body)
     return EndOffsetsAnswered(
@@ -97,4 +99,5 @@ def decode_log_ends(broker: BrokerId, body: memoryview) -> EndOffsetsAnswered:
             for p in topic.partitions
             if p.error_code == 0 and p.offset >= 0
         },
+        number,
     )
