@@ -399,6 +399,27 @@ def test_a_topic_that_is_being_deleted_wants_no_preferred_leader_any_more() -> N
     assert imbalanced() == 0
 
 
+def test_a_topic_that_is_made_by_a_thread_meanwhile_cuts_off_no_page() -> None:
+    """A large step of the controller is one of a thread, and may begin between two pieces of the page."""
+    world = three("t", [1, 3])
+    world.create("u", [1, 3])
+    topics = world.context.topics
+
+    class Known:
+        """Between two bytecodes of whoever reads this, the thread goes on."""
+
+        @property
+        def partitions(self) -> tuple[int, ...]:
+            topics[f"new-{len(topics)}"] = known
+            return (0,)
+
+    known = topics["t"]
+    topics["t"] = Known()  # type: ignore[assignment]
+    seen: Any = SimpleNamespace(controller=SimpleNamespace(core=world.core))
+    page = "".join(of_controller.collect(seen))
+    assert 'kafka_topic_partitions{topic="t"} 1' in page and 'kafka_topic_partitions{topic="u"} 1' in page
+
+
 def test_a_cluster_of_many_partitions_is_read_a_few_at_a_time() -> None:
     with running_cluster(brokers=1, settings=SETTINGS) as cluster:
         cluster.create_topic("wide", partitions=200)

@@ -59,5 +59,6 @@ def collect(seen: Seen) -> Iterator[str]:
     yield one(FAMILIES[f"{prefix}globaltopiccount"], len(context.topics))
     yield one(FAMILIES[f"{prefix}globalpartitioncount"], len(context.assignments))
     yield one(FAMILIES["kafka_brokers"], len(context.brokers))
-    sizes = [(name, len(topic.partitions)) for name, topic in context.topics.items()]
+    # Of a copy, which is made at one go: a thread may be stepping the core by now.
+    sizes = [(name, len(topic.partitions)) for name, topic in list(context.topics.items())]
     yield from pieces(FAMILIES["kafka_topic_partitions"], (((name,), size) for name, size in sizes))
