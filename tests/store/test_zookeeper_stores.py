@@ -1,6 +1,8 @@
 """`zookeeper.connect` and the settings beside it. No server."""
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +11,11 @@ from odradek.model.settings import BrokerSettings
 from odradek.server.main import open_provider
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
-stores = pytest.importorskip("odradek.store.zookeeper.stores", reason="kazoo is not installed")
+pytest.importorskip("kazoo", reason="kazoo is not installed")
+from odradek.store.zookeeper import session as zookeeper_session
+from odradek.store.zookeeper import stores
+from odradek.store.zookeeper.last_session import LastSession
+from odradek.store.zookeeper.link import LinkState, SessionKey
 
 
 @pytest.mark.parametrize(
@@ -88,6 +94,52 @@ def test_a_session_below_a_chroot_is_one_with_the_ensemble_that_is_named(
 
     asyncio.run(scenario())
     assert asked == ["a:1,b:2"]
+
+
+@pytest.mark.parametrize("is_out_of_touch", [False, True])
+def test_a_session_that_the_ensemble_did_not_hear_end_is_left_to_whoever_comes_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_out_of_touch: bool
+) -> None:
+    """Stopped while the ensemble was away, and started again when it was back, a broker waited for the end of its own session."""
+    note = LastSession(tmp_path / "note.json")
+
+    class Link:
+        session_id = 7
+        key = SessionKey(7, b"password")
+        last_problem = ""
+
+        def __init__(
+            self, *arguments: object, on_state: Callable[[LinkState], None], **named: object
+        ) -> None:
+            self.become = on_state
+
+        def start(self) -> None:
+            self.become(LinkState.UP)
+
+        def stop(self) -> asyncio.Future[None]:
+            stopped = asyncio.get_running_loop().create_future()
+            stopped.set_result(None)
+            return stopped
+
+        def exists(self, path: str, watch: bool) -> object:
+            return None
+
+        def ask(self, request: object, settle: Callable[..., None]) -> None:
+            settle(None, None, 0)
+
+    monkeypatch.setattr(zookeeper_session, "KazooLink", Link)
+
+    async def scenario() -> None:
+        made = stores.ZooKeeperStores("a:1", last_session=note)
+        session = await made.open_session(6000)
+        assert note.read() == Link.key
+        if is_out_of_touch:
+            session._link.become(LinkState.DOWN)
+        await session.close()
+        await made.close()
+
+    asyncio.run(scenario())
+    assert note.read() == (Link.key if is_out_of_touch else None)
 
 
 def test_two_stores_are_one_too_many() -> None:

@@ -93,6 +93,8 @@ class ZooKeeperStore(SessionBase):
         self._coming_back: asyncio.Task[None] | None = None
         self._asked: set[asyncio.Future[Any]] = set()  # and not answered
         self._stopping: asyncio.Task[None] | None = None
+        self._has_stopped = False
+        self.was_closed_in_touch = False  # so the server has heard that it is over
         self._loop_beat = LoopBeat(session_timeout_ms)
         self._link = KazooLink(
             hosts,
@@ -483,10 +485,12 @@ class ZooKeeperStore(SessionBase):
         self._stopping = asyncio.ensure_future(self._stop())
 
     async def close(self) -> None:
+        is_in_touch = self._state is SessionState.CONNECTED
         if not self._is_over:
             self._give_up(SessionState.CLOSED)
         if self._stopping is not None:
             await self._stopping
+        self.was_closed_in_touch |= is_in_touch and self._has_stopped
 
     async def _stop(self) -> None:
         self._loop_beat.stop()
@@ -497,6 +501,7 @@ class ZooKeeperStore(SessionBase):
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_PATIENCE_S):
                 await stopped
+                self._has_stopped = True
 
 
 def _each(paths: Sequence[str], answer: Sequence[T | int | None]) -> list[T | None]:

@@ -43,6 +43,7 @@ class ZooKeeperStores:
         self._last_session = last_session
         self._is_first = True
         self._has_written = False
+        self._latest: ZooKeeperStore | None = None
         self._chrooted: StoreProvider = ChrootedStores(_Unrooted(self), self.chroot, makes_root=makes_chroot)
 
     @classmethod
@@ -76,6 +77,7 @@ class ZooKeeperStores:
             acl_of=self._security.acl_of(self.chroot),
             in_flight=self._in_flight,
         )
+        self._latest = session
         if self._last_session is not None:
             self._last_session.write(session.key)
             self._has_written = True
@@ -89,8 +91,10 @@ class ZooKeeperStores:
             logger.info("ended session %#x of the process that was here before", key.session_id)
 
     async def close(self) -> None:
-        """After the last session has ended in order there is none to be ended by whoever comes next."""
-        if self._last_session is not None and self._has_written:
+        """After the last session has ended in order there is none to be ended by whoever comes next. One that was closed while
+        the ensemble could not be reached lives on there."""
+        has_ended = self._latest is not None and self._latest.was_closed_in_touch
+        if self._last_session is not None and self._has_written and has_ended:
             self._last_session.forget()
 
 
