@@ -345,8 +345,8 @@ def test_other_nodes_that_cannot_be_trusted_say_why() -> None:
         (layout.decode_controller, b'{"version":2}', "brokerid is missing"),
         (layout.decode_controller_epoch, b"one", "expected a whole number as text"),
         (layout.decode_controller_epoch, b"", "expected a whole number as text"),
-        (layout.decode_controller_epoch, b"2147483647", "expected a whole number as text, below 2147483647"),
-        (layout.decode_controller_epoch, b"9" * 5000, "expected a whole number as text, below 2147483647"),
+        (layout.decode_controller_epoch, b"2147483647", "expected a whole number as text, below 1073741824"),
+        (layout.decode_controller_epoch, b"9" * 5000, "expected a whole number as text, below 1073741824"),
         (layout.decode_reassignment, b'{"version":1,"partitions":[{"partition":0}]}', "objects with topic"),
         (
             layout.decode_reassignment,
@@ -375,3 +375,15 @@ def test_other_nodes_that_cannot_be_trusted_say_why() -> None:
         with pytest.raises(Unreadable, match="expected type/name"):
             layout.check_entity("/config/changes/1", entity)
     layout.check_entity("/config/changes/1", "users/u/clients/c")
+
+
+def test_what_a_controller_writes_in_the_last_epoch_that_may_be_taken_up_the_next_one_can_read() -> None:
+    """An operator who mends /controller_epoch is told to choose a large number."""
+    before = layout.decode_controller_epoch(b"1073741823")
+    with pytest.raises(Unreadable):
+        layout.decode_controller_epoch(b"1073741824")
+    written = layout.encode_partition_state(
+        LeaderAndIsr(BrokerId(1), LeaderEpoch(0), (BrokerId(1),)), ControllerEpoch(before + 1)
+    )
+    read = layout.decode_partition_state("/brokers/topics/t/partitions/0/state", written, 0)
+    assert read.controller_epoch == before + 1

@@ -28,7 +28,6 @@ from odradek.model.entity_names import unescape_entity as unescape_entity
 from odradek.model.facts import ProducerIdBlock, StoredPartitionState, TopicAssignment, UnreadableNode
 from odradek.model.features import HIGHEST_LEVELS
 from odradek.model.ids import (
-    INT32_MAX,
     NO_LEADER,
     NO_TOPIC_ID,
     UNKNOWN_BROKER_EPOCH,
@@ -416,11 +415,11 @@ def encode_controller_epoch(epoch: ControllerEpoch) -> bytes:
 
 
 def decode_controller_epoch(data: bytes) -> ControllerEpoch:
-    # Its successor must be a number of 32 bits too.
-    epoch = number_in(data.decode("latin-1"), INT32_MAX - 1)
+    # Its successor stands in states, and must be one that can be read there.
+    epoch = number_in(data.decode("latin-1"), LARGEST_EPOCH - 1)
     if epoch is None:
         raise Unreadable(
-            CONTROLLER_EPOCH, f"expected a whole number as text, below {INT32_MAX}, found {data[:40]!r}"
+            CONTROLLER_EPOCH, f"expected a whole number as text, below {LARGEST_EPOCH}, found {data[:40]!r}"
         )
     return ControllerEpoch(epoch)
 
