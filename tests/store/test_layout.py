@@ -243,6 +243,9 @@ REGISTRATION = {"version": 5, "endpoints": ["A://h:1"], "listener_security_proto
         (_state(leader=1 << 31), "leader: expected a number of 32 bits, found 2147483648"),
         (_state(controller_epoch=-1), "controller_epoch: expected 0 or more, found -1"),
         (_state(note="\ud800"), "a text with half a character in it"),
+        # The same as three bytes, which are no UTF-8: some decoders take them.
+        (_state(note="?").replace(b"?", b"\xed\xa0\x80"), "not JSON: 'utf-8' codec can't decode"),
+        (b" " + _state(note="?").replace(b"?", b"\xed\xa0\x80"), "a text with half a character in it"),
         (b"[" * 100_000, "not JSON"),
         (_state(leader_recovery_state=2), "leader_recovery_state: expected 0 or 1, found 2"),
     ],
