@@ -23,6 +23,7 @@ from odradek.store import api, layout, transactions
 from odradek.store.memory_session import MemoryEnsemble
 from tests.broker.world import World
 
+CLEAN = 3  # the incarnation before, which has lost nothing
 RATE = {"producer_byte_rate": "1000"}
 
 
@@ -249,6 +250,7 @@ def test_addresses_that_changed_while_the_session_begins_are_written_when_the_st
             scene.sessions._advertise(scene.broker.settings)
 
         scene.ensemble.gate = Away("get_many", move)
+        scene.sessions._clean_epoch = CLEAN
         await scene.admin.create(layout.config_path("topics", "t"), layout.encode_config({}))
         await scene.admin.create(layout.config_path("topics", "u"), layout.encode_config({}))
         task = asyncio.ensure_future(scene.sessions.live())
@@ -257,6 +259,8 @@ def test_addresses_that_changed_while_the_session_begins_are_written_when_the_st
             return scene.sessions.is_registered.done() and b"9999" in (await scene.node()).data
 
         await until(is_written)
+        found = layout.decode_registration(scene.broker.broker_id, await scene.node())
+        assert found.clean_epoch == CLEAN, "it is the same incarnation, and claims what it claimed"
         task.cancel()
 
     live(tmp_path, body)

@@ -102,13 +102,20 @@ async def register(
         try:
             await store.multi(transactions.register_broker(wanted, timestamp_ms=environment.clock.now_ms()))
             stat = await store.exists(path)
+            is_new = True
         except api.NodeExists:
             stat = await store.exists(path)
+            is_new = False
         if stat is None:
             continue  # the old node went between our two looks
         if stat.ephemeral_owner == store.session_id:
-            # Ours: just made, or made by a call whose answer was lost.
-            return BrokerRegistration(broker_id, BrokerEpoch(stat.czxid), endpoints, rack, clean_epoch)
+            # Ours: just made, or made before, perhaps by a call whose answer was lost. Then it claims what it claimed.
+            if is_new:
+                return BrokerRegistration(broker_id, BrokerEpoch(stat.czxid), endpoints, rack, clean_epoch)
+            node = await _get(store, path)
+            if node is None:
+                continue
+            return layout.decode_registration(broker_id, node)
         if stat.ephemeral_owner == api.NO_OWNER:
             raise BrokerIdInUse(
                 f"{path} is not ephemeral: it was created by hand, and no session's end will remove it. "
