@@ -4,7 +4,7 @@ import pytest
 
 from odradek.controller.effects import CreatePartitionState, WriteTopicAssignment
 from odradek.controller.states import PartitionState, ReplicaState
-from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
+from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment, TopicConfig
 from odradek.model.facts import (
     ConfigChanged,
     DeleteTopicsRequested,
@@ -287,6 +287,19 @@ def test_the_configuration_of_a_topic_that_is_gone_is_not_remembered() -> None:
     world.step(ConfigChanged("brokers", "9", {"min.insync.replicas": "2"}))
     world.step(ConfigChanged("brokers", "9", {}))
     assert world.context.topic_configs == {} and world.context.broker_configs == {}
+
+
+def test_a_new_topic_that_cannot_be_read_at_first_is_configured_as_was_told_with_it() -> None:
+    """Its configuration is told once, with the topic; and is not told again because the topic can be read."""
+    world = three("good", [2, 1])
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "2"}
+    broken = UnreadableNode("/brokers/topics/bad", "bad JSON", "bad")
+    event = TopicsChanged(("bad", "good"), configs={"bad": TopicConfig(config)}, unreadable=(broken,))
+    world.step(event)
+    node = world.store_topic("bad", [[3, 1]])
+    world.step(TopicAssignmentsChanged((node,)))
+    assert world.context.is_unclean_election_allowed("bad")
+    assert world.context.min_insync_replicas("bad") == 2
 
 
 def test_a_configuration_that_cannot_be_read_changes_nothing() -> None:

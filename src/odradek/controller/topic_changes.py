@@ -47,6 +47,9 @@ def tasks_of_topics(context: ControllerContext, event: TopicsChanged) -> list[Ta
     if void:  # somebody took away the node; the request must not be for the next topic of that name
         tasks.append(ForgetDeletions(void, "its node is gone already", with_config=True))
     broken = {node.topic: node for node in event.unreadable if node.topic is not None}
+    for topic in broken:  # it may be mended, and that alone is told then
+        if topic in event.configs:
+            context.topic_configs[topic] = event.configs[topic].overrides
     if broken:
         tasks.append(OutOfService(tuple(broken[topic] for topic in sorted(broken))))
     fresh = tuple(
