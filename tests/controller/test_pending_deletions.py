@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 
+from odradek.controller import pending_deletions as pending_deletions_module
 from odradek.controller.broker_requests import LeaderAndIsrRequest, StopReplicaRequest
 from odradek.controller.context import ControllerSettings
 from odradek.controller.core import ControllerCore
@@ -14,6 +15,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested, TopicsChanged
 from odradek.model.ids import BrokerId, TopicId
 from odradek.model.values import replace
+from odradek.store.pending_deletions import encode_pending_deletions
 from tests.controller.world import ControllerDied, World, lai, state, stops, tp
 
 THREE = BrokerId(3)
@@ -285,3 +287,29 @@ def test_a_dead_leaver_that_is_wanted_again_keeps_what_it_has() -> None:
     world.reassign({"r-0": [1, 3]})
     assert world.context.pending_deletions == world.pending_deletions == {}
     assert told(world.start(3), 3) == ["LeaderAndIsr"]
+
+
+def test_what_has_no_room_in_the_node_of_a_dead_broker_is_deleted_when_others_have_gone_or_it_returns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A node beyond what ZooKeeper takes would be refused, and each controller would resign over it: after some 12,000 topics,
+    which a cluster for tests makes and deletes in the weeks in which a broker is away."""
+    monkeypatch.setattr(pending_deletions_module, "MOST_NODE_BYTES", 150)
+    world = World(WITHOUT_THE_DEAD).brokers(1, 2, 3)
+    world.elect()
+    topics = ("d", "e", "f")
+    for topic in topics:
+        world.create(topic, [1, 3])
+    world.kill(3)
+    world.delete_topics = topics
+    world.step(DeleteTopicsRequested(topics))
+    for topic in topics:
+        world.stopped(1, f"{topic}-0")
+    assert set(world.topics) == {"f"} and world.delete_topics == ("f",)
+    (kept,) = world.pending_deletions.values()
+    assert len(encode_pending_deletions(kept)) <= 150
+    assert set(kept) == {tp("d-0"), tp("e-0")}
+    world.start(3)
+    for topic in topics:
+        world.stopped(3, f"{topic}-0")
+    assert world.topics == {} and world.delete_topics == () and world.pending_deletions == {}

@@ -29,12 +29,24 @@ from odradek.model.values import dataclass
 
 # A broker that could not delete is told again after this long, for ever.
 RETRY, RETRY_MS = "retry strays", 10_000
+# Of a broker's node. ZooKeeper takes a packet of 1 MiB; who meant to write a larger one would have to resign, and so would each
+# controller after it.
+MOST_NODE_BYTES = 1_000_000
+_ROW_BYTES = 64  # of a topic's row in it, its id among them, without its name and its partitions
 
 
 def plan_kept(plan: Plan, broker: BrokerId, added: Mapping[TopicPartition, TopicId]) -> None:
     """Store that `broker` must delete these too. Before the write that makes a topic node forget them."""
     kept = {**plan.context.pending_deletions.get(broker, {}), **added}
     plan.other_writes.append(WritePendingDeletions(broker, kept))
+
+
+def most_bytes(kept: Iterable[TopicPartition]) -> int:
+    """What these take in the node of a broker, of one topic or of many."""
+    partitions = set(kept)
+    topics = {topic for topic, _ in partitions}
+    numbers = sum([len(str(partition)) + 1 for _, partition in partitions])
+    return numbers + sum(map(len, topics)) + _ROW_BYTES * len(topics)
 
 
 def plan_notifications(plan: Plan, brokers: Iterable[BrokerId]) -> None:

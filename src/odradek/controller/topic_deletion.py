@@ -16,6 +16,7 @@ old and new replicas alike are deleted (golden 05c).
 
 from collections.abc import Iterable
 
+from odradek.controller import pending_deletions
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import (
     RemoveTopic,
@@ -218,10 +219,13 @@ class CompleteDeletions(Task):
         context = plan.context
         gone: list[TopicPartition] = []
         left_behind: dict[BrokerId, dict[TopicPartition, TopicId]] = {}
+        room = _Room(context)
         removals: list[Write] = []
         for topic in sorted(context.topics_to_delete):
             if topic not in context.topics or not is_deleted_everywhere(context, topic):
                 continue
+            if not room.has_for(topic):
+                continue  # as if it had to wait for the dead: until one of them returns
             for topic_partition in context.partitions_of(topic):
                 for broker in context.assignments[topic_partition].replicas:
                     if plan.replica_state(topic_partition, broker) is SUCCESSFUL:
@@ -250,6 +254,37 @@ class CompleteDeletions(Task):
             context.commit_topic_gone(write.topic)
             context.deletions_requested -= {write.topic}
         return False
+
+
+class _Room:
+    """What there is in the nodes of dead brokers, for topics that leave something behind there."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._used: dict[BrokerId, int] = {}
+
+    def has_for(self, topic: str) -> bool:
+        """Taken, if so."""
+        context = self._context
+        behind: dict[BrokerId, list[TopicPartition]] = {}
+        for topic_partition in context.partitions_of(topic):
+            for broker in context.assignments[topic_partition].replicas:
+                if context.replica_state(topic_partition, broker) is not SUCCESSFUL:
+                    behind.setdefault(broker, []).append(topic_partition)
+        used = {
+            broker: self._used_by(broker) + pending_deletions.most_bytes(partitions)
+            for broker, partitions in behind.items()
+        }
+        if any(size > pending_deletions.MOST_NODE_BYTES for size in used.values()):
+            return False
+        self._used.update(used)
+        return True
+
+    def _used_by(self, broker: BrokerId) -> int:
+        if broker not in self._used:
+            kept = self._context.pending_deletions.get(broker, {})
+            self._used[broker] = pending_deletions.most_bytes(kept)
+        return self._used[broker]
 
 
 def is_deleted_everywhere(context: ControllerContext, topic: str) -> bool:
