@@ -227,6 +227,23 @@ def test_a_survivor_that_was_restarted_is_asked_anew_with_the_others() -> None:
     assert stored(world)[0] == 3
 
 
+def test_who_comes_back_while_the_others_are_asked_is_asked_as_well() -> None:
+    """It may hold the most: with every live replica asked, as few records are lost as can be."""
+    world = World().brokers(1, 2, 3, 4)
+    world.elect(1)
+    world.create("u", [2, 1, 3, 4])
+    world.step(ConfigChanged("topics", "u", ALLOWED))
+    world.alter("u-0", [2])
+    world.kill(4)
+    assert asked(world.kill(2)) == [1, 3]
+    world.step(ends(1, 0, 10))
+    assert asked(world.start(4)) == [1, 3, 4]
+    for broker, offset in ((1, 10), (3, 20), (4, 30)):
+        assert stored(world)[0] == -1
+        world.step(ends(broker, 0, offset))
+    assert stored(world)[0] == 4
+
+
 def test_a_survivor_that_dies_is_not_waited_for() -> None:
     world = World().brokers(1, 2, 3, 4)
     world.elect(1)

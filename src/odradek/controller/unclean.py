@@ -48,15 +48,13 @@ def questions(context: ControllerContext, asked: Iterable[TopicPartition]) -> li
 
 
 def plan_asked_again(plan: Plan, started: Collection[BrokerId]) -> None:
-    """What these had answered, or were about to, they may have lost by their restart. All who are live are asked."""
-    context = plan.context
-    for topic_partition in plan.pick(context.polls):
-        asked = context.polls[topic_partition].asked
-        if (
-            not frozenset(started).isdisjoint(asked)
-            and plan.partition_state(topic_partition) is PartitionState.OFFLINE
-        ):
-            plan.asks[topic_partition] = tuple([b for b in asked if b in context.brokers])
+    """What these had answered, or were about to, they may have lost by their restart; and who was not asked may hold the most.
+    All who are live are asked."""
+    for topic_partition in plan.pick(plan.context.polls):
+        if plan.partition_state(topic_partition) is PartitionState.OFFLINE:
+            live = plan.candidates(topic_partition)
+            if not frozenset(started).isdisjoint(live):
+                plan.asks[topic_partition] = live
 
 
 def commit_asked(
