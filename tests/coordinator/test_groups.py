@@ -542,6 +542,33 @@ def test_of_returns_of_one_instance_that_were_on_their_way_together_the_last_sta
     assert list(bench.group.members) == [ids[-1]]
 
 
+def test_static_members_that_come_back_together_are_all_known_to_the_next_coordinator() -> None:
+    """A deployment restarts them all at once. The later record named the former id of the earlier one, which was
+    FENCED_INSTANCE_ID at the next coordinator: clients end by that."""
+    bench = Bench()
+    first = bench.answers.pop(bench.join(instance="i")).member_id
+    second = bench.join(instance="j")
+    generation = bench.answers.pop(bench.join(first, instance="i")).generation_id
+    other = bench.answers.pop(second).member_id
+    bench.sync(first, generation, {first: b"some", other: b"others"})
+    bench.held = True
+    back, again, beside = bench.join(instance="i"), bench.join(instance="i"), bench.join(instance="j")
+    bench.fail()
+    bench.commit()
+    bench.commit()
+    assert bench.answers[back].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    ids = {"i": bench.answers.pop(again).member_id, "j": bench.answers.pop(beside).member_id}
+
+    bench.move()
+
+    assert bench.group.static_members == ids
+    assert bench.group.leader == ids["i"]
+    assert {one.member_id: one.assignment for one in bench.group.members.values()} == {
+        ids["i"]: b"some",
+        ids["j"]: b"others",
+    }
+
+
 def test_a_static_member_that_comes_back_before_the_assignment_makes_everybody_join_again() -> None:
     bench = Bench()
     first = bench.answers.pop(bench.join(instance="i")).member_id

@@ -29,6 +29,7 @@ class ClassicGroup:
         "pending_ids",
         "protocol",
         "protocol_type",
+        "returning",
         "somebody_came",
         "state",
         "state_since_ms",
@@ -60,6 +61,8 @@ class ClassicGroup:
         self.storing: int | None = (
             None  # the append that makes this generation stable; None but while completing
         )
+        # What the record of a static member that came back says, while it is on its way; None but while stable.
+        self.returning: StoredGroup | None = None
         # Loaded, so members may know a generation that was never stored: the next one skips it.
         self.is_adopted = False
         self._gaps = 0  # members that were removed since `members` was made anew
@@ -70,7 +73,7 @@ class ClassicGroup:
         check_transition(self.group_id, self.state, state)
         self.state = state
         self.state_since_ms = now_ms
-        self.storing = None
+        self.storing = self.returning = None
 
     @property
     def rebalance_timeout_ms(self) -> int:

@@ -9,7 +9,7 @@ from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.classic_members import join_consumer_group
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
-from odradek.coordinator.member import Member, Parked, Protocols
+from odradek.coordinator.member import Member, Parked, Protocols, metadata_of
 from odradek.coordinator.rebalance import park_join, prepare, remove_member, try_complete
 from odradek.coordinator.records import GroupKey, GroupRecord, StoredGroup
 from odradek.coordinator.settings import MOST_PENDING_BYTES, MOST_PENDING_IDS, NEW_MEMBER_JOIN_TIMEOUT_MS
@@ -191,9 +191,12 @@ def return_static(shard: Shard, group: ClassicGroup, joining: Joining, now_ms: i
         group.state is GroupState.STABLE
         and group.elected_protocol({old_id: joining.protocols}) == group.protocol
     ):
-        after = StaticReturned(group.group_id, group.generation, instance_id, old_id, joining.new_id, joining)
-        record = GroupRecord(GroupKey(group.group_id), _with_new_id(group, after, now_ms))
-        shard.append([record], after)
+        stored = _with_new_id(group, instance_id, joining, now_ms)
+        after = StaticReturned(
+            group.group_id, group.generation, instance_id, old_id, joining.new_id, joining, stored
+        )
+        group.returning = stored
+        shard.append([GroupRecord(GroupKey(group.group_id), stored)], after)
         return
     _take_place(shard, group, old_id, joining.new_id, joining)
     _rejoin(shard, group, group.members[joining.new_id], joining, now_ms)
@@ -211,22 +214,22 @@ def _take_place(shard: Shard, group: ClassicGroup, old_id: str, new_id: str, joi
     _update(group, member, joining)
 
 
-def _with_new_id(group: ClassicGroup, returned: "StaticReturned", now_ms: int) -> StoredGroup:
-    stored = group.as_stored(now_ms, {one.member_id: one.assignment for one in group.members.values()})
-    request = returned.joining.request
-    metadata = dict(returned.joining.protocols).get(group.protocol or "", b"")
-    members = tuple(
-        one._replace(
-            member_id=returned.new_id,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            session_timeout_ms=request.session_timeout_ms,
-            subscription=metadata,
-        )
-        if one.member_id == returned.old_id
-        else one
-        for one in stored.members
+def _with_new_id(group: ClassicGroup, instance_id: str, joining: Joining, now_ms: int) -> StoredGroup:
+    """As the group is; and as it will be, where others that came back are on their way: of records the last one counts."""
+    stored = group.returning
+    if stored is None:
+        assignments = {one.member_id: one.assignment for one in group.members.values()}
+        stored = group.as_stored(now_ms, assignments)
+    request = joining.request
+    former = next(one for one in stored.members if one.instance_id == instance_id)
+    back = former._replace(
+        member_id=joining.new_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        subscription=metadata_of(joining.protocols, group.protocol),
     )
-    leader = returned.new_id if stored.leader == returned.old_id else stored.leader
+    members = tuple(back if one is former else one for one in stored.members)
+    leader = back.member_id if stored.leader == former.member_id else stored.leader
     return stored._replace(members=members, leader=leader)
 
 
@@ -238,9 +241,10 @@ class StaticReturned:
     old_id: str
     new_id: str
     joining: Joining
+    stored: StoredGroup
 
     def committed(self, shard: Shard, now_ms: int) -> None:
-        group = shard.groups.get(self.group_id)
+        group = self._settled(shard)
         member = None if group is None else group.members.get(group.static_members.get(self.instance_id, ""))
         if group is None or member is None or self.old_id not in (member.member_id, member.returned_from):
             # It left, its session ended, or it joined a generation meanwhile: this life of it is over.
@@ -268,4 +272,11 @@ class StaticReturned:
         return None
 
     def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
+        self._settled(shard)
         self.joining.refuse(shard, told_of_group(error))
+
+    def _settled(self, shard: Shard) -> ClassicGroup | None:
+        group = shard.groups.get(self.group_id)
+        if group is not None and group.returning is self.stored:
+            group.returning = None
+        return group
