@@ -1,10 +1,12 @@
 """Committed offsets: transactions, expiry, deleted topics, and commits that do not fit."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from odradek.coordinator.events import AppendFailed, Committed, TopicsDeleted
+from odradek.coordinator.partitioning import utf16_units
 from odradek.coordinator.records import CommittedOffset
 from odradek.coordinator.settings import MINUTE_MS
 from odradek.model.error_codes import ErrorCode
@@ -26,6 +28,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.coordinator.groups import GROUP, Bench
+from tests.support import each
 
 WEEK_MS = 7 * 24 * 60 * MINUTE_MS
 
@@ -370,3 +373,18 @@ def commit_in_transaction(bench: Bench, group_id: str = GROUP, **named: Any) -> 
         transactional_id="x", group_id=group_id, producer_id=1, producer_epoch=0, topics=topics, **named
     )
     return int(bench.call(request, 4).topics[0].partitions[0].error_code)
+
+
+class Text(str):
+    """A step of Python a letter is too many: the metadata of one request may be a hundred megabytes."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("looked at letter by letter")
+
+
+@pytest.mark.behaviour("O6")
+@each([("", 0), ("a" * 9, 9), ("\u00e9\uffff", 2), ("a\U0001f600", 3), ("\U0010ffff" * 3, 6)])
+def test_metadata_is_measured_in_units_of_utf_16_without_a_look_at_each_letter(text: str, units: int) -> None:
+    assert utf16_units(Text(text)) == units

@@ -18,4 +18,4 @@ def partition_of(name: str, partitions: int) -> int:
 
 def utf16_units(text: str) -> int:
     """The length of a string as Java counts it."""
-    return len(text) + sum(1 for letter in text if letter > "\uffff")
+    return len(text) if text.isascii() else len(text.encode(_UTF_16, "surrogatepass")) // 2
