@@ -227,6 +227,48 @@ def test_what_takes_expired_offsets_away_fits_into_batches_however_long_the_grou
     assert all(size_bytes(append) <= bench.settings.max_append_bytes for append, _ in bench.waiting)
 
 
+def delete_all(group: str, topics: Iterable[str]) -> OffsetDeleteRequest:
+    rows = [OffsetDeleteRequestPartition(partition_index=0)]
+    return OffsetDeleteRequest(
+        group_id=group, topics=[OffsetDeleteRequestTopic(name=name, partitions=rows) for name in topics]
+    )
+
+
+def test_what_takes_offsets_away_that_are_named_fits_into_batches_however_long_the_groups_name() -> None:
+    """Those of a topic with ten thousand partitions and a name of 100 letters were INVALID_COMMIT_OFFSET_SIZE, as one batch."""
+    bench, name = of_a_long_name()
+    bench.topics.update({f"t{n}": 1 for n in range(9)})
+    call = bench.ask(delete_all(name, ["t", *(f"t{n}" for n in range(9))]), 0)
+    while bench.waiting:
+        assert call not in bench.answers
+        assert all(size_bytes(append) <= bench.settings.max_append_bytes for append, _ in bench.waiting)
+        bench.commit()
+
+    response = bench.answers.pop(call)
+    assert response.error_code == ErrorCode.NONE and len(response.topics) == 10
+    assert name not in bench.coordinator.shard.offsets.by_group
+    assert name not in bench.coordinator.shard.groups, "it went with its last offset"
+
+
+@pytest.mark.parametrize("failing", [0, 1, 4])
+def test_offsets_of_which_some_could_not_be_taken_away_are_answered_once_and_the_group_stays(
+    failing: int,
+) -> None:
+    bench, name = of_a_long_name()
+    bench.topics.update({f"t{n}": 1 for n in range(9)})
+    call = bench.ask(delete_all(name, ["t", *(f"t{n}" for n in range(9))]), 0)
+    for at in range(5):
+        assert call not in bench.answers
+        if at == failing:
+            bench.fail()
+        else:
+            bench.commit()
+
+    assert bench.answers.pop(call).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(bench.coordinator.shard.offsets.by_group[name]) == 2
+    assert bench.coordinator.shard.groups[name].state.value == "Empty"
+
+
 def many_groups(monkeypatch: pytest.MonkeyPatch) -> tuple[Bench, list[str]]:
     monkeypatch.setattr(removing, "MOST_AT_ONCE", 2)
     bench = Bench()

@@ -384,7 +384,6 @@ class Text(str):
         raise AssertionError("looked at letter by letter")
 
 
-@pytest.mark.behaviour("O6")
 @each([("", 0), ("a" * 9, 9), ("\u00e9\uffff", 2), ("a\U0001f600", 3), ("\U0010ffff" * 3, 6)])
 def test_metadata_is_measured_in_units_of_utf_16_without_a_look_at_each_letter(text: str, units: int) -> None:
     assert utf16_units(Text(text)) == units

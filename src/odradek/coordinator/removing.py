@@ -246,9 +246,15 @@ def offset_delete(shard: Shard, asked: Asked, request: OffsetDeleteRequest, now_
         goes = None if _are_left(shard, group.group_id, doomed) else group
     if goes is not None:
         goes.move_to(GroupState.DEAD, now_ms)
-    after = OffsetsDeleted(asked.call, response, goes)
     records = offset_tombstones(request.group_id, places)
-    shard.append(records if goes is None else tombstones(goes, places, with_group=True), after)
+    if goes is not None:
+        records = tombstones(goes, places, with_group=True)
+    most = most_tombstones(shard, request.group_id)
+    pieces = [records[at : at + most] for at in range(0, len(records), most)]
+    after = OffsetsDeleted(asked.call, response, goes, len(pieces))
+    # All in this turn: what is committed for one of these places from here on stands behind them, and stays.
+    for piece in pieces:
+        shard.append(piece, after)
     return None
 
 
@@ -299,18 +305,30 @@ def _deleted(rows: dict[str, list[tuple[int, ErrorCode]]]) -> OffsetDeleteRespon
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OffsetsDeleted:
+    """Answered when the fate of every piece is known."""
+
     call: int
     response: OffsetDeleteResponse
     group: ClassicGroup | None  # goes with its last offset
+    pieces: int
+    error: ErrorCode = ErrorCode.NONE
 
     def committed(self, shard: Shard, now_ms: int) -> None:
-        if self.group is not None:
-            shard.forget(self.group)
-        shard.answer(self.call, self.response)
+        self._ended(shard, now_ms)
 
     def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
+        self.error = told_of_offsets(error)
+        self._ended(shard, now_ms)
+
+    def _ended(self, shard: Shard, now_ms: int) -> None:
+        self.pieces -= 1
+        if self.pieces:
+            return
         if self.group is not None:
-            self.group.move_to(GroupState.EMPTY, now_ms)
-        shard.answer(self.call, OffsetDeleteResponse(error_code=told_of_offsets(error)))
+            if self.error:
+                self.group.move_to(GroupState.EMPTY, now_ms)
+            else:
+                shard.forget(self.group)
+        shard.answer(self.call, OffsetDeleteResponse(error_code=self.error) if self.error else self.response)
