@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Groups, or transactional ids, that are asked about in one turn: a few milliseconds.
 NAMES_AT_ONCE = 500
+# Letters of names whose partition is looked for in one turn, a step of Python each: some three milliseconds.
+LETTERS_AT_ONCE = 50_000
 
 
 def client_of(request: "Request") -> Client:
@@ -73,33 +75,33 @@ def ask_about(
     merge: Callable[[list[Any]], Response],
     now_ms: int,
 ) -> Answer:
-    """`names`, each once: of groups, or transactional ids. Of more than NAMES_AT_ONCE a slice asks about so many, and a thread makes
-    the answer: for what may come behind what the same connection asks later, as questions, and removals whose end nobody has been
-    told."""
-    if len(names) <= NAMES_AT_ONCE:
+    """`names`, each once: of groups, or transactional ids. Of more than NAMES_AT_ONCE, or long ones, a slice asks about so many, and a
+    thread makes the answer: for what may come behind what the same connection asks later, as questions, and removals whose end
+    nobody has been told."""
+    left = pieces_of(names, NAMES_AT_ONCE)[::-1]
+    if len(left) <= 1:
         found = by_partition(shards, names)
         parts = {index: message_of(some) for index, some in found.items()}
         return ask_each(shards, request, parts, merge, now_ms)
     park = Park()
     version, client = request.api_version, client_of(request)
     answers: list[Response | Later] = []
-    asked = at = 0
+    asked = 0
 
     def done(response: Response | Later) -> None:
         answers.append(response)
-        if at >= len(names) and len(answers) == asked:
+        if not left and len(answers) == asked:
             _merge_aside(shards, park, answers, merge, version, now_ms)
 
     def ask(later_ms: int) -> bool:
-        nonlocal asked, at
+        nonlocal asked
         if park.abandoned:
             return False
-        found = by_partition(shards, names[at : at + NAMES_AT_ONCE])
-        at += NAMES_AT_ONCE
+        found = by_partition(shards, left.pop())
         asked += len(found)
         for index, some in sorted(found.items()):
             shards.ask(index, message_of(some), version, client, done, later_ms)
-        return at < len(names)
+        return bool(left)
 
     slices.begin(heard(park, ask))
     return park
@@ -136,3 +138,17 @@ def by_partition(shards: "CoordinatorShards[Any]", names: Iterable[str]) -> dict
     for name in names:
         found.setdefault(shards.index_of(name), []).append(name)
     return found
+
+
+def pieces_of(names: Sequence[str], most: int) -> list[Sequence[str]]:
+    """So many names each, and LETTERS_AT_ONCE of them together; one at least."""
+    pieces: list[Sequence[str]] = []
+    begin = letters = 0
+    for at, name in enumerate(names):
+        if at - begin == most or (at > begin and letters + len(name) > LETTERS_AT_ONCE):
+            pieces.append(names[begin:at])
+            begin, letters = at, 0
+        letters += len(name)
+    if begin < len(names):
+        pieces.append(names[begin:])
+    return pieces

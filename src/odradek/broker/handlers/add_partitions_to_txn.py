@@ -14,10 +14,11 @@ v5 TRANSACTION_ABORTABLE (KIP-890).
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.coordinator_calls import ask_each, ask_one, by_partition
+from odradek.broker.coordinator_calls import ask_about, ask_one
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTransaction,
 )
 
 if TYPE_CHECKING:
@@ -33,17 +34,16 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     shards = broker.transactions
     if version < FIRST_OF_BROKERS:
         return ask_one(shards, request, asked, asked.v3_and_below_transactional_id, now_ms)
-    names = dict.fromkeys(one.transactional_id for one in asked.transactions)
-    parts = {
-        index: AddPartitionsToTxnRequest(
-            transactions=[one for one in asked.transactions if one.transactional_id in here]
-        )
-        for index, here in ((index, set(some)) for index, some in by_partition(shards, names).items())
-    }
+    wanted: dict[str, list[AddPartitionsToTxnTransaction]] = {}
+    for one in asked.transactions:
+        wanted.setdefault(one.transactional_id, []).append(one)
+
+    def message_of(some: list[str]) -> AddPartitionsToTxnRequest:
+        return AddPartitionsToTxnRequest(transactions=[one for name in some for one in wanted[name]])
 
     def merge(answers: list[Any]) -> AddPartitionsToTxnResponse:
         return AddPartitionsToTxnResponse(
             results_by_transaction=[row for answer in answers for row in answer.results_by_transaction]
         )
 
-    return ask_each(shards, request, parts, merge, now_ms)
+    return ask_about(shards, broker.slices, request, list(wanted), message_of, merge, now_ms)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.aside import made_where_short
+from odradek.broker.coordinator_calls import pieces_of
 from odradek.broker.effects import CreateTopics, LogLine, StoreResult
 from odradek.broker.internal_topics import PURPOSES, plan_internal_topic
 from odradek.broker.slices import answer_in_slices
@@ -66,13 +67,11 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 def _rows(
     broker: "Broker", listener: str, version: int, key_type: int, keys: Sequence[str], rows: list[Coordinator]
 ) -> Iterator[None]:
-    """Into `rows`; a step each KEYS_AT_ONCE."""
-    for begin in range(0, len(keys), KEYS_AT_ONCE):
-        if begin:
+    """Into `rows`; a step each KEYS_AT_ONCE, or fewer where they are long."""
+    for some in pieces_of(keys, KEYS_AT_ONCE):
+        if rows:
             yield
-        rows += [
-            _find(broker, listener, version, key_type, key) for key in keys[begin : begin + KEYS_AT_ONCE]
-        ]
+        rows += [_find(broker, listener, version, key_type, key) for key in some]
 
 
 def _told(broker: "Broker", rows: list[Coordinator], version: int) -> Answer:
