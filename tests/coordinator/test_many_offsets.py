@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from odradek.coordinator import classic_group, expiry, removing
+from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_records import RegexRecord, ResolvedRegex
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import Tick
@@ -133,6 +134,34 @@ def test_the_topics_of_an_expression_are_not_searched_for_each_offset() -> None:
     bench.coordinator.expiry.tick(bench.now_ms)
 
     assert Topics.searched == 0
+
+
+def test_a_turn_reads_the_topics_of_so_many_expressions_as_of_offsets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Five hundred groups of which each matches ten thousand topics: half a second of one turn, every ten minutes."""
+    monkeypatch.setattr(expiry, "MOST_OFFSETS", 10)
+    bench = Bench()
+    shard = bench.coordinator.shard
+    found = ResolvedRegex(tuple(f"t{n}" for n in range(200)), 1, bench.now_ms)
+    for name in ("a", "b", "c"):
+        asked = join("m", subscribed_topic_regex="t.*")
+        asked.group_id = name
+        bench.call(asked, 1)
+        shard.stored.replay(RegexRecord(name, "t.*", found), 0, NO_PRODUCER)
+        shard.offsets.by_group[name] = {("t", 0): Stood(CommittedOffset(5, -1, "", bench.now_ms), 0)}
+    reads: list[ConsumerImage] = []
+    read = ConsumerImage.subscribed_topics
+    monkeypatch.setattr(
+        ConsumerImage, "subscribed_topics", lambda image: (reads.append(image), read(image))[1]
+    )
+    bench.now_ms += bench.settings.offsets_retention_check_interval_ms
+    seen = []
+    for _ in range(3):
+        bench.coordinator.expiry.tick(bench.now_ms)
+        seen.append(len(reads))
+
+    assert seen == [1, 2, 3]
 
 
 def test_to_delete_one_offset_puts_the_others_in_no_order() -> None:

@@ -27,6 +27,8 @@ Topics = frozenset[str] | None  # None: any may be
 # Of one turn: a few milliseconds.
 MOST_OFFSETS = 2_000
 MOST_GROUPS = 500
+# Topics that a consumer group subscribes to are put together in the time of one offset.
+TOPICS_OF_AN_OFFSET = 16
 # Until offsets of a deleted topic that were still on their way are looked at again.
 AGAIN_MS = 1_000
 
@@ -79,7 +81,7 @@ class Expiry:
             group = shard.consumer_groups.get(under_way.group_id) or shard.groups.get(under_way.group_id)
             some = under_way.places[-offsets_left:]
             del under_way.places[-offsets_left:]
-            offsets_left -= len(some) + _members_read(group)
+            offsets_left -= len(some) + (_read_with(group) if some else 0)
             groups_left -= 1
             is_last = not under_way.places
             if group is not None:
@@ -181,9 +183,12 @@ def _is_read(group: ClassicGroup) -> bool:
     return group.state is GroupState.STABLE and group.protocol_type == CONSUMER
 
 
-def _members_read(group: Group | None) -> int:
-    """Each costs about what an offset does."""
-    return len(group.members) if isinstance(group, ClassicGroup) and _is_read(group) else 0
+def _read_with(group: Group | None) -> int:
+    """What `_in_use` costs, in offsets: a member's subscription about one, so many topics of a consumer group as well."""
+    if isinstance(group, ConsumerGroup):
+        matched = sum(len(one.topics) for one in group.image.regexes.values())
+        return (len(group.image.names) + matched) // TOPICS_OF_AN_OFFSET
+    return len(group.members) if group is not None and _is_read(group) else 0
 
 
 def _idle_since_ms(group: Group, topic: str, in_use: Topics, committed: CommittedOffset) -> int | None:
