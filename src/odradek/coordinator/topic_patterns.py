@@ -263,7 +263,7 @@ class _Parser:
             case "(":
                 return self._group()
             case "[":
-                return "chars", self._cased(self._class())
+                return "chars", self._class()
             case ".":
                 return "chars", _ANY
             case "^":
@@ -392,7 +392,7 @@ class _Parser:
                 if not is_closed or name.lstrip("^") not in _NAMED:
                     raise InvalidPattern("invalid character class range")
                 self.at += 1
-                chars = _NAMED[name.lstrip("^")]
+                chars = self._cased(_NAMED[name.lstrip("^")])
                 found |= _ALL & ~chars if outside else chars
                 continue
             first = self._class_member()
@@ -405,6 +405,7 @@ class _Parser:
                 raise InvalidPattern(f"invalid character class range: {first}-{last[-1]}")
             found |= sum(1 << code for code in range(ord(first), min(ord(last), _SIZE - 1) + 1))
         self.at += 1
+        found = self._cased(found)  # before it is negated: (?i)[^a] is not A either
         return _ALL & ~found if is_negated else found
 
     def _class_member(self) -> str:
@@ -421,4 +422,4 @@ class _Parser:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= len(str(MOST_REPEATS))
+    return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
