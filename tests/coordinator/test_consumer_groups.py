@@ -849,6 +849,25 @@ def test_an_expression_is_resolved_by_a_thread_and_again_when_topics_changed_and
     assert told(bench.call(beat("A", 2), 1)) == {"v": [0], "t": [0, 1, 2, 3]}
 
 
+def test_an_expression_is_resolved_again_by_a_coordinator_whose_clock_is_behind() -> None:
+    """The time stands in the record: new topics were nobody's until the clock had caught up with it."""
+    bench = Bench()
+    bench.call(join("A", subscribed_topic_regex="[tv]"), 1)
+    bench.do_asides()
+    assert told(bench.call(beat("A", 1), 1)) == {"t": [0, 1, 2, 3]}
+    bench.now_ms -= 3_600_000
+    bench.move()
+    bench.topics.set("v", 1)
+
+    bench.call(beat("A", 2), 1)
+    bench.do_asides()
+
+    assert told(bench.call(beat("A", 2), 1)) == {"v": [0], "t": [0, 1, 2, 3]}
+    bench.topics.set("v", None)
+    bench.call(beat("A", 3), 1)
+    assert not bench.asides, "not again within ten seconds"
+
+
 @pytest.mark.behaviour("K20")
 def test_topics_of_an_expression_that_could_not_be_stored_are_looked_for_again_after_ten_seconds() -> None:
     bench = Bench(held=True)

@@ -94,7 +94,7 @@ class Draft:
         if group is not None and group.image.regexes:
             age_ms = self.now_ms - group.resolved_at_ms
             is_known = image.regexes.keys() >= image.regex_counts.keys()
-            if age_ms < REGEX_REST_MS:
+            if 0 <= age_ms < REGEX_REST_MS:
                 return
             if is_known and group.resolved_version == version and age_ms < REGEX_REFRESH_MS:
                 return

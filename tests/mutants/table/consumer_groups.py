@@ -147,7 +147,7 @@ OF_CONSUMER_GROUPS: tuple[Mutant, ...] = (
         "K20",
         "expressions are resolved again with every heartbeat after a change",
         f"{_DRAFT}.resolve_expressions",
-        "age_ms < REGEX_REST_MS",
+        "0 <= age_ms < REGEX_REST_MS",
         "False",
     ),
     of_row(
