@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from odradek.coordinator import asides
+from odradek.coordinator import asides, draft
 from odradek.coordinator.asides import Assigned
 from odradek.coordinator.consumer_asides import MOST_TARGETS
 from odradek.coordinator.consumer_protocol import write_assignment
@@ -731,6 +731,21 @@ def test_the_target_of_a_large_group_is_computed_by_a_thread_and_written_with_it
 
     assert told(bench.call(beat("A", 1), 1)) == {"wide": list(range(MOST_AT_ONCE + 1))}
     assert described(bench).group_state == "Stable"
+
+
+def test_while_a_thread_computes_a_target_no_heartbeat_looks_at_all_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a group that reads ten thousand topics each of them took 11 ms, to find that it is too large for a turn."""
+    bench = Bench()
+    large(bench)
+    looks = []
+    monkeypatch.setattr(draft, "question_of", lambda *of: looks.append(of))
+
+    bench.call(beat("A", 1), 1)
+    bench.call(join("B", ("wide",)), 1)
+
+    assert not looks
 
 
 def test_the_targets_of_many_members_are_written_in_pieces_and_nobody_sees_some_of_them() -> None:

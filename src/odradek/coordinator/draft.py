@@ -109,9 +109,8 @@ class Draft:
         image, group = self.image, self.group
         if image.epoch <= image.assignment_epoch or not image.members:
             return
-        is_waiting = group is not None and (group.is_assigning or self.now_ms < group.assign_again_ms)
-        if is_waiting and len(image.members) > MOST_AT_ONCE:
-            return
+        if group is not None and (group.is_assigning or self.now_ms < group.assign_again_ms):
+            return  # it was too large for a turn; to find whether it still is costs one
         question = question_of(image, self.shard.topics, self.shard.ids)
         assignor = assignor_of(image, self.shard.settings.consumer_assignors)
         if question.size <= MOST_AT_ONCE:
@@ -120,8 +119,7 @@ class Draft:
             # Nobody may be told epoch 0: the first target is an empty one.
             self.write(TargetEpochRecord(self.group_id, image.epoch))
             self.move_epoch(is_changed=True)
-        if not is_waiting:
-            self.asides.append(Assign(self.group_id, self.image.epoch, assignor, question))
+        self.asides.append(Assign(self.group_id, self.image.epoch, assignor, question))
         return None
 
     def _assign_now(self, assignor: str, question: Question) -> None:
