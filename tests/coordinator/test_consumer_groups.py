@@ -7,6 +7,7 @@ import pytest
 from odradek.coordinator import asides, draft
 from odradek.coordinator.asides import Assigned
 from odradek.coordinator.consumer_asides import MOST_TARGETS
+from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_protocol import write_assignment
 from odradek.coordinator.draft import MOST_AT_ONCE
 from odradek.coordinator.events import Tick
@@ -731,6 +732,27 @@ def test_the_target_of_a_large_group_is_computed_by_a_thread_and_written_with_it
 
     assert told(bench.call(beat("A", 1), 1)) == {"wide": list(range(MOST_AT_ONCE + 1))}
     assert described(bench).group_state == "Stable"
+
+
+def test_a_commit_looks_at_no_member_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a group is being deleted was asked of each: 2 ms of a commit where there are ten thousand."""
+    bench = Bench()
+    for number in range(5):
+        bench.call(join(f"m{number}"), 1)
+    for number in (*range(5), *range(5)):
+        epoch = bench.coordinator.shard.consumer_groups[GROUP].image.current_of(f"m{number}").epoch
+        bench.call(beat(f"m{number}", epoch, owned={}), 1)
+    assert described(bench).group_state == "Stable"
+    looks: list[str] = []
+    current_of = ConsumerImage.current_of
+    monkeypatch.setattr(
+        ConsumerImage, "current_of", lambda image, name: (looks.append(name), current_of(image, name))[1]
+    )
+
+    answer = bench.call(commit_request(1, "m4", 5, "t", 0, GROUP), 9)
+
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert looks == ["m4"]
 
 
 def test_while_a_thread_computes_a_target_no_heartbeat_looks_at_all_topics(

@@ -5,7 +5,7 @@ answered at once; SyncGroup tells what they have; Heartbeat says when there is s
 """
 
 from odradek.coordinator.answers import join_refused, sync_refused
-from odradek.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
+from odradek.coordinator.consumer_group import ConsumerGroup
 from odradek.coordinator.consumer_heartbeats import short_id, take_place
 from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_leaving import draft_of_leave
@@ -41,7 +41,7 @@ FIRST_WITH_MEMBERS = 3
 
 def begin_classic(shard: Shard, group: ConsumerGroup, asked: Asked, now_ms: int) -> bool:
     """Of an empty group that a classic member joins: it ends, and the request is looked at again when that is written."""
-    if group.state is not ConsumerGroupState.EMPTY:
+    if not group.is_empty:
         return False
     draft = Draft(shard, group.group_id, now_ms)
     end_consumer_group(draft)
@@ -72,7 +72,7 @@ def _join(shard: Shard, group: ConsumerGroup, asked: Asked, request: JoinGroupRe
     settings = shard.settings
     if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
         raise ProtocolError(ErrorCode.INVALID_SESSION_TIMEOUT)
-    if group.state is ConsumerGroupState.DEAD:
+    if group.is_dead:
         raise ProtocolError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     is_new = member_id not in image.members and request.group_instance_id not in image.static_members
     if is_new and len(image.members) >= settings.consumer_max_size:

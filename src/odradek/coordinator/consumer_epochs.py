@@ -3,7 +3,7 @@
 A member that has yet to let go of partitions keeps its epoch, and commits with it what it has read of them.
 """
 
-from odradek.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
+from odradek.coordinator.consumer_group import ConsumerGroup
 from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
@@ -14,7 +14,7 @@ FIRST_WITH_MEMBER_EPOCHS = 9
 
 def why_no_commit(group: ConsumerGroup, request: OffsetCommitRequest, version: int) -> ErrorCode:
     image, epoch = group.image, request.generation_id_or_member_epoch
-    if group.state is ConsumerGroupState.DEAD:
+    if group.is_dead:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if epoch < 0 and not image.members:
         return ErrorCode.NONE  # an administrator, or a consumer that manages itself
@@ -29,7 +29,7 @@ def why_no_commit(group: ConsumerGroup, request: OffsetCommitRequest, version: i
 def why_no_commit_in_transaction(group: ConsumerGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
     """A producer that names no member is believed: it is fenced by its own epoch."""
     image, epoch = group.image, request.generation_id
-    if group.state is ConsumerGroupState.DEAD:
+    if group.is_dead:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if epoch < 0 and (not image.members or (not request.member_id and request.group_instance_id is None)):
         return ErrorCode.NONE

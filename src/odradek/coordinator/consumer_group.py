@@ -54,9 +54,18 @@ class ConsumerGroup:
         self._armed: dict[Owner, int] = {}  # when the earliest timer of a deadline comes
 
     @property
+    def is_dead(self) -> bool:
+        return self.removals_in_flight > 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.is_dead and not self.image.members
+
+    @property
     def state(self) -> ConsumerGroupState:
+        """Looks at each member, for whoever describes the group; requests ask `is_dead` and `is_empty`."""
         image = self.image
-        if self.removals_in_flight:
+        if self.is_dead:
             return ConsumerGroupState.DEAD
         if not image.members:
             return ConsumerGroupState.EMPTY

@@ -5,7 +5,7 @@ when they are committed.
 """
 
 from odradek.coordinator.classic_group import ClassicGroup
-from odradek.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
+from odradek.coordinator.consumer_group import ConsumerGroup
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.offsets import Place
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset
@@ -131,7 +131,8 @@ class Expiry:
         left_over = {place for place in (*held, *expired) if place[0] in self._deleted_topics}
         if left_over:
             self._left_over.setdefault(group_id, set()).update(left_over)
-        if group.state in (GroupState.DEAD, ConsumerGroupState.DEAD):
+        is_dead = group.is_dead if isinstance(group, ConsumerGroup) else group.state is GroupState.DEAD
+        if is_dead:
             return None
         if (
             is_last

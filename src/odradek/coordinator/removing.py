@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from odradek.coordinator.append_errors import told_of_consumer_group, told_of_group, told_of_offsets
 from odradek.coordinator.classic_group import ClassicGroup
-from odradek.coordinator.consumer_group import ConsumerGroup, ConsumerGroupState
+from odradek.coordinator.consumer_group import ConsumerGroup
 from odradek.coordinator.downgrading import end_consumer_group
 from odradek.coordinator.draft import Draft
 from odradek.coordinator.effects import RECORD_OVERHEAD_BYTES
@@ -85,9 +85,9 @@ def remove_group(shard: Shard, group: ClassicGroup, deletion: "Deletion", now_ms
 
 def why_no_removal(shard: Shard, group: ConsumerGroup) -> ErrorCode:
     """Somebody may be joining just now."""
-    if group.state is ConsumerGroupState.DEAD:
+    if group.is_dead:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    is_empty = group.state is ConsumerGroupState.EMPTY and group.group_id not in shard.busy
+    is_empty = group.is_empty and group.group_id not in shard.busy
     return ErrorCode.NONE if is_empty else ErrorCode.NON_EMPTY_GROUP
 
 
@@ -282,8 +282,7 @@ def _is_there(shard: Shard, group_id: str, place: Place) -> bool:
 
 def _why_no_delete(group: ClassicGroup | ConsumerGroup | None) -> ErrorCode:
     if isinstance(group, ConsumerGroup):
-        is_dead = group.state is ConsumerGroupState.DEAD
-        return ErrorCode.GROUP_ID_NOT_FOUND if is_dead else ErrorCode.NONE
+        return ErrorCode.GROUP_ID_NOT_FOUND if group.is_dead else ErrorCode.NONE
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.members and group.protocol_type != CONSUMER:
