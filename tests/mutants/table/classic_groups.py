@@ -230,7 +230,7 @@ OF_CLASSIC_GROUPS: tuple[Mutant, ...] = (
         "a static member that came back keeps its former time-outs",
         f"{_JOINING}:_with_new_id",
         "request.session_timeout_ms",
-        "one.session_timeout_ms",
+        "former.session_timeout_ms",
     ),
     of_row(
         "G33",

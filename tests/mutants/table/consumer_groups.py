@@ -224,7 +224,7 @@ OF_CONSUMER_GROUPS: tuple[Mutant, ...] = (
         "K31",
         "an empty group stays one of the new protocol when a classic member joins",
         f"{_CLASSIC}:begin_classic",
-        "group.state is not ConsumerGroupState.EMPTY",
+        "not group.is_empty",
         "True",
     ),
     of_row(

@@ -81,8 +81,8 @@ SHOWN_BY_TESTS = (
         (
             Edit(
                 f"{_JOINING}:return_static",
-                "shard.append([record], after)",
-                "_take_place(shard, group, old_id, after.new_id, joining)\nshard.append([record], after)",
+                "shard.append([GroupRecord(GroupKey(group.group_id), stored)], after)",
+                "_take_place(shard, group, old_id, after.new_id, joining)\nshard.append([GroupRecord(GroupKey(group.group_id), stored)], after)",
             ),
         ),
         f"{_GROUPS}:test_a_static_member_that_came_back_takes_its_place_when_that_is_committed_and_not_before",
@@ -94,7 +94,7 @@ SHOWN_BY_TESTS = (
         (
             Edit(
                 f"{_JOINING}:_with_new_id",
-                "one.member_id == returned.old_id",
+                "one is former",
                 "False",
             ),
         ),
