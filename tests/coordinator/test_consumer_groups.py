@@ -11,6 +11,7 @@ from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_protocol import write_assignment
 from odradek.coordinator.draft import MOST_AT_ONCE
 from odradek.coordinator.events import Tick
+from odradek.coordinator.records import encode
 from odradek.coordinator.settings import MigrationPolicy
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -23,6 +24,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from odradek.records.builder import NewRecord, build_batch
 from tests.coordinator.consumers import beat, described, join, subscription, told
 from tests.coordinator.groups import GROUP, Bench, commit_request
 
@@ -95,6 +97,36 @@ def test_expressions_that_are_resolved_piece_by_piece_move_the_epoch_once(
     found = {regex: found.topics for regex, found in image.regexes.items()}
     assert found == {"t.*": ("t",), "u.*": ("u",), "[tu]": ("t", "u")}
     assert described(bench).group_epoch == epoch + 2
+
+
+def test_what_many_expressions_match_is_as_many_batches_as_it_needs() -> None:
+    """As one batch, six that match ten thousand topics with names of 20 letters each were refused as too large, whenever it was tried:
+    their members never had anything to read."""
+    bench = Bench(max_append_bytes=3_000)
+    names = [f"t{number}".ljust(100, "x") for number in range(20)]
+    bench.topics.update(dict.fromkeys(names, 1))
+    expressions = ("t1.*", "t.*x", "t1?.*", "t[0-9]*x*")
+    for number, regex in enumerate(expressions):
+        bench.ask(join(f"m{number}", subscribed_topic_regex=regex), 1)
+    bench.asides = [asides.Resolve(GROUP, expressions, tuple(names), 0)]
+    bench.held = True
+    bench.do_asides()
+    sizes = []
+    while bench.waiting:
+        (append, _), *others = bench.waiting
+        sizes.append(len(build_batch(NewRecord(*encode(record)) for record in append.records)))
+        assert not others
+        bench.commit()
+
+    assert len(sizes) == 4 and max(sizes) <= bench.settings.max_append_bytes
+    image = bench.coordinator.shard.consumer_groups[GROUP].image
+    assert {regex: len(found.topics) for regex, found in image.regexes.items()} == {
+        "t1.*": 11,
+        "t.*x": 20,
+        "t1?.*": 20,
+        "t[0-9]*x*": 20,
+    }
+    assert image.epoch > image.assignment_epoch, "there is something to assign"
 
 
 @pytest.mark.behaviour("K34")

@@ -1,9 +1,13 @@
 """What threads found for a group of KIP-848: a target for many members, the topics of regular expressions."""
 
+from collections.abc import Collection
+
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.asides import Assigned, Resolved
+from odradek.coordinator.consumer_group import ConsumerGroup
 from odradek.coordinator.consumer_records import RegexRecord, ResolvedRegex, TargetEpochRecord, TargetRecord
 from odradek.coordinator.draft import Draft, changed_targets
+from odradek.coordinator.effects import RECORD_OVERHEAD_BYTES
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.shard import MindsLate, Shard
 from odradek.coordinator.turns import Turn, take_turn
@@ -14,6 +18,8 @@ from odradek.model.values import dataclass
 MOST_TARGETS = 300
 MOST_PARTITIONS = 20_000
 AGAIN_MS = 10_000
+# In front of the name of a topic.
+MOST_LENGTH_BYTES = 2
 
 
 def resolved(shard: Shard, came: Resolved, now_ms: int) -> None:
@@ -24,24 +30,38 @@ def resolved(shard: Shard, came: Resolved, now_ms: int) -> None:
         return shard.ask_aside(group, came.rest)
     group.is_resolving = False
     group.resolved_at_ms = now_ms
+    _store_resolved(shard, group, came, list(came.topics.items())[::-1], now_ms)
+
+
+def _store_resolved(
+    shard: Shard, group: ConsumerGroup, came: Resolved, left: list[tuple[str, tuple[str, ...]]], now_ms: int
+) -> None:
+    """As many at once as a batch holds, and the others when that is committed, within the same turn. `left`: the next one last."""
     draft = Draft(shard, came.group_id, now_ms)
-    is_changed = False
-    for regex, topics in came.topics.items():
+    size_bytes = 0
+    while left:
+        regex, topics = left[-1]
         before = draft.image.regexes.get(regex)
-        if regex not in draft.image.regex_counts or (before is not None and before.topics == topics):
-            continue
-        # What matched nothing before, and does not now, may have taken the place of one that did.
-        is_changed = is_changed or before is None or topics != before.topics
-        draft.write(RegexRecord(came.group_id, regex, ResolvedRegex(topics, came.version, now_ms)))
-
-    def stands() -> None:
-        group.resolved_version = came.version
-
+        if regex in draft.image.regex_counts and (before is None or before.topics != topics):
+            size_bytes += _size_bytes(came.group_id, regex, topics)
+            if draft.records and size_bytes > shard.settings.max_append_bytes:
+                break
+            draft.write(RegexRecord(came.group_id, regex, ResolvedRegex(topics, came.version, now_ms)))
+        left.pop()
     if not draft.records:
-        return stands()
-    if is_changed:
-        draft.move_epoch(is_changed=True)
-    return take_turn(draft, Turn(came.group_id, draft.records, then=stands))
+        group.resolved_version = came.version
+        return None
+    # Of what matches nothing, too: it may have taken the place of one that did.
+    draft.move_epoch(is_changed=True)
+    turn = Turn(came.group_id, draft.records)
+    turn.then = lambda: _store_resolved(shard, group, came, left, now_ms)
+    return take_turn(draft, turn)
+
+
+def _size_bytes(group_id: str, regex: str, topics: Collection[str]) -> int:
+    """About what the record takes in a batch."""
+    names = sum(map(len, topics)) + MOST_LENGTH_BYTES * len(topics)
+    return RECORD_OVERHEAD_BYTES + len(group_id.encode()) + len(regex.encode()) + names
 
 
 def assigned(shard: Shard, came: Assigned, now_ms: int) -> None:
