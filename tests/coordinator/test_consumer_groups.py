@@ -787,6 +787,21 @@ def test_a_commit_looks_at_no_member_but_its_own(monkeypatch: pytest.MonkeyPatch
     assert looks == ["m4"]
 
 
+def test_a_member_that_names_a_topic_twice_owns_what_either_row_says() -> None:
+    """The first row counted for nothing: what it still read was given to another."""
+    bench = Bench()
+    bench.call(join("A"), 1)
+    bench.call(join("B"), 1)
+    assert told(bench.call(beat("A", 1), 1)) == {"t": [0, 1]}
+    request = beat("A", 1, owned={"t": (2, 3)})
+    assert request.topic_partitions is not None
+    request.topic_partitions += beat("A", 1, owned={"t": (0, 1)}).topic_partitions or []
+
+    assert bench.call(request, 1).member_epoch == 1, "it has not let go yet"
+    assert told(bench.call(beat("B", 2), 1)) is None
+    assert bench.call(beat("A", 1, owned={"t": (0, 1)}), 1).member_epoch == 2
+
+
 def test_while_a_thread_computes_a_target_no_heartbeat_looks_at_all_topics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -163,7 +163,10 @@ def _begin(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> None:
 def _owned(request: ConsumerGroupHeartbeatRequest) -> Assignment | None:
     if request.topic_partitions is None:
         return None
-    return {bytes(one.topic_id): tuple(one.partitions) for one in request.topic_partitions}
+    found: dict[bytes, list[int]] = {}
+    for one in request.topic_partitions:  # a topic may come twice
+        found.setdefault(bytes(one.topic_id), []).extend(one.partitions)
+    return {topic: tuple(partitions) for topic, partitions in found.items()}
 
 
 def _member(
