@@ -542,6 +542,25 @@ def test_of_returns_of_one_instance_that_were_on_their_way_together_the_last_sta
     assert list(bench.group.members) == [ids[-1]]
 
 
+def test_a_return_that_came_between_those_of_two_others_stays_also_for_the_next_coordinator() -> None:
+    """It named the id of the first, which the second had replaced: refused, and in the log, which fenced the second."""
+    bench = Bench()
+    joined = bench.answers.pop(bench.join(instance="one"))
+    bench.answers.pop(bench.sync(joined.member_id, joined.generation_id, {joined.member_id: b"all"}))
+    bench.held = True
+    returns = [bench.join(instance="one"), bench.join(instance="one")]
+    bench.commit()
+    returns.append(bench.join(instance="one"))
+    bench.commit()
+    bench.commit()
+
+    ids = [bench.answers.pop(call).member_id for call in returns]
+
+    assert list(bench.group.members) == [ids[-1]]
+    bench.move()
+    assert list(bench.group.members) == [ids[-1]]
+
+
 def test_static_members_that_come_back_together_are_all_known_to_the_next_coordinator() -> None:
     """A deployment restarts them all at once. The later record named the former id of the earlier one, which was
     FENCED_INSTANCE_ID at the next coordinator: clients end by that."""

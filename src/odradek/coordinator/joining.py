@@ -209,7 +209,7 @@ def _take_place(shard: Shard, group: ClassicGroup, old_id: str, new_id: str, joi
     if sync is not None:
         shard.answer(sync.call, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
     member = group.members[new_id]
-    member.returned_from = None
+    member.returned_from = frozenset()
     member.session_timer_at_ms = None  # its timer has the old id
     _update(group, member, joining)
 
@@ -246,7 +246,7 @@ class StaticReturned:
     def committed(self, shard: Shard, now_ms: int) -> None:
         group = self._settled(shard)
         member = None if group is None else group.members.get(group.static_members.get(self.instance_id, ""))
-        if group is None or member is None or self.old_id not in (member.member_id, member.returned_from):
+        if group is None or member is None or self.old_id not in (member.member_id, *member.returned_from):
             # It left, its session ended, or it joined a generation meanwhile: this life of it is over.
             return self.joining.refuse(shard, ErrorCode.UNKNOWN_MEMBER_ID)
         # Of two that came back while neither was stored the later one stays: the log says so.
@@ -254,9 +254,10 @@ class StaticReturned:
         if group.state is not GroupState.STABLE or group.generation != self.generation:
             _take_place(shard, group, present_id, self.new_id, self.joining)
             return _rejoin(shard, group, group.members[self.new_id], self.joining, now_ms)
-        former_leader = group.leader
+        former_leader, former_ids = group.leader, {*member.returned_from, present_id}
         _take_place(shard, group, present_id, self.new_id, self.joining)
-        member.returned_from = self.old_id
+        if group.returning is not None:
+            member.returned_from = frozenset(former_ids)
         shard.renew_session(group, member, now_ms)
         can_skip = self.joining.asked.version >= FIRST_TO_SKIP_ASSIGNMENT
         is_leader = group.is_leader(self.new_id)

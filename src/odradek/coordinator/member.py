@@ -59,7 +59,8 @@ class Member:
         self.join: Parked | None = None
         self.sync: Parked | None = None
         self.is_new = False  # parked in its first JoinGroup
-        self.returned_from: str | None = None  # the id it had before it came back to a stable group
+        # Ids it had before it came back to a stable group, as long as it comes back once more: later ones name them.
+        self.returned_from: frozenset[str] = frozenset()
         self.session_ends_at_ms = 0
         self.session_timer_at_ms: int | None = None  # the earliest timer that looks at it
 
