@@ -766,6 +766,28 @@ def test_the_target_of_a_large_group_is_computed_by_a_thread_and_written_with_it
     assert described(bench).group_state == "Stable"
 
 
+def test_a_classic_group_whose_members_fit_no_batch_stays_classic_and_whoever_asks_hears_why() -> None:
+    """Of ten thousand members all was read and written, 340 ms of the loop, whenever somebody tried, and refused by the log then."""
+    for count, fits in ((8, False), (3, True)):
+        bench = Bench(max_append_bytes=1_000)
+        bench.stable(count)
+        for member in bench.group.members.values():
+            member.assignment = b""
+        bench.held = True
+
+        call = bench.ask(join("new"), 1)
+
+        assert bool(bench.waiting) == fits
+        if fits:
+            append, _ = bench.waiting[0]
+            assert len(build_batch(NewRecord(*encode(record)) for record in append.records)) <= 1_000
+            continue
+        answer: Any = bench.answers[call]
+        assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert answer.error_message.endswith("its members do not fit into a batch.")
+        assert bench.state() == "Stable"
+
+
 def test_a_commit_looks_at_no_member_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a group is being deleted was asked of each: 2 ms of a commit where there are ten thousand."""
     bench = Bench()

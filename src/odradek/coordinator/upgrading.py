@@ -1,5 +1,6 @@
 """A classic group becomes one of KIP-848 while it lives: its members go on, by JoinGroup, Heartbeat and SyncGroup."""
 
+from functools import partial
 from typing import NamedTuple
 
 from odradek.coordinator.classic_group import ClassicGroup
@@ -19,6 +20,7 @@ from odradek.coordinator.consumer_records import (
     TargetRecord,
 )
 from odradek.coordinator.draft import Draft
+from odradek.coordinator.effects import RECORD_OVERHEAD_BYTES
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.member import Member
 from odradek.coordinator.records import GroupKey, GroupRecord
@@ -65,6 +67,8 @@ def _converted(draft: Draft, group: ClassicGroup) -> dict[str, Converted]:
         raise _refused(group, "the group does not use the consumer embedded protocol")
     if len(group.members) > settings.consumer_max_size:
         raise _refused(group, "the group exceeds the consumer group maximum size")
+    if sum(map(partial(_least_bytes, group), group.members.values())) > settings.max_append_bytes:
+        raise _refused(group, "its members do not fit into a batch")
     found: dict[str, Converted] = {}
     claims: dict[str, Assignment] = {}
     given: set[tuple[bytes, int]] = set()
@@ -83,6 +87,12 @@ def _converted(draft: Draft, group: ClassicGroup) -> dict[str, Converted]:
         one = found[member_id]
         found[member_id] = one._replace(has=_both(one.assigned, _once(claimed, given)))
     return found
+
+
+def _least_bytes(group: ClassicGroup, member: Member) -> int:
+    """Of a member's three records in the batch of the conversion: itself, its target, and what it has."""
+    names = RECORD_OVERHEAD_BYTES // 2 + len(group.group_id) + len(member.member_id)
+    return 3 * names + sum(len(metadata) for _, metadata in member.protocols)
 
 
 def _both(one: Assignment, other: Assignment) -> Assignment:
