@@ -10,7 +10,12 @@ from odradek.coordinator.group_states import TRANSITIONS, GroupState, IllegalGro
 from odradek.coordinator.later import Later
 from odradek.coordinator.member import Client, Member
 from odradek.coordinator.partitioning import partition_of, utf16_units
-from odradek.coordinator.settings import MINUTE_MS, MOST_PENDING_IDS, NEW_MEMBER_JOIN_TIMEOUT_MS
+from odradek.coordinator.settings import (
+    MINUTE_MS,
+    MOST_PENDING_IDS,
+    MOST_PROTOCOLS,
+    NEW_MEMBER_JOIN_TIMEOUT_MS,
+)
 from odradek.coordinator.subscription import subscribed_topics
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -22,7 +27,7 @@ from odradek.protocol.messages.offset_delete import (
 )
 from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.coordinator.groups import GROUP, Bench, join_request
+from tests.coordinator.groups import GROUP, READS_T, Bench, join_request
 
 
 def test_only_moves_of_the_table_are_made() -> None:
@@ -378,6 +383,17 @@ def test_ids_cost_nothing_so_only_so_many_are_given() -> None:
     assert given.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert bench.coordinator.shard.pending_ids == 1
     assert bench.coordinator.shard.pending_bytes == len("one more") + len(given.member_id)
+
+
+def test_a_member_offers_so_many_protocols_and_no_more() -> None:
+    """Three hundred that offered five thousand each, a hundred kilobytes, took half a second of one turn when they went."""
+    bench = Bench()
+    offered = {f"p{number}": READS_T for number in range(MOST_PROTOCOLS)}
+    assert bench.answers.pop(bench.join(protocols=offered, version=3)).error_code == ErrorCode.NONE
+
+    call = bench.join(protocols={**offered, "one more": READS_T}, version=3)
+
+    assert bench.answers.pop(call).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_a_member_id_fits_a_string_whatever_the_client_is_called() -> None:

@@ -1,6 +1,6 @@
 """JoinGroup: who may be a member, under which id, and whether the others have to join again.
 
-Order of the checks: group id, session timeout, the group's size, its protocols, then the id.
+Order of the checks: group id, session timeout, how many protocols, the group's size, its protocols, then the id.
 """
 
 from odradek.coordinator.answers import join_refused, joined, sync_refused
@@ -12,7 +12,12 @@ from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.member import Member, Parked, Protocols, metadata_of
 from odradek.coordinator.rebalance import park_join, prepare, remove_member, try_complete
 from odradek.coordinator.records import GroupKey, GroupRecord, StoredGroup
-from odradek.coordinator.settings import MOST_PENDING_BYTES, MOST_PENDING_IDS, NEW_MEMBER_JOIN_TIMEOUT_MS
+from odradek.coordinator.settings import (
+    MOST_PENDING_BYTES,
+    MOST_PENDING_IDS,
+    MOST_PROTOCOLS,
+    NEW_MEMBER_JOIN_TIMEOUT_MS,
+)
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass
@@ -53,6 +58,8 @@ def join_group(shard: Shard, asked: Asked, request: JoinGroupRequest, now_ms: in
         return joining.refuse(shard, ErrorCode.INVALID_GROUP_ID)
     if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
         return joining.refuse(shard, ErrorCode.INVALID_SESSION_TIMEOUT)
+    if len(protocols) > MOST_PROTOCOLS:
+        return joining.refuse(shard, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     consumers = shard.consumer_groups.get(request.group_id)
     if consumers is not None:
         return join_consumer_group(shard, consumers, asked, request, now_ms)

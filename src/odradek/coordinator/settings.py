@@ -54,3 +54,5 @@ REGEX_REFRESH_MS = 10 * MINUTE_MS
 REGEX_REST_MS = 10_000
 # Requests that wait for a record of their group, per group: above that, whoever asks is to come again.
 MOST_WAITING = 20_000
+# Protocols that one member may offer: whatever looks for the one in common looks at those of each.
+MOST_PROTOCOLS = 100
