@@ -33,6 +33,7 @@ from odradek.protocol.messages.add_partitions_to_txn import (
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.schema import Request
+from odradek.records.builder import NewRecord, build_batch
 
 START_MS = 1_800_000_000_000
 ID = "tx"
@@ -448,9 +449,10 @@ def test_an_end_that_fails_with_the_beginning_behind_it_is_told_and_both_may_be_
 
 def test_a_beginning_that_leaves_no_room_for_an_end_beside_it_is_an_append_of_its_own() -> None:
     """Each fits into a batch of the transactions' topic; both would not, and neither would be written."""
-    bench = prepared(max_append_bytes=30)
+    bench = prepared(max_append_bytes=1_000)
+    bench.coordinator.room.topics = {"t": 150}
     bench.held = True
-    call = bench.add(1_000, 0, 0, 1, 2, 3)
+    call = bench.add(1_000, 0, *range(150))
     bench.written(bench.markers[0])
 
     assert [len(append.records) for append in bench.waiting] == [1]
@@ -755,6 +757,35 @@ def test_a_list_of_partitions_that_fits_no_record_is_refused() -> None:
     rows = bench.answers[call].results_by_transaction[0].topic_results[0].results_by_partition
     assert {row.partition_error_code for row in rows} == {ErrorCode.UNKNOWN_SERVER_ERROR}
     assert bench.state is Stored.EMPTY
+
+
+def test_a_transaction_that_fits_a_batch_can_be_ended() -> None:
+    """The record of the end has a few bytes more than that of the beginning: one that just fitted stayed open for ever."""
+    limit = 1_000
+    begun = 0
+    for letters in range(1, 9):
+        name = "x" * letters
+        for count in range(170, 240):
+            bench = Bench(transaction_version=2, max_append_bytes=limit)
+            bench.coordinator.room.topics = {"t": count}
+            bench.init(name)
+            bench.held = True
+            call = bench.add(1_000, 0, *range(count), name=name)
+            if call in bench.answers or size_bytes(bench) > limit:
+                continue  # refused here, or by the log
+            begun += 1
+            bench.commit()
+            bench.now_ms += 120_000
+            bench.step(Tick())
+
+            assert size_bytes(bench) <= limit, (name, count)
+    assert begun
+
+
+def size_bytes(bench: Bench) -> int:
+    """Of what is on its way to the log."""
+    (append,) = bench.waiting
+    return len(build_batch(NewRecord(*encode(record, 1)) for record in append.records))
 
 
 def test_at_the_last_epoch_an_end_of_version_2_goes_on_under_another_producer_id() -> None:

@@ -22,11 +22,13 @@ from odradek.coordinator.transaction_records import (
     size_bytes_of,
 )
 from odradek.coordinator.transaction_settings import TransactionSettings
-from odradek.coordinator.transaction_states import PREPARED, check_transition
+from odradek.coordinator.transaction_states import PREPARED, TransactionState, check_transition
 from odradek.coordinator.transaction_waiting import Waiting
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.schema import Response
 
+# What a batch of one record has beside partitions and the id, at most.
+AROUND_PARTITIONS_BYTES = 256
 # A new producer id, or None while the broker has none.
 TakeProducerId = Callable[[], int | None]
 # The finalised level of the feature `transaction.version`, as it is known at any moment.
@@ -119,7 +121,11 @@ class Room:
     ) -> None:
         before = self.stored.by_id.get(transactional_id)
         check_transition(transactional_id, None if before is None else before.state, value.state)
-        if size_bytes_of(value.partitions) > self.settings.max_append_bytes:
+        size_bytes = size_bytes_of(value.partitions)
+        if value.state is TransactionState.ONGOING:
+            # What the log takes is to have room for the end, whose record has tags of its own: else it could never be written.
+            size_bytes += AROUND_PARTITIONS_BYTES + len(transactional_id.encode())
+        if size_bytes > self.settings.max_append_bytes:
             return after.failed(self, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
         self._append((TransactionRecord(transactional_id, value),), last_epoch, after)
         return None
