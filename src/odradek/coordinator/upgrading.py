@@ -1,6 +1,5 @@
 """A classic group becomes one of KIP-848 while it lives: its members go on, by JoinGroup, Heartbeat and SyncGroup."""
 
-from functools import partial
 from typing import NamedTuple
 
 from odradek.coordinator.classic_group import ClassicGroup
@@ -67,7 +66,7 @@ def _converted(draft: Draft, group: ClassicGroup) -> dict[str, Converted]:
         raise _refused(group, "the group does not use the consumer embedded protocol")
     if len(group.members) > settings.consumer_max_size:
         raise _refused(group, "the group exceeds the consumer group maximum size")
-    if sum(map(partial(_least_bytes, group), group.members.values())) > settings.max_append_bytes:
+    if _least_bytes(group) > settings.max_append_bytes:
         raise _refused(group, "its members do not fit into a batch")
     found: dict[str, Converted] = {}
     claims: dict[str, Assignment] = {}
@@ -89,10 +88,13 @@ def _converted(draft: Draft, group: ClassicGroup) -> dict[str, Converted]:
     return found
 
 
-def _least_bytes(group: ClassicGroup, member: Member) -> int:
-    """Of a member's three records in the batch of the conversion: itself, its target, and what it has."""
-    names = RECORD_OVERHEAD_BYTES // 2 + len(group.group_id) + len(member.member_id)
-    return 3 * names + sum(len(metadata) for _, metadata in member.protocols)
+def _least_bytes(group: ClassicGroup) -> int:
+    """Of the batch of the conversion. A member has three records in it: itself, its target, and what it has."""
+    found = 0
+    for member in group.members.values():
+        names = RECORD_OVERHEAD_BYTES // 2 + len(group.group_id) + len(member.member_id)
+        found += 3 * names + sum(len(metadata) for _, metadata in member.protocols)
+    return found
 
 
 def _both(one: Assignment, other: Assignment) -> Assignment:
