@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from odradek.cli.output import Failed
 from odradek.cli.reassign.directories import still_coming
+from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 
 
@@ -32,7 +32,7 @@ def test_a_copy_on_its_way_is_not_in_its_directory_yet(monkeypatch: pytest.Monke
     copy["is_future"] = False
     assert still_coming(client, {(orders, 1): "/b"}) == []
     row["error"] = "KAFKA_STORAGE_ERROR"
-    with pytest.raises(Failed, match="/b of broker 1 is offline"):
+    with pytest.raises(OdradekError, match="/b of broker 1 is offline"):
         still_coming(client, {(orders, 1): "/b"})
 
 

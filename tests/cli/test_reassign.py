@@ -12,6 +12,7 @@ from odradek.advisor.move_plan import Move, MovePlan
 from odradek.cli import sources
 from odradek.cli.elect.replica_ends import ReplicaEnd
 from odradek.cli.quantities import RATE, shown_bytes
+from odradek.cli.reassign import apply as apply_verb
 from odradek.cli.reassign import plan as plan_verb
 from odradek.cli.reassign import status as status_verb
 from odradek.cli.reassign.rows import Row
@@ -19,6 +20,7 @@ from odradek.cli.reassign.status import as_dict, progress_line, show
 from odradek.client.sync import SyncClient
 from odradek.client.sync_connection import ConnectionLost
 from odradek.model.cluster import ReplicaAssignment
+from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.pictures.figures import shown_seconds
 from tests.cli.conftest import Shell
@@ -291,6 +293,91 @@ def test_nobody_waits_for_the_directory_of_a_replica_that_was_refused(
     code, out, err = shell("reassign", "apply", file, "--wait")
     assert code == 1 and out.startswith("1 of 2 moves started."), err
     assert awaited == [(TopicPartition("directed", 0), 2)]
+
+
+def test_a_move_that_somebody_cancels_is_not_called_done(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor one whose topic is deleted meanwhile; and nobody waits for what does not arrive in a directory any more."""
+    shell.ok("topic", "create", "cancelled", "--assign", "1:1:1")
+    (path,) = {row["directory"] for row in shell.json("log", "dirs", "--broker", 2)}
+    file = tmp_path / "cancelled.json"
+    moves = [{"topic": "cancelled", "partition": p, "replicas": [2], "log_dirs": [path]} for p in (0, 1, 2)]
+    file.write_text(json.dumps({"version": 1, "partitions": moves}))
+    on_2 = (2,)
+    rows = [
+        Row(TopicPartition("cancelled", 0), on_2, on_2, (), (), 2, on_2, 0, "done"),
+        Row(TopicPartition("cancelled", 1), (1,), on_2, (), (), 1, (1,), 0, "does not run; it is on [1]"),
+        Row(TopicPartition("cancelled", 2), (), on_2, (), (), -1, (), 0, "there is no partition any more"),
+    ]
+    awaited: list[object] = []
+    monkeypatch.setattr("odradek.cli.reassign.apply.SETTLED_S", 0.0)
+    monkeypatch.setattr("odradek.cli.reassign.apply.status_rows", lambda *_: rows)
+    monkeypatch.setattr(
+        "odradek.cli.reassign.apply.wait_for_directories",
+        lambda _client, wanted, *, quiet: awaited.extend(wanted),
+    )
+    code, out, err = shell("reassign", "apply", file, "--wait")
+    assert code == 1 and out.endswith("1 of 3 done\n")
+    assert err == (
+        "odradek: cancelled-1: does not run; it is on [1]\nodradek: cancelled-2: there is no partition any more\n"
+    )
+    assert awaited == [(TopicPartition("cancelled", 0), 2)]
+    found = shell.json("reassign", "apply", file, "--wait")
+    assert not found["done"]
+    assert found["not_done"] == {
+        "cancelled-1": "does not run; it is on [1]",
+        "cancelled-2": "there is no partition any more",
+    }
+
+
+def test_what_metadata_tells_a_moment_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller runs it no more, and the broker that is asked has not heard yet."""
+    where, late = TopicPartition("t", 0), [True, True, False]
+
+    def rows(*_: object) -> list[Row]:
+        return [Row(where, (1,) if late.pop(0) else (2,), (2,), (), (), 1, (1,), 0, "")]
+
+    monkeypatch.setattr("odradek.cli.reassign.apply.status_rows", rows)
+    client: Any = None
+    assert apply_verb.wait_for(client, {where: (BrokerId(2),)}, quiet=True) == {}
+    assert late == []
+
+
+def test_a_throttle_goes_with_the_topic_that_was_deleted(shell: Shell, tmp_path: Path) -> None:
+    """Its lists went with it; the rates of the brokers are still there."""
+    for topic in ("short", "other"):
+        shell.ok("topic", "create", topic, "--assign", "1")
+    file = tmp_path / "short.json"
+    moves = [{"topic": topic, "partition": 0, "replicas": [2]} for topic in ("short", "other")]
+    file.write_text(json.dumps({"version": 1, "partitions": moves}))
+    shell.ok("reassign", "apply", file, "--throttle", "1MB")
+    eventually(lambda: shell.json("reassign", "status") == [], what="the moves are done")
+    shell.ok("topic", "delete", "short", "--yes")
+    code, out, err = shell("reassign", "status", file, "--remove-throttle")
+    assert (code, err) == (1, "") and out.endswith("the throttle is removed\n")
+    for kind, name in (("-t", "other"), ("--broker", 1), ("--broker", 2)):
+        settings = shell.json("config", "describe", kind, name)["settings"]
+        assert not [entry["name"] for entry in settings if "throttled" in entry["name"]]
+
+
+def test_a_cancel_tells_in_json_what_it_did_not_know_to_run(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It began after those that run were asked for, and before it was cancelled."""
+    monkeypatch.setattr("odradek.cli.reassign.cancel.alter", lambda _client, _wanted: {})
+    assert shell.json("reassign", "cancel", "-p", "begun-0")["cancelled"] == {"begun-0": None}
+
+
+def test_a_directory_that_has_failed_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not after the minute for which brokers that restart are waited for."""
+    orders = TopicPartition("orders", 0)
+    row: dict[str, Any] = {"broker": 1, "directory": "/b", "error": "KAFKA_STORAGE_ERROR", "replicas": []}
+    monkeypatch.setattr("odradek.cli.log_dirs.directories_of", lambda *_: [row])
+    monkeypatch.setattr("odradek.cli.controller_calls.time.sleep", lambda _: pytest.fail("it waits"))
+    client: Any = None
+    with pytest.raises(OdradekError, match="/b of broker 1 is offline"):
+        apply_verb.wait_for_directories(client, {(orders, 1): "/b"}, quiet=True)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,21 @@ def describe(
 ) -> list[Entry]:
     """By name. A broker is asked itself; anybody knows of topics and of the cluster's default."""
     from odradek.cli.lookup import no_such_topic
+    from odradek.model.error_codes import ErrorCode
+    from odradek.model.errors import ProtocolError
+
+    try:
+        return described(client, resource, names, documented=documented)
+    except ProtocolError as error:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or resource.kind != TOPIC:
+            raise
+    no_such_topic(client, resource.name)
+
+
+def described(
+    client: "SyncClient", resource: Resource, names: list[str] | None = None, *, documented: bool = False
+) -> list[Entry]:
+    """The same, with ProtocolError for a topic that is not there."""
     from odradek.client.sync import ANY, answered
     from odradek.model.error_codes import ErrorCode
     from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -98,8 +113,6 @@ def describe(
     )
     asked = int(resource.name) if resource.kind == BROKER and resource.name else ANY
     (result,) = client.call(asked, request).results
-    if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and resource.kind == TOPIC:
-        no_such_topic(client, resource.name)
     if result.error_code != ErrorCode.NONE:
         raise answered(result.error_code, str(resource), result.error_message)
     return sorted(

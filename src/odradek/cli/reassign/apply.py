@@ -1,6 +1,7 @@
 """`odradek reassign apply FILE`: start the moves of a file, throttled if asked for; with --wait until they are done.
 
-Ctrl-C while it waits leaves the moves running. Exit code 1 when a partition was refused; the others have started.
+Ctrl-C while it waits leaves the moves running. Exit code 1 when a partition was refused; the others have started. So too
+when one that was waited for ended elsewhere: cancelled, or its topic deleted.
 """
 
 import shlex
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from odradek.model.ids import BrokerId, TopicPartition
 
 WAIT_PAUSE_S = 0.2
+SETTLED_S = 5.0  # a broker that is asked for metadata has heard by then what the controller has finished
 STAYS = "stays until odradek reassign status --remove-throttle"
 
 
@@ -83,10 +85,13 @@ def apply(
         if not as_json:
             show(started, refused, before, targets, throttle, rollback)
         done = False
+        not_done: dict[TopicPartition, str] = {}
         if wait and started:
             try:
-                done = wait_for(client, {where: targets[where] for where in started}, quiet=as_json)
-                arriving = {key: path for key, path in directories.items() if key[0] in started}
+                not_done = wait_for(client, {where: targets[where] for where in started}, quiet=as_json)
+                done = not not_done
+                arrived = [where for where in started if where not in not_done]
+                arriving = {key: path for key, path in directories.items() if key[0] in arrived}
                 wait_for_directories(client, arriving, quiet=as_json)
             except KeyboardInterrupt:
                 stays = "" if throttle is None else f", and the throttle {STAYS}"
@@ -101,6 +106,8 @@ def apply(
                     remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
                 else:
                     print(f"odradek: {others}; the throttle {STAYS}", file=sys.stderr)
+            for where, what in () if as_json else not_done.items():
+                print(f"odradek: {where}: {what}", file=sys.stderr)
         if as_json:
             print_json(
                 {
@@ -108,10 +115,11 @@ def apply(
                     "refused": {str(where): why for where, why in refused.items()},
                     "throttle": throttle,
                     "done": done,
+                    "not_done": {str(where): what for where, what in not_done.items()},
                     "rollback": proposal(before) if not unknown else None,
                 }
             )
-    sys.exit(1 if refused else 0)
+    sys.exit(1 if refused or not_done else 0)
 
 
 def current(
@@ -182,14 +190,26 @@ def alter(
 
 def wait_for(
     client: "SyncClient", targets: "Mapping[TopicPartition, tuple[BrokerId, ...]]", *, quiet: bool
-) -> bool:
-    """Until none of them runs any more. Says how far it is; on a terminal in one line."""
+) -> "dict[TopicPartition, str]":
+    """Until none of them runs any more; what became of those that are not where they were to go. Says how far it is; on a
+    terminal in one line."""
     import time
 
     told = ""
+    settled_s: float | None = None  # when what does not run and is not done is no matter of metadata
     while True:
-        rows = [row for row in poll(lambda: status_rows(client, targets)) if row.is_running]
-        line = progress_line(len(targets) - len(rows), len(targets), rows)
+        every = poll(lambda: status_rows(client, targets))
+        rows = [row for row in every if row.is_running]
+        others = {row.partition: row.sentence for row in every if not row.is_running and not row.is_done}
+        now_s = time.monotonic()
+        if rows:
+            settled_s = None
+        elif others and settled_s is None:
+            settled_s = now_s + SETTLED_S
+        if settled_s is not None and others and now_s < settled_s:
+            time.sleep(WAIT_PAUSE_S)
+            continue
+        line = progress_line(len(targets) - len(rows) - len(others), len(targets), rows)
         if not quiet and line != told:
             told = line
             if sys.stdout.isatty():
@@ -199,7 +219,7 @@ def wait_for(
         if not rows:
             if not quiet and sys.stdout.isatty():
                 print()
-            return True
+            return others
         time.sleep(WAIT_PAUSE_S)
 
 

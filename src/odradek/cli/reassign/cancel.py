@@ -61,7 +61,7 @@ def cancel(
     if as_json:
         print_json(
             {
-                "cancelled": {str(w): back[w] for w in wanted if w not in refused},
+                "cancelled": {str(w): back.get(w) for w in wanted if w not in refused},
                 "refused": {str(w): why for w, why in refused.items()},
             }
         )

@@ -45,16 +45,17 @@ def ask(client: "SyncClient", wanted: "Directories") -> "dict[tuple[TopicPartiti
 
 
 def still_coming(client: "SyncClient", wanted: "Directories") -> "list[tuple[TopicPartition, int]]":
-    """Replicas that are not in their directory yet. A directory that has failed is said: nobody waits for it."""
+    """Replicas that are not in their directory yet. OdradekError for a directory that has failed: nobody waits for it."""
     from odradek.cli.log_dirs import directories_of
-    from odradek.cli.output import fail
+    from odradek.model.errors import OdradekError
 
     found = [row for broker in {broker for _, broker in wanted} for row in directories_of(client, broker)]
     for row in found:
         if row["error"] and (row["broker"], row["directory"]) in {
             (at, path) for (_, at), path in wanted.items()
         }:
-            fail(
+            # No `Failed`, which whoever polls takes for something that passes.
+            raise OdradekError(
                 f"{row['directory']} of broker {row['broker']} is offline ({row['error']}): nothing arrives there"
             )
     there = {

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from odradek.cli.config.resources import BROKER, TOPIC, Resource, alter_configs, describe
+from odradek.cli.config.resources import BROKER, TOPIC, Resource, alter_configs, describe, described
 from odradek.cli.output import fail
 
 if TYPE_CHECKING:
@@ -104,13 +104,21 @@ def still_running(client: "SyncClient") -> str | None:
 
 
 def remove_throttle(client: "SyncClient", topics: Iterable[str], brokers: Iterable[int]) -> list[str]:
-    """What could not be removed, a sentence each. Without a topic that names replicas there is no throttle."""
-    from odradek.model.errors import OdradekError
+    """What could not be removed, a sentence each. Without a topic that names replicas there is no throttle; of one that is
+    gone nobody knows whether it did."""
+    from odradek.model.error_codes import ErrorCode
+    from odradek.model.errors import OdradekError, ProtocolError
 
     changes: dict[tuple[int, str], dict[str, str | None]] = {}
+    is_one_gone = False
     for topic in sorted(topics):
-        changes.update(_set_at(client, Resource(TOPIC, topic), (LEADERS, FOLLOWERS), DYNAMIC_TOPIC))
-    if not changes:
+        try:
+            changes.update(_set_at(client, Resource(TOPIC, topic), (LEADERS, FOLLOWERS), DYNAMIC_TOPIC))
+        except ProtocolError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            is_one_gone = True
+    if not changes and not is_one_gone:
         return []
     problems = []
     for broker in sorted(brokers):
@@ -126,7 +134,7 @@ def _set_at(
     client: "SyncClient", resource: Resource, settings: tuple[str, ...], source: int
 ) -> dict[tuple[int, str], dict[str, str | None]]:
     """Those of `settings` that are set at this level, to be deleted."""
-    found = [entry.name for entry in describe(client, resource, list(settings)) if entry.source == source]
+    found = [entry.name for entry in described(client, resource, list(settings)) if entry.source == source]
     return {resource: dict.fromkeys(found)} if found else {}
 
 
