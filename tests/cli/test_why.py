@@ -7,12 +7,20 @@ from typing import Any
 
 import pytest
 
+from odradek.advisor.what_if import WhatIf, what_if
+from odradek.cli.sources import Source
+from odradek.cli.why import answers_for
 from odradek.client.sync import SyncClient
+from odradek.controller.context import ControllerContext
+from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.model.facts import MetadataLoaded, TopicAssignment
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tests.cli.conftest import Shell
+from tests.controller.world import registration, state
 from tests.support import eventually
 
 
@@ -157,6 +165,35 @@ def test_what_a_foreign_cluster_does_not_tell_is_said(shell: Shell, monkeypatch:
     )
     for verb in (["shutdown-impact", "--broker", "1"], ["roll", "plan"], ["what-if", "--kill", "2"]):
         assert len(shell.json(*verb)["unknown"]) >= 2, verb
+
+
+def test_a_topic_of_many_partitions_is_explained_by_as_many_questions_as_there_are_brokers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each is a step of the controller with all partitions of a broker: asked for each of a thousand, a minute and more."""
+    asked: list[tuple[BrokerId, ...]] = []
+
+    def counted(context: ControllerContext, *, start: tuple[BrokerId, ...], **how: bool) -> WhatIf:
+        asked.append(tuple(start))
+        return what_if(context, start=start, **how)
+
+    monkeypatch.setattr("odradek.advisor.explain.what_if", counted)
+    dead = tuple(map(BrokerId, (1, 2, 3)))
+    partitions = {number: ReplicaAssignment(dead) for number in range(50)}
+    states = {TopicPartition("t", number): state(-1, [1, 2, 3]) for number in partitions}
+    snapshot = MetadataLoaded((registration(4, 0),), (TopicAssignment("t", None, partitions),), states)
+    answers = answers_for(Source("here", snapshot, 4, 0), "t", None)
+    assert len(answers) == 50 and all("start broker 1: then 1 leads" in one.sentence for one in answers)
+    assert len(asked) == 3
+
+
+def test_a_long_list_of_throttled_replicas_is_not_repeated_for_each_partition(shell: Shell) -> None:
+    shell.ok("topic", "create", "throttled", "-p", "100", "-r", "1")
+    every = ",".join(f"{number}:1" for number in range(99))
+    shell.ok("config", "set", "-t", "throttled", f"leader.replication.throttled.replicas={every}")
+    answers = shell.json("why", "throttled")["answers"]
+    assert [len(one["hint"]) < 300 for one in answers] == [True] * 100
+    assert "is throttled" in answers[98]["hint"] and "is throttled" not in answers[99]["hint"]
 
 
 def test_a_store_and_a_journal_at_once_is_one_too_many(shell: Shell) -> None:

@@ -4,9 +4,9 @@ Each line is a condition with a yes or a no; under a no stands what it would tak
 that would unblock it and the state that would follow, so that an operator knows what to do next.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from odradek.advisor.what_if import what_if
+from odradek.advisor.what_if import PartitionOutcome, what_if
 from odradek.controller.context import ControllerContext
 from odradek.controller.states import PartitionState
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
@@ -46,8 +46,31 @@ class Why:
         }
 
 
-def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> Why:
-    """What it would take for this partition to have a leader."""
+class Starts:
+    """What the start of a broker would lead to. Each is a step of the controller with all partitions of that broker, so it is
+    asked once for a question about many; `context` must not change meanwhile."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._found: dict[tuple[BrokerId, bool], Mapping[TopicPartition, PartitionOutcome]] = {}
+
+    def outcome(
+        self, broker: BrokerId, topic_partition: TopicPartition, *, stopped_in_order: bool
+    ) -> PartitionOutcome | None:
+        """None: it has nothing to do with that partition."""
+        found = self._found.get((broker, stopped_in_order))
+        if found is None:
+            asked = what_if(self._context, start=(broker,), stopped_in_order=stopped_in_order)
+            found = {outcome.topic_partition: outcome for outcome in asked.outcomes}
+            self._found[broker, stopped_in_order] = found
+        return found.get(topic_partition)
+
+
+def why_offline(
+    context: ControllerContext, topic_partition: TopicPartition, starts: Starts | None = None
+) -> Why:
+    """What it would take for this partition to have a leader. `starts`: shared by a question about many partitions."""
+    starts = Starts(context) if starts is None else starts
     topic = topic_partition.topic
     condition = f"{topic_partition} has a leader"
     if topic in context.out_of_service:
@@ -77,7 +100,7 @@ def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> 
                     "an assigned replica is live",
                     bool(live),
                     f"replicas {list(assignment.replicas)}, live {list(live)}",
-                    because=tuple(_replica(context, topic_partition, b) for b in assignment.replicas),
+                    because=tuple(_replica(context, topic_partition, b, starts) for b in assignment.replicas),
                 ),
             ),
         )
@@ -93,7 +116,7 @@ def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> 
         "a replica of the ISR is live",
         bool(in_sync),
         f"ISR {list(state.isr)}, live: {list(in_sync)}",
-        because=tuple(_replica(context, topic_partition, b) for b in state.isr),
+        because=tuple(_replica(context, topic_partition, b, starts) for b in state.isr),
     )
     eligible = context.eligible(topic_partition)
     if eligible:
@@ -101,7 +124,7 @@ def why_offline(context: ControllerContext, topic_partition: TopicPartition) -> 
             "or one that is eligible beside the ISR is (KIP-966)",
             any(broker in live for broker in eligible),
             f"eligible {list(eligible)}: all committed records are there too",
-            because=tuple(_replica(context, topic_partition, b) for b in eligible),
+            because=tuple(_replica(context, topic_partition, b, starts) for b in eligible),
         )
         return Why(
             condition,
@@ -149,7 +172,9 @@ def _unclean(context: ControllerContext, topic_partition: TopicPartition, live: 
     return Why("or a replica outside the ISR may lead", allowed and bool(live), because=(gate, outside))
 
 
-def _replica(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> Why:
+def _replica(
+    context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId, starts: Starts
+) -> Why:
     condition = f"broker {broker} is live"
     assigned = context.assignments[topic_partition].replicas
     if broker not in assigned:
@@ -158,7 +183,7 @@ def _replica(context: ControllerContext, topic_partition: TopicPartition, broker
             f"broker {broker} of the ISR is a replica", False, why, "name it in the topic's node again"
         )
     if broker not in context.brokers:
-        follows = _if_started(context, topic_partition, broker)
+        follows = _if_started(starts, topic_partition, broker)
         return Why(condition, False, "not registered", f"start broker {broker}{follows}")
     if topic_partition in context.offline_directories.get(broker, ()):
         return Why(condition, False, "its log directory failed", f"mend the disk and restart broker {broker}")
@@ -210,11 +235,10 @@ def _leader_that_leaves(context: ControllerContext, topic_partition: TopicPartit
     return state.leader if state is not None and state.leader in context.shutting_down_brokers else None
 
 
-def _if_started(context: ControllerContext, topic_partition: TopicPartition, broker: BrokerId) -> str:
+def _if_started(starts: Starts, topic_partition: TopicPartition, broker: BrokerId) -> str:
     """The predicted next state, from the controller's own step. How the broker ended last it says itself when it comes."""
     for how in ("", "if it was stopped in order "):
-        asked = what_if(context, start=[broker], stopped_in_order=bool(how))
-        outcome = next((o for o in asked.outcomes if o.topic_partition == topic_partition), None)
+        outcome = starts.outcome(broker, topic_partition, stopped_in_order=bool(how))
         if outcome is None:
             return ""
         if outcome.leader_after != NO_LEADER:

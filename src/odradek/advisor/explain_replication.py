@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from odradek.advisor.explain import (
     LEAVES,
+    Starts,
     Why,
     and_its_leader,
     why_leader_leaves,
@@ -20,19 +21,26 @@ from odradek.controller.context import ControllerContext
 from odradek.controller.states import PartitionState
 from odradek.model.counted import counted
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
+from odradek.model.printable import shown
 
 Ends = Mapping[BrokerId, int]
 
 THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 # A broker that leads this many times its share is named as a reason for slowness.
 MUCH_MORE = 1.5
+MOST_OF_A_LIST = 80  # characters of a setting that may name thousands of replicas
 
 
 def why_partition(
-    context: ControllerContext, topic_partition: TopicPartition, now_ms: int, ends: Ends | None = None
+    context: ControllerContext,
+    topic_partition: TopicPartition,
+    now_ms: int,
+    ends: Ends | None = None,
+    starts: Starts | None = None,
 ) -> tuple[Why, ...]:
-    """Everything one needs of a partition, the worst first: a leader, acks=all, all in sync, settled."""
-    offline = why_offline(context, topic_partition)
+    """Everything one needs of a partition, the worst first: a leader, acks=all, all in sync, settled. `starts` as of
+    `why_offline`."""
+    offline = why_offline(context, topic_partition, starts)
     if topic_partition not in context.assignments:
         return (offline,)
     if not offline.holds:
@@ -214,12 +222,12 @@ def _throttle(context: ControllerContext, topic_partition: TopicPartition) -> Wh
     condition = "its replication is not throttled"
     for name in THROTTLED:
         value = context.topic_setting(topic_partition.topic, name) or ""
-        named = {part.split(":")[0] for part in value.split(",") if part}
-        if value == "*" or str(topic_partition.partition) in named:
+        # Looked for in the text: of a topic with ten thousand partitions it names as many.
+        if value == "*" or f",{topic_partition.partition}:" in f",{value}":
             return Why(
                 condition,
                 False,
-                f"{name} of {topic_partition.topic} names it: {value}",
+                f"{name} of {topic_partition.topic} names it: {shown(value, MOST_OF_A_LIST)}",
                 f"odradek config delete --topic {topic_partition.topic} {name}",
             )
     return Why(condition, True)

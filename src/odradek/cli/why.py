@@ -96,6 +96,7 @@ def fail_without_group(bootstrap: str, name: str) -> None:
 
 
 def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answer]:
+    from odradek.advisor.explain import Starts
     from odradek.advisor.explain_moves import why_not_deleted
     from odradek.advisor.explain_replication import partitions_led, why_partition, why_slow
 
@@ -116,9 +117,9 @@ def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answ
         short = [where for where in partitions if _lacks_replicas(context, where)]
         measured = measure(context, short[:SHOWN_PARTITIONS], bootstrap)
     answers = []
-    led = partitions_led(context)
+    led, starts = partitions_led(context), Starts(context)
     for where in partitions:
-        trees = why_partition(context, where, source.now_ms, measured.get(where))
+        trees = why_partition(context, where, source.now_ms, measured.get(where), starts)
         slow = why_slow(context, where, led) if trees[0].holds else None
         answers.append(Answer(str(where), sentence(where, trees), trees, slow))
     return answers
