@@ -261,6 +261,16 @@ def test_a_table_into_a_pipe_is_aligned_and_never_wraps(capsys):
     assert len(lines) == 3
 
 
+def test_a_name_that_somebody_chose_for_a_terminal_stays_in_its_row(capsys):
+    """A group, a client and a transactional id may be any text."""
+    output.print_table(("group", "lag"), [("evil\x1b]0;owned\x07\nbilling  0", 5), ("b\u202e", 12)])
+    assert capsys.readouterr().out == (
+        "GROUP                             LAG\n"
+        "evil\\x1b]0;owned\\x07\\nbilling  0    5\n"
+        "b\\u202e                            12\n"
+    )
+
+
 def test_a_dash_among_numbers_leaves_them_to_the_right(capsys):
     output.print_table(("committed", "schema"), [(2, "-"), ("-", "-"), (12, "-")])
     assert capsys.readouterr().out == ("COMMITTED  SCHEMA\n        2  -\n        -  -\n       12  -\n")

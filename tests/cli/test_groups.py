@@ -267,6 +267,26 @@ def test_a_misspelt_group_gets_the_nearest_one(shell: Shell, orders: str) -> Non
     assert (code, err) == (1, "odradek: there is no group shiping; did you mean shipping?\n")
 
 
+def test_a_group_with_any_name_is_named_so_that_a_terminal_obeys_nothing(shell: Shell, orders: str) -> None:
+    name = f"\x1b[31mred\nof-{orders}"
+    shell.ok("group", "seek", name, "--topic", orders, "--to-earliest", "--yes")
+    shown = f"\\x1b[31mred\\nof-{orders}"
+    assert shown in shell.ok("group", "list")
+    assert {row["group"] for row in shell.json("group", "list")} >= {name}
+    (described,) = shell.json("group", "describe", name)
+    for arguments in (
+        ("group", "lag", name),
+        ("why", name),
+        ("group", "lag", f"red\nof-{orders}"),
+        ("group", "members", name),
+        ("what-if", "--kill", described["coordinator"]),
+        ("group", "seek", name, "--topic", orders, "--to-earliest"),
+        ("group", "delete", name, "--yes"),
+    ):
+        _, out, err = shell(*arguments)
+        assert "\x1b" not in out + err and shown in out + err, arguments
+
+
 def test_a_look_at_a_cluster_without_groups_makes_no_topic_for_them() -> None:
     with running_cluster(brokers=1) as cluster:
         shell = Shell(cluster.bootstrap)

@@ -10,6 +10,7 @@ import click
 from odradek.cli.controller_calls import poll
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 from odradek.model.counted import counted
+from odradek.model.printable import printable
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
@@ -172,4 +173,4 @@ def show(report: dict[str, Any]) -> None:
         if len(behind) > SHOWN_GROUPS:
             print(f"and {len(behind) - SHOWN_GROUPS} more; --json lists all")
     for note in report["unknown"]:
-        print(f"not known: {note}")
+        print(f"not known: {printable(note)}")

@@ -127,7 +127,10 @@ def _say(sentence: str, code: int, as_json: bool) -> int:
 
         print(json.dumps({"ok": False, "error": sentence, "exit_code": code}), file=sys.stderr)
     else:
-        print(f"odradek: {sentence}", file=sys.stderr)
+        from odradek.model.printable import printable
+
+        # Names in it are whatever somebody chose. Of its own a sentence has no more than ends of lines.
+        print("\n".join(map(printable, f"odradek: {sentence}".split("\n"))), file=sys.stderr)
     return code
 
 

@@ -11,6 +11,7 @@ import click
 from odradek.cli import terminal
 from odradek.cli.waiting import WAIT_S, wait_for_cluster
 from odradek.model.errors import OdradekError
+from odradek.model.printable import printable
 
 LEAST_ROOM = 10  # of a cell in a terminal narrower than any
 
@@ -68,8 +69,9 @@ def print_json(value: Any) -> None:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Aligned columns; numbers to the right, with the dashes among them. A pipe gets text that never wraps, a terminal
-    that is too narrow for the longest row one entry a line. Without a row there are the names of the columns."""
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    that is too narrow for the longest row one entry a line. Without a row there are the names of the columns. Control
+    characters are shown as escapes: many a name is whatever somebody sent, and a row is a line."""
+    cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     numeric = [
         bool(cells) and _are_numbers({row[position] for row in cells}) for position in range(len(columns))
     ]

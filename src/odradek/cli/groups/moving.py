@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from odradek.model.printable import printable
+
 if TYPE_CHECKING:
     from odradek.advisor.what_if import WhatIf
     from odradek.model.ids import BrokerId, TopicPartition
@@ -77,9 +79,8 @@ def sentences(moved: Sequence[Move]) -> list[str]:
     lines = []
     for (before, after), groups in sorted(by_brokers.items()):
         more = f" and {len(groups) - SHOWN} more" if len(groups) > SHOWN else ""
-        lines.append(
-            f"coordinator {_broker(before)} -> {_broker(after)} of {', '.join(sorted(groups)[:SHOWN])}{more}"
-        )
+        named = ", ".join(map(printable, sorted(groups)[:SHOWN]))
+        lines.append(f"coordinator {_broker(before)} -> {_broker(after)} of {named}{more}")
     for (before, after, topic), number in sorted(unnamed.items()):
         lines.append(f"coordinator {_broker(before)} -> {_broker(after)} of {number} of {topic}'s partitions")
     return lines

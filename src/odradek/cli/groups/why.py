@@ -7,6 +7,7 @@ from odradek.cli.output import print_table
 from odradek.model.counted import counted
 from odradek.model.errors import OdradekError
 from odradek.model.groups import Group, GroupHistory, Position
+from odradek.model.printable import printable
 
 if TYPE_CHECKING:
     from odradek.advisor.explain import Why
@@ -113,12 +114,13 @@ def show(
     wrong = [tree for tree in trees if not tree.holds]
     stable = trees[1]
     if wrong:
-        print(f"group {group.name} is not well:")
+        print(f"group {printable(group.name)} is not well:")
         for tree in wrong:
             for line in tree.lines():
-                print(f"  {line}")
+                print(f"  {printable(line)}")
     else:
-        print(f"group {group.name} is well: {stable.detail}, {counted(len(group.members), 'member')}.")
+        members = counted(len(group.members), "member")
+        print(f"group {printable(group.name)} is well: {stable.detail}, {members}.")
     if read:
         rows = sorted(read, key=lambda one: (-(one.lag or 0), one.partition))
         print_table(
@@ -139,7 +141,7 @@ def show(
     for death in dead:
         print(death.sentence)
     for note in unknown:
-        print(f"not known: {note}")
+        print(f"not known: {printable(note)}")
 
 
 def moment(at_ms: int | None, now_ms: int) -> str:

@@ -3,6 +3,7 @@
 import click
 
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json
+from odradek.model.printable import printable
 
 
 @click.command()
@@ -37,4 +38,4 @@ def describe(transactional_id: str, bootstrap: str, as_json: bool) -> None:
         return
     for name, value in told.items():
         shown = ", ".join(value) or "-" if isinstance(value, list) else value
-        print(f"{name.replace('_', ' ')}: {shown}")
+        print(f"{name.replace('_', ' ')}: {printable(str(shown))}")
