@@ -1,5 +1,6 @@
 """`elect`: preferred leaders come back, unclean ones are priced first."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,11 @@ def test_the_preferred_replica_leads_again_once_it_is_in_sync(start_cluster: Cal
     one = {"target": "back-0", "done": True, "error": None, "leader": first}
     assert found == {"ok": True, "results": [one]}
     eventually(lambda: leader(shell, "back") == first, what="the preferred replica leads")
+    shell.ok("topic", "create", "alone", "--assign", first)
+    cluster.kill(first)
+    eventually(lambda: leader(shell, "alone") == -1, what="nobody leads it")
+    code, out, _ = shell("elect", "preferred", "alone-0")
+    assert code == 1 and re.search(rf"^alone-0 +none +{first}  ", out, re.MULTILINE), out
 
 
 def test_an_unclean_election_is_quoted_first_and_done_only_when_told(

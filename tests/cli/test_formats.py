@@ -16,7 +16,7 @@ from odradek.cli.output import Failed
 from odradek.cli.topic.consume import format_writer, json_writer, shown
 from odradek.cli.topic.create import parse_assignment, parse_settings
 from odradek.cli.topic.offsets import Nothing, nothing_there, parse_span, resolve, timestamp_ms
-from odradek.cli.topic.produce import parse_line
+from odradek.cli.topic.produce import lines_or_pauses, parse_line
 from odradek.client.partitioning import murmur2, partition_of
 from odradek.client.sync import OffsetAndEpoch
 from odradek.model.ids import TopicPartition
@@ -101,6 +101,34 @@ def test_a_line_that_is_no_record_in_json_is_named_by_number(line):
         parse_line(line, 12, None, "json", ())
 
 
+def test_a_line_of_any_length_is_put_together_once():
+    """A file without an end of line came to as many copies of itself as it has pieces."""
+    copied = 0
+
+    class Piece(bytes):
+        def __radd__(self, before):
+            nonlocal copied
+            copied += len(before)
+            return bytes(before) + bytes(self)
+
+    pieces = [Piece(b"x" * 100)] * 50 + [Piece(b"y\nz\n\nw")]
+    read_end, write_end = os.pipe()
+    os.close(write_end)
+
+    class Stream:
+        def fileno(self):
+            return read_end
+
+        def read1(self, _size):
+            return pieces.pop(0) if pieces else b""
+
+    try:
+        assert list(lines_or_pauses(Stream())) == [b"x" * 5000 + b"y", b"z", b"", b"w"]
+    finally:
+        os.close(read_end)
+    assert copied <= 5000
+
+
 def test_a_key_is_split_off_at_the_first_delimiter():
     record = parse_line(b"k:v:w", 1, ":", "text", ())
     assert (record.key, record.value) == (b"k", b"v:w")
@@ -180,6 +208,7 @@ class Offsets:
         ("end", (20, 0)),
         ("-3", (17, 0)),
         ("-99", (10, 0)),
+        ("-0", (20, 0)),
         ("15", (15, 0)),
         ("99", (20, 0)),
     ],

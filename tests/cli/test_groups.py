@@ -383,7 +383,7 @@ def test_a_topic_goes_before_a_group_of_its_name_unless_told(shell: Shell, order
     code, _, err = shell("why", "--group", "nonesuch")
     assert code == 1 and err.startswith("odradek: there is no group nonesuch")
     code, _, err = shell("why", "nonesuch")
-    assert code == 1 and err.startswith("odradek: there is no topic or partition nonesuch")
+    assert code == 1 and err.startswith("odradek: there is no topic, partition or group nonesuch")
 
 
 def test_the_past_is_found_however_much_was_committed_since(

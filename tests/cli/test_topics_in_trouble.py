@@ -1,5 +1,6 @@
 """`topic describe` and `topic delete` on a cluster in trouble: what its leaders do not tell is left out and said."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,6 +105,9 @@ def test_a_silent_leader_and_a_setting_that_cannot_be_read_are_said(
         "not known: offsets of silent-0 and 2 more: broker 1 has not answered in time",
         "not known: settings of topic silent: UNKNOWN_SERVER_ERROR, its node is damaged",
     ]
+    code, out, err = shell("topic", "describe", "silent", "--json")
+    assert code == 0 and json.loads(out)[0]["config"] is None
+    assert err == "".join(f"odradek: {line}\n" for line in lines[-2:])
 
 
 def test_a_verb_without_a_standard_output_is_no_mistake_of_ours(

@@ -36,13 +36,15 @@ def test_what_is_well_is_said_so_in_one_line(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("fin", "there is no topic or partition fin; did you mean fine?"),
+        ("fin", "there is no topic, partition or group fin; did you mean fine?"),
+        ("readerz", "there is no topic, partition or group readerz; did you mean readers?"),
         ("fine-9", "fine has 2 partitions, 0 to 1; there is no 9"),
-        ("zzz", "there is no topic or partition zzz; topics there are: "),
+        ("zzz", "there is no topic, partition or group zzz; topics there are: "),
     ],
 )
 def test_what_is_not_there_is_said_with_what_is(shell: Shell, target: str, words: str) -> None:
     shell("topic", "create", "fine", "--assign", "1,2:2,1", "--if-not-exists")
+    shell("group", "seek", "readers", "--topic", "fine", "--to-earliest", "--yes")
     code, out, err = shell("why", target)
     assert (code, out) == (1, "") and words in err
 
@@ -139,7 +141,7 @@ def test_a_deletion_that_waits_names_the_broker_it_waits_for(start_cluster: Call
     assert shell("why", "gone")[1] == text, (
         "no client sees the topic any more; its controller's journal tells"
     )
-    assert "there is no topic or partition none" in shell("why", "none")[2]
+    assert "there is no topic, partition or group none" in shell("why", "none")[2]
 
 
 def test_what_a_foreign_cluster_does_not_tell_is_said(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,15 @@ group, what would mend it, as a tree of reasons.
 Exit code 0 when everything one can ask for holds, else 1.
 """
 
+import contextlib
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
-from odradek.cli.output import fail, json_option, print_json
+from odradek.cli.output import Failed, fail, json_option, print_json
 from odradek.cli.sources import Source, open_source, source_options
 from odradek.model.counted import counted, numbered
 
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
     from odradek.model.ids import BrokerId, TopicPartition
 
 SHOWN_PARTITIONS = 5
+SHOWN_TOPICS = 10
+GROUPS_S = 3.0  # for their names, where one was mistyped
+
+
+class NotThere(Failed):
+    """No topic or partition has that name. `guess`: the one that is nearest."""
+
+    def __init__(self, target: str, guess: str | None, topics: list[str]) -> None:
+        more = ", ..." if len(topics) > SHOWN_TOPICS else ""
+        self.guess = guess
+        self.hint = f"topics there are: {', '.join(topics[:SHOWN_TOPICS]) or 'none'}{more}"
+        hint = f"did you mean {guess}?" if guess else self.hint
+        super().__init__(f"there is no topic or partition {target}; {hint}")
 
 
 class Answer(NamedTuple):
@@ -72,7 +86,12 @@ def why(
             sys.exit(code)
         if is_group:
             fail_without_group(live, target)
-    answers = answers_for(source, target, live)
+        try:
+            answers = answers_for(source, target, live)
+        except NotThere as error:
+            fail_without_either(live, target, error)
+    else:
+        answers = answers_for(source, target, live)
     wrong = [answer for answer in answers if not answer.holds]
     if as_json:
         print_json(as_dict(source, target, answers))
@@ -93,6 +112,21 @@ def fail_without_group(bootstrap: str, name: str) -> None:
 
     with SyncClient(bootstrap) as client:
         no_such_group(client, name)
+
+
+def fail_without_either(bootstrap: str, name: str, error: "NotThere") -> NoReturn:
+    """Neither topic nor group: whichever is called nearly so."""
+    from odradek.client.sync import SyncClient
+    from odradek.client.sync_groups import list_groups
+    from odradek.model.errors import OdradekError
+    from odradek.model.settings import nearest
+
+    groups: dict[str, Any] = {}
+    with contextlib.suppress(OdradekError), SyncClient(bootstrap) as client:  # topics are known all the same
+        groups = list_groups(client, timeout_s=GROUPS_S).groups
+    guess = error.guess or nearest(name, groups)
+    hint = f"did you mean {guess}?" if guess else error.hint
+    fail(f"there is no topic, partition or group {name}; {hint}")
 
 
 def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answer]:
@@ -210,11 +244,7 @@ def resolve(context: "ControllerContext", target: str) -> "tuple[str, list[Topic
         return target, context.partitions_of(target)
     if target in context.out_of_service:
         return target, [TopicPartition(target, 0)]
-    guess = nearest(target, dict.fromkeys(known))
-    if guess:
-        fail(f"there is no topic or partition {target}; did you mean {guess}?")
-    shown = ", ".join(sorted(known)[:10]) or "none"
-    fail(f"there is no topic or partition {target}; topics there are: {shown}")
+    raise NotThere(target, nearest(target, dict.fromkeys(known)), sorted(known))
 
 
 def _lacks_replicas(context: "ControllerContext", topic_partition: "TopicPartition") -> bool:

@@ -56,7 +56,7 @@ def preferred(targets: tuple[str, ...], everything: bool, bootstrap: str, as_jso
             f"{len(partitions) - len(moved) - len(failed)} already, {len(failed)} could not be."
         )
         rows = [
-            (str(e.partition), before[e.partition].leader, before[e.partition].replicas[0], words)
+            (str(e.partition), _leader(before[e.partition]), before[e.partition].replicas[0], words)
             for e, words in [
                 *((e, _why(e, before[e.partition], view.brokers)) for e in failed),
                 *((e, "elected") for e in moved),
@@ -67,6 +67,10 @@ def preferred(targets: tuple[str, ...], everything: bool, bootstrap: str, as_jso
         if len(rows) > SHOWN_PARTITIONS:
             print(f"and {len(rows) - SHOWN_PARTITIONS} more; --json lists all")
     sys.exit(1 if failed else 0)
+
+
+def _leader(view: "PartitionView") -> int | str:
+    return view.leader if view.leader >= 0 else "none"
 
 
 def _why(elected: Elected, before: "PartitionView", alive: Container[int]) -> str:

@@ -54,12 +54,13 @@ def no_such_group(client: "SyncClient", name: str) -> NoReturn:
 
     there = list_groups(client).groups
     guess = nearest(name, there)
-    name = printable(name)
     if guess and guess != name:
-        fail(f"there is no group {name}; did you mean {printable(guess)}?")
+        fail(f"there is no group {printable(name)}; did you mean {printable(guess)}?")
     names = [printable(one) for one in sorted(there)]
     shown = ", ".join(names[:SHOWN_GROUPS]) or "none"
-    fail(f"there is no group {name}; groups there are: {shown}{', ...' if len(names) > SHOWN_GROUPS else ''}")
+    fail(
+        f"there is no group {printable(name)}; groups there are: {shown}{', ...' if len(names) > SHOWN_GROUPS else ''}"
+    )
 
 
 def positions(client: "SyncClient", group: Group) -> tuple[list[Position], dict[TopicPartition, str]]:

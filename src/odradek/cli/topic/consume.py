@@ -35,7 +35,7 @@ FIELD = re.compile(rb"%([a-zA-Z%])|\\(n|t|r|\\|0|x[0-9a-fA-F]{2})")
     "span",
     default="start",
     show_default=True,
-    help="FROM, :TO or FROM:TO, each start, end, a number, -n for the last n, or a time: @1h ago, @2026-01-31, @ms.",
+    help="FROM, :TO or FROM:TO, each start, end, a number, -n for the last n, or a time: @1h (ago), @2026-01-31, @ms.",
 )
 @click.option("--count", "-n", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("--exit", "-e", "at_end", is_flag=True, help="Stop at the present end instead of waiting.")

@@ -1,5 +1,6 @@
 """`odradek topic describe [NAME...]`"""
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,8 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
             )
     if as_json:
         print_json(described)
+        for note in unknown:
+            print(f"odradek: not known: {note}", file=sys.stderr)
         return
     for topic_ in described:
         config = topic_["config"]

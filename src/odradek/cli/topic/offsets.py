@@ -86,8 +86,10 @@ def resolve(
     ends = client.end_offsets(partitions, read_committed=read_committed and not border.isdigit())
     if border == "end":
         return ends
-    number = int(border)
-    return {p: min(max(ends[p] + number if number < 0 else number, starts[p]), ends[p]) for p in partitions}
+    number, is_of_the_last = int(border), border.startswith("-")  # -0 is the last none
+    return {
+        p: min(max(ends[p] + number if is_of_the_last else number, starts[p]), ends[p]) for p in partitions
+    }
 
 
 class Nothing(NamedTuple):

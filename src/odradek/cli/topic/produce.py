@@ -106,7 +106,7 @@ def produce(
                 last_offsets[target] = offset + len(records) - 1 if offset >= 0 else None
             gathered.clear()
 
-        size = keyless = 0
+        size = waiting = keyless = 0
         number = written = 0  # lines that were read, and that the topic has
         for line in lines_or_pauses(standard_lines):
             if line is not None:
@@ -121,10 +121,11 @@ def produce(
                     target, keyless = _target(record.key, partitions, keyless)
                 gathered.setdefault(target, []).append(record)
                 size += len(line)
-            full = size >= BATCH_BYTES or sum(map(len, gathered.values())) >= BATCH_RECORDS
+                waiting += 1
+            full = size >= BATCH_BYTES or waiting >= BATCH_RECORDS
             if gathered and (full or line is None):
                 send()
-                size, written = 0, number
+                size, waiting, written = 0, 0, number
         send()
     if as_json:
         print_json(
@@ -167,7 +168,7 @@ def _partitions(numbers: list[str]) -> str:
 
 def lines_or_pauses(stream: IO[bytes]) -> Iterator[bytes | None]:
     """Lines without their end; None whenever the input pauses for a tenth of a second."""
-    rest = b""
+    begun: list[bytes] = []  # of the line whose end has not come
     descriptor = stream.fileno()
     while True:
         ready, _, _ = select.select([descriptor], [], [], LINGER_S)
@@ -178,9 +179,14 @@ def lines_or_pauses(stream: IO[bytes]) -> Iterator[bytes | None]:
         data = stream.read1(1 << 16)  # type: ignore[attr-defined]
         if not data:
             break
-        *lines, rest = (rest + data).split(b"\n")
-        yield from lines
-    if rest:
+        first, *others = data.split(b"\n")
+        begun.append(first)
+        if others:
+            yield b"".join(begun)
+            *whole, last = others
+            yield from whole
+            begun = [last]
+    if rest := b"".join(begun):
         yield rest
 
 
