@@ -13,6 +13,7 @@ from odradek.controller.broker_requests import UpdateMetadataRequest
 from odradek.controller.effects import Effects
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.ids import BrokerId, LeaderEpoch
+from tests.advisor.test_explain_moves import delete
 from tests.advisor.test_replay import written_down
 from tests.controller.world import World, state, tp
 
@@ -82,6 +83,26 @@ def test_an_outage_begins_with_the_death_of_the_last_in_sync_and_ends_with_its_r
     world.start(2)
     (closed,) = outages(timeline(list(lines), tp("s3-0")))
     assert (closed.since_ms, closed.until_ms) == (1_000_500, 1_007_500)
+
+
+def test_a_partition_that_was_deleted_is_not_offline_since() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = journal(world)
+    world.elect(1)
+    world.create("gone", [2])
+    world.now_ms += 500
+    delete(world, "gone")
+    world.now_ms += 500
+    world.stopped(2, "gone-0")
+    world.now_ms += 7000
+    moments = timeline(list(lines), tp("gone-0"))
+    assert [(m.at_ms - 1_000_000, m.leader, m.is_gone) for m in moments] == [
+        (0, 2, False),
+        (500, -1, False),
+        (1000, -1, True),
+    ]
+    (outage,) = outages(moments)
+    assert (outage.since_ms, outage.until_ms) == (1_000_500, 1_001_000)
 
 
 def test_the_outage_begins_when_the_broker_is_gone_not_when_that_is_written() -> None:

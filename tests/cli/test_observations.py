@@ -13,7 +13,7 @@ from odradek.cli import main, sources
 from odradek.cli.observations import first_line, is_observed, lines_between, snapshot_at
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import MetadataLoaded, TopicAssignment
-from odradek.model.ids import BrokerId
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.values import replace
 from tests.cli.conftest import Shell
 from tests.controller.world import registration, state, topic_id_of, tp
@@ -102,6 +102,29 @@ def test_one_look_is_one_row_of_the_time_line() -> None:
     (outage,) = outages(moments)
     assert (outage.since_ms, outage.until_ms) == (4000, 5000)
     assert timeline(journal(LOOKS), tp("u-0"))[0].leader == 1, "a topic made later is known from then on"
+
+
+def test_a_topic_that_was_made_again_between_two_looks_is_another_one() -> None:
+    """Its partitions may stand as those of the old one did: the id alone tells."""
+    before = seen(1, 2, t=(2, [2, 1]), u=(2, [2, 1]))
+    old, other = before.topics
+    more = {TopicPartition("t", 1): state(2, [2, 1])}
+    before = replace(
+        before,
+        topics=(replace(old, partitions={0: old.partitions[0], 1: old.partitions[0]}), other),
+        states={**before.states, **more},
+    )
+    after = seen(1, 2, t=(2, [2, 1]), u=(2, [2, 1]))
+    after = replace(after, topics=(replace(old, topic_id=topic_id_of("t", 1)), other))
+    lines = journal([before, after])
+    assert [line["event"]["type"] for line in lines] == ["Elected", "TopicsChanged"]
+    assert [(change["name"], change["source"], change["to"]) for change in lines[1]["changes"]] == [
+        ("t", "there", "gone"),
+        ("t", "absent", "1 partitions"),
+    ]
+    assert snapshot_at(lines, None) == after
+    unnamed = replace(before, topics=tuple(replace(topic, topic_id=None) for topic in before.topics))
+    assert journal([before, unnamed, before])[1:] == [], "who does not tell ids says nothing of that"
 
 
 def test_the_first_look_is_one_row_as_well() -> None:

@@ -35,6 +35,11 @@ class Moment:
         """Nobody can be reached who leads it."""
         return self.leader == NO_LEADER or self.leader not in self.live
 
+    @property
+    def is_gone(self) -> bool:
+        """It was deleted: nobody has a replica any more."""
+        return self.leader == NO_LEADER and not self.replicas and not self.isr
+
 
 @dataclass(frozen=True, slots=True)
 class Outage:
@@ -96,13 +101,14 @@ def timeline(lines: Iterable[Line], topic_partition: TopicPartition) -> tuple[Mo
 
 
 def outages(moments: Sequence[Moment]) -> tuple[Outage, ...]:
-    """The windows in which nobody led it."""
+    """The windows in which nobody led it. One ends too where it was deleted."""
     found: list[Outage] = []
     since: Moment | None = None
     for moment in moments:
-        if moment.is_offline and since is None:
+        is_dark = moment.is_offline and not moment.is_gone
+        if is_dark and since is None:
             since = moment
-        elif not moment.is_offline and since is not None:
+        elif not is_dark and since is not None:
             found.append(Outage(since.at_ms, moment.at_ms, since.why))
             since = None
     if since is not None:

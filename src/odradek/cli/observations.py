@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from odradek.controller.effects import StateChange
     from odradek.controller.events import Event
     from odradek.model.facts import MetadataLoaded, StoredPartitionState
-    from odradek.model.ids import TopicPartition
+    from odradek.model.ids import TopicId, TopicPartition
 
 SEEN = "seen in Metadata"
 
@@ -49,14 +49,21 @@ def lines_between(
         ]
         lines.append(_line(BrokersChanged(after.brokers), changes, controller, at_ms))
     old_topics, new_topics = ({t.topic: t for t in s.topics} for s in (before, after))
+    again = {
+        name
+        for name in set(old_topics) & set(new_topics)
+        if _is_another(old_topics[name].topic_id, new_topics[name].topic_id)
+    }
+    for name in again:  # deleted and made again since
+        del old_topics[name]
     created = tuple(new_topics[name] for name in sorted(set(new_topics) - set(old_topics)))
-    if set(old_topics) != set(new_topics):
-        gone = sorted(set(old_topics) - set(new_topics))
-        changes = [
+    gone = sorted({t.topic for t in before.topics} - set(new_topics) | again)
+    if created or gone:
+        changes = [StateChange("topic", "there", "gone", SEEN, name=name) for name in gone]
+        changes += [
             StateChange("topic", "absent", f"{len(t.partitions)} partitions", SEEN, name=t.topic)
             for t in created
         ]
-        changes += [StateChange("topic", "there", "gone", SEEN, name=name) for name in gone]
         states = {tp: s for tp, s in after.states.items() if tp.topic not in old_topics}
         event = TopicsChanged(tuple(sorted(new_topics)), created, states)
         lines.append(_line(event, changes, controller, at_ms))
@@ -82,6 +89,11 @@ def lines_between(
         told = [_state_change(tp, before.states.get(tp), changed[tp], new_brokers) for tp in sorted(changed)]
         lines.append(_line(PartitionStatesLoaded(changed), told, controller, at_ms))
     return lines
+
+
+def _is_another(old: "TopicId | None", new: "TopicId | None") -> bool:
+    """A cluster that does not tell ids says nothing of it."""
+    return old is not None and new is not None and old != new
 
 
 def is_observed(lines: Iterable[Mapping[str, Any]]) -> bool:
@@ -115,7 +127,9 @@ def snapshot_at(lines: Iterable[Mapping[str, Any]], until_ms: int | None) -> "Me
         elif isinstance(event, TopicsChanged):
             topics = {name: topics[name] for name in event.topics if name in topics}
             topics.update({t.topic: t for t in event.created})
-            states = {tp: s for tp, s in now.states.items() if tp.topic in topics} | dict(event.states)
+            made = {t.topic for t in event.created}
+            states = {tp: s for tp, s in now.states.items() if tp.topic in topics and tp.topic not in made}
+            states |= event.states
             now = replace(now, topics=tuple(topics[name] for name in sorted(topics)), states=states)
         elif isinstance(event, TopicAssignmentsChanged):
             topics.update({t.topic: t for t in event.topics})

@@ -165,9 +165,8 @@ def show_partition(
         return
     now = moments[-1]
     leader = "no broker leads it" if now.is_offline else f"broker {now.leader} leads it"
-    print(
-        f"{where}: {leader}, ISR {_ids(now.isr)}; {counted(len(moments), 'change')} since {clock(moments[0].at_ms)} UTC."
-    )
+    stands = "it was deleted" if now.is_gone else f"{leader}, ISR {_ids(now.isr)}"
+    print(f"{where}: {stands}; {counted(len(moments), 'change')} since {clock(moments[0].at_ms)} UTC.")
     for outage in dark:
         if outage.until_ms is None:
             print(f"offline since {clock(outage.since_ms)}: {outage.why}")
