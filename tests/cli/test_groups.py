@@ -9,12 +9,15 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
+from odradek.advisor.what_if import what_if
+from odradek.cli.groups.moving import coordinators_moved, sentences
 from odradek.client import sync_groups
 from odradek.coordinator.assigned import assigned_partitions
 from odradek.model.groups import Position
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.cli.conftest import Shell
+from tests.controller.world import three
 from tests.support import eventually
 
 PARTITIONS = 3
@@ -418,6 +421,19 @@ def test_what_if_names_the_groups_whose_coordinator_moves(shell: Shell, orders: 
     others = sorted({1, 2, 3} - {before["coordinator"]})
     found = shell.json("what-if", "--kill", others[0])
     assert not any("steered" in move["groups"] for move in found["coordinators"])
+
+
+def test_where_there_is_no_group_no_coordinator_is_said_to_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That there is none is known of a live cluster; of a journal it is not."""
+    world = three("__consumer_offsets", [2, 1], [1, 2])
+    answers = [what_if(world.context, kill=[BrokerId(2)])]
+    monkeypatch.setattr("odradek.cli.groups.moving.groups_by_partition", lambda _: {})
+    (move,) = coordinators_moved(answers, "localhost:9092")
+    assert (move.before, move.after, move.groups) == (2, 1, ())
+    assert sentences([move]) == []
+    (unknown,) = coordinators_moved(answers, None)
+    assert unknown.groups is None
+    assert sentences([unknown]) == ["coordinator 2 -> 1 of 1 of __consumer_offsets's partitions"]
 
 
 def test_health_tells_who_lags_and_is_healthy_all_the_same(shell: Shell, orders: str) -> None:

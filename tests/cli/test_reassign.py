@@ -521,6 +521,15 @@ def test_a_plan_names_the_brokers_without_which_its_moves_do_not_end() -> None:
     ]
 
 
+def test_what_is_left_out_is_not_a_page_of_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    left_out = {TopicPartition("t", number): "no other live broker can take it" for number in range(50)}
+    plan_verb.show(plan_verb.as_dict(MovePlan((), left_out), {}, None), None, None)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "No move reaches that: 50 partitions are left out, each with its reason below."
+    assert lines[1] == "left out: t-0: no other live broker can take it"
+    assert lines[21:] == ["and 30 more left out; --json lists all"]
+
+
 def test_a_plan_takes_as_long_as_the_broker_that_receives_most() -> None:
     def move(partition: int, *after: int) -> Move:
         return Move(TopicPartition("t", partition), (BrokerId(1),), tuple(map(BrokerId, after)))

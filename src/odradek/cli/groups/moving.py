@@ -42,11 +42,15 @@ def coordinators_moved(answers: "Sequence[WhatIf]", bootstrap: str | None) -> li
                 before, _ = leaders.get(where, (outcome.leader_before, outcome.leader_before))
                 leaders[where] = before, outcome.leader_after
     moved = {where: pair for where, pair in sorted(leaders.items()) if pair[0] != pair[1]}
-    named = {}
+    named: dict[TopicPartition, list[str]] | None = None
     if bootstrap is not None and any(where.topic == GROUPS_TOPIC for where in moved):
         named = groups_by_partition(bootstrap)
     return [
-        Move(where, *pair, tuple(named.get(where, ())) if named and where.topic == GROUPS_TOPIC else None)
+        Move(
+            where,
+            *pair,
+            tuple(named.get(where, ())) if named is not None and where.topic == GROUPS_TOPIC else None,
+        )
         for where, pair in moved.items()
     ]
 

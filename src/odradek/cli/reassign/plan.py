@@ -175,8 +175,10 @@ def show(report: dict[str, Any], throttle: int | None, out: Path | None) -> None
         print(f"start it with: odradek reassign apply {where}{hint}")
     for sentence in waiting(report["waits_for"]):
         print(sentence)
-    for partition, why in report["left_out"].items():
+    for partition, why in list(report["left_out"].items())[:SHOWN_MOVES]:
         print(f"left out: {partition}: {why}")
+    if len(report["left_out"]) > SHOWN_MOVES:
+        print(f"and {len(report['left_out']) - SHOWN_MOVES} more left out; --json lists all")
 
 
 def waiting(waits_for: "Mapping[str, Sequence[int]]") -> "Iterator[str]":
