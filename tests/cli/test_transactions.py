@@ -83,6 +83,46 @@ def test_a_transaction_that_no_coordinator_knows_is_found_and_ended() -> None:
             assert known.current_txn_start_offset == -1
 
 
+def test_one_of_a_producer_that_has_another_transaction_open_elsewhere_is_found_and_ended_too() -> None:
+    """Its coordinator will never send a marker to a partition that is not of the transaction it knows (KIP-664)."""
+    settings = {
+        "transaction.partition.verification.enable": "false",
+        "transaction.state.log.num.partitions": "1",
+    }
+    with running_cluster(brokers=1, settings=settings) as cluster:
+        shell = Shell(cluster.bootstrap)
+        shell.ok("topic", "create", "orders", "-p", 1, "-r", 1)
+        shell.ok("topic", "create", "audit", "-p", 1, "-r", 1)
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": cluster.bootstrap, "transactional.id": "till-2"}
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("audit", b"one")
+        assert producer.flush(30) == 0
+        told = shell.json("txn", "describe", "till-2")
+        number, epoch = told["producer_id"], told["producer_epoch"]
+        with SyncClient(cluster.bootstrap) as client:
+            records = batch(
+                b"lost", producer_id=number, producer_epoch=epoch, base_sequence=0, is_transactional=True
+            )
+            rows = [pm.PartitionProduceData(index=0, records=records)]
+            request = pm.ProduceRequest(
+                transactional_id="till-2",
+                acks=-1,
+                timeout_ms=10_000,
+                topic_data=[pm.TopicProduceData(name="orders", partition_data=rows)],
+            )
+            client.call(client.leader(PLACE)[0], request, max_version=11)
+        (row,) = shell.json("txn", "find-hanging", "--older-than-ms", 0)
+        assert (row["partition"], row["producer_id"]) == ("orders-0", number)
+        code, _, err = shell("txn", "abort", "audit", 0, "--producer", number, "--yes")
+        assert code == 1 and "till-2 is Ongoing" in err and err.endswith("nothing is written\n")
+        assert shell.ok("txn", "abort", "orders", 0, "--producer", number, "--yes").startswith("aborted")
+        assert shell.json("txn", "find-hanging", "--older-than-ms", 0) == []
+        producer.commit_transaction(30)
+
+
 def test_a_partition_without_a_leader_does_not_keep_back_what_hangs_elsewhere(
     start_cluster: Callable[..., Any],
 ) -> None:

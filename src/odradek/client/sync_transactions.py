@@ -19,6 +19,9 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
+# A coordinator will end a transaction that it has in one of these.
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
 
 class Listed(NamedTuple):
     coordinator: int
@@ -48,6 +51,24 @@ def describe(client: SyncClient, coordinator: int, transactional_id: str) -> Any
     if row.error_code:
         raise answered(row.error_code, transactional_id)
     return row
+
+
+def holds(client: SyncClient, listed: Listed, partition: TopicPartition) -> bool:
+    """Whether the partition is one of that transaction, so that its coordinator sends a marker there. One that has had its marker
+    is not any more: ask behind this whether the log still has it open."""
+    row = describe(client, listed.coordinator, listed.transaction.transactional_id)
+    return any(
+        topic.topic == partition.topic and partition.partition in topic.partitions for topic in row.topics
+    )
+
+
+def is_open_still(client: SyncClient, partition: TopicPartition, seen: ProducerState) -> bool:
+    """The same transaction, in the leader's log."""
+    return any(
+        one.producer_id == seen.producer_id
+        and one.current_txn_start_offset == seen.current_txn_start_offset >= 0
+        for one in producers(client, partition)
+    )
 
 
 def producers(client: SyncClient, partition: TopicPartition) -> list[ProducerState]:

@@ -15,7 +15,7 @@ VERBS = {
     "find-hanging": (
         "odradek.cli.transactions.find_hanging",
         "find_hanging",
-        "Open in a log, and no coordinator knows of them.",
+        "Open in a log, and no coordinator will end them.",
     ),
     "abort": ("odradek.cli.transactions.abort", "abort", "End a hanging one in one partition; shown first."),
 }

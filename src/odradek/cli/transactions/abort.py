@@ -1,7 +1,8 @@
 """`odradek txn abort TOPIC PARTITION --producer N`: an abort marker for a transaction that nobody ends. Without --yes it is
 shown and nothing is written.
 
-Records of a transaction that its coordinator still has open would be half of it: such a one is not touched.
+Records of a transaction that its coordinator still has open would be half of it: such a one is not touched. Of one of another
+transaction of the same producer, which does not hold this partition, nobody else will say how it ends.
 """
 
 import sys
@@ -36,13 +37,15 @@ def abort(topic: str, partition: int, producer: int, yes: bool, bootstrap: str) 
             fail(
                 f"producer {producer} has no transaction open in {place}; odradek txn find-hanging shows some"
             )
-        states = ("Ongoing", "PrepareCommit", "PrepareAbort")
-        for coordinator, one in sync_transactions.list_transactions(client, states):
-            if one.producer_id == producer:
+        for listed in sync_transactions.list_transactions(client, sync_transactions.OPEN_STATES):
+            one = listed.transaction
+            if one.producer_id == producer and sync_transactions.holds(client, listed, place):
                 fail(
-                    f"{one.transactional_id} is {one.transaction_state} at broker {coordinator}, which will end it: "
+                    f"{one.transactional_id} is {one.transaction_state} at broker {listed.coordinator}, which will end it: "
                     "nothing is written"
                 )
+        if not sync_transactions.is_open_still(client, place, found[0]):
+            fail(f"the transaction of producer {producer} in {place} has just ended: nothing is written")
         said = f"the transaction of producer {producer} in {place}, open since offset {found[0].current_txn_start_offset}"
         if not yes:
             print(f"would abort {said}; --yes does it")

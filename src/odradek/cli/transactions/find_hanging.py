@@ -1,4 +1,4 @@
-"""`odradek txn find-hanging`: a transaction that is open in a log, for long, and that no coordinator has open.
+"""`odradek txn find-hanging`: a transaction that is open in a log, for long, and that no coordinator has open there.
 
 Nobody will ever send its marker, and who reads committed records stands before it. `odradek txn abort` ends it.
 """
@@ -21,7 +21,7 @@ from odradek.cli.output import bootstrap_option, json_option, print_json, print_
 @bootstrap_option
 @json_option
 def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as_json: bool) -> None:
-    """Transactions that are open in a log and that no coordinator knows of. Exit code 1 if there are any, or a log cannot be
+    """Transactions that are open in a log and that no coordinator will end there. Exit code 1 if there are any, or a log cannot be
     asked, which is said on standard error."""
     import time
 
@@ -30,6 +30,7 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
     from odradek.client.sync import SyncClient
     from odradek.model.errors import OdradekError
     from odradek.model.ids import TopicPartition
+    from odradek.protocol.messages.describe_producers import ProducerState
 
     rows = []
     unknown: list[str] = []
@@ -51,8 +52,23 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
                     if one.current_txn_start_offset >= 0 and one.last_timestamp < before_ms
                 ]
         # Asked behind the logs: what is open by then is somebody's.
-        states = ("Ongoing", "PrepareCommit", "PrepareAbort")
-        known = {one.producer_id for _, one in sync_transactions.list_transactions(client, states)}
+        known = {
+            listed.transaction.producer_id: listed
+            for listed in sync_transactions.list_transactions(client, sync_transactions.OPEN_STATES)
+        }
+
+        def hangs(partition: TopicPartition, one: ProducerState) -> bool:
+            listed = known.get(one.producer_id)
+            if listed is None:
+                return True
+            try:
+                return not sync_transactions.holds(
+                    client, listed, partition
+                ) and sync_transactions.is_open_still(client, partition, one)
+            except OdradekError as error:
+                unknown.append(f"{partition}: {error}")
+                return False
+
         rows = [
             {
                 "partition": str(partition),
@@ -62,7 +78,7 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
                 "last_timestamp": one.last_timestamp,
             }
             for partition, one in suspects
-            if one.producer_id not in known
+            if hangs(partition, one)
         ]
     if as_json:
         print_json(rows)
