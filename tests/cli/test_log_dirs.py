@@ -1,7 +1,8 @@
 """`log dirs` shows where replicas lie; `reassign apply` sends them to the directories its file names."""
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from odradek.cli.reassign.directories import still_coming
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
+from tests.cli.conftest import Shell
 
 
 def where(shell: Any, topic: str) -> dict[int, str]:
@@ -79,3 +81,22 @@ def test_replicas_go_to_the_directories_of_a_file(start_cluster: Callable[..., A
     assert f"{tmp_path}/broker-1/a" in shown and f"{tmp_path}/broker-2/a" not in shown and "online" in shown
     code, _, err = shell("log", "dirs", "--broker", 9)
     assert code == 1 and "brokers alive: 1, 2" in err
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_dump_begins_before_all_of_a_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+) -> None:
+    """A segment with its records would be many times its size in memory."""
+    segment = tmp_path / f"{0:020d}.log"
+    segment.touch()
+
+    def items(*_: object, **__: object) -> Iterator[dict[str, Any]]:
+        yield {"epoch": 1, "startOffset": 7}
+        printed: Any = sys.stdout
+        assert "7" in printed.getvalue()
+        yield {"epoch": 2, "startOffset": 9, "isvalid": False}
+
+    monkeypatch.setattr("odradek.log.dump.dump_file", items)
+    code, out, err = Shell("")("log", "dump", segment, *form, offline=True)
+    assert (code, err) == (1, "") and "9" in out

@@ -4,8 +4,14 @@ The text is that of Apache's DumpLogSegments, so that either output can be compa
 """
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from odradek.log.dump import Item
 
 
 @click.command()
@@ -25,6 +31,14 @@ def dump(paths: tuple[str, ...], with_records: bool, as_json: bool) -> None:
     from odradek.log.files import OsDirectory
 
     is_sound = True
+
+    def watched(items: "Iterator[Item]") -> "Iterator[Item]":
+        """As they come: a segment with its records is many times its size."""
+        nonlocal is_sound
+        for item in items:
+            is_sound = is_sound and "error" not in item and bool(item.get("isvalid", True))
+            yield item
+
     for path in paths:
         path = path.rstrip("/") or path
         if os.path.isdir(path):
@@ -42,13 +56,12 @@ def dump(paths: tuple[str, ...], with_records: bool, as_json: bool) -> None:
                     f"{path} is no file of a partition; those are named by an offset, as 00000000000000000000.log"
                 )
         for name, shown_as in files:
-            items = list(dump_file(directory, name, with_records=with_records))
-            is_sound = is_sound and all("error" not in item and item.get("isvalid", True) for item in items)
+            items = watched(dump_file(directory, name, with_records=with_records))
             if as_json:
                 for item in items:
                     click.echo(json.dumps({"file": shown_as, **item}))
             else:
-                for line in lines(name, shown_as, iter(items)):
+                for line in lines(name, shown_as, items):
                     click.echo(line)
     if not is_sound:
         sys.exit(1)
