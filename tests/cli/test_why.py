@@ -11,6 +11,7 @@ from odradek.advisor.what_if import WhatIf, what_if
 from odradek.cli.sources import Source
 from odradek.cli.why import answers_for
 from odradek.client.sync import SyncClient
+from odradek.client.sync_connection import ConnectionLost
 from odradek.controller.context import ControllerContext
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
@@ -167,6 +168,27 @@ def test_what_a_foreign_cluster_does_not_tell_is_said(shell: Shell, monkeypatch:
     )
     for verb in (["shutdown-impact", "--broker", "1"], ["roll", "plan"], ["what-if", "--kill", "2"]):
         assert len(shell.json(*verb)["unknown"]) >= 2, verb
+
+
+def test_a_controller_that_dies_under_the_question_keeps_back_only_what_it_alone_knows(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that nobody reaches: to ask what runs changes nothing."""
+    shell.ok("topic", "create", "kept", "--assign", "1,2")
+    eventually(lambda: shell.json("why", "kept")["well"], what="every replica is in sync")
+    original = SyncClient.call
+
+    def call(self: SyncClient, broker: int, request: Any, **options: Any) -> Any:
+        if isinstance(request, ListPartitionReassignmentsRequest):
+            raise ConnectionLost("127.0.0.1:9092: connection reset by peer while waiting for the answer")
+        return original(self, broker, request, **options)
+
+    monkeypatch.setattr(SyncClient, "call", call)
+    code, out, err = shell("why", "kept")
+    assert (code, err) == (0, "") and out.startswith("kept-0 is well")
+    assert out.endswith(
+        "not known: whether reassignments run: 127.0.0.1:9092: connection reset by peer while waiting for the answer\n"
+    )
 
 
 def test_a_topic_of_many_partitions_is_explained_by_as_many_questions_as_there_are_brokers(

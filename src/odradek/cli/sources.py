@@ -231,6 +231,7 @@ def running_reassignments(
     """Replicas, adding and removing of each; a cluster that does not say is noted in `unknown`."""
     from odradek.cli.controller_calls import ask_controller
     from odradek.client.sync import answered
+    from odradek.client.sync_connection import ConnectionLost
     from odradek.model.cluster import ReplicaAssignment
     from odradek.model.error_codes import ErrorCode
     from odradek.model.errors import ProtocolError
@@ -245,7 +246,7 @@ def running_reassignments(
         answer = ask_controller(client, request, lambda a: (a.error_code,), patience_s=CONTROLLER_PATIENCE_S)
         if answer.error_code != ErrorCode.NONE:
             raise answered(answer.error_code, "reassignments", answer.error_message)
-    except Failed as error:
+    except (ConnectionLost, Failed) as error:
         unknown.append(f"whether reassignments run: {error}")
         return {}
     except ProtocolError as error:
