@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from odradek.cli.log_dirs import directories_of
 from odradek.cli.reassign.directories import still_coming
+from odradek.client.sync_connection import Unreachable
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from tests.cli.conftest import Shell
@@ -100,3 +102,24 @@ def test_a_dump_begins_before_all_of_a_file_is_read(
     monkeypatch.setattr("odradek.log.dump.dump_file", items)
     code, out, err = Shell("")("log", "dump", segment, *form, offline=True)
     assert (code, err) == (1, "") and "9" in out
+
+
+def test_a_broker_that_is_silent_does_not_keep_back_the_directories_of_the_others(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = directories_of
+
+    def silent(client: Any, broker: int, topics: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+        if broker == 2:
+            raise Unreachable("broker 2: 127.0.0.1:9093 accepts connections but gives no answer in time")
+        return known(client, broker, topics)
+
+    monkeypatch.setattr("odradek.cli.log_dirs.directories_of", silent)
+    code, out, err = shell("log", "dirs", "--json")
+    assert code == 1 and {row["broker"] for row in json.loads(out)} == {1, 3, 4}
+    assert err == (
+        "odradek: not known: log directories of broker 2: broker 2: 127.0.0.1:9093 accepts connections but gives no "
+        "answer in time\n"
+    )
+    code, out, err = shell("log", "dirs", "--broker", "2")
+    assert (code, out) == (1, "") and err.startswith("odradek: broker 2: 127.0.0.1:9093 accepts")

@@ -1,5 +1,6 @@
 """`odradek log dirs`: what lies in the log directories of the brokers, and what is on its way between them (KIP-113)."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 @bootstrap_option
 @json_option
 def dirs(brokers: tuple[str, ...], topics: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """The log directories of each broker, how full they are, and which replicas are on their way to another one."""
+    """The log directories of each broker, how full they are, and which replicas are on their way to another one. Exit code 1
+    if a broker does not answer, which is said on standard error."""
     from odradek.cli.lookup import topic_or_fail
     from odradek.client.sync import SyncClient
+    from odradek.model.errors import OdradekError
 
     wanted = broker_ids(brokers, "--broker")
     with SyncClient(bootstrap) as client:
@@ -30,10 +33,25 @@ def dirs(brokers: tuple[str, ...], topics: tuple[str, ...], bootstrap: str, as_j
         for broker in wanted:
             if broker not in live:
                 fail(f"broker {broker} is not alive; brokers alive: {', '.join(map(str, live))}")
-        found = [row for broker in wanted or live for row in directories_of(client, broker, topics)]
+        found: list[dict[str, Any]] = []
+        unknown: list[str] = []
+        for broker in wanted or live:
+            try:
+                found += directories_of(client, broker, topics)
+            except OdradekError as error:
+                if wanted:
+                    raise
+                unknown.append(f"log directories of broker {broker}: {error}")
     if as_json:
         print_json(found)
-        return
+    else:
+        show(found)
+    for note in unknown:
+        print(f"odradek: not known: {note}", file=sys.stderr)
+    sys.exit(1 if unknown else 0)
+
+
+def show(found: list[dict[str, Any]]) -> None:
     print_table(
         ("broker", "directory", "state", "replicas", "bytes", "free"),
         [
