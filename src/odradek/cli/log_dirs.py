@@ -35,13 +35,13 @@ def dirs(brokers: tuple[str, ...], topics: tuple[str, ...], bootstrap: str, as_j
                 fail(f"broker {broker} is not alive; brokers alive: {', '.join(map(str, live))}")
         found: list[dict[str, Any]] = []
         unknown: list[str] = []
-        for broker in wanted or live:
+        for asked in wanted or live:
             try:
-                found += directories_of(client, broker, topics)
+                found += directories_of(client, asked, topics)
             except OdradekError as error:
                 if wanted:
                     raise
-                unknown.append(f"log directories of broker {broker}: {error}")
+                unknown.append(f"log directories of broker {asked}: {error}")
     if as_json:
         print_json(found)
     else:
