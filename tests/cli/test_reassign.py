@@ -447,6 +447,22 @@ def test_the_way_back_is_never_overwritten(shell: Shell, tmp_path: Path) -> None
     shell.ok("reassign", "apply", plan, "--rollback", back, "--wait")  # the same way back: nothing is lost
 
 
+def test_nor_by_another_plan(shell: Shell, tmp_path: Path) -> None:
+    """Which may be made when the first one has been applied."""
+    shell.ok("topic", "create", "again", "--assign", "1")
+    plan, back = tmp_path / "plan.json", tmp_path / "back.json"
+    asked = ("reassign", "plan", "-t", "again", "--out", plan, "--rollback", back, "--drain")
+    shell.ok(*asked, 1)
+    shell.ok(*asked, 1)
+    first, way_back = plan.read_text(), back.read_text()
+    shell.ok("reassign", "apply", plan, "--wait")
+    (now,) = replicas(shell, "again")
+    code, out, err = shell(*asked, now[0])
+    assert (code, out) == (1, "")
+    assert err.startswith(f"odradek: {back} is there already") and err.endswith("nothing was written\n")
+    assert (plan.read_text(), back.read_text()) == (first, way_back)
+
+
 def test_what_is_refused_has_started_nothing(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

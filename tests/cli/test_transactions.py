@@ -73,6 +73,8 @@ def test_a_transaction_that_no_coordinator_knows_is_found_and_ended() -> None:
             assert (row["partition"], row["producer_id"], row["start_offset"]) == ("orders-0", 77, 0)
             assert shell(*find)[0] == 1
 
+            (would,) = shell.json("txn", "abort", "orders", 0, "--producer", 77)["results"]
+            assert (would["target"], would["done"], would["start_offset"]) == ("orders-0", False, 0)
             code, said, _ = shell("txn", "abort", "orders", 0, "--producer", 77)
             assert (code, said.split()[:2]) == (1, ["would", "abort"])  # nothing was done, as of every --yes
             assert shell(*find)[0] == 1

@@ -49,12 +49,17 @@ def write_way_back(file: Path, before: "Mapping[TopicPartition, Sequence[int]]",
     record of where they came from would be gone."""
     if file.resolve() == plan.resolve():
         fail(f"{file} is the plan itself; the way back needs a file of its own")
+    check_way_back(file, before, "nothing was started")
+    write_proposal(file, before)
+
+
+def check_way_back(file: Path, before: "Mapping[TopicPartition, Sequence[int]]", otherwise: str) -> None:
+    """`otherwise`: what has not been done, where another way back is in that file."""
     if file.exists() and file.read_bytes() != _text(before).encode():
         fail(
             f"{file} is there already, and may be the way back of an earlier run; name another file for the way back, "
-            "or remove it; nothing was started"
+            f"or remove it; {otherwise}"
         )
-    write_proposal(file, before)
 
 
 def read_proposal(

@@ -14,7 +14,7 @@ import click
 from odradek.cli.broker_lists import broker_ids
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes
-from odradek.cli.reassign.files import proposal, read_topics, write_proposal
+from odradek.cli.reassign.files import check_way_back, proposal, read_topics, write_proposal
 from odradek.cli.sources import open_source, source_options
 from odradek.model.counted import counted
 from odradek.pictures.figures import shown_seconds
@@ -41,7 +41,9 @@ SHOWN_MOVES = 20
 )
 @click.option("--throttle", type=RATE, help="Bytes a second, as in 10MB: how long would it take?")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the plan here, for `reassign apply`.")
-@click.option("--rollback", type=click.Path(path_type=Path), help="Write the way back here.")
+@click.option(
+    "--rollback", type=click.Path(path_type=Path), help="Write the way back here; never over another one."
+)
 @source_options
 @json_option
 def plan(
@@ -82,6 +84,8 @@ def plan(
         fail(str(error))
     is_live = place is None and journal is None
     sizes = sizes_of(bootstrap, found) if is_live and found.moves else {}
+    if rollback is not None:
+        check_way_back(rollback, found.rollback, "nothing was written")
     if out is not None:
         write_proposal(out, found.targets)
     if rollback is not None:

@@ -9,7 +9,8 @@ import sys
 
 import click
 
-from odradek.cli.output import bootstrap_option, fail
+from odradek.cli.outcomes import outcome, print_outcomes
+from odradek.cli.output import bootstrap_option, fail, json_option
 
 
 @click.command()
@@ -18,7 +19,8 @@ from odradek.cli.output import bootstrap_option, fail
 @click.option("--producer", type=int, required=True, help="The producer id, as find-hanging shows it.")
 @click.option("--yes", "-y", is_flag=True, help="Do it. Without it nothing is written.")
 @bootstrap_option
-def abort(topic: str, partition: int, producer: int, yes: bool, bootstrap: str) -> None:
+@json_option
+def abort(topic: str, partition: int, producer: int, yes: bool, bootstrap: str, as_json: bool) -> None:
     """End a hanging transaction in one partition."""
     from odradek.cli.lookup import topic_or_fail
     from odradek.client import sync_transactions
@@ -47,8 +49,13 @@ def abort(topic: str, partition: int, producer: int, yes: bool, bootstrap: str) 
         if not sync_transactions.is_open_still(client, place, found[0]):
             fail(f"the transaction of producer {producer} in {place} has just ended: nothing is written")
         said = f"the transaction of producer {producer} in {place}, open since offset {found[0].current_txn_start_offset}"
-        if not yes:
-            print(f"would abort {said}; --yes does it")
-            sys.exit(1)
-        sync_transactions.abort(client, place, found[0])
-        print(f"aborted {said}")
+        if yes:
+            sync_transactions.abort(client, place, found[0])
+    exit_code = 0 if yes else 1
+    if as_json:
+        start = found[0].current_txn_start_offset
+        told = outcome(place, done=yes, producer_id=producer, start_offset=start)
+        print_outcomes([told], exit_code=exit_code)
+    else:
+        print(f"aborted {said}" if yes else f"would abort {said}; --yes does it")
+    sys.exit(exit_code)
