@@ -254,7 +254,9 @@ def test_an_equal_or_lower_leader_epoch_is_answered_stale_and_changes_nothing(
 
 
 @pytest.mark.parametrize("to", [1, 2])
-def test_another_order_of_the_same_replicas_is_taken_in_the_epoch_that_is_known(world: World, to: int) -> None:
+def test_another_order_of_the_same_replicas_is_taken_in_the_epoch_that_is_known(
+    world: World, to: int
+) -> None:
     """A controller that was elected anew behind the topic node, and before the leader epoch, tells it so (seed 1782)."""
     world.lead(1)
     for replicas in ([1, 3, 2], [1, 2], [1, 2, 3, 4]):

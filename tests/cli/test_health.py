@@ -33,3 +33,16 @@ def test_a_cluster_without_a_controller_is_not_healthy(monkeypatch: pytest.Monke
     for controller in (-1, 3):
         found = report(monkeypatch, seen._replace(controller_id=controller), 1)
         assert (found["healthy"], found["controller"]) == (False, None)
+
+
+def test_of_very_many_partitions_in_trouble_some_are_shown_and_the_rest_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = view([1, 2], t=[([1, 2], [])] * 2_000)
+    partitions = {index: one._replace(isr=(1,)) for index, one in seen.topics["t"].partitions.items()}
+    behind = seen._replace(topics={"t": seen.topics["t"]._replace(partitions=partitions)})
+    cluster_health.show(report(monkeypatch, behind, 1))
+    said = capsys.readouterr().out
+    assert said.count("t-") == cluster_health.SHOWN_PARTITIONS
+    assert "2000 partitions, replicas behind or away:" in said
+    assert f"and {2_000 - cluster_health.SHOWN_PARTITIONS} more; --json lists all" in said

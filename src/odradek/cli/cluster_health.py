@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 WATCH_S = 1.0
 SHOWN_GROUPS = 10
+SHOWN_PARTITIONS = 50  # of each kind of trouble
 MIN_ISR = "min.insync.replicas"
 
 
@@ -156,9 +157,10 @@ def show(report: dict[str, Any]) -> None:
                         ",".join(map(str, p["replicas"])),
                         ",".join(map(str, p["isr"])),
                     )
-                    for p in report[title]
+                    for p in report[title][:SHOWN_PARTITIONS]
                 ],
             )
+            _print_rest(report[title], SHOWN_PARTITIONS)
     if report["groups"]:
         behind = [row for row in report["groups"] if row["lag"] != 0]
         print(f"{counted(len(report['groups']), 'group')}, {len(behind) or 'none'} behind")
@@ -170,7 +172,11 @@ def show(report: dict[str, Any]) -> None:
                     for row in behind[:SHOWN_GROUPS]
                 ],
             )
-        if len(behind) > SHOWN_GROUPS:
-            print(f"and {len(behind) - SHOWN_GROUPS} more; --json lists all")
+            _print_rest(behind, SHOWN_GROUPS)
     for note in report["unknown"]:
         print(f"not known: {printable(note)}")
+
+
+def _print_rest(rows: list[Any], shown: int) -> None:
+    if len(rows) > shown:
+        print(f"and {len(rows) - shown} more; --json lists all")
