@@ -112,9 +112,9 @@ class Replica:
         elected anew before it raised the epoch. The one behind it sees no reassignment, and tells the order with what it finds.
         """
         known = self.assignment
-        if told != known and not told.is_being_reassigned and not known.is_being_reassigned:
-            if set(told.replicas) == set(known.replicas):
-                self.assignment = told
+        is_moving = told.is_being_reassigned or known.is_being_reassigned
+        if told != known and not is_moving and set(told.replicas) == set(known.replicas):
+            self.assignment = told
 
     def take_log(self, log: "PartitionLog") -> None:
         """The log has moved: the same records in another directory of this broker. Whoever reads goes on there. A flush of
