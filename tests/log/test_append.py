@@ -9,7 +9,14 @@ from odradek.log.partition_log import PartitionLog
 from odradek.log.validation import checked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, read_header, stamp, stamp_max_timestamp
+from odradek.records.batch import (
+    BATCH_OVERHEAD,
+    MAGIC_OFFSET,
+    BatchHeader,
+    read_header,
+    stamp,
+    stamp_max_timestamp,
+)
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.compression import CODEC_NAMES, GZIP, SNAPPY, compress
 from odradek.records.errors import InvalidRecord
@@ -565,6 +572,17 @@ def test_a_damaged_batch_from_the_leader_is_refused_and_what_came_before_it_is_k
     damaged = whole[:-1] + bytes([whole[-1] ^ 1]) if is_flipped else edited(whole, last_offset_delta=-1)
     with pytest.raises(ProtocolError, match="damaged") as caught:
         follow(log, batch(2, base_offset=0, leader_epoch=1) + damaged)
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert log.log_end_offset == 2 and offsets(log) == [0]
+
+
+@pytest.mark.parametrize("magic", [0, 3])
+def test_what_came_before_what_is_no_batch_is_kept(log: PartitionLog, magic: int) -> None:
+    """No checksum covers the magic. The leader looks only at the batch that it is asked for again."""
+    whole = bytearray(batch(2, base_offset=2, leader_epoch=1))
+    whole[MAGIC_OFFSET] = magic
+    with pytest.raises(ProtocolError, match="from the leader is none") as caught:
+        follow(log, batch(2, base_offset=0, leader_epoch=1) + whole)
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
     assert log.log_end_offset == 2 and offsets(log) == [0]
 

@@ -18,7 +18,18 @@ from odradek.log.truncated_tails import TAILS
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 from odradek.sim.crash_states import RecordingDisk, copied, fingerprint, without_what_was_lost
-from tests.log.logs import NOW, TOPIC_ID, TP, batch, contents, follow, headers, idempotent, produce
+from tests.log.logs import (
+    NOW,
+    TOPIC_ID,
+    TP,
+    batch,
+    contents,
+    follow,
+    headers,
+    idempotent,
+    marker,
+    produce,
+)
 
 SIZE = len(batch())
 OTHER_ID = TopicId(bytes(range(1, 17)))
@@ -651,4 +662,30 @@ def test_no_descriptor_in_the_swap_leaves_one_log_that_goes_on(operation: str, d
         if not failed:
             assert world.path == "/b"
             return
+    raise AssertionError("it never got through")
+
+
+@pytest.mark.parametrize("operation", ["replace", "sync"])
+def test_a_copy_whose_swap_had_no_descriptor_follows_producers_of_its_own(operation: str) -> None:
+    """A batch and its copy would count twice for those of both, and the end of a transaction once."""
+    for after in range(20):
+        world = Directories()
+        produce(world.log, idempotent(0, is_transactional=True))
+        world.move_to("/b")
+        world.copy()
+        world.manager.futures.prepare(TP)
+        world.future.flush()
+        world.disks[1].inject(operation, errno.EMFILE, name="", after=after, times=1)
+        try:
+            world.manager.futures.swap(TP, world.log.log_end_offset, NOW)
+        except StorageError:
+            assert world.path == "/a"
+        else:
+            return
+        world.disks[1].heal()
+        produce(world.log, marker(commit=False), from_coordinator=True)
+        (aborted,) = world.log.aborted_transactions(0, 1 << 40)
+        world.arrive()
+        assert world.path == "/b" and world.log.aborted_transactions(0, 1 << 40) == [aborted], after
+        assert world.log.last_stable_offset(world.log.log_end_offset) == world.log.log_end_offset
     raise AssertionError("it never got through")

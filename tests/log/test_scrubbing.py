@@ -13,7 +13,7 @@ from odradek.log.partition_log import PartitionLog
 from odradek.log.scrubbing import BATCHES_A_SEGMENT, MOST_BATCHES, Scrubber
 from odradek.log.segment import Segment
 from odradek.model.ids import TopicPartition
-from odradek.records.batch import iter_batches
+from odradek.records.batch import MAGIC_OFFSET, iter_batches
 from tests.log.logs import NOW, TOPIC_ID, TP, batch, config, produce
 
 SMALL = batch(value=b"v" * 20)
@@ -200,6 +200,15 @@ def test_a_batch_somebody_does_not_take_is_looked_at_by_itself() -> None:
         with pytest.raises(CorruptLog):
             log.check_batch(4)
     assert len(found) == 1, "told once"
+
+
+def test_a_batch_whose_magic_became_that_of_an_old_message_is_damaged() -> None:
+    """One bit makes 0 of 2; no segment here ever held a message of that format."""
+    disk, log = log_of(1)
+    flip(disk, f"{0:020d}.log", 8 * MAGIC_OFFSET + 1)
+    with pytest.raises(CorruptLog, match="message format 0"):
+        log.check_batch(0)
+    assert isinstance(log.failure, CorruptLog)
 
 
 def test_looking_at_single_batches_keeps_the_descriptors_of_one_old_segment() -> None:

@@ -142,15 +142,25 @@ class AppendableLog(LogState):
     ) -> AppendResult:
         """Appends what a leader has, offsets and epochs as they are; a last batch cut short is left for later.
 
-        A batch whose CRC is wrong, whose offsets do not go on where this log ends, or whose epoch is above the
-        leader's, is CORRUPT_MESSAGE, and what came before it in `records` is appended.
+        What is no batch, or one whose CRC is wrong, whose offsets do not go on where this log ends, or whose epoch is above
+        the leader's, is CORRUPT_MESSAGE, and what came before it in `records` is appended.
         """
         if self.failure is not None:
             raise self.failure
         base_offset = self.log_end_offset
         pending: list[BatchHeader] = []
         begin = end = 0  # of the pending batches in `records`
-        for position, header in iter_whole_batches(records):
+        batches = iter_whole_batches(records)
+        while True:
+            try:
+                position, header = next(batches, (-1, None))
+            except ProtocolError as error:
+                self._write_pending(records[begin:end], pending, now_ms)
+                raise CorruptBatch(
+                    f"{self.topic_partition}: a batch from the leader is none: {error.message}"
+                ) from None
+            if header is None:
+                break
             expected = self.log_end_offset if not pending else pending[-1].next_offset
             # Before the log is begun anew for it, or rolled.
             if header.last_offset_delta < 0 or not check_crc(records, position, header):

@@ -246,6 +246,7 @@ class FutureLogs:
             if home.is_online and not isinstance(error, MissingFile):
                 raise  # no descriptor: another time. Where the source is gone nothing is in use that could count
         has_name = False
+        copied = log.producers
         try:
             log.delete_records_before(current.log_start_offset)
             self._take_epochs(log, current)
@@ -264,6 +265,7 @@ class FutureLogs:
             has_name = True
             directory.root.sync()
         except StorageError:
+            log.producers = copied  # the copy goes on as a follower, and those of the log in use are told of each batch by that
             if directory.root.health.failure is not None:
                 current.directory.replace(DIRECTORY_MOVES, moves_to_bytes(number + 1))
             elif has_name and home.is_online:  # for want of a descriptor; these take none

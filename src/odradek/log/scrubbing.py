@@ -14,8 +14,8 @@ from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.log_state import LogState
 from odradek.log.scan import scan_batches
 from odradek.log.segment import IndexPending, Segment
+from odradek.model.errors import ProtocolError
 from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, check_crc, read_header
-from odradek.records.errors import CorruptBatch
 
 # Small batches cost more than their bytes say: this many a look are a few milliseconds.
 MOST_BATCHES = 1000
@@ -49,7 +49,7 @@ def check_batch(log: LogState, offset: int) -> None:
         head = file.read_at(position, BATCH_OVERHEAD)
         try:
             header = read_header(head)
-        except CorruptBatch as error:
+        except ProtocolError as error:  # the magic of an old message, too: none is stored here
             raise segment.corrupt(position, error.message) from None
         batch = memoryview(file.read_at(position, header.size_bytes))
         limit = segment.end(log.log_end_offset)
