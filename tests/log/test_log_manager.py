@@ -639,10 +639,31 @@ def test_what_is_no_log_is_left_alone(start: Start, tmp_path: Path) -> None:
         ("a-²", None),
         ("a-٣", None),
         ("a-99999999999", None),
+        ("copy of a-0", None),
+        ("a\n-0", None),
+        ("ä-0", None),
+        ("..-0", None),
+        ("a" * 250 + "-0", None),
     ],
 )
 def test_directory_names(name: str, parsed: TopicPartition | None) -> None:
     assert parse_directory_name(name) == parsed
+
+
+def test_a_directory_that_no_topic_can_have_costs_no_log_its_checkpoints(
+    start: Start, tmp_path: Path
+) -> None:
+    """Its name has a space, which parts the fields of a checkpoint's line: at the next start the file was of no use."""
+    manager = start()
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    produce(log, batch(10))
+    log.delete_records_before(7)
+    manager.close({A: 10})
+    shutil.copytree(tmp_path / "1" / "a-0", tmp_path / "1" / "copy of a-0")
+    start().close({A: 10})
+    manager = start()
+    assert report(manager).notes == []
+    assert (manager.logs[A].log_start_offset, manager.high_watermark_of(A)) == (7, 10)
 
 
 # --------------------------------------------------------------------------------------------------- retention

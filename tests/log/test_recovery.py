@@ -418,7 +418,7 @@ def test_12_an_epoch_file_ahead_or_behind_is_settled_by_the_batches(disk: Disk, 
 
 def test_files_whose_names_are_no_offsets_are_nobodys(disk: Disk) -> None:
     before = state(filled(disk))
-    strangers = ["²" * 20 + ".log", "²" * 20 + ".index", "².snapshot", "notes.log"]
+    strangers = ["²" * 20 + ".log", "²" * 20 + ".index", "².snapshot", "notes.log", "notes.log.swap"]
     for name in strangers:
         disk.file(name).write_bytes(b"whatever")
     log = disk.open(recovery_point=0).log

@@ -11,6 +11,7 @@ from odradek.log.files import Directory
 from odradek.log.files import Lock as DirectoryLock
 from odradek.log.offset_checkpoint import OffsetCheckpoint
 from odradek.model.ids import TopicPartition, number_in
+from odradek.model.topic_names import problem_with
 
 FUTURE_SUFFIX = "-future"  # of the directory of a log on its way into this one: see `future_logs`
 
@@ -199,10 +200,10 @@ def write_meta_properties(directories: Sequence[LogDirectory], broker_id: int, c
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """`topic-partition`; topics may have dashes themselves."""
-    topic, dash, partition = name.rpartition("-")
+    """`topic-partition`; topics may have dashes themselves. None where no topic has that name: `copy of orders-0` is a person's."""
+    topic, _, partition = name.rpartition("-")
     number = number_in(partition)
-    if not dash or not topic or number is None or (len(partition) > 1 and partition[0] == "0"):
+    if problem_with(topic) or number is None or (len(partition) > 1 and partition[0] == "0"):
         return None
     return TopicPartition(topic, number)
 

@@ -55,6 +55,12 @@ from odradek.records.checksum import crc32c
 _LEFT_OVER = (SWAP_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)
 
 
+def _is_swap(name: str) -> bool:
+    """A file of a cleaned segment: a person's `notes.log.swap` is none."""
+    stem, dot, suffix = name.partition(".")
+    return is_offset(stem) and suffix.endswith(SWAP_SUFFIX) and dot + suffix[: -len(SWAP_SUFFIX)] in SUFFIXES
+
+
 class Recovered(NamedTuple):
     """A log, and what its opening did beyond opening, in words for the log file."""
 
@@ -184,7 +190,7 @@ class _Opening:
         unfinished = {name.partition(".")[0] for name in names if name.endswith(LOG_SUFFIX + CLEANED_SUFFIX)}
         swapped = []
         for name in names:
-            if name.endswith(SWAP_SUFFIX):
+            if _is_swap(name):
                 if name.partition(".")[0] in unfinished:
                     # Before the `.cleaned` that says so: see `cleaned_segment`.
                     self._remove(name)
@@ -194,7 +200,7 @@ class _Opening:
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
                 self.directory.remove(name)
                 self.changed_names = True
-            elif not name.endswith(SWAP_SUFFIX):
+            elif not _is_swap(name):
                 kept.append(name)
         if swapped:
             kept = self._finish_swap(swapped, kept)
