@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from odradek.log.checkpoints import LEADER_EPOCHS, read_epochs
-from odradek.log.errors import CorruptLog
-from odradek.log.files import OsDirectory
+from odradek.log.errors import CorruptLog, MissingFile
+from odradek.log.files import OsDirectory, OsFile
 from odradek.log.log_state import PRODUCER_MARKS
 from odradek.log.partition_log import PartitionLog
 from odradek.log.segments import Segments
 from odradek.log.steps import all_at_once
+from odradek.log.truncated_tails import keeping_tail
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from tests.executed_lines import lines_of
@@ -473,6 +474,34 @@ def test_a_deleted_log_answers_nothing(disk: Disk) -> None:
         with pytest.raises(ProtocolError) as caught:
             use()
         assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_tail_that_is_cut_off_while_a_thread_copies_it_ends_the_copy(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another leader, of which no tail is kept, is known before the piece is done. All who wait for the thread would wait for ever."""
+    monkeypatch.setattr("odradek.log.truncated_tails.CHUNK_BYTES", 100)
+    log = disk.create()
+    for _ in range(20):
+        produce(log, batch())
+    copying = next(keeping_tail(log, 13, NOW))
+    assert copying is not None
+    reads = 0
+    read_at = OsFile.read_at
+
+    def cut_meanwhile(file: OsFile, position: int, size: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        if reads == 5:
+            with monkeypatch.context() as patch:
+                patch.setattr(OsFile, "read_at", read_at)
+                log.truncate_to(13, NOW)
+        assert reads < 1_000, "for ever"
+        return read_at(file, position, size)
+
+    monkeypatch.setattr(OsFile, "read_at", cut_meanwhile)
+    assert isinstance(copying.run(), MissingFile)
+    assert reads < 10
 
 
 def test_a_thread_may_ask_where_a_log_begins_in_the_moment_in_which_it_begins_anew(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.log.errors import MissingFile, StorageError
-from odradek.log.files import Directory
+from odradek.log.files import Directory, FileSlice
 from odradek.log.segment import LOG_SUFFIX, Segment, file_name
 from odradek.log.steps import Steps
 
@@ -74,6 +74,9 @@ class _Copying:
 
     def _copied(self, home: Directory, name: str, segment: Segment, position: int, end: int) -> Iterator[int]:
         source = segment.file_apart()
+        # Void once it is cut: whoever asked for the copy may be out of office by then, and what follows keeps no tail.
+        tail = FileSlice(source, position, end - position)
+        begin = position
         directory = home.make(TAILS).make(name)
         # Named by its first batch, whose first field is its base offset.
         base_offset = int.from_bytes(source.read_at(position, 8), "big")
@@ -82,7 +85,7 @@ class _Copying:
         while position < end:
             piece_end = min(position + PIECE_BYTES, end)
             while position < piece_end:
-                chunk = source.read_at(position, min(CHUNK_BYTES, piece_end - position))
+                chunk = tail.read_piece(position - begin, min(CHUNK_BYTES, piece_end - position))
                 copy.append(chunk)
                 position += len(chunk)
             copy.sync()
