@@ -83,10 +83,8 @@ class LogCleaning:
             await self._rest()
             return False
         now_ms = self._environment.clock.now_ms()
-        try:
-            found = await self._environment.run_blocking(self.cleaner.most_dirty, stable, now_ms)
-        except MissingFile:
-            return False  # retention was faster; the next round sees what is left
+        found = await self._environment.run_blocking(self.cleaner.most_dirty, stable, now_ms)
+        self.cleaner.judge()
         if found is None or found.log.failure is not None:
             await self._rest()
             return False

@@ -19,7 +19,7 @@ from odradek.log.partition_log import PartitionLog
 from odradek.log.producers import read_snapshot
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
-from odradek.records.batch import iter_batches
+from odradek.records.batch import MAGIC_OFFSET, iter_batches
 from odradek.records.reader import decode_batch
 from tests.log.logs import (
     NOW,
@@ -428,6 +428,38 @@ def test_damage_is_not_written_anew_under_a_right_checksum(disk: Compacted) -> N
     with pytest.raises(CorruptLog, match="CRC of the batch at offset 0"):
         walk(cleaning.write_segment())
     assert not [path for path in disk.path.glob("*/*.cleaned")]
+
+
+@pytest.mark.behaviour("L19")
+@pytest.mark.parametrize("is_gone", [False, True], ids=["damaged", "let go"])
+def test_a_log_that_cannot_be_read_keeps_no_other_from_being_cleaned(tmp_path: Path, is_gone: bool) -> None:
+    disk = Compacted(tmp_path, min_compaction_lag_ms="1")
+    filled(disk)
+    other: PartitionLog = disk.manager.get_or_create(OTHER, TOPIC_ID, now_ms=NOW)
+    for _ in range(40):
+        produce(other, batch(key=b"k", value=b"v" * 60))
+    other.flush()
+    segment = disk.path / "others-0" / f"{0:020d}.log"
+    data = bytearray(segment.read_bytes())
+    data[MAGIC_OFFSET] ^= 1
+    segment.write_bytes(data)
+
+    found = disk.found(NOW + 10)
+    assert found is not None and found.log is disk.log
+    if is_gone:
+        other.delete_records_before(other.segments[1].base_offset)
+    disk.cleaner.judge()
+
+    assert isinstance(other.failure, CorruptLog) is not is_gone
+    assert disk.found(NOW + 10) == found
+
+
+def test_the_next_log_may_be_looked_for_in_the_moment_in_which_one_begins_anew(disk: Compacted) -> None:
+    """It has no segment for a moment, and a thread looks."""
+    filled(disk)
+    stable = [(log, log.log_end_offset) for log in disk.cleaner.candidates()]
+    disk.log.segments.drop_all()
+    assert disk.cleaner.most_dirty(stable, NOW) is None
 
 
 def test_a_largest_timestamp_of_which_no_record_is_left_is_not_found(disk: Compacted) -> None:

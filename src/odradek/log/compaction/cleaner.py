@@ -7,6 +7,7 @@ from odradek.log.compaction.cleaning import Cleaning, PassesOf
 from odradek.log.compaction.offset_map import SLOT_BYTES
 from odradek.log.compaction.passes import CleaningJob, PassesHere, SourceSegment
 from odradek.log.compaction.planning import DirtyPart, Limits, SegmentFacts, dirty_part, grouped
+from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY, TransactionIndex
 from odradek.log.partition_log import PartitionLog
 from odradek.log.scan import scan_headers
@@ -42,6 +43,8 @@ class Cleaner:
         self._passes_of = passes_of
         # Until the next start: tried again and again they would only cost (as with Apache Kafka).
         self.uncleanable: dict[PartitionLog, str] = {}
+        # What cannot be read where the next log is looked for: the log, its segments then, and where they ended.
+        self._suspects: list[tuple[PartitionLog, list[tuple[Segment, int]], StorageError]] = []
         # Of closed segments that were looked at in the last round, with where they ended: the next one need not read them again.
         self._largest_timestamps: dict[tuple[Segment, int], int] = {}
 
@@ -60,19 +63,35 @@ class Cleaner:
         return (self._cleaned_to(log) or 0) < end and log.log_start_offset < end
 
     def most_dirty(self, stable: Iterable[tuple[PartitionLog, int]], now_ms: int) -> Found | None:
-        """Of logs with their last stable offsets."""
+        """Of logs with their last stable offsets. One that cannot be read keeps no other from being cleaned: see `judge`."""
         known, self._largest_timestamps = self._largest_timestamps, {}
-        found = [self._inspect(log, offset, now_ms, known) for log, offset in stable]
+        found = []
+        for log, offset in stable:
+            segments = log.segments[:]
+            if not segments:
+                continue  # the moment in which it begins anew
+            try:
+                found.append(self._inspect(log, segments, offset, now_ms, known))
+            except (CorruptLog, MissingFile) as error:
+                self._suspects.append((log, [(one, one.end_offset) for one in segments], error))
         return max((one for one in found if one.part.is_due), key=lambda one: one.part.ratio, default=None)
+
+    def judge(self) -> None:
+        """On the loop: what `most_dirty` could not read, and is still a part of its log, is used no more (`broken`). Else retention
+        was faster, or a cut."""
+        suspects, self._suspects = self._suspects, []
+        for log, segments, error in suspects:
+            if all(one in log.segments and one.end_offset == end for one, end in segments):
+                log.broken(error)
 
     def _inspect(
         self,
         log: PartitionLog,
+        segments: tuple[Segment, ...],
         last_stable_offset: int,
         now_ms: int,
         known: Mapping[tuple[Segment, int], int],
     ) -> Found:
-        segments = log.segments[:]
         closed, active = segments[:-1], segments[-1]
         limits = limits_of(log)
         facts = []
