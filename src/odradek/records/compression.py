@@ -30,6 +30,9 @@ FREE_OPENED_BYTES = 1 << 20
 MOST_OPENED_RATIO = 100
 # Everybody writes one; each costs a copy of what is behind it.
 MOST_GZIP_MEMBERS = 16
+# Everybody's blocks but the last hold a KiB at least; each costs some microseconds whatever is in it.
+FREE_SNAPPY_BLOCKS = 16
+SNAPPY_BLOCK_BYTES = 1 << 10
 SNAPPY_MOST_RATIO = 32  # a copy of 64 bytes takes three: nothing is packed closer than 22:1
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
@@ -76,9 +79,9 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
 def decompress_prefix(codec: int, data: Buffer, max_bytes: int) -> tuple[Buffer, bool]:
     """What comes out of `data`, at most its first `max_bytes`, and whether that is all of it.
 
-    Memory and work are bounded by `max_bytes`, whatever the data claims; a block of snappy is opened whole, and is
-    at most 32 times its input. A longer prefix of the same data begins with the same bytes. CorruptBatch if the
-    bytes are not the codec's, as far as was looked.
+    Memory and work are bounded by `max_bytes`, whatever the data claims; a block of snappy is opened whole, is at most 32
+    times its input, and of very small ones no more are opened than `max_bytes` would fill with larger ones. A longer prefix
+    of the same data begins with the same bytes. CorruptBatch if the bytes are not the codec's, as far as was looked.
     """
     if codec == NONE:
         return memoryview(data)[:max_bytes], len(data) <= max_bytes
@@ -192,7 +195,10 @@ def _compress_xerial(data: Buffer) -> bytes:
 def _snappy_prefix(data: Buffer, max_bytes: int) -> tuple[Buffer, bool]:
     parts: list[bytearray] = []
     left = max_bytes
+    most_blocks = FREE_SNAPPY_BLOCKS + max_bytes // SNAPPY_BLOCK_BYTES
     for block in snappy_blocks(data):
+        if len(parts) == most_blocks:
+            return b"".join(parts), False
         opened, size = _snappy_block(block, left)
         parts.append(opened)
         if size > len(opened):
