@@ -47,6 +47,19 @@ def test_of_a_key_the_last_record_stays_with_its_offset_and_timestamp() -> None:
 
 
 @pytest.mark.behaviour("L5")
+def test_timestamps_that_64_bits_have_wrapped_stay_as_they_are_read() -> None:
+    """Nothing but the first record of a large batch was looked at when it came, where the topic was not compacted then."""
+    last = 2**63 - 1
+    records = [NewRecord(b"a", b"1", last), NewRecord(b"b", b"1", last + 5), NewRecord(b"c", b"1", last + 7)]
+    data = build_batch(records, max_timestamp=last) + batch(3, (b"a", b"2")) + END
+    before = records_of(data)
+
+    left = records_of(clean(data).data)
+
+    assert left == before[1:] and left[0].timestamp == -(2**63) + 4
+
+
+@pytest.mark.behaviour("L5")
 def test_records_without_a_key_go() -> None:
     assert shown(clean(batch(0, (None, b"old"), (b"a", b"1")) + END).data) == [
         (1, b"a", b"1"),

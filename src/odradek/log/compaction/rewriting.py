@@ -170,7 +170,7 @@ class Rewriting:
             attributes |= DELETE_HORIZON
             new_base = self._now_ms + self._delete_retention_ms
         elif not attributes & (DELETE_HORIZON | LOG_APPEND_TIME):
-            new_base = base + kept[0].timestamp_delta  # the first record's, as in every batch
+            new_base = wrapped(base + kept[0].timestamp_delta)  # the first record's, as in every batch
         max_timestamp = header.max_timestamp
         if not attributes & LOG_APPEND_TIME:
             max_timestamp = max(wrapped(base + place.timestamp_delta) for place in kept)
