@@ -1259,6 +1259,17 @@ def test_a_connection_that_is_lost_meanwhile_asks_for_no_partition_that_is_being
     assert wanted(follows.asks()) == {1: (5, 2, 3)}
 
 
+def test_one_whose_log_is_being_cut_is_neither_suspended_nor_resumed(
+    follows: Follows, cutting: Partition
+) -> None:
+    """It would be fetched while it is cut, and cut twice at once."""
+    assert not follows.fetcher.suspend(T0, follows.now_ms + 1_000)
+    follows.fetcher.resume(T0, follows.now_ms)
+    assert follows.asks() is None
+    finish_cuts(follows)
+    assert wanted(follows.asks()) == {1: (5, 2, 3)}
+
+
 def test_of_the_cuts_that_one_answer_brings_only_some_are_made_in_its_turn(follows: Follows) -> None:
     """A thousand followers of a leader that died with records which nobody has acknowledged: 0.2 s of one turn."""
     partitions = [

@@ -214,7 +214,7 @@ class FollowerFetcher:
     def suspend(self, topic_partition: TopicPartition, until_ms: int) -> bool:
         """Not fetched until then, or until `resume`. False: its log's end is being found or cut, and it cannot be now."""
         followed = self.partitions[topic_partition]
-        if followed.state != FETCHING:
+        if followed.state != FETCHING or followed.delayed_until_ms >= LATER:
             return False
         followed.delayed_until_ms = until_ms
         self._suspend(topic_partition, followed)
@@ -222,7 +222,7 @@ class FollowerFetcher:
 
     def resume(self, topic_partition: TopicPartition, now_ms: int) -> None:
         followed = self.partitions.get(topic_partition)
-        if followed is not None and followed.state == FETCHING:
+        if followed is not None and followed.state == FETCHING and followed.delayed_until_ms < LATER:
             followed.delayed_until_ms = now_ms
 
     def _suspend(self, topic_partition: TopicPartition, followed: FollowedPartition) -> None:
