@@ -721,6 +721,17 @@ def test_a_log_is_left_with_exactly_as_much_as_retention_bytes_keeps(start: Star
     assert log.log_start_offset == 4 and log.size_bytes == SIZE * 6
 
 
+def test_retention_bytes_of_zero_keeps_nothing_that_is_committed(start: Start) -> None:
+    """As of Apache's brokers: the active segment goes too."""
+    manager = start(retention_bytes=0, segment_bytes=2 * SIZE)
+    log = aged(manager)
+    manager.apply_retention(NOW, {A: 9})
+    assert (log.log_start_offset, len(log.segments)) == (8, 1)
+    manager.apply_retention(NOW, {A: 10})
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (10, 10, 0)
+    assert manager.apply_retention(NOW, {A: 10}) == []
+
+
 def test_a_record_as_old_as_retention_ms_stays_and_an_older_one_goes(start: Start) -> None:
     manager = start(segment_bytes=SIZE * 2, retention_ms=5 * HOUR)
     log = aged(manager)

@@ -367,6 +367,18 @@ def test_26_a_clock_that_jumps_an_hour_back_and_forth_rolls_at_most_once(tmp_pat
         assert log.offset_for_timestamp(timestamp) is not None
 
 
+def test_jitter_is_taken_off_the_first_segment_and_the_one_found_at_a_start_too(tmp_path: Path) -> None:
+    """Else partitions that were made together, or have been idle since the start, do roll together."""
+    disk = Disk(tmp_path, config(segment_ms=100_000, segment_jitter_ms=50_000))
+    log = disk.create(log_start_offset=7)
+    jitter = log.segments.active.jitter_ms
+    assert 0 < jitter < 50_000
+    produce(log, batch())
+    log.close()
+    log = disk.open(clean=True).log
+    assert (log.log_end_offset, log.segments.active.jitter_ms) == (8, jitter)
+
+
 def test_jitter_takes_some_off_and_is_the_same_each_time(tmp_path: Path) -> None:
     disk = Disk(tmp_path, config(segment_ms=100_000, segment_jitter_ms=50_000))
     log = disk.create()

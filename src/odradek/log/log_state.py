@@ -63,6 +63,7 @@ class LogState:
         self.log_end_offset = log_end_offset
         self.flushed = flushing.FlushState(min(recovery_point, log_end_offset))
         self.segments = Segments(directory, segments, self.flushed)
+        self.segments.active.jitter_ms = self._jitter(self.segments.active.base_offset)
         # The end of the log that the last life stopped in order, and left so; -1: it did not.
         self.stopped_at = -1
         self.failure: StorageError | None = None  # once set, for good: every method raises it

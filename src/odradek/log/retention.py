@@ -18,14 +18,10 @@ def drop_expired_segments(log: PartitionLog, now_ms: int, high_watermark: int) -
     lines = []
     by_time = _leading_expired(log, now_ms, high_watermark)
     if by_time:
-        if by_time == len(log.segments):
-            # The active one is expired too: the log goes on in a new one, or it could never be let go.
-            log.roll(now_ms)
-            by_time = min(by_time, len(log.segments) - 1)
-        lines += _drop(log, min(by_time, MOST_SEGMENTS), f"older than retention.ms={log.config.retention_ms}")
+        lines += _drop(log, by_time, now_ms, f"older than retention.ms={log.config.retention_ms}")
     by_size = _leading_surplus(log, high_watermark)
     if by_size:
-        lines += _drop(log, by_size, f"more than retention.bytes={log.config.retention_bytes}")
+        lines += _drop(log, by_size, now_ms, f"more than retention.bytes={log.config.retention_bytes}")
     return lines
 
 
@@ -56,16 +52,21 @@ def _leading_surplus(log: PartitionLog, high_watermark: int) -> int:
         return 0
     surplus = log.size_bytes - limit
     count = 0
-    for segment in log.segments[:-1][:MOST_SEGMENTS]:
+    for segment in log.segments[:MOST_SEGMENTS]:
         size = segment.size_bytes
-        if surplus < size or segment.end_offset > high_watermark:
+        is_needed = size == 0 and segment is log.segments.active
+        if surplus < size or segment.end(log.log_end_offset) > high_watermark or is_needed:
             break
         surplus -= size
         count += 1
     return count
 
 
-def _drop(log: PartitionLog, count: int, reason: str) -> list[str]:
+def _drop(log: PartitionLog, count: int, now_ms: int, reason: str) -> list[str]:
+    if count == len(log.segments):
+        # The active one is among them: the log goes on in a new one, or it could never be let go.
+        log.roll(now_ms)
+        count = min(count, len(log.segments) - 1)
     gone = log.segments[:count]
     start = log.segments[count].base_offset
     log.delete_records_before(max(start, log.log_start_offset))
