@@ -347,6 +347,15 @@ def test_a_new_leader_commits_nothing_either_while_a_replica_is_eligible(tmp_pat
     assert not led.partition.is_under_min_isr
 
 
+@pytest.mark.parametrize("end", ["stop", "lose_disk"])
+def test_who_leads_no_more_refuses_nobody_for_too_few_in_sync(tmp_path: Path, end: str) -> None:
+    """Its metric, UnderMinIsr, is of partitions that are led here."""
+    led = Led(tmp_path / end, isr=(1,), replicas=(1, 2), min_isr=2)
+    assert led.partition.is_under_min_isr
+    getattr(led.partition, end)()
+    assert not led.partition.is_under_min_isr
+
+
 @pytest.mark.behaviour(158)
 def test_raising_the_minimum_has_the_same_effect(tmp_path: Path) -> None:
     led = Led(tmp_path, isr=(1, 2))

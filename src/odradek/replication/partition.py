@@ -256,7 +256,7 @@ class Partition(Replica):
         self._resign(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _resign(self, error: ErrorCode) -> None:
-        self.is_leader = False
+        self.is_leader = self.is_under_min_isr = False
         self.leader_epoch_start_offset = UNKNOWN_OFFSET
         self.followers = {}
         self._followers = ()
