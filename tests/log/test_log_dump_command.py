@@ -64,6 +64,22 @@ def test_damaged_files_are_named_and_the_exit_code_says_so(tmp_path: Path) -> No
     assert f"Found 628 invalid bytes at the end of {path}" in run(path, exit_code=1)
 
 
+@pytest.mark.parametrize(
+    "name", ["leader-epoch-checkpoint", "00000000000000000180.snapshot", "partition.metadata"]
+)
+def test_a_small_file_that_is_torn_keeps_no_other_from_being_printed(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "t-0"
+    shutil.copytree(DATA / "t-0", path)
+    (path / name).write_bytes(b"x")
+    whole = run(DATA / "t-0").replace(str(DATA / "t-0"), str(path))
+    lines = run(path, exit_code=1).splitlines()
+    headings = [line for line in whole.splitlines() if line.startswith("Dumping")]
+    assert [line for line in lines if line.startswith("Dumping")] == headings
+    assert [line for line in lines if line.startswith("error: ")] == [
+        lines[lines.index(f"Dumping {path / name}") + 1]
+    ]
+
+
 def test_a_codec_without_a_name_is_shown_by_its_number(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000180.log"
     data = bytearray((DATA / "t-0" / path.name).read_bytes())

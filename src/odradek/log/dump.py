@@ -3,11 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
-from odradek.log.checkpoints import LEADER_EPOCHS, PARTITION_METADATA, read_epochs, read_partition_metadata
+from odradek.log.checkpoints import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    MalformedCheckpoint,
+    read_epochs,
+    read_partition_metadata,
+)
 from odradek.log.errors import MissingFile
 from odradek.log.files import Directory
 from odradek.log.indexes import OFFSET_ENTRY, TIME_ENTRY, TransactionIndex
-from odradek.log.producers import Producer, read_snapshot
+from odradek.log.producers import MalformedSnapshot, Producer, read_snapshot
 from odradek.log.scan import scan_batches
 from odradek.log.segment import (
     INDEX_SUFFIX,
@@ -50,6 +56,14 @@ def dump_file(directory: Directory, name: str, *, with_records: bool) -> Iterato
     data = directory.read(name)
     if data is None:
         raise MissingFile(f"{directory.path}/{name}: no such file")
+    try:
+        yield from _entries(name, data)
+    except (MalformedCheckpoint, MalformedSnapshot) as error:
+        yield {"error": str(error)}
+
+
+def _entries(name: str, data: bytes) -> Iterator[Item]:
+    """Of any file but a log."""
     if name == LEADER_EPOCHS:
         for entry in read_epochs(data):
             yield {"epoch": entry.epoch, "startOffset": entry.start_offset}
