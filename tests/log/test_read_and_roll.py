@@ -13,6 +13,7 @@ from odradek.log.files import OsDirectory
 from odradek.log.partition_log import PartitionLog
 from odradek.log.recovery import open_log
 from odradek.log.retention import drop_expired_segments
+from odradek.log.segment import IndexPending
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import iter_batches, iter_whole_batches
@@ -334,6 +335,33 @@ def test_records_without_timestamps_roll_by_the_age_of_the_segment(tmp_path: Pat
     assert len(log.segments) == 1
     produce(log, batch(at=-1), now_ms=NOW + 1001)
     assert len(log.segments) == 2
+
+
+def test_that_no_record_has_a_timestamp_is_seen_without_building_an_index_again(tmp_path: Path) -> None:
+    """The time index is empty, as it must be. Each segment was walked over behind each start, and retention took one of them a round."""
+    disk = Disk(tmp_path, config(retention_ms=1000, segment_bytes=SIZE))
+    log = disk.create()
+    for _ in range(5):
+        produce(log, batch(at=-1), now_ms=NOW)
+    log.close()
+    log = disk.open(clean=True).log
+    asked: list[IndexPending] = []
+    log.rebuild_indexes_by(lambda _, pending: asked.append(pending))
+    later_ms = int(disk.file(f"{4:020d}.log").stat().st_mtime * 1000) + 10_000
+    assert drop_expired_segments(log, later_ms, 5) and asked == []
+    assert (log.log_start_offset, log.size_bytes) == (5, 0)
+
+
+@pytest.mark.parametrize("which", [0, 2])
+def test_an_empty_time_index_is_not_believed_where_a_batch_has_a_time(tmp_path: Path, which: int) -> None:
+    disk = Disk(tmp_path, config(segment_bytes=3 * SIZE))
+    log = disk.create()
+    for n in range(4):
+        produce(log, batch(at=NOW if n == which else -1), now_ms=NOW)
+    log.close()
+    disk.file(f"{0:020d}.timeindex").write_bytes(b"")
+    log = disk.open(clean=True).log
+    assert log.segments[0].largest_timestamp() == NOW
 
 
 @pytest.mark.parametrize("is_opened_again", [False, True])

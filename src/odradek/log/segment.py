@@ -5,6 +5,7 @@ to their files and looked up there. What is cold is opened when it is first aske
 """
 
 from collections.abc import Iterator
+from itertools import chain, islice
 from struct import Struct
 from typing import NamedTuple
 
@@ -479,9 +480,6 @@ class Segment:
 
     def _find_largest_timestamp(self) -> None:
         timestamp, relative = last_in_file(self._open_time_index(), TIME_ENTRY)
-        if timestamp < 0 and self.size_bytes:
-            self._rebuild()
-            timestamp, relative = last_in_file(self._open_time_index(), TIME_ENTRY)
         self.max_timestamp = timestamp
         self.offset_of_max_timestamp = self.base_offset + relative if timestamp >= 0 else -1
 
@@ -501,12 +499,19 @@ class Segment:
         """Whether this last time entry is about a batch that stands there, and none at the end is newer."""
         if self.size_bytes == 0:
             return timestamp < 0
-        if timestamp < 0 or relative_offset < 0 or not self._is_time_of(timestamp, relative_offset):
+        if timestamp < 0:
+            return self._seems_without_timestamps()
+        if relative_offset < 0 or not self._is_time_of(timestamp, relative_offset):
             return False
         return all(
             header.largest_timestamp <= timestamp
             for _, header in self._few_headers(self.last_indexed_position())
         )
+
+    def _seems_without_timestamps(self) -> bool:
+        """By the first batch and the last ones, as they were before compaction: then no entry is missing."""
+        ends = chain(islice(self.headers(), 1), self._few_headers(self.last_indexed_position()))
+        return all(header.max_timestamp < 0 for _, header in ends)
 
     def _is_time_of(self, timestamp: int, relative_offset: int) -> bool:
         position = self.position_of(self.base_offset + relative_offset)
