@@ -187,7 +187,8 @@ def replace_segments(log: LogState, old: Sequence[Segment], cleaned: CleanedSegm
     try:
         log.note_gaps()
         made = cleaned.segment
-        others = [one for one in log.segments if one not in old]
+        gone = set(old)
+        others = [one for one in log.segments if one not in gone]
         sizes = log.prepare_index_sizes(files, others, (made.base_offset, made.aborted_count))
     except StorageError as error:
         cleaned.throw_away()

@@ -81,7 +81,8 @@ class Cleaner:
         was faster, or a cut."""
         suspects, self._suspects = self._suspects, []
         for log, segments, error in suspects:
-            if all(one in log.segments and one.end_offset == end for one, end in segments):
+            there = set(log.segments)
+            if all(one in there and one.end_offset == end for one, end in segments):
                 log.broken(error)
 
     def _inspect(

@@ -46,8 +46,9 @@ class Cleaning:
     def is_of_what_is_there(self) -> bool:
         """The log has these segments still, as they were and where they were: not cut, not deleted, not moved."""
         sources = [source for group in self._job.groups for source in group]
+        there = set(self.log.segments)
         return self.log.directory.path == self._directory_path and all(
-            segment in self.log.segments and segment.end_offset == source.end_offset
+            segment in there and segment.end_offset == source.end_offset
             for segment, source in zip(self._segments, sources, strict=True)
         )
 
