@@ -14,6 +14,7 @@ from odradek.records.batch import (
     BATCH_OVERHEAD,
     MAX_SEQUENCE,
     check_crc,
+    first_batches,
     header_bytes,
     iter_batches,
     iter_whole_batches,
@@ -194,3 +195,15 @@ def test_random_bytes_are_read_or_refused_and_nothing_else(data: bytes) -> None:
     else:
         assert sum(h.size_bytes for _, h in headers) == len(data)
         assert all(h.size_bytes >= BATCH_OVERHEAD for _, h in headers)
+
+
+def test_the_first_batches_are_counted_without_a_look_at_what_they_are() -> None:
+    one = build_batch([NewRecord(None, b"v")])
+    size = len(one)
+    assert first_batches(one * 3, 2) == (2 * size, 2)
+    assert first_batches(one * 3, 3) == first_batches(one * 3, 9) == (3 * size, 3)
+    assert first_batches(one * 2 + one[:-1], 9) == (3 * size - 1, 2), (
+        "whoever reads sees that it is cut short"
+    )
+    assert first_batches(one + bytes(100), 9) == (size + 100, 1), "and what is none"
+    assert first_batches(one, 0) == first_batches(b"", 9) == (0, 0)

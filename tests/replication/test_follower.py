@@ -142,6 +142,31 @@ def wanted(request: fm.FetchRequest) -> dict[int, tuple[int, int, int]]:
     }
 
 
+def test_of_an_answer_with_very_many_batches_so_many_are_taken_and_the_next_is_asked_to_be_smaller(
+    follows: Follows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer of 10 MiB has a hundred thousand small ones, which took two thirds of a second of one turn."""
+    monkeypatch.setattr("odradek.replication.follower.MOST_BATCHES", 5)
+    one, two = follows.partition("t"), follows.partition("u", number=2)
+    three = follows.partition("v", number=3)
+    small = [a_batch(b"x", epoch=5, base_offset=n) for n in range(8)]
+    size = len(small[0])
+    assert follows.asks().max_bytes == FetchLimits().response_max_bytes
+    follows.answer_fetch(
+        ("t", 1, row(records=b"".join(small[:3]), mark=8)),
+        ("u", 2, row(records=b"".join(small), mark=2)),
+        ("v", 3, row(records=b"".join(small), mark=8)),
+    )
+    assert [p.log.log_end_offset for p in (one, two, three)] == [3, 2, 0]
+    assert (two.high_watermark, three.high_watermark) == (2, 0)
+    request = follows.asks()
+    assert wanted(request) == {1: (5, 3, 5), 2: (5, 2, 5), 3: (5, 0, -1)}
+    assert request.max_bytes == 5 * size
+    large = a_batch(b"x" * 10 * size, epoch=5, base_offset=3)
+    follows.answer_fetch(("t", 1, row(records=large, mark=8)))
+    assert follows.asks().max_bytes == 5 * len(large)
+
+
 def test_nothing_is_asked_while_nothing_is_followed(follows: Follows) -> None:
     assert follows.asks() is None
     assert follows.fetcher.wake_at_ms(follows.now_ms) is None

@@ -220,6 +220,21 @@ def iter_whole_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int,
         position += size_bytes
 
 
+def first_batches(buffer: Buffer, most: int) -> tuple[int, int]:
+    """How many bytes the first batches have, `most` of them at most, and how many they are. Where there are no more, or what follows
+    is none, all bytes: whoever reads them sees. Only lengths are looked at."""
+    position = count = 0
+    end = len(buffer)
+    while count < most and end - position >= BATCH_OVERHEAD:
+        (length,) = _LENGTH.unpack_from(buffer, position + LENGTH_OFFSET)
+        behind = position + LOG_OVERHEAD + length
+        if length < BATCH_OVERHEAD - LOG_OVERHEAD or behind > end:
+            return end, count
+        position = behind
+        count += 1
+    return (position if count == most else end), count
+
+
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the batch is as it was when its checksum was made."""
     view = memoryview(buffer)[position + ATTRIBUTES_OFFSET : position + header.size_bytes]

@@ -33,6 +33,7 @@ from odradek.protocol.flat.fetch_response import PartitionData as FetchedPartiti
 from odradek.protocol.flat.fetch_response import decode as decode_response
 from odradek.protocol.headers import decode_response_header, encode_request
 from odradek.protocol.messages.fetch import TopicKey
+from odradek.records.batch import first_batches
 from odradek.replication import follower_questions as questions
 from odradek.replication.cuts import CUTS_AT_ONCE, Cut
 from odradek.replication.followed import (
@@ -55,6 +56,8 @@ FETCH_VERSION = 17
 FETCH_VERSION_BY_NAME = 12
 
 INT32_MAX = 2**31 - 1
+# Of one answer, that are appended in its turn: some 25 ms. An answer that has more is taken as if it ended there.
+MOST_BATCHES = 4_000
 INITIAL_EPOCH = 0  # of a session: a full fetch that opens one
 
 # The session is void, the partitions are not.
@@ -112,6 +115,11 @@ class FollowerFetcher:
         self._forgotten: dict[TopicPartition, FollowedPartition] = {}
         self._waiting: dict[TopicPartition, FollowedPartition] = {}  # delayed, or not in FETCHING
         self._cuts_at_once = 0  # that are left of those of one answer
+        self._batches_left = 0  # of those of one answer
+        self._bytes_taken = 0  # in those that are not left
+        self._max_bytes = (
+            limits.response_max_bytes
+        )  # that hold no more than MOST_BATCHES, were they as large as the last ones
         # Something changed that the fetch in flight does not know: send another behind it.
         self._is_urgent = False
 
@@ -264,7 +272,7 @@ class FollowerFetcher:
             replica_state=(self.broker, broker_epoch),
             max_wait_ms=limits.wait_max_ms,
             min_bytes=limits.min_bytes,
-            max_bytes=limits.response_max_bytes,
+            max_bytes=min(self._max_bytes, limits.response_max_bytes),
             session_id=self._session_id,
             session_epoch=self._session_epoch,
             topics=self._wanted(by_id),
@@ -400,6 +408,7 @@ class FollowerFetcher:
                 # The leader keeps no session for us: every fetch is a full one.
                 self._new_session(close=0)
                 self._put_behind(response)
+        self._batches_left, self._bytes_taken = MOST_BATCHES, 0
         for topic, partitions in response.responses:
             for data in partitions:
                 wanted = self._answered(topic, data[0])
@@ -409,6 +418,9 @@ class FollowerFetcher:
                         self._partition_fetched(wanted, data, flight.number, now_ms)
                     except ProtocolError as fault:
                         self._failed(wanted, fault, now_ms)
+        taken = MOST_BATCHES - self._batches_left
+        if taken:
+            self._max_bytes = min(self._bytes_taken * MOST_BATCHES // taken, INT32_MAX)
         for followed in flight.asked:
             # Named and not in the answer: nothing new, no error, and no divergence. Our log is a prefix.
             if (
@@ -476,15 +488,28 @@ class FollowerFetcher:
                 self._cut(followed, steps, self._cut_to_divergence, now_ms)
                 return
             followed.is_prefix = True
+            received = len(records) if records else 0
+            if records:
+                size, count = first_batches(records, self._batches_left)
+                self._batches_left -= count
+                self._bytes_taken += size
+                records = records[:size]
             partition.append_as_follower(
                 records,
                 leader_high_watermark=followed.leader_high_watermark_seen,
                 leader_log_start=leader_log_start,
                 now_ms=now_ms,
             )
-            if records and topic_partition in self._throttle.covered:
-                self._throttle.record(len(records), now_ms)
-            if log.log_end_offset != followed.asked_end or log.log_start_offset != followed.asked_start:
+            if received and topic_partition in self._throttle.covered:
+                self._throttle.record(received, now_ms)
+            is_rest_left = (
+                records is not None and len(records) < received
+            )  # of which the leader believes that we have it
+            if (
+                log.log_end_offset != followed.asked_end
+                or log.log_start_offset != followed.asked_start
+                or is_rest_left
+            ):
                 self._changed[topic_partition] = followed
                 # The leader waits for this acknowledgement, not for the fetch behind.
                 self._is_urgent = True

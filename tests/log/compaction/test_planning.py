@@ -89,6 +89,10 @@ def test_segments_become_one_as_long_as_all_of_them_would_fit() -> None:
         assert grouped(indexed, LIMITS._replace(segment_index_bytes=119)) == [indexed[:2], indexed[2:]]
         assert grouped(indexed, LIMITS._replace(segment_index_bytes=120)) == [indexed[:3], indexed[3:]]
     many = [segment(n, n + 1, 0) for n in range(250)]
-    assert [len(group) for group in grouped(many, LIMITS._replace(segment_index_bytes=1 << 20))] == [100, 100, 50]
+    assert [len(group) for group in grouped(many, LIMITS._replace(segment_index_bytes=1 << 20))] == [
+        100,
+        100,
+        50,
+    ]
     far = [segment(0, 10), segment(10, 2**31), segment(2**31, 2**31 + 1)]
     assert grouped(far, LIMITS) == [far[:2], far[2:]]
