@@ -36,6 +36,8 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings
+from odradek.records.batch import first_batches
+from odradek.replication.follower import MOST_BATCHES
 from odradek.replication.partition import Partition
 from odradek.replication.throttle import ReplicationThrottle
 from odradek.replication.truncation import plan_truncation
@@ -402,7 +404,8 @@ class LogMoves(Organ):
         offset, place = future.log_end_offset, len(future.segments) - 1
         before = future.segments.active.file.size_bytes
         try:
-            future.append_as_follower(memoryview(data), now_ms=now_ms)
+            size, _ = first_batches(data, MOST_BATCHES)  # the rest is read again
+            future.append_as_follower(memoryview(data)[:size], now_ms=now_ms)
         except StorageError:
             raise
         except ProtocolError:
