@@ -17,7 +17,7 @@ from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import offset_for_leader_epoch as om
 from odradek.replication.cuts import CUTS_AT_ONCE, Cut
 from odradek.replication.followed import FIRST_BACKOFF_MS, LATER, FetchLimits
-from odradek.replication.follower import INT32_MAX, FollowerFetcher
+from odradek.replication.follower import BATCHES_A_ROW, INT32_MAX, FollowerFetcher
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory
 from odradek.replication.throttle import ReplicationThrottle
@@ -146,7 +146,7 @@ def test_of_an_answer_with_very_many_batches_so_many_are_taken_and_the_next_is_a
     follows: Follows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer of 10 MiB has a hundred thousand small ones, which took two thirds of a second of one turn."""
-    monkeypatch.setattr("odradek.replication.follower.MOST_BATCHES", 5)
+    monkeypatch.setattr("odradek.replication.follower.MOST_BATCHES", 5 + 2 * BATCHES_A_ROW)
     one, two = follows.partition("t"), follows.partition("u", number=2)
     three = follows.partition("v", number=3)
     small = [a_batch(b"x", epoch=5, base_offset=n) for n in range(8)]
@@ -164,7 +164,7 @@ def test_of_an_answer_with_very_many_batches_so_many_are_taken_and_the_next_is_a
     assert request.max_bytes == 5 * size
     large = a_batch(b"x" * 10 * size, epoch=5, base_offset=3)
     follows.answer_fetch(("t", 1, row(records=large, mark=8)))
-    assert follows.asks().max_bytes == 5 * len(large)
+    assert follows.asks().max_bytes == 3 * len(large)
 
 
 def test_nothing_is_asked_while_nothing_is_followed(follows: Follows) -> None:

@@ -58,6 +58,8 @@ FETCH_VERSION_BY_NAME = 12
 INT32_MAX = 2**31 - 1
 # Of one answer, that are appended in its turn: some 25 ms. An answer that has more is taken as if it ended there.
 MOST_BATCHES = 4_000
+# What a partition with records counts for beside its batches.
+BATCHES_A_ROW = 2
 INITIAL_EPOCH = 0  # of a session: a full fetch that opens one
 
 # The session is void, the partitions are not.
@@ -490,6 +492,7 @@ class FollowerFetcher:
             followed.is_prefix = True
             received = len(records) if records else 0
             if records:
+                self._batches_left = max(self._batches_left - BATCHES_A_ROW, 0)
                 size, count = first_batches(records, self._batches_left)
                 self._batches_left -= count
                 self._bytes_taken += size
