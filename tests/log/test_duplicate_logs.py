@@ -223,6 +223,26 @@ def test_one_of_another_topic_on_a_disk_that_failed_is_no_obstacle(tmp_path: Pat
     assert back.directory_of(A) == str(paths[1])
 
 
+def test_a_damaged_one_on_a_disk_that_fails_later_is_no_obstacle_either(
+    two: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was said of it was said of the name, and so of the one that is well."""
+    damage(two)
+    (two[0] / "b-0").mkdir()
+    names = OsDirectory.names
+
+    def names_or_fault(directory: OsDirectory) -> list[str]:
+        if directory.path == str(two[0] / "b-0"):
+            raise directory.health.fail(DiskFault("list: Input/output error"))
+        return names(directory)
+
+    monkeypatch.setattr(OsDirectory, "names", names_or_fault)
+    manager = load(two)
+    assert list(manager.offline_directories) == [str(two[0])]
+    log = manager.get_or_create(A, OTHER_ID, now_ms=NOW)
+    assert (log.log_end_offset, manager.directory_of(A)) == (5, str(two[1]))
+
+
 def test_nothing_is_said_to_be_deleted_that_lies_on_a_disk_that_is_away(tmp_path: Path) -> None:
     manager = load([tmp_path / "1", tmp_path / "2"])
     log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)

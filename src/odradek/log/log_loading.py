@@ -87,6 +87,7 @@ class LogLoading:
             # Of which topic that one is cannot be read. This one is asked for by topic id, and serves if it is right.
             del self._hosted.homes[topic_partition]
             self._hosted.logs.pop(topic_partition, None)
+            self._hosted.refused.pop(topic_partition, None)
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
             return
         topic_id = topic_id_in(root, topic_partition)
