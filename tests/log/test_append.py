@@ -543,6 +543,19 @@ def test_a_followers_gap_is_the_leaders_gap(log: PartitionLog) -> None:
     assert read_header(read.slices[0].read()).base_offset == 10
 
 
+def test_what_a_leader_said_before_the_log_was_cut_is_no_first_word_of_the_next(log: PartitionLog) -> None:
+    """It has looked at its own batch, and the next leader has not looked at this one."""
+    begin, behind_gap = batch(base_offset=0, leader_epoch=1), batch(base_offset=10, leader_epoch=1)
+    with pytest.raises(ProtocolError, match="believed if it sends that again"):
+        follow(log, begin + behind_gap)
+    log.truncate_to(0, NOW)
+    with pytest.raises(ProtocolError, match="believed if it sends that again"):
+        follow(log, begin + behind_gap)
+    assert offsets(log) == [0]
+    follow(log, behind_gap)
+    assert offsets(log) == [0, 10]
+
+
 def test_a_compacted_leaders_gap_needs_no_second_word(log: PartitionLog) -> None:
     log.config = config(cleanup_policy="compact")
     follow(log, batch(1, base_offset=0, leader_epoch=1) + batch(2, base_offset=10, leader_epoch=1))

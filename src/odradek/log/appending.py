@@ -222,9 +222,10 @@ class AppendableLog(LogState):
         written looks the same, and no checksum covers it: so where nothing compacts, the leader is asked twice for the
         first, and then it has looked at that batch itself (`check_batch`).
         """
-        if self.may_have_gaps or self._suspect_gap == expected:
+        suspect = self.flushed.generation, expected
+        if self.may_have_gaps or self._suspect_gap == suspect:
             return True
-        self._suspect_gap = expected
+        self._suspect_gap = suspect
         return False
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:

@@ -89,7 +89,8 @@ class LogState:
         self.other_snapshots: set[int] = set()
         # Offsets may be missing between batches, and the file `offset-gaps` says so: cleanup.policy may change any day.
         self.has_gaps = has_gaps
-        self._suspect_gap = -1  # the end of this log when a leader had nothing there
+        # Where this log ended when a leader had nothing there, and in which generation: another cut, another leader.
+        self._suspect_gap: tuple[int, int] | None = None
 
     # ---------------------------------------------------------------------------------------------- rolling
 
