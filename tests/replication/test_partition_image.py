@@ -1,5 +1,6 @@
 """A partition as a value: what is made from an image is what the image was made of."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from odradek.model.cluster import ReplicaAssignment
@@ -47,6 +48,14 @@ def test_what_is_made_from_an_image_goes_on_as_a_leader(tmp_path: Path) -> None:
 
     assert led.partition.state == PendingExpandIsr((b(1), b(2)), (b(3),))
     assert led.outbox.proposals == [led.partition]
+
+
+def test_a_leader_that_commits_nothing_while_a_replica_is_eligible_goes_on_so(tmp_path: Path) -> None:
+    led = Led(tmp_path, isr=(1, 2), min_isr=1)
+    alone = replace(leadership(1, led.partition.leader_epoch + 1, (1,)), elr=(b(2),))
+    led.partition.make_leader(alone, led.partition.assignment, led.now_ms)
+    again = made_of(led.partition.image(), led)
+    assert led.partition.is_under_min_isr and again.is_under_min_isr
 
 
 def test_whoever_leads_no_more_has_the_image_of_one_that_never_led(tmp_path: Path) -> None:

@@ -150,6 +150,7 @@ class Partition(Replica):
                 )
                 for follower in self.followers.values()
             ),
+            self.is_leader and self.has_eligible,
         )
 
     @classmethod
@@ -188,6 +189,7 @@ class Partition(Replica):
         self.partition_epoch = image.partition_epoch
         self.is_leader = image.is_leader
         self.leader_epoch_start_offset = image.leader_epoch_start_offset
+        self.has_eligible = image.has_eligible
         for known in image.followers:
             follower = self.followers[known.broker] = FollowerState(known.broker)
             follower.broker_epoch = known.broker_epoch

@@ -30,3 +30,4 @@ class PartitionImage(NamedTuple):
     high_watermark: int
     state: IsrState
     followers: tuple[FollowerImage, ...]
+    has_eligible: bool = False  # the controller calls a replica outside the ISR eligible
