@@ -74,11 +74,14 @@ class CleanedSegment:
         """One of which records or the marker stay, in the order of the markers."""
         self._aborted.append(transaction)
 
-    def finish(self, end_offset: int) -> MadeSegment:
+    def finish(self, end_offset: int, modified_ms: int | None = None) -> MadeSegment:
         """`end_offset`: of the last segment it is made from. The last batch there stays, emptied if need be: a log that
-        ends, or has a hole, before it would look as if it had lost what was flushed. Blocks for the syncs.
+        ends, or has a hole, before it would look as if it had lost what was flushed. `modified_ms`: when that one was last
+        written to, by which retention goes where records have no timestamps. Blocks for the syncs.
         """
         segment = self.segment
+        if modified_ms is not None:
+            segment.directory.set_modified_ms(segment.name() + CLEANED_SUFFIX, modified_ms)
         segment.prepare_indexes(self.files)
         if self._aborted:
             self.files.write(segment.name(TRANSACTION_INDEX_SUFFIX), transactions_to_bytes(self._aborted))

@@ -123,6 +123,11 @@ class Directory(Protocol):
 
     def modified_ms(self, name: str) -> int | None:
         """When the file was last written to; None where there is none, or nobody knows when."""
+        ...
+
+    def set_modified_ms(self, name: str, at_ms: int) -> None:
+        """It holds what another file held since then. Synced with what is in it."""
+        ...
 
     def replace(self, name: str, data: Buffer, *, durable: bool = True) -> None: ...
 
@@ -435,6 +440,13 @@ class OsDirectory:
             return None
         except OSError as error:
             raise self._failed(error, "look at", name) from error
+
+    def set_modified_ms(self, name: str, at_ms: int) -> None:
+        self.health.check()
+        try:
+            os.utime(f"{self.path}/{name}", ns=(at_ms * 1_000_000, at_ms * 1_000_000))
+        except OSError as error:
+            raise self._failed(error, "set the time of", name) from error
 
     def replace(self, name: str, data: Buffer, *, durable: bool = True) -> None:
         self.health.check()

@@ -508,6 +508,9 @@ class MemoryDirectory:
         """There is no clock here."""
         return None
 
+    def set_modified_ms(self, name: str, at_ms: int) -> None:
+        """See above."""
+
     def replace(self, name: str, data: Buffer, *, durable: bool = True) -> None:
         self.health.check()
 

@@ -297,7 +297,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "records of a world have timestamps, by which their segments are as old as they are": (
         "log/segment.py Segment.modified_ms",
-        "log/memory_files.py MemoryDirectory.modified_ms",
+        "log/memory_files.py MemoryDirectory.set_modified_ms",
     ),
     "nobody who makes topics in a world has used up a quota of mutations": (
         "broker/handlers/create_topics.py _throttled",

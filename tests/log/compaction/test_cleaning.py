@@ -1,5 +1,6 @@
 """A cleaning of a log on a disk: what is read before and after, what happens beside it, and what a crash leaves."""
 
+import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -460,6 +461,26 @@ def test_the_next_log_may_be_looked_for_in_the_moment_in_which_one_begins_anew(d
     stable = [(log, log.log_end_offset) for log in disk.cleaner.candidates()]
     disk.log.segments.drop_all()
     assert disk.cleaner.most_dirty(stable, NOW) is None
+
+
+def test_records_without_timestamps_do_not_become_younger(tmp_path: Path) -> None:
+    """Retention goes by the time of their file, and where cleanings come more often they would never be let go."""
+    disk = Compacted(tmp_path, cleanup_policy="compact,delete", retention_ms="1000")
+    for n in range(20):
+        produce(disk.log, batch(key=b"%d" % (n % 3), value=b"v" * 60, at=-1))
+        if n % 3 == 2:
+            disk.log.roll(NOW)
+    bases = [segment.base_offset for segment in disk.log.segments[:-1]]
+    for base in bases:
+        path = disk.path / "orders-0" / f"{base:020d}.log"
+        os.utime(path, ns=(0, (NOW + base) * 1_000_000))
+    disk.clean()
+    cleaned = disk.log.segments[:-1]
+    lasts = [max(base for base in bases if base < segment.end_offset) for segment in cleaned]
+    assert len(cleaned) < len(bases)
+    assert [segment.modified_ms() for segment in cleaned] == [NOW + last for last in lasts]
+    disk.manager.apply_retention(NOW + lasts[0] + 1001, {TP: disk.log.log_end_offset})
+    assert cleaned[0] not in disk.log.segments
 
 
 def test_a_largest_timestamp_of_which_no_record_is_left_is_not_found(disk: Compacted) -> None:

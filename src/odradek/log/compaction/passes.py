@@ -163,7 +163,7 @@ class PassesHere:
             yield header.size_bytes
         for aborted in rewriting.transactions.take_still_aborted():
             cleaned.add_transaction(aborted)
-        return cleaned.finish(old[-1].end_offset)
+        return cleaned.finish(old[-1].end_offset, self._directory.modified_ms(old[-1].name()))
 
     def _cold(self, segment: SourceSegment) -> Segment:
         return Segment(self._directory, segment.base_offset, segment.created_ms, segment.end_offset)
