@@ -24,9 +24,15 @@ class PartitionLog(AppendableLog):
     # ---------------------------------------------------------------------------------------------- reading
 
     def read(
-        self, offset: int, *, max_bytes: int, upper_bound_offset: int, min_one_batch: bool = False
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        upper_bound_offset: int,
+        min_one_batch: bool = False,
+        most_segments: int = reading.ALL,
     ) -> reading.LogRead:
-        """Slices that begin with the batch holding `offset` and end below `upper_bound_offset`.
+        """Slices that begin with the batch holding `offset` and end below `upper_bound_offset`, of so many segments at most.
 
         The last batch may be cut by `max_bytes`, as Kafka's is. If not even the first fits: all of it with
         `min_one_batch` (KIP-74), else nothing. OFFSET_OUT_OF_RANGE outside the log.
@@ -48,6 +54,7 @@ class PartitionLog(AppendableLog):
                 upper_bound_offset,
                 min_one_batch,
                 self.may_have_gaps,
+                most_segments,
             )
         except StorageError as error:
             raise self.broken(error) from None

@@ -9,12 +9,18 @@ from odradek.log.segments import Segments
 from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD
 
 
+# Whoever does not say how many segments are looked into.
+ALL = 1 << 62
+
+
 class LogRead(NamedTuple):
-    """`last`: the segment in which the last slice lies."""
+    """`last`: the segment in which the last slice lies. `ends_early`: behind it there is more that would have been read, had more
+    segments been looked into."""
 
     slices: list[FileSlice]
     size_bytes: int
     last: Segment | None = None
+    ends_early: bool = False
 
 
 NOTHING = LogRead([], 0)
@@ -28,6 +34,7 @@ def read(
     upper_bound_offset: int,
     min_one_batch: bool,
     may_have_gaps: bool,
+    most_segments: int,
 ) -> LogRead:
     """`offset` lies in the log. Most reads are of its end: two dictionary lookups and a slice."""
     upper = upper_bound_offset if upper_bound_offset < log_end_offset else log_end_offset
@@ -36,7 +43,7 @@ def read(
     active = segments.active
     if offset < active.base_offset:
         return _read_from_older(
-            segments, log_end_offset, offset, max_bytes, upper, min_one_batch, may_have_gaps
+            segments, log_end_offset, offset, max_bytes, upper, min_one_batch, may_have_gaps, most_segments
         )
     file = active.file
     position = active.positions.get(offset, -1)
@@ -57,8 +64,9 @@ def _read_from_older(
     upper: int,
     min_one_batch: bool,
     may_have_gaps: bool,
+    most_segments: int,
 ) -> LogRead:
-    """From the segment that holds `offset` on, until enough is found."""
+    """From the segment that holds `offset` on, until enough is found. Of each slice a descriptor is held."""
     slices: list[FileSlice] = []
     total = 0
     last = None
@@ -66,6 +74,8 @@ def _read_from_older(
         offset = max(offset, segment.base_offset)
         if offset >= upper or (total >= max_bytes and (slices or not min_one_batch)):
             break
+        if len(slices) == most_segments:
+            return LogRead(slices, total, last, True)
         segments.keep_open(segment)
         file = segment.file
         position = segment.position_of(offset)

@@ -80,6 +80,9 @@ _FORESEEN = frozenset(
 )
 # What is taken in, or looked at, in one turn: some eight milliseconds. More, and `large_fetches` does it in slices.
 MOST_AT_ONCE = 2_000
+# Of one partition, that are looked into for one answer: of each a descriptor is held until it is sent, and a client may make one with each
+# batch, by timestamps that are far apart.
+MOST_SEGMENTS = 16
 # Fewer bytes than these name no more partitions: a row has 28 and more; before version 9, which adds the leader epoch, 16.
 LARGE_BYTES, LARGE_BYTES_BEFORE = 25 * MOST_AT_ONCE, 16 * MOST_AT_ONCE
 HAS_NEW_LEADER = (NOT_LEADER, int(ErrorCode.FENCED_LEADER_EPOCH))
@@ -341,14 +344,16 @@ class FetchWait(ParkedFetch):
         is_committed = self.body.isolation_level == READ_COMMITTED
         end = partition.last_stable_offset if is_committed else partition.high_watermark
         try:
-            return partition.log.read(
+            found = partition.log.read(
                 wanted.fetch_offset,
                 max_bytes=max(wanted.max_bytes, 0),
                 upper_bound_offset=end,
                 min_one_batch=True,
-            ).size_bytes
+                most_segments=MOST_SEGMENTS,
+            )
         except ProtocolError:
             return None
+        return None if found.ends_early else found.size_bytes
 
     def on_high_watermark(self, now_ms: int) -> None:
         """Do not look now: records that bring the news along may come in a moment."""
@@ -528,7 +533,11 @@ class FetchWait(ParkedFetch):
                         max_bytes=max(min(wanted.max_bytes, room), 0),
                         upper_bound_offset=upper_bound,
                         min_one_batch=not so_far,
+                        most_segments=MOST_SEGMENTS,
                     )
+                    is_urgent = (
+                        is_urgent or found.ends_early
+                    )  # however many bytes are asked for, there will be no more
                     if is_committed and found.size_bytes:
                         # Of what is sent now: up to the last stable offset there may be a hundred thousand of them.
                         told = log.aborted_in(found, offset)
