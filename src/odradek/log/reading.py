@@ -8,7 +8,6 @@ from odradek.log.segment import Segment
 from odradek.log.segments import Segments
 from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD
 
-
 # Whoever does not say how many segments are looked into.
 ALL = 1 << 62
 
