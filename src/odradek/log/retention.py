@@ -54,8 +54,9 @@ def _leading_surplus(log: PartitionLog, high_watermark: int) -> int:
     count = 0
     for segment in log.segments[:MOST_SEGMENTS]:
         size = segment.size_bytes
-        is_needed = size == 0 and segment is log.segments.active
-        if surplus < size or segment.end(log.log_end_offset) > high_watermark or is_needed:
+        if surplus < size or segment.end(log.log_end_offset) > high_watermark:
+            break
+        if size == 0 and segment is log.segments.active:
             break
         surplus -= size
         count += 1

@@ -15,7 +15,7 @@ EXHIBITS: tuple[Mutant, ...] = (
             ),
             Edit(
                 "log.retention:_leading_surplus",
-                "surplus < size or segment.end_offset > high_watermark",
+                "surplus < size or segment.end(log.log_end_offset) > high_watermark",
                 "surplus < size",
             ),
         ),
