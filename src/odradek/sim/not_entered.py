@@ -297,6 +297,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "records of a world have timestamps, by which their segments are as old as they are": (
         "log/segment.py Segment.modified_ms",
+        "log/segment.py Segment._seems_without_timestamps",
         "log/memory_files.py MemoryDirectory.set_modified_ms",
     ),
     "nobody who makes topics in a world has used up a quota of mutations": (
