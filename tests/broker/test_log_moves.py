@@ -532,6 +532,28 @@ def test_of_very_many_batches_that_were_read_some_are_appended_in_a_turn(
     assert where(world) == second(world)
 
 
+def test_of_many_small_segments_some_are_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each a descriptor is held until it is read."""
+    monkeypatch.setattr("odradek.broker.log_moves.MOST_SEGMENTS", 3)
+    world = a_world(tmp_path)
+    for n in range(20):
+        world.produce(1, b"%d" % n)
+        world[1].logs.logs[T0].roll(world.now_ms)
+    world.copies = False
+    ask(world, second(world))
+    reads = []
+    while not isinstance((effect := steps(world)[0]), fx.FlushLog):
+        reads.append(len(effect.slices))
+        do(world, effect)
+    assert reads == [3] * 6 + [2]
+    world.copies = True
+    do(world, effect)
+    world.settle()
+    assert where(world) == second(world) and world[1].values() == [b"%d" % n for n in range(20)]
+
+
 def test_a_copy_of_many_segments_is_flushed_by_a_thread_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

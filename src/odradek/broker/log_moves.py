@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 # What is copied or synced within one turn, before the swap.
 LAST_BYTES = 1 << 18
 LAST_UNFLUSHED_BYTES = 1 << 22
+# That are read at once: of each a descriptor is held.
+MOST_SEGMENTS = 16
 RETRY_MS = 1000
 # Space that is left on the directory a replica goes to: a full disk would take all that is on it offline.
 SPARE_BYTES = 1 << 24
@@ -363,7 +365,7 @@ class LogMoves(Organ):
         if self._must_wait(move, now_ms):
             return False
         rest = _read(current, future.log_end_offset, LAST_BYTES)
-        was_near, move.is_near = move.is_near, rest.size_bytes < LAST_BYTES
+        was_near, move.is_near = move.is_near, rest.size_bytes < LAST_BYTES and not rest.ends_early
         if was_near and move.is_near:
             if not move.is_flushed or move.unflushed_bytes >= LAST_UNFLUSHED_BYTES:
                 self._flush(move, future)
@@ -503,7 +505,11 @@ def lag_of(future: "PartitionLog", hosted: Partition | None) -> int:
 def _read(log: "PartitionLog", offset: int, max_bytes: int) -> "LogRead":
     try:
         return log.read(
-            offset, max_bytes=max_bytes, upper_bound_offset=log.log_end_offset, min_one_batch=True
+            offset,
+            max_bytes=max_bytes,
+            upper_bound_offset=log.log_end_offset,
+            min_one_batch=True,
+            most_segments=MOST_SEGMENTS,
         )
     except StorageError as error:
         raise _of_the_source(error) from error
