@@ -145,7 +145,7 @@ def wanted(request: fm.FetchRequest) -> dict[int, tuple[int, int, int]]:
 def test_of_an_answer_with_very_many_batches_so_many_are_taken_and_the_next_is_asked_to_be_smaller(
     follows: Follows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer of 10 MiB has a hundred thousand small ones, which took two thirds of a second of one turn."""
+    """An answer of 10 MiB has a hundred thousand small ones, which took half a second of one turn."""
     monkeypatch.setattr("odradek.replication.follower.MOST_BATCHES", 5 + 2 * BATCHES_A_ROW)
     one, two = follows.partition("t"), follows.partition("u", number=2)
     three = follows.partition("v", number=3)
