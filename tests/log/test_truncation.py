@@ -133,6 +133,20 @@ def test_producers_are_as_they_were_at_the_cut(disk: Disk) -> None:
     assert produce(log, idempotent(0, producer_id=0)).base_offset == 0
 
 
+def test_a_cut_to_the_logs_start_keeps_the_producers_whose_records_were_deleted(disk: Disk) -> None:
+    """A late copy of theirs is a duplicate still, for whoever leads with this log."""
+    log = disk.create()
+    produce(log, idempotent(0))
+    log.roll(NOW)
+    log.delete_records_before(1)
+    produce(log, idempotent(0, producer_id=8))
+    assert (log.log_start_offset, log.segments[0].base_offset) == (1, 1)
+    log.truncate_to(1, NOW)
+    assert log.producers.ids() == [7]
+    log.close()
+    assert disk.open(clean=True, log_start_offset=1).log.producers.ids() == [7]
+
+
 def test_a_cut_near_the_end_of_a_large_segment_starts_from_a_mark(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,11 +118,15 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None
     while len(log.segments) > MOST_SEGMENTS_CUT:
         yield from _cut(log, log.segments[-MOST_SEGMENTS_CUT].base_offset, now_ms)
         yield
+    producers = Producers()
+    if offset == log.log_start_offset == log.segments[0].base_offset:
+        # What was deleted below it was committed, and whoever wrote that may send it again.
+        _, producers = yield from lookups.newest_snapshot(log.directory, [offset], offset, now_ms)
     if log.failure is not None:
         raise log.failure
     files = PreparedFiles(log.directory)
     stale = lookups.snapshots_behind(log, -1)
-    following = log.prepare_segment(files, offset, now_ms, Producers())
+    following = log.prepare_segment(files, offset, now_ms, producers)
     epochs = _prepare_epochs(log, files, 0)
     sizes = log.prepare_index_sizes(files, ())
     log_start_offset = min(offset, log.log_start_offset)
@@ -131,7 +135,7 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None
         log.log_start_offset = log_start_offset
         log.segments.drop_all()
         log.remove_snapshots(stale)
-        log.producers = Producers()
+        log.producers = producers
         log.segments.begin(files, following)
         log.index_sizes = sizes
         log.forget_marks()
