@@ -117,7 +117,7 @@ class FollowerFetcher:
         self._forgotten: dict[TopicPartition, FollowedPartition] = {}
         self._waiting: dict[TopicPartition, FollowedPartition] = {}  # delayed, or not in FETCHING
         self._cuts_at_once = 0  # that are left of those of one answer
-        self._batches_left = 0  # of those of one answer
+        self._batches_left = MOST_BATCHES  # of those of one answer
         self._bytes_taken = 0  # in those that are not left
         self._max_bytes = (
             limits.response_max_bytes

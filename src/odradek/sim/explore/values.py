@@ -262,6 +262,7 @@ class _Appended(NamedTuple):
 class _Read(NamedTuple):
     slices: tuple[Record, ...]
     size_bytes: int
+    ends_early: bool = False
 
 
 class TinyLog:
@@ -308,7 +309,7 @@ class TinyLog:
                 self.epochs.assign(record.epoch, len(self.records))
             self.records = (*self.records, record)
 
-    def read(self, offset: int, *, max_bytes: int, upper_bound_offset: int, min_one_batch: bool) -> _Read:
+    def read(self, offset: int, *, upper_bound_offset: int, **_of_a_size: Any) -> _Read:
         found = self.records[offset:upper_bound_offset]
         return _Read(found, len(found))
 
