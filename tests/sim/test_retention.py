@@ -51,7 +51,7 @@ BROKEN: dict[str, tuple[Edit, int]] = {
         3,
     ),
     "that is not too much": (
-        Edit("log.retention:_leading_surplus", "surplus < size or segment.end(log.log_end_offset) > high_watermark", "segment.end_offset > high_watermark"),
+        Edit("log.retention:_leading_surplus", "surplus < size or segment.end(log.log_end_offset) > high_watermark", "not 0 <= segment.end_offset <= high_watermark"),
         18,
     ),
     "of the segment that stays": (
