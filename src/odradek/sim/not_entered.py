@@ -169,6 +169,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a step of a controller with more partitions than a seed has; `--twice` takes every event for a large one": (
         "server/controller_term.py ControllerTerm._large_step",
         "server/controller_term.py ControllerTerm._aside",
+        "server/controller_requests.py RequestEncoder.encode",
         "server/controller_requests.py RequestEncoder.encode_all",
         "broker/control_queue.py Work.go_on",
     ),
