@@ -1,6 +1,8 @@
 """How a handler asks the coordinators of one kind: one of them, or many, each about what is its own."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.answers import Answer, Park, Reply
@@ -142,13 +144,13 @@ def by_partition(shards: "CoordinatorShards[Any]", names: Iterable[str]) -> dict
 
 def pieces_of(names: Sequence[str], most: int) -> list[Sequence[str]]:
     """So many names each, and LETTERS_AT_ONCE of them together; one at least."""
+    letters = list(accumulate(map(len, names)))  # up to the end of each
     pieces: list[Sequence[str]] = []
-    begin = letters = 0
-    for at, name in enumerate(names):
-        if at - begin == most or (at > begin and letters + len(name) > LETTERS_AT_ONCE):
-            pieces.append(names[begin:at])
-            begin, letters = at, 0
-        letters += len(name)
-    if begin < len(names):
-        pieces.append(names[begin:])
+    begin = 0
+    while begin < len(names):
+        before = letters[begin - 1] if begin else 0
+        end = bisect_right(letters, before + LETTERS_AT_ONCE, begin)
+        end = max(begin + 1, min(end, begin + most))
+        pieces.append(names[begin:end])
+        begin = end
     return pieces
