@@ -773,7 +773,7 @@ def test_an_object_with_ever_so_many_names_is_looked_at_once() -> None:
     found = addable_type(pa.struct([("wide", wide), ("Wide", pa.int64())]))
 
     assert found == pa.struct([("wide", pa.struct(list(wide)[:MOST_COLUMNS]))])
-    assert time.process_time() - begun < 1.0  # 0.03 s; where each name is held against all others 5 s
+    assert time.process_time() - begun < 0.5  # 0.014 s; where each name is held against all others 1.6 s
 
 
 @pytest.mark.parametrize(

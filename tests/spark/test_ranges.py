@@ -70,7 +70,7 @@ def test_twenty_thousand_partitions_are_dealt_out_at_once() -> None:
     tasks = plan(ranges, pack_below=25_000, min_tasks=8)
 
     assert len(tasks) == 20_000
-    assert time.process_time() - begun < 1.5  # 0.1 s; where the whole is summed up for each 5 s
+    assert time.process_time() - begun < 0.5  # 0.03 s; where the whole is summed up for each 2.6 s
 
 
 def test_nothing_to_read_is_no_task() -> None:
