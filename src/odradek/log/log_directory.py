@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from odradek.log import checkpoints
 from odradek.log.checkpoints import DIRECTORY_MOVES, MalformedCheckpoint, read_moves
-from odradek.log.errors import StorageError, WrongDirectory
+from odradek.log.errors import NoDescriptor, StorageError, WrongDirectory
 from odradek.log.files import Directory
 from odradek.log.files import Lock as DirectoryLock
 from odradek.log.offset_checkpoint import OffsetCheckpoint
@@ -154,16 +154,24 @@ class Homes(dict[TopicPartition, LogDirectory]):
 
 
 def claim(directories: Sequence[LogDirectory], broker_id: int, cluster_id: str | None) -> str | None:
-    """Locks every directory and checks whose it is; returns the cluster id found, if any directory has one.
+    """Locks every directory and checks whose it is; returns the cluster id found, if any directory has one. One whose lock cannot be
+    had, for its disk is full, say, is offline.
 
     DirectoryInUse or WrongDirectory before anything was changed. `cluster_id` None: not known yet; call
     `write_meta_properties` once it is.
     """
     found: str | None = None
     for directory in directories:
-        if directory.lock is None:
-            directory.lock = directory.root.lock()
+        if directory.lock is None and directory.is_online:
+            try:
+                directory.lock = directory.root.lock()
+            except NoDescriptor:
+                raise
+            except StorageError as error:
+                directory.root.health.fail(error)
     for directory in directories:
+        if not directory.is_online:
+            continue
         try:
             data = directory.root.read(checkpoints.META_PROPERTIES)
         except StorageError:
@@ -190,13 +198,17 @@ def claim(directories: Sequence[LogDirectory], broker_id: int, cluster_id: str |
 
 
 def write_meta_properties(directories: Sequence[LogDirectory], broker_id: int, cluster_id: str) -> None:
-    """Where it is missing or does not name the cluster yet."""
+    """Where it is missing or does not name the cluster yet. A directory that fails at that is offline."""
     for directory in directories:
-        data = directory.root.read(checkpoints.META_PROPERTIES)
-        if data is None or checkpoints.read_meta_properties(data).cluster_id is None:
-            directory.root.replace(
-                checkpoints.META_PROPERTIES, checkpoints.meta_properties_to_bytes(broker_id, cluster_id)
-            )
+        try:
+            data = directory.root.read(checkpoints.META_PROPERTIES)
+            if data is None or checkpoints.read_meta_properties(data).cluster_id is None:
+                directory.root.replace(
+                    checkpoints.META_PROPERTIES, checkpoints.meta_properties_to_bytes(broker_id, cluster_id)
+                )
+        except StorageError:
+            if directory.is_online:
+                raise
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

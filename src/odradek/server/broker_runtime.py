@@ -185,6 +185,7 @@ class BrokerRuntime:
             directories, settings, topic_settings=topic_configs.settings_of, left_out=left_out
         )
         known_cluster = self._logs.claim(self.broker_id)
+        check_directories(self._logs)
         # Bound before the store is asked: a port in use is the commonest mistake.
         protocols = security_protocols(settings)
         await self._listeners.open(
@@ -198,6 +199,10 @@ class BrokerRuntime:
         self._first_store = store
         cluster_id = await prepare_tree(store, self._environment, known_cluster)
         self._logs.write_meta_properties(self.broker_id, cluster_id)
+        check_directories(self._logs)
+        for path, failure in self._logs.offline_directories.items():
+            if path not in left_out:
+                logger.error("this log directory is left out: %s", failure)
         await self._read_configs(store, topic_configs)
         await self._load_logs(self._logs)
         parts = self.parts = self._make_parts(cluster_id, topic_configs, self._logs, store)
@@ -313,7 +318,7 @@ class BrokerRuntime:
 
         channel = ControllerChannel(links_of("to-controller"), self._log)
         links = BrokerLinks(links_of("to-broker"), self._log)
-        journal_directory = self._open_directory(self.journal_directory)
+        journal_directory = self._open_journal_directory(logs)
         if self._is_alone:
             state_change_log.write_to(journal_directory, self._log)
         journal = Journal(journal_directory, self.broker_id, self._log, environment)
@@ -393,6 +398,15 @@ class BrokerRuntime:
     @property
     def journal_directory(self) -> str:
         return self.settings.odradek_journal_dir or self.settings.log_directories[0]
+
+    def _open_journal_directory(self, logs: LogManager) -> Directory:
+        try:
+            return self._open_directory(self.journal_directory)
+        except StorageError:
+            if self.settings.odradek_journal_dir:
+                raise
+        # That log directory is left out; another one is served.
+        return self._open_directory(next(found.path for found in logs.directories if found.is_online))
 
     def _make_connection(self, listener: str, protocol: str) -> asyncio.BaseProtocol:
         if self.parts is None:
