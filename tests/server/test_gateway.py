@@ -19,7 +19,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import encode_request
 from odradek.server.connection import Connection
 from odradek.server.environment import Environment
-from odradek.server.gateway import Gateway
+from odradek.server.gateway import CLOSED_A_TURN, Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN
@@ -370,6 +370,24 @@ def test_a_request_that_came_in_time_is_read_before_its_connection_is_closed_as_
     timers.next()
     assert len(door.requests) == 1 and not in_time.was_closed
     assert silent.was_closed
+    assert len(timers.due) == 1, "and it looks again"
+
+
+def test_of_thousands_that_are_idle_some_are_closed_in_a_turn() -> None:
+    """A load balancer holds them open, and all came in the same second."""
+    timers = Timers()
+    door = Door(timers, connections_max_idle_ms="1000")  # type: ignore[arg-type]
+    many = [door.connect() for _ in range(2 * CLOSED_A_TURN + 1)]
+    (_, in_time) = many[-1]
+    door.gateway.start_closing_idle()
+    timers.now += 5
+    timers.next()
+    timers.next()
+    assert sum(transport.was_closed for _, transport in many) == CLOSED_A_TURN
+    in_time.feed(request(1))
+    timers.next()
+    timers.next()
+    assert [transport.was_closed for _, transport in many] == [*[True] * (2 * CLOSED_A_TURN), False]
     assert len(timers.due) == 1, "and it looks again"
 
 
