@@ -88,8 +88,12 @@ class Scene:
             **parts,
         )
 
+    @property
+    def path(self) -> str:
+        return layout.broker_path(self.broker.broker_id)
+
     async def node(self) -> api.Node:
-        return await self.admin.get(layout.broker_path(self.broker.broker_id))
+        return await self.admin.get(self.path)
 
 
 def live(path: Path, body: Callable[[Scene], Awaitable[None]]) -> None:
@@ -133,6 +137,56 @@ def test_a_new_registration_wished_while_the_session_begins_is_made_when_the_sto
 
         async def is_made() -> bool:
             return bool(epochs) and (scene.broker.broker_epoch or 0) > epochs[0]
+
+        await until(is_made)
+        assert (await scene.node()).stat.czxid == scene.broker.broker_epoch
+        task.cancel()
+
+    live(tmp_path, body)
+
+
+class Behind:
+    """Something happens behind the next transaction, before whoever made it hears of it; its answer may be lost."""
+
+    def __init__(self, meanwhile: Callable[[], None], *, is_lost: bool = False) -> None:
+        self._meanwhile: Callable[[], None] | None = meanwhile
+        self._is_lost = is_lost
+
+    async def before(self, session_id: int, call: str) -> None:
+        """Nothing is held up here."""
+
+    async def after(self, session_id: int, call: str) -> None:
+        if call == "multi" and self._meanwhile is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+            if self._is_lost:
+                raise api.StoreUnavailable(message="out of touch")
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_new_registration_wished_while_one_is_made_is_made_behind_it(tmp_path: Path, is_lost: bool) -> None:
+    """A log is found damaged when the controller knows the new registration and has asked for its replicas already."""
+
+    async def body(scene: Scene) -> None:
+        task = asyncio.ensure_future(scene.sessions.live())
+
+        async def is_registered() -> bool:
+            return scene.sessions.is_registered.done()
+
+        await until(is_registered)
+        made: list[int] = []
+
+        def wish() -> None:
+            scene.sessions.register_again("another log is damaged")
+            stat = scene.ensemble.tree.exists(scene.admin.session_id, scene.path)
+            assert stat is not None
+            made.append(stat.czxid)
+
+        scene.ensemble.gate = Behind(wish, is_lost=is_lost)
+        scene.sessions.register_again("a log is damaged")
+
+        async def is_made() -> bool:
+            return bool(made) and (scene.broker.broker_epoch or 0) > made[0]
 
         await until(is_made)
         assert (await scene.node()).stat.czxid == scene.broker.broker_epoch

@@ -166,9 +166,15 @@ class StoreSessions:
                     controller.result()
                 try:
                     if self._wants_new_epoch:
+                        self._wants_new_epoch = False  # what is wished from here on is wished of the next one
                         self._broker.registering()
-                        self.registration = await register_again(store, self._environment, self.registration)
-                        self._wants_new_epoch = False
+                        try:
+                            self.registration = await register_again(
+                                store, self._environment, self.registration
+                            )
+                        except api.StoreUnavailable:
+                            self._wants_new_epoch = True
+                            raise
                         self._broker.registered(self.registration.epoch, self._now_ms())
                         self._gateway.end_turn()
                     undelivered.extend(await facts.take())
