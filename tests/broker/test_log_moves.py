@@ -710,6 +710,18 @@ def test_where_it_cannot_go_and_what_cannot_go_there(world: World) -> None:
     assert ask(world, second(world)) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_a_move_goes_on_where_another_in_its_place_is_refused(tmp_path: Path) -> None:
+    world = World(tmp_path, brokers=(1,), directories="3")
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.produce(1, b"x")
+    under_way(world)
+    world[1].logs.left_out["/mnt/gone"] = DiskFault("no such device")
+    assert ask(world, world[1].log_dirs[2]) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert world[1].logs.futures.logs[T0].directory.path == second(world)
+    assert ask(world, first(world)) == ErrorCode.NONE, "it may be cancelled"
+    assert world[1].logs.futures.logs == {}
+
+
 def test_a_replica_that_is_not_here_yet_is_made_there(tmp_path: Path) -> None:
     world = World(tmp_path, brokers=(1, 2), directories="2")
     for index in range(4):

@@ -149,15 +149,16 @@ class LogMoves(Organ):
         if log.failure is not None:
             raise log.failure
         future = self._futures.get(topic_partition)
-        if future is not None:
-            if future.directory is directory:
-                return True
-            self._drop(topic_partition, now_ms)
-        if self._logs.home_of(log) is directory:
+        if future is not None and future.directory is directory:
             return True
-        if self._logs.offline_directories:
+        is_home = self._logs.home_of(log) is directory
+        if not is_home and self._logs.offline_directories:
             # It may lie half done on one of them, and there must not be two.
             raise StorageError(f"{topic_partition} is not moved while a log directory is offline")
+        if future is not None:
+            self._drop(topic_partition, now_ms)
+        if is_home:
+            return True
         self._futures.create(topic_partition, directory, now_ms)
         self._effects.append(LogLine("info", f"{topic_partition} is copied to {path}"))
         self._moves[topic_partition] = Move(partition)
