@@ -9,9 +9,12 @@ import pytest
 from odradek.log.checkpoints import META_PROPERTIES
 from odradek.log.errors import StorageError
 from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX
+from odradek.log.log_manager import LogManager
 from odradek.model.settings import BrokerSettings
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Environment
+from odradek.server.registration import prepare_tree
+from odradek.store import api, layout, transactions
 from odradek.store.memory_session import MemoryEnsemble
 
 
@@ -72,3 +75,45 @@ def test_where_none_is_of_use_the_start_says_why(tmp_path: Path, fault: Callable
     fault(bad)
     with pytest.raises(StorageError, match=str(bad)):
         started(bad)
+
+
+def deleted(kind: str, name: str) -> api.ConditionalOps:
+    return api.ConditionalOps((api.Delete(layout.config_path(kind, name)),))
+
+
+@pytest.mark.parametrize("entity", ["<default>", "1"])
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_setting_that_is_taken_back_while_the_logs_are_read_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entity: str, is_deleted: bool
+) -> None:
+    """A start may take minutes, and retention would delete by what nobody wants any more."""
+    ensemble = MemoryEnsemble()
+
+    async def change(group: api.ConditionalOps) -> None:
+        (outcome,) = await ensemble.open().write([group], None)
+        assert isinstance(outcome, api.Stored)
+
+    async def run() -> None:
+        environment = Environment(asyncio.get_running_loop())
+        await prepare_tree(ensemble.open(), environment)
+        await change(transactions.write_config("brokers", entity, {"log.retention.ms": "1000"}))
+        read = BrokerRuntime._load_logs
+
+        async def reads(runtime: BrokerRuntime, logs: LogManager) -> None:
+            assert logs.config_of("t").retention_ms == 1000
+            logs.forget_config("t")
+            back = deleted("brokers", entity) if is_deleted else transactions.write_config("brokers", entity, {})
+            await change(back)
+            await read(runtime, logs)
+
+        monkeypatch.setattr(BrokerRuntime, "_load_logs", reads)
+        settings = {"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
+        runtime = BrokerRuntime(BrokerSettings(settings), environment, ensemble)
+        try:
+            await runtime.start()
+            assert runtime.logs.config_of("t").retention_ms == 7 * 24 * 3_600_000
+        finally:
+            await runtime.stop(is_controlled=False)
+            await asyncio.to_thread(environment.close)
+
+    asyncio.run(run())

@@ -8,7 +8,7 @@ Whoever runs it (`server.main`, a test, the simulator) has five duties:
    is answered by).
 3. At `next_deadline_ms()` at the latest: `tick(now_ms)`.
 4. Tell what happens outside: `registering`, `registered`, `controller_status`, `topic_config_changed`,
-   `broker_config_changed`, `client_quota_changed`, `connection_closed`, `leader_connection_lost`, `leader_connected`.
+   `broker_config_changed`, `broker_configs_read`, `client_quota_changed`, `connection_closed`, `leader_connection_lost`, `leader_connected`.
 5. Before it stops serving `stopping(now_ms)`; at the end `close(now_ms)`, do the effects, then close the logs.
 
 The only function the broker keeps and calls is `Park.complete`'s.
@@ -355,6 +355,12 @@ class Broker:
             self.effects.append(LogLine("warning", f"/config/brokers/{entity_name}: {problem}"))
         if self.dynamic.current is not self.settings:
             self.broker_settings_changed(self.dynamic.current, now_ms)
+
+    def broker_configs_read(self, now_ms: int) -> None:
+        """All nodes below `/config/brokers` were read and told. What was taken back while the logs were read at the start counts no
+        more."""
+        if self.replicas.topic_configs.settings is not self.settings:
+            self.broker_settings_changed(self.settings, now_ms)
 
     def client_quota_changed(self, entity_type: str, entity_name: str, config: Mapping[str, str]) -> None:
         """`/config/{users,clients,ips}/<entity_name>` as it stands now."""

@@ -7,7 +7,7 @@ store tells is delivered. When it ends, everything it said is forgotten, and the
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from odradek.broker.core import Broker
@@ -152,9 +152,11 @@ class StoreSessions:
                 for fact in loaded
                 if isinstance(fact, ConfigChanged) and fact.entity_type not in ("topics", "brokers")
             )
-            for at, fact in enumerate(loaded):
+            for at, fact in enumerate([*loaded, *self._taken_back(loaded)]):
                 await self._deliver(store, fact)
                 await _give_way(at)
+            self._broker.broker_configs_read(self._now_ms())
+            self._gateway.end_turn()
             if not self.is_registered.done():
                 self.is_registered.set_result(None)
             while True:
@@ -200,6 +202,16 @@ class StoreSessions:
                 await asyncio.wait({controller})
 
     # --- what the store tells
+
+    def _taken_back(self, loaded: Sequence[Fact]) -> list[Fact]:
+        """Of what counts here under `/config/brokers`, what has no node: it may have had one in the session before."""
+        there = {
+            fact.entity_name
+            for fact in loaded
+            if isinstance(fact, ConfigChanged) and fact.entity_type == "brokers"
+        }
+        ours = (layout.DEFAULT_ENTITY, str(self._broker_id))
+        return [ConfigChanged("brokers", name, {}) for name in ours if name not in there]
 
     async def _deliver(self, store: api.Store, fact: Fact) -> None:
         if isinstance(fact, ControllerChanged):
