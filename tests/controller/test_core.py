@@ -14,6 +14,7 @@ from odradek.controller.events import (
     Tick,
     WritesAnswered,
 )
+from odradek.controller.invariants import violations
 from odradek.controller.plan import Plan
 from odradek.controller.settle import always_stored, settle
 from odradek.model.controller_requests import AlterPartitionAnswer
@@ -221,6 +222,28 @@ def test_a_notified_leader_without_a_copy_is_not_believed(
     assert world.context.leadership(tp("u-0")).isr == (2,)  # type: ignore[union-attr]
     told = {str(p.topic_partition) for r in metadata(effects) for p in r.partitions}
     assert told == {"u-0"}
+
+
+@pytest.mark.parametrize("fact", [IsrChangeNotified, PartitionStatesLoaded])
+def test_members_of_a_notified_isr_who_are_no_replicas_are_left_out(
+    fact: type[IsrChangeNotified | PartitionStatesLoaded],
+) -> None:
+    """As at an election. None of them ever fetches: kept, one holds up its partition's high watermark for ever."""
+    world = three("t", [2, 1, 3])
+    world.create("u", [2, 1])
+    states = {
+        tp("t-0"): state(2, [2, 9, 1], leader_epoch=0, version=7),
+        tp("u-0"): state(-1, [9], leader_epoch=5, version=7),
+    }
+    world.states.update(states)
+    world.settle(fact(states))  # what the store holds and we do not believe goes with the next write
+    assert violations(world.context) == []
+    assert world.context.leadership(tp("t-0")).isr == (2, 1)  # type: ignore[union-attr]
+    path = "/brokers/topics/u/partitions/0/state"
+    reason = f"{path}: the ISR names [9], who are not among the assigned replicas [2, 1]"
+    assert world.context.out_of_service == {"u": reason}
+    world.kill(2)
+    assert world.leader("t-0")[:2] == (1, (1,))
 
 
 @pytest.mark.behaviour(31, 77)

@@ -60,7 +60,7 @@ from odradek.controller.plan import Notification, Plan
 from odradek.controller.requests import requests_of
 from odradek.controller.states import PartitionState
 from odradek.controller.task import LED_ANEW, Task, led_anew
-from odradek.controller.unassigned import unassigned_leader
+from odradek.controller.unassigned import as_assigned
 from odradek.controller.unclean import commit_asked, questions
 from odradek.model.facts import (
     StoredPartitionState,
@@ -324,7 +324,7 @@ def _adopt(
         found = lost[topic_partition]
         state = context.partition_state(topic_partition)
         if isinstance(found, StoredPartitionState):
-            found = unassigned_leader(context, topic_partition, found) or found
+            found = as_assigned(context, topic_partition, found)
         if isinstance(found, StoredPartitionState):
             context.commit_leadership(topic_partition, found)
             if state is PartitionState.NON_EXISTENT:

@@ -60,7 +60,7 @@ from odradek.controller.topic_deletion import (
     unfinished_names,
 )
 from odradek.controller.topic_deletion import tasks_of_answer as tasks_of_deletion_answer
-from odradek.controller.unassigned import led_by_unassigned
+from odradek.controller.unassigned import as_assigned
 from odradek.controller.unclean import DEADLINE as UNCLEAN_DEADLINE
 from odradek.controller.unclean import tasks_of_answer as tasks_of_end_offsets
 from odradek.controller.unclean import tasks_of_deadline as tasks_of_unclean_deadline
@@ -88,6 +88,7 @@ from odradek.model.facts import (
     StoredPartitionState,
     TopicAssignmentsChanged,
     TopicsChanged,
+    UnreadableNode,
 )
 from odradek.model.ids import BrokerId, TopicPartition
 
@@ -113,10 +114,11 @@ def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task
             return tasks_of_assignments(context, event)
         case IsrChangeNotified() | PartitionStatesLoaded():
             _check_epochs(context, event.states)
-            strange = led_by_unassigned(context, event.states)
-            states = {tp: known for tp, known in event.states.items() if tp not in strange}
-            bad = (*event.unreadable, *strange.values())
-            tasks: list[Task] = [AdoptStates(states)]
+            states = {tp: as_assigned(context, tp, known) for tp, known in event.states.items()}
+            strange = [found for _, found in sorted(states.items()) if isinstance(found, UnreadableNode)]
+            good = {tp: found for tp, found in states.items() if not isinstance(found, UnreadableNode)}
+            bad = (*event.unreadable, *strange)
+            tasks: list[Task] = [AdoptStates(good)]
             return [OutOfService(bad), *tasks] if bad else tasks
         case LogDirFailed():
             return [ReannounceReplicas(event.brokers)]
