@@ -102,7 +102,9 @@ def test_a_setting_that_is_taken_back_while_the_logs_are_read_does_not_count(
         async def reads(runtime: BrokerRuntime, logs: LogManager) -> None:
             assert logs.config_of("t").retention_ms == 1000
             logs.forget_config("t")
-            back = deleted("brokers", entity) if is_deleted else transactions.write_config("brokers", entity, {})
+            back = (
+                deleted("brokers", entity) if is_deleted else transactions.write_config("brokers", entity, {})
+            )
             await change(back)
             await read(runtime, logs)
 

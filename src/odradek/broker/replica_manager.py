@@ -8,6 +8,7 @@ One fetcher per leader broker. A leader of -1 stops fetching and is no error (ro
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.damaged_logs import DamagedLogs
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
 # Partitions that are told of other settings at once, half a millisecond; a topic costs as much as some of them.
 CONFIGURED_AT_ONCE = 200
 COST_OF_A_TOPIC = 3
+# Partitions that are asked at once whether a follower lags, or is back: some milliseconds; where all are to leave an ISR, ten times
+# that. The others are asked in slices of so many.
+ASKED_AT_ONCE, ASKED_IN_A_SLICE = 1_000, 50
 MAKE_AGAIN_MS = 1_000
 MOST_MAKE_AGAIN_MS = 60_000
 
@@ -119,6 +123,7 @@ class ReplicaManager(Organ):
         # Whose settings changed: what they are once the first was told, and the partitions that were not told yet.
         self._unconfigured: dict[str, tuple[TopicSettings | None, list[TopicPartition]]] = {}
         self._is_configuring = False  # in slices
+        self._is_shrinking = False  # in slices
         self._slices = slices
         self.role_changes: list[RoleChange] = []  # emptied by the hub at the end of the turn
         self._by_id: dict[tuple[bytes, int], Partition] = {}
@@ -572,12 +577,38 @@ class ReplicaManager(Organ):
     # ------------------------------------------------------------------------------------------------ time
 
     def shrink_lagging(self, now_ms: int) -> None:
-        for partition in self.partitions.values():
-            partition.shrink_if_lagging(now_ms)
+        if not self._is_shrinking:
+            self._ask_all(Partition.shrink_if_lagging, now_ms, self._shrinks)
+
+    def _shrinks(self, is_under_way: bool) -> None:
+        self._is_shrinking = is_under_way
 
     def live_brokers_changed(self, now_ms: int) -> None:
-        for partition in self.partitions.values():
-            partition.live_brokers_changed(now_ms)
+        self._ask_all(Partition.live_brokers_changed, now_ms, lambda is_under_way: None)
+
+    def _ask_all(
+        self, ask: Callable[[Partition, int], None], now_ms: int, tell: Callable[[bool], None]
+    ) -> None:
+        """Whoever does not lead any more when its turn comes has nothing to say. `tell`: whether some are left for later."""
+        every = list(self.partitions.values())
+        for partition in every[:ASKED_AT_ONCE]:
+            ask(partition, now_ms)
+        left = iter(every[ASKED_AT_ONCE:])
+
+        def some(later_ms: int) -> bool:
+            is_more = False
+            try:
+                for partition in islice(left, ASKED_IN_A_SLICE):
+                    is_more = False
+                    ask(partition, later_ms)
+                    is_more = True
+            finally:
+                tell(is_more)
+            return is_more
+
+        if len(every) > ASKED_AT_ONCE:
+            tell(True)
+            self._slices.begin(some)
 
     # -------------------------------------------------------------------------------------------- fetchers
 
