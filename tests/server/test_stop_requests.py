@@ -5,9 +5,11 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from odradek.broker.effects import RunAside
 from odradek.log.errors import DirectoryInUse
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LoadReport, LogManager
@@ -87,6 +89,57 @@ def test_a_start_that_is_cut_short_keeps_its_directories_while_a_thread_reads_th
             await stopping
             await asyncio.to_thread(environment.close)
         assert starting.cancelled()
+        directory.lock().release()
+
+    asyncio.run(run())
+
+
+def test_a_stop_keeps_its_directories_while_a_thread_works_beside_the_loop(tmp_path: Path) -> None:
+    """It lowers a checkpoint, say, on a disk that is slow: what it put in place behind the stop would be believed by another broker
+    that serves there by then."""
+    has_begun, may_go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def run(self) -> bool:
+            has_begun.set()
+            return may_go_on.wait(60)
+
+    async def run() -> None:
+        settings = {"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
+        is_awaited, is_closed = asyncio.Event(), asyncio.Event()
+
+        class Watched(Environment):
+            async def aside_ended(self) -> None:
+                is_awaited.set()
+                await super().aside_ended()
+
+        environment = Watched(asyncio.get_running_loop())
+        runtime = BrokerRuntime(BrokerSettings(settings), environment, MemoryEnsemble())
+        await runtime.start()
+        broker, directory = runtime.broker, OsDirectory.create(str(tmp_path))
+        broker.effects.append(RunAside(broker.calls.expect(lambda came, now_ms: None), Slow()))
+        runtime.end_turn()
+        assert await asyncio.to_thread(has_begun.wait, 60)
+        close = runtime.logs.close
+
+        def closing(*given: Any, **named: Any) -> None:
+            close(*given, **named)
+            environment.loop.call_soon_threadsafe(is_closed.set)
+
+        runtime.logs.close = closing  # type: ignore[method-assign]
+        stopping = asyncio.ensure_future(runtime.stop(is_controlled=False))
+        either = [asyncio.ensure_future(event.wait()) for event in (is_awaited, is_closed)]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            with pytest.raises(DirectoryInUse):
+                directory.lock()
+        finally:
+            may_go_on.set()
+            await stopping
+            await is_closed.wait()
+            for task in either:
+                task.cancel()
+            await asyncio.to_thread(environment.close)
         directory.lock().release()
 
     asyncio.run(run())

@@ -493,6 +493,7 @@ class BrokerRuntime:
             await parts.journal.finish()
             parts.journal.close()
             await parts.disk.finish()
+            await self._environment.aside_ended()
             await self._close_logs(parts)
         elif self._logs is not None:
             self._logs.release()

@@ -123,6 +123,12 @@ class Environment:
             self._aside = ThreadPoolExecutor(max_workers=2, thread_name_prefix="odradek-aside")
         return self.loop.run_in_executor(self._aside, work)
 
+    async def aside_ended(self) -> None:
+        """Returns when the threads of `run_aside` have nothing to do any more: they may be writing files."""
+        if self._aside is not None:
+            aside, self._aside = self._aside, None
+            await to_its_end(self.run_blocking(aside.shutdown))
+
     def run_step(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """What only thinks, by a thread of its own: it is not to wait behind a disk."""
         if self._stepper is None:

@@ -84,6 +84,9 @@ class SimEnvironment(Environment):
     def run_aside(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
         return self.run_blocking(work)
 
+    async def aside_ended(self) -> None:
+        """What was begun is done to its end, or not at all."""
+
     @staticmethod
     def give_way() -> None:
         """Nobody else runs on this processor."""
