@@ -313,3 +313,30 @@ def test_what_has_no_room_in_the_node_of_a_dead_broker_is_deleted_when_others_ha
     for topic in topics:
         world.stopped(3, f"{topic}-0")
     assert world.topics == {} and world.delete_topics == () and world.pending_deletions == {}
+
+
+def test_a_reassignment_whose_dead_leaver_has_no_room_in_its_node_ends_when_that_returns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thousands of topics are reassigned away from a broker that died for good."""
+    monkeypatch.setattr(pending_deletions_module, "MOST_NODE_BYTES", 150)
+    world = World().brokers(1, 2, 3)
+    world.elect()
+    for topic in ("d", "e", "f"):
+        world.create(topic, [1, 3], [1, 3])
+    world.kill(3)
+    world.reassign({f"{topic}-{p}": [1] for topic in ("d", "e", "f") for p in (0, 1)})
+    (kept,) = world.pending_deletions.values()
+    assert set(kept) == {tp(f"{topic}-{p}") for topic in ("d", "e") for p in (0, 1)}
+    assert len(encode_pending_deletions(kept)) <= 150
+    assert world.node("d-0") == ((1,), (), ()) and world.node("f-0") == ((1, 3), (), (3,))
+
+    world.elect(1)
+    assert world.node("f-0") == ((1, 3), (), (3,)), "a successor does not resign over it either"
+    world.start(3)
+    for topic in ("d", "e", "f"):
+        for p in (0, 1):
+            world.stopped(3, f"{topic}-{p}")
+    assert world.pending_deletions == world.context.pending_deletions == {}
+    assert world.node("f-0") == world.node("f-1") == ((1,), (), ())
+    assert world.context.reassignments == {}

@@ -19,8 +19,9 @@ from collections.abc import Iterable, Mapping
 
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Write, WritePendingDeletions
-from odradek.controller.events import StopReplicaAnswered, WriteAnswer
+from odradek.controller.events import Event, StopReplicaAnswered, WriteAnswer
 from odradek.controller.plan import Notification, Plan
+from odradek.controller.reassignment_rules import steps_after
 from odradek.controller.states import ReplicaState
 from odradek.controller.task import Task
 from odradek.model.error_codes import ErrorCode
@@ -37,8 +38,48 @@ _ROW_BYTES = 64  # of a topic's row in it, its id among them, without its name a
 
 def plan_kept(plan: Plan, broker: BrokerId, added: Mapping[TopicPartition, TopicId]) -> None:
     """Store that `broker` must delete these too. Before the write that makes a topic node forget them."""
-    kept = {**plan.context.pending_deletions.get(broker, {}), **added}
-    plan.other_writes.append(WritePendingDeletions(broker, kept))
+    kept = unnamed(plan.context, broker)
+    plan.other_writes.append(WritePendingDeletions(broker, {**kept, **added}))
+
+
+def unnamed(context: ControllerContext, broker: BrokerId) -> dict[TopicPartition, TopicId]:
+    """Of what `broker` must delete that which no topic node names any more, and its own node has to."""
+    kept = context.pending_deletions.get(broker, {})
+    return {tp: topic_id for tp, topic_id in kept.items() if not _is_named(context, broker, tp, topic_id)}
+
+
+def _is_named(
+    context: ControllerContext, broker: BrokerId, topic_partition: TopicPartition, topic_id: TopicId
+) -> bool:
+    """As removing: whoever takes over finds there what is left to do."""
+    moving = context.reassignments.get(topic_partition)
+    return (
+        moving is not None
+        and broker in moving.stored.removing_replicas
+        and topic_id == context.topic_id(topic_partition.topic)
+    )
+
+
+class Room:
+    """What there is in a broker's node for partitions that a topic node is to forget."""
+
+    def __init__(self, context: ControllerContext, broker: BrokerId) -> None:
+        self.kept = unnamed(context, broker)
+        self._topics = {topic for topic, _ in self.kept}
+        self._used = most_bytes(self.kept)
+
+    def has_for(self, topic_partition: TopicPartition) -> bool:
+        return self._used + self._takes(topic_partition) <= MOST_NODE_BYTES
+
+    def take(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
+        self._used += self._takes(topic_partition)
+        self._topics.add(topic_partition.topic)
+        self.kept[topic_partition] = topic_id
+
+    def _takes(self, topic_partition: TopicPartition) -> int:
+        topic, partition = topic_partition
+        row = 0 if topic in self._topics else len(topic) + _ROW_BYTES
+        return row + len(str(partition)) + 1
 
 
 def most_bytes(kept: Iterable[TopicPartition]) -> int:
@@ -83,9 +124,18 @@ def commit_notified(context: ControllerContext, outcomes: Mapping[object, object
         context.commit_deadline(RETRY, now_ms + RETRY_MS)
 
 
-def commit_kept(context: ControllerContext, write: WritePendingDeletions) -> None:
-    if write.pending_deletions:
-        context.pending_deletions[write.broker] = dict(write.pending_deletions)
+def commit_kept(
+    context: ControllerContext, write: WritePendingDeletions, gone: Iterable[TopicPartition] = ()
+) -> None:
+    """What topic nodes name is kept in memory alone, until it is `gone`."""
+    before, away = context.pending_deletions.get(write.broker, {}), frozenset(gone)
+    named = {
+        tp: topic_id
+        for tp, topic_id in before.items()
+        if tp not in away and _is_named(context, write.broker, tp, topic_id)
+    }
+    if write.pending_deletions or named:
+        context.pending_deletions[write.broker] = {**write.pending_deletions, **named}
     else:
         context.pending_deletions.pop(write.broker, None)
 
@@ -121,22 +171,26 @@ class PendingDeletionsAnswered(Task):
 
     def plan(self, plan: Plan) -> None:
         if self.gone:
-            kept = plan.context.pending_deletions.get(self.broker, {})
+            kept, gone = unnamed(plan.context, self.broker), frozenset(self.gone)
             plan.other_writes.append(
                 WritePendingDeletions(
-                    self.broker, {tp: known for tp, known in kept.items() if tp not in self.gone}
+                    self.broker, {tp: known for tp, known in kept.items() if tp not in gone}
                 )
             )
 
     def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
         assert isinstance(write, WritePendingDeletions)
-        commit_kept(context, write)
+        commit_kept(context, write, self.gone)
         return False
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
         sent = context.pending_deletions_sent.get(self.broker, frozenset())
         context.pending_deletions_sent[self.broker] = sent - self.failed - set(self.gone)
         commit_notified(context, {}, now_ms)
+
+    def follow_up(self, context: ControllerContext, outcomes: dict[object, object]) -> tuple[Event, ...]:
+        """Reassignments that waited for room in the broker's node."""
+        return steps_after(context, self.gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +204,7 @@ class RetryPendingDeletions(Task):
         context = plan.context
         live = [broker for broker in sorted(context.pending_deletions) if broker in context.brokers]
         for broker in live:
-            kept = context.pending_deletions[broker]
+            kept = unnamed(context, broker)
             left = {tp: known for tp, known in kept.items() if not is_void(context, broker, tp)}
             if len(left) < len(kept):
                 plan.other_writes.append(WritePendingDeletions(broker, left))

@@ -6,7 +6,7 @@ from odradek.controller.context import ControllerContext, Reassignment
 from odradek.controller.effects import Write, WritePendingDeletions
 from odradek.controller.events import Event, ReassignmentStep, WriteAnswer
 from odradek.controller.partition_states import plan_partition_move
-from odradek.controller.pending_deletions import plan_kept
+from odradek.controller.pending_deletions import commit_kept, plan_kept, unnamed
 from odradek.controller.plan import Notification, Plan
 from odradek.controller.reassignment_rules import GROWING, dropped_by, loses_records, selector_among, shown
 from odradek.controller.replica_removal import commit_left, commit_removals, plan_removal
@@ -99,6 +99,10 @@ class WriteAssignments(Task):
             )
 
     def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
+        if isinstance(write, WritePendingDeletions):
+            wanted = [tp for tp, new in self.requested.items() if write.broker in new.target_replicas]
+            commit_kept(context, write, wanted)
+            return False
         return commit_topic_answer(context, write, answer)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
@@ -128,9 +132,8 @@ def _plan_not_pending_any_more(plan: Plan, requested: Mapping[TopicPartition, Re
             and topic_id == context.topic_id(tp.topic)
         }
         if back:
-            plan.other_writes.append(
-                WritePendingDeletions(broker, {tp: i for tp, i in kept.items() if tp not in back})
-            )
+            left = {tp: i for tp, i in unnamed(context, broker).items() if tp not in back}
+            plan.other_writes.append(WritePendingDeletions(broker, left))
 
 
 def _still_in_sync(plan: Plan, topic_partition: TopicPartition, requested: ReplicaAssignment) -> bool:

@@ -282,8 +282,9 @@ class _Room:
 
     def _used_by(self, broker: BrokerId) -> int:
         if broker not in self._used:
-            kept = self._context.pending_deletions.get(broker, {})
-            self._used[broker] = pending_deletions.most_bytes(kept)
+            self._used[broker] = pending_deletions.most_bytes(
+                pending_deletions.unnamed(self._context, broker)
+            )
         return self._used[broker]
 
 
