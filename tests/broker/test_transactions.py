@@ -303,6 +303,25 @@ def test_what_the_coordinator_said_does_not_count_in_another_term_of_the_leader(
     assert world[LEADER].values() == [b"late"]
 
 
+def test_what_the_coordinator_said_does_not_count_for_a_topic_that_was_made_again_meanwhile(world: World) -> None:
+    """Its leader begins with the epoch of the former one. The transaction may have ended while there was no topic: then a marker has
+    nowhere to go, and what was written would be open for ever."""
+    producer = init(world)
+    add(world, producer)
+    pending, question, said = sent_and_said(world, producer)
+    for node in (1, 2, 3):
+        world.stop_replica(node, T0, leader_epoch=-2, delete=True)
+    del world.leadership[T0]
+    world.lead(LEADER, topic_id=b"m" * 16, is_new=True)
+    assert world[LEADER].partition().leader_epoch == 0
+
+    world[LEADER].broker.answered(question.request_id, said, world.now_ms)
+    world.settle()
+
+    assert world.produced(pending)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world[LEADER].partition().log.producers.first_undecided_offset is None
+
+
 def test_offsets_of_a_transaction_are_asked_about_again_in_another_term_of_the_leader(world: World) -> None:
     producer = init(world)
     add_offsets(world, producer)

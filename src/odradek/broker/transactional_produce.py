@@ -45,7 +45,11 @@ def handle(
             continue
         if broker.verifications.needs_none(partition, writer, is_adding=is_adding):
             known[place] = Verification(
-                writer.epoch, partition.leader_epoch, writer.first_sequence, is_adding=is_adding
+                writer.epoch,
+                partition.leader_epoch,
+                writer.first_sequence,
+                is_adding=is_adding,
+                partition=partition,
             )
         else:
             verified[place] = broker.verifications.begin(partition, writer, is_adding=is_adding)

@@ -59,15 +59,30 @@ class Verification:
     batch whose own question failed is not overtaken by the one behind it.
 
     Also made in place of a question that is not needed, and remembered by nobody: it holds as long as the log has the
-    transaction open."""
+    transaction open. `partition`: a topic that is made again begins with the leader epochs of the former one. None where
+    partitions are made of images, and none is made again."""
 
-    __slots__ = ("epoch", "is_adding", "leader_epoch", "lowest_sequence")
+    __slots__ = ("epoch", "is_adding", "leader_epoch", "lowest_sequence", "partition")
 
-    def __init__(self, epoch: int, leader_epoch: int, sequence: int, *, is_adding: bool) -> None:
+    def __init__(
+        self,
+        epoch: int,
+        leader_epoch: int,
+        sequence: int,
+        *,
+        is_adding: bool,
+        partition: Partition | None = None,
+    ) -> None:
+        self.partition = partition
         self.epoch = epoch
         self.leader_epoch = leader_epoch
         self.lowest_sequence = sequence
         self.is_adding = is_adding
+
+
+    def is_of(self, partition: Partition) -> bool:
+        """In the same term of its leader."""
+        return self.leader_epoch == partition.leader_epoch and self.partition in (None, partition)
 
 
 class Verifications:
@@ -93,13 +108,15 @@ class Verifications:
         )
         sequence = INT32_MAX if is_copy else writer.first_sequence
         found = self._open.get(key)
-        if found is not None and found.leader_epoch == partition.leader_epoch and writer.epoch < found.epoch:
+        if found is not None and found.is_of(partition) and writer.epoch < found.epoch:
             # As Apache's entry, it keeps the larger epoch. What the older producer may write is for the coordinator to say.
             return found
-        if found is None or (found.epoch, found.leader_epoch) != (writer.epoch, partition.leader_epoch):
+        if found is None or found.epoch != writer.epoch or not found.is_of(partition):
             if len(self._open) >= MOST_OPEN:
                 del self._open[next(iter(self._open))]
-            found = Verification(writer.epoch, partition.leader_epoch, sequence, is_adding=is_adding)
+            found = Verification(
+                writer.epoch, partition.leader_epoch, sequence, is_adding=is_adding, partition=partition
+            )
             self._open[key] = found
         found.lowest_sequence = min(found.lowest_sequence, sequence)
         return found
@@ -125,14 +142,12 @@ class Verifications:
         if has_open(partition, writer):
             return True
         found = self._open.get((partition.topic_partition, writer.producer_id))
-        return found is verified and found.leader_epoch == partition.leader_epoch
+        return found is verified and found.is_of(partition)
 
     def why_not(self, partition: Partition, writer: Writer, verified: Verification) -> ProtocolError | None:
         """Asked when the batch is to be appended."""
         if not self.still_holds(partition, writer, verified):
-            if (
-                verified.leader_epoch != partition.leader_epoch
-            ):  # the client sends it again, and it is asked in this term
+            if not verified.is_of(partition):  # the client sends it again, and it is asked in this term
                 return ProtocolError(
                     ErrorCode.NOT_LEADER_OR_FOLLOWER,
                     "a leader was elected while the coordinator was asked about it",
