@@ -119,3 +119,41 @@ def test_a_setting_that_is_taken_back_while_the_logs_are_read_does_not_count(
             await asyncio.to_thread(environment.close)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("entity", ["<default>", "1"])
+def test_where_the_settings_of_brokers_cannot_be_read_at_the_start_nothing_is_deleted_by_the_file(
+    tmp_path: Path, entity: str
+) -> None:
+    """They may have said that nothing ever is. Once they can be read they count."""
+    ensemble = MemoryEnsemble()
+
+    async def run() -> None:
+        environment = Environment(asyncio.get_running_loop())
+        admin = ensemble.open()
+        await prepare_tree(admin, environment)
+        damaged = api.Put(layout.config_path("brokers", entity), b"{not json")
+        await admin.write([api.ConditionalOps((damaged,))], None)
+        settings = {
+            "broker.id": "1",
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": str(tmp_path),
+            "log.retention.ms": "1000",
+            "log.cleanup.policy": "compact",
+        }
+        runtime = BrokerRuntime(BrokerSettings(settings), environment, ensemble)
+        try:
+            await runtime.start()
+            config = runtime.logs.config_of("t")
+            assert (config.retention_ms, config.retention_bytes, config.cleanup_policy) == (-1, -1, ("delete",))
+            await admin.write([transactions.write_config("brokers", entity, {"log.retention.ms": "5000"})], None)
+            async with asyncio.timeout(60):
+                while runtime.logs.config_of("t").retention_ms != 5000:
+                    runtime.logs.forget_config("t")
+                    await asyncio.sleep(0)
+            assert runtime.logs.config_of("t").cleanup_policy == ("compact",)
+        finally:
+            await runtime.stop(is_controlled=False)
+            await asyncio.to_thread(environment.close)
+
+    asyncio.run(run())

@@ -356,6 +356,14 @@ class Broker:
         if self.dynamic.current is not self.settings:
             self.broker_settings_changed(self.dynamic.current, now_ms)
 
+    def broker_config_unreadable(self, entity_name: str, now_ms: int) -> None:
+        """What stands in `/config/brokers/<entity_name>` cannot be read."""
+        self.dynamic.cannot_be_read(entity_name)
+        if self.dynamic.current is not self.settings:
+            line = f"/config/brokers/{entity_name} was never read, so nothing is deleted or compacted by the settings of brokers"
+            self.effects.append(LogLine("warning", line))
+            self.broker_settings_changed(self.dynamic.current, now_ms)
+
     def broker_configs_read(self, now_ms: int) -> None:
         """All nodes below `/config/brokers` were read and told. What was taken back while the logs were read at the start counts no
         more."""

@@ -33,6 +33,8 @@ THREAD_COUNTS = (
     "num.replica.fetchers",
 )
 CLEANER_THREADS = "log.cleaner.threads"
+# Where what stands there cannot be read, and was not read before: it may say that nothing is ever deleted.
+DELETE_NOTHING = {"log.cleanup.policy": "delete", "log.retention.bytes": "-1", "log.retention.ms": "-1"}
 
 
 class DynamicSettings:
@@ -41,12 +43,22 @@ class DynamicSettings:
         self.current = static
         self.of_broker: Mapping[str, str] = {}
         self.of_all: Mapping[str, str] = {}
+        self._were_read: set[str] = set()
+
+    def cannot_be_read(self, entity_name: str) -> list[str]:
+        """As `change`. What was read before goes on counting."""
+        if entity_name in self._were_read:
+            return []
+        problems = self.change(entity_name, DELETE_NOTHING)
+        self._were_read.discard(entity_name)
+        return problems
 
     def change(self, entity_name: str, config: Mapping[str, str]) -> list[str]:
         """Takes over what stands in `/config/brokers/<entity_name>` now; what is wrong with it, in sentences.
 
         `current` is another object afterwards if anything changed that counts.
         """
+        self._were_read.add(entity_name)
         if entity_name == EVERY_BROKER:
             if config == self.of_all:
                 return []  # told again, after a new session: said and done before

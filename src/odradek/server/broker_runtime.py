@@ -258,7 +258,11 @@ class BrokerRuntime:
         """What recovery needs of them; changes are heard once the logs are loaded."""
         dynamic = DynamicSettings(self.settings)
         for fact in await all_configs(store, "brokers"):
-            if fact.entity_name in (EVERY_BROKER, str(self.broker_id)):
+            if fact.entity_name not in (EVERY_BROKER, str(self.broker_id)):
+                continue
+            if fact.unreadable:
+                dynamic.cannot_be_read(fact.entity_name)
+            else:
                 dynamic.change(fact.entity_name, fact.config)
         topics = await all_configs(store, "topics")
         topic_configs.at_start(

@@ -249,13 +249,16 @@ class StoreSessions:
     def _config_changed(self, fact: ConfigChanged) -> None:
         for node in fact.unreadable:
             self._log.warning(f"config {node.path}", f"{node.path} is not applied: {node.reason}")
+        ours = (layout.DEFAULT_ENTITY, str(self._broker_id))
         if fact.unreadable:
+            if fact.entity_type == "brokers" and fact.entity_name in ours:
+                self._broker.broker_config_unreadable(fact.entity_name, self._now_ms())
             return
         if fact.entity_type == "topics":
             self._broker.topic_config_changed(fact.entity_name, dict(fact.config), self._now_ms())
         elif fact.entity_type != "brokers":
             self._broker.client_quota_changed(fact.entity_type, fact.entity_name, fact.config)
-        elif fact.entity_name in (layout.DEFAULT_ENTITY, str(self._broker_id)):
+        elif fact.entity_name in ours:
             before = self._broker.settings
             self._broker.broker_config_changed(fact.entity_name, fact.config, self._now_ms())
             if self._broker.settings is not before:
