@@ -303,7 +303,9 @@ def test_what_the_coordinator_said_does_not_count_in_another_term_of_the_leader(
     assert world[LEADER].values() == [b"late"]
 
 
-def test_what_the_coordinator_said_does_not_count_for_a_topic_that_was_made_again_meanwhile(world: World) -> None:
+def test_what_the_coordinator_said_does_not_count_for_a_topic_that_was_made_again_meanwhile(
+    world: World,
+) -> None:
     """Its leader begins with the epoch of the former one. The transaction may have ended while there was no topic: then a marker has
     nowhere to go, and what was written would be open for ever."""
     producer = init(world)

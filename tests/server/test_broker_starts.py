@@ -145,8 +145,14 @@ def test_where_the_settings_of_brokers_cannot_be_read_at_the_start_nothing_is_de
         try:
             await runtime.start()
             config = runtime.logs.config_of("t")
-            assert (config.retention_ms, config.retention_bytes, config.cleanup_policy) == (-1, -1, ("delete",))
-            await admin.write([transactions.write_config("brokers", entity, {"log.retention.ms": "5000"})], None)
+            assert (config.retention_ms, config.retention_bytes, config.cleanup_policy) == (
+                -1,
+                -1,
+                ("delete",),
+            )
+            await admin.write(
+                [transactions.write_config("brokers", entity, {"log.retention.ms": "5000"})], None
+            )
             async with asyncio.timeout(60):
                 while runtime.logs.config_of("t").retention_ms != 5000:
                     runtime.logs.forget_config("t")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek.log.errors import CorruptLog
+from odradek.log.errors import CorruptLog, StorageError
 from odradek.model.cluster import Endpoint
 from odradek.model.ids import BrokerEpoch, BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
@@ -236,10 +236,10 @@ def test_a_store_that_answers_with_a_refusal_is_not_said_to_be_out_of_reach(
     live(tmp_path, body)
 
 
-@pytest.mark.parametrize("is_whole", [True, False])
-def test_another_session_is_one_registration_that_claims_what_it_may(tmp_path: Path, is_whole: bool) -> None:
+@pytest.mark.parametrize("lost", ["", "a log", "a directory"])
+def test_another_session_is_one_registration_that_claims_what_it_may(tmp_path: Path, lost: str) -> None:
     """The session's end brings the new epoch that was wished for; the life before lost nothing, unless a log of it was
-    found damaged."""
+    found damaged, or all that is in a directory that failed."""
 
     async def body(scene: Scene) -> None:
         epochs: list[int] = []
@@ -257,8 +257,11 @@ def test_another_session_is_one_registration_that_claims_what_it_may(tmp_path: P
 
         await until(lambda: has_registered(1))
         assert scene.sessions.store is not None
-        if not is_whole:
-            scene.broker.replicas.logs.refused[TopicPartition("t", 0)] = CorruptLog("damaged")
+        logs = scene.broker.replicas.logs
+        if lost == "a log":
+            logs.refused[TopicPartition("t", 0)] = CorruptLog("damaged")
+        elif lost:
+            logs.left_out["/mnt/gone"] = StorageError("no such device")
         scene.sessions.register_again("told to lead in an epoch of a former incarnation")
         scene.ensemble.expire(scene.sessions.store.session_id)
         await until(lambda: has_registered(2))
@@ -266,7 +269,7 @@ def test_another_session_is_one_registration_that_claims_what_it_may(tmp_path: P
             await asyncio.sleep(0)
         assert len(epochs) == 2
         found = layout.decode_registration(scene.broker.broker_id, await scene.node())
-        assert (found.epoch, found.clean_epoch) == (epochs[1], epochs[0] if is_whole else -1)
+        assert (found.epoch, found.clean_epoch) == (epochs[1], -1 if lost else epochs[0])
         task.cancel()
 
     live(tmp_path, body)

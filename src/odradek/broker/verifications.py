@@ -79,7 +79,6 @@ class Verification:
         self.lowest_sequence = sequence
         self.is_adding = is_adding
 
-
     def is_of(self, partition: Partition) -> bool:
         """In the same term of its leader."""
         return self.leader_epoch == partition.leader_epoch and self.partition in (None, partition)

@@ -129,9 +129,10 @@ class StoreSessions:
         undelivered: deque[Fact] = deque()
         try:
             # This process goes on after its session: then its last incarnation has lost nothing, save for logs that
-            # were found damaged.
+            # were found damaged, or whose directory failed: as at the start (`LogManager.clean_epoch`).
             clean_epoch = self._clean_epoch if self.registration is None else self.registration.epoch
-            if self._broker.replicas.logs.refused:
+            logs = self._broker.replicas.logs
+            if logs.refused or logs.offline_directories:
                 clean_epoch = UNKNOWN_BROKER_EPOCH
             self._broker.registering()
             self.registration = await register(

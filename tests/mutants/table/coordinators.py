@@ -247,7 +247,7 @@ OF_TRANSACTIONS: tuple[Mutant, ...] = (
         "P3",
         "what a marker has overtaken is appended",
         f"{_VERIFICATIONS}.still_holds",
-        "found is verified and found.leader_epoch == partition.leader_epoch",
+        "found is verified and found.is_of(partition)",
         "True",
     ),
     of_row(
