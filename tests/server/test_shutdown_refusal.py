@@ -14,7 +14,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server import broker_runtime
-from odradek.server.shutdown_refusal import ShutdownRefused, agree, only_here
+from odradek.server.shutdown_refusal import ShutdownRefused, agree, fell_under_min, only_here
+from odradek.store.memory_session import MemoryEnsemble
 from odradek.testing.process_cluster import ProcessCluster
 from tests.clients.support import retrying
 from tests.controller.world import three
@@ -86,6 +87,23 @@ def test_each_attempt_asks_for_the_core_anew() -> None:
     with pytest.raises(ShutdownRefused):
         asyncio.run(scenario())
     assert cores == []
+
+
+def test_a_store_in_which_nodes_are_missing_is_no_reason_to_stop_at_any_price() -> None:
+    """Somebody deleted /brokers/topics. Whoever asks hears a sentence; the process used to end with its logs open."""
+
+    async def scenario() -> None:
+        store = MemoryEnsemble().open()
+        settings = BrokerSettings(
+            {"odradek.controlled.shutdown.refuse": "offline", "controlled.shutdown.max.retries": "1"}
+        )
+        with pytest.raises(ShutdownRefused, match="cannot be read from the store: .*/brokers/ids"):
+            await agree(lambda: store, lambda: None, settings, BrokerId(1), asyncio.Event())
+        promised = frozenset({TopicPartition("t", 0)})
+        why = await fell_under_min(store, None, settings, BrokerId(1), promised)
+        assert why is not None and "cannot be read" in why
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("retries", ["0", "-1"])

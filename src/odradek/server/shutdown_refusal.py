@@ -60,7 +60,7 @@ async def agree(
             context = await _context(store(), core(), settings)
             impact = _impact(context, broker)
             why, sentences = impact.refuses(refuse), impact.sentences()
-        except (api.StoreUnavailable, api.SessionExpired) as error:
+        except api.StoreError as error:
             why, sentences = f"what stopping would cost cannot be read from the store: {error}", []
         if why is None:
             return _promised(context, broker) if refuse == "under-min" else frozenset()
@@ -89,7 +89,7 @@ async def fell_under_min(
         return None
     try:
         context = await _context(store, core, settings)
-    except (api.StoreUnavailable, api.SessionExpired) as error:
+    except api.StoreError as error:
         return f"whether enough stay in sync cannot be read from the store: {error}"
     here = context.partitions_on.get(broker, set())
     short = [
