@@ -97,7 +97,7 @@ def test_a_store_in_which_nodes_are_missing_is_no_reason_to_stop_at_any_price() 
         settings = BrokerSettings(
             {"odradek.controlled.shutdown.refuse": "offline", "controlled.shutdown.max.retries": "1"}
         )
-        with pytest.raises(ShutdownRefused, match="cannot be read from the store: .*/brokers/ids"):
+        with pytest.raises(ShutdownRefused, match=r"cannot be read from the store: .*/brokers/ids"):
             await agree(lambda: store, lambda: None, settings, BrokerId(1), asyncio.Event())
         promised = frozenset({TopicPartition("t", 0)})
         why = await fell_under_min(store, None, settings, BrokerId(1), promised)
