@@ -2,6 +2,7 @@
 
 import errno
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -642,3 +643,89 @@ def test_answers_may_be_asked_for_in_any_order(client: SyncClient) -> None:
     # What came on the way is kept aside: the buffer is the second one's.
     assert connection.receive(second, deadline, FrameBuffer()).controller_id == 1
     assert connection.receive(first, deadline).controller_id == 1
+
+
+def test_a_broker_at_whose_address_nobody_answers_is_looked_up_anew_also_where_no_leader_is_asked_for(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    """A coordinator, or the controller: it came back at another address."""
+    for asked in (1, CONTROLLER):
+        ports = [1]  # of its life before
+
+        def metadata(request: Request, version: int, ports: list[int] = ports) -> MetadataResponse:
+            answer = broker.metadata()
+            answer.brokers[0].port = ports.pop() if ports else broker.port
+            return answer
+
+        broker.answer(MetadataRequest, metadata)
+        client.cluster([])
+        answer = client.retrying(
+            lambda asked=asked: client.call(asked, MetadataRequest(topics=[])),  # type: ignore[misc]
+            timeout_s=5.0,
+        )
+        assert answer.controller_id == 1
+
+
+def test_another_controller_is_looked_up_where_the_last_one_does_not_answer(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    ids = [2]  # it died
+
+    def metadata(request: Request, version: int) -> MetadataResponse:
+        answer = broker.metadata()
+        answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=1))
+        answer.controller_id = ids.pop() if ids else 1
+        return answer
+
+    broker.answer(MetadataRequest, metadata)
+    client.cluster([])
+    answer = client.retrying(lambda: client.call(CONTROLLER, MetadataRequest(topics=[])), timeout_s=5.0)
+    assert answer.controller_id == 1
+
+
+def test_whoever_left_the_cluster_and_is_doubted_stays_doubted_as_long_as_it_is_connected(
+    broker: ScriptedBroker,
+) -> None:
+    """The others do not name it any more; it answers, and knows nothing of that."""
+    with ScriptedBroker() as left:
+        row = MetadataResponseBroker(node_id=2, host="127.0.0.1", port=left.port)
+        before = MetadataResponse(brokers=[row, *broker.metadata().brokers], cluster_id="c", controller_id=2)
+        left.answer(MetadataRequest, lambda *_: before)
+        broker.answer(MetadataRequest, lambda *_: before)
+        with SyncClient(f"localhost:{broker.port}", request_timeout_s=5) as client:
+            client.cluster([])
+            client.call(2, MetadataRequest(topics=[]))
+            client._connections[Address("localhost", broker.port)].close()
+            broker.answer(MetadataRequest, lambda *_: broker.metadata())
+
+            assert client.cluster([]).controller_id == 2
+            client.forget("orders")  # what it said has led nowhere
+            asked = len(left.requests)
+            for _ in range(3):
+                assert client.cluster([]).controller_id == 1
+            assert len(left.requests) == asked
+
+
+def test_a_batch_that_was_not_sent_yet_is_sent_where_the_answer_about_its_leader_was_lost(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    answers = [None]
+
+    def metadata(request: Request, version: int) -> MetadataResponse | None:
+        return answers.pop() if answers else broker.metadata()
+
+    broker.answer(MetadataRequest, metadata)
+    broker.answer(ProduceRequest, lambda request, version: produce_answer(0))
+    assert client.produce(ORDERS, build_batch([NewRecord(b"k", b"v")])) == 42
+
+
+def test_a_batch_whose_answer_cannot_be_read_may_be_in_the_log(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    unreadable = struct.pack(
+        ">iib", 5, 2, 0
+    )  # a header, the third answer of this connection, and nothing behind it
+    broker.answer(ProduceRequest, lambda request, version: unreadable)
+
+    with pytest.raises(ConnectionLost, match="orders-0: whether the batch was appended is not known"):
+        client.produce(ORDERS, build_batch([NewRecord(b"k", b"v")]))

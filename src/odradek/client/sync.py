@@ -174,17 +174,22 @@ class SyncClient:
         if broker == ANY:
             return self._any_connection(deadline)
         if broker == CONTROLLER:
-            if self._controller_id not in self._brokers:
+            if not self._may_be_reached(self._controller_id):
                 self.cluster([])
             broker = self._controller_id
             if broker not in self._brokers:
                 raise Unreachable("the cluster has no controller at the moment")
-        if broker not in self._brokers:
+        elif not self._may_be_reached(broker):
             self.cluster([])
         if broker not in self._brokers:
             known = ", ".join(str(b) for b in sorted(self._brokers)) or "none"
             raise Unreachable(f"broker {broker} is not in the cluster; brokers alive: {known}")
         return self._connection(self._brokers[broker].address, deadline, f"broker {broker}: ")
+
+    def _may_be_reached(self, broker: int) -> bool:
+        """As far as is known: where nobody answered before, it may be gone, or at another address by now."""
+        known = self._brokers.get(broker)
+        return known is not None and known.address not in self._silent
 
     def deadline(self, timeout_s: float | None = None) -> float:
         return time.monotonic() + (self.request_timeout_s if timeout_s is None else timeout_s)
@@ -441,10 +446,15 @@ class SyncClient:
             deadline = self.deadline(timeout_s)
             connection = self.connection_to(leader, deadline)
             version = connection.version_for(ProduceRequest, 12)  # 13 names topics by id
-            pending = connection.send(request, version, deadline, silent=acks == 0)
+            try:
+                pending = connection.send(request, version, deadline, silent=acks == 0)
+                topics = () if acks == 0 else connection.receive(pending, deadline).responses
+            except (ConnectionLost, ProtocolError) as error:  # also where what came back cannot be read
+                lost.append(error)
+                return -1
             if acks == 0:
                 return -1
-            for topic in connection.receive(pending, deadline).responses:
+            for topic in topics:
                 for answer in topic.partition_responses:
                     if TopicPartition(topic.name, answer.index) == partition:
                         return appended_at(answer)
@@ -455,18 +465,8 @@ class SyncClient:
                 raise answered(answer.error_code, str(partition), answer.error_message)
             return int(answer.base_offset)
 
-        lost: list[ConnectionLost] = []
-
-        def send_once() -> int:
-            try:
-                return send()
-            except ConnectionLost as error:
-                lost.append(error)
-                return -1
-
-        offset = self.retrying(
-            send_once, timeout_s=timeout_s, give_up=_APPENDED_PERHAPS, topic=partition.topic
-        )
+        lost: list[OdradekError] = []
+        offset = self.retrying(send, timeout_s=timeout_s, give_up=_APPENDED_PERHAPS, topic=partition.topic)
         if lost:
             self.forget(partition.topic)
             raise ConnectionLost(
@@ -522,11 +522,11 @@ class SyncClient:
     def _forget_addresses(self) -> None:
         """Those at which there is no broker any more. A connection that is open is used as long as it is."""
         live = {broker.address for broker in self._brokers.values()} | set(self._addresses)
-        self._doubted &= live
-        self._silent &= live
         gone = self._connections.keys() - live
         for address in [one for one in gone if not self._connections[one].is_open]:
             del self._connections[address]
+        self._doubted &= live | self._connections.keys()
+        self._silent &= live
 
     def _any_connection(self, deadline: float) -> SyncConnection:
         """An open connection if there is one, else to a broker of the last metadata, else by bootstrap. To one that is doubted
