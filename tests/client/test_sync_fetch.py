@@ -4,10 +4,11 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from odradek.client import sync_fetch
+from odradek.client import sync, sync_connection, sync_fetch
 from odradek.client.sync import CONTROLLER, SyncClient
 from odradek.client.sync_connection import DeadlineExceeded, FrameBuffer
 from odradek.client.sync_fetch import OffsetsGone, TopicRecreated, read_range, whole_batches
@@ -300,6 +301,29 @@ def test_an_error_that_stays_is_told_with_the_range(client: SyncClient, log: Scr
 
     with pytest.raises(DeadlineExceeded, match=r"offsets 0 to 30 could not be read .*KAFKA_STORAGE_ERROR"):
         list(read_range(client, ORDERS, 0, 30, patience_s=0.2))
+
+
+def test_whoever_takes_long_over_what_was_read_reads_on(
+    client: SyncClient, log: ScriptedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to the Fetch that was sent ahead lies there; a task of Spark's may take minutes until it asks for it. What
+    goes wrong then is met with all the patience there is."""
+    now = [1000.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    seen = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    for module in (sync, sync_connection, sync_fetch):
+        monkeypatch.setattr(module, "time", seen)
+    found = []
+    for fetched in read_range(client, ORDERS, 0, 30):
+        found.append(fetched.next_offset)
+        now[0] += 600.0
+        if found == [10]:
+            log.errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+    assert found == [10, 20, 30] and not log.errors
 
 
 def test_a_reading_that_is_given_up_leaves_no_answer_behind(client: SyncClient, log: ScriptedLog) -> None:

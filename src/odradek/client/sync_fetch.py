@@ -209,8 +209,8 @@ class _RangeReader:
         while position < self._end:
             if self._leader >= 0 and (fetched := self._in_place(position)):
                 position = self._has_read_to(fetched.next_offset)
-                deadline = self._client.deadline(self._patience_s)
                 yield fetched
+                deadline = self._client.deadline(self._patience_s)
                 continue
             try:
                 asked = self._ahead or self._ask(position)
@@ -259,13 +259,16 @@ class _RangeReader:
                     )
                 continue
             position = self._has_read_to(next_offset)
-            deadline = self._client.deadline(self._patience_s)
             pause = _FIRST_PAUSE_S
             held_up_s = 0.0
             if position < self._end and self._places is None:
                 self._ask_ahead(position)
             aborted = tuple((a.producer_id, a.first_offset) for a in answer.aborted_transactions or ())
             yield Fetched(records, next_offset, aborted, answer.high_watermark, answer.log_start_offset)
+            # How long the caller takes over what was read is no time in which a broker has not answered.
+            deadline = self._client.deadline(self._patience_s)
+            if self._ahead is not None:
+                self._ahead = self._ahead._replace(deadline=self._client.deadline())
 
     def abandon(self) -> None:
         """The answer to a Fetch that nobody waits for, megabytes of it, would be kept for ever: hang up."""
