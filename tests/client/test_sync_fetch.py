@@ -29,7 +29,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from odradek.protocol.messages.metadata import MetadataResponse
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from odradek.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -303,11 +303,8 @@ def test_an_error_that_stays_is_told_with_the_range(client: SyncClient, log: Scr
         list(read_range(client, ORDERS, 0, 30, patience_s=0.2))
 
 
-def test_whoever_takes_long_over_what_was_read_reads_on(
-    client: SyncClient, log: ScriptedLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The answer to the Fetch that was sent ahead lies there; a task of Spark's may take minutes until it asks for it. What
-    goes wrong then is met with all the patience there is."""
+def time_of_the_client(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Stands still but for pauses, and for whoever puts it forward."""
     now = [1000.0]
 
     def sleep(seconds: float) -> None:
@@ -316,6 +313,42 @@ def test_whoever_takes_long_over_what_was_read_reads_on(
     seen = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
     for module in (sync, sync_connection, sync_fetch):
         monkeypatch.setattr(module, "time", seen)
+    return now
+
+
+def test_a_leader_that_does_not_answer_is_not_all_that_there_is_patience_for(
+    log: ScriptedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stopped, or its network is gone: by the time that a request may take somebody else leads."""
+    now = time_of_the_client(monkeypatch)
+    with ScriptedLog() as other:
+
+        def metadata(leader: int) -> MetadataResponse:
+            answer = log.metadata()
+            answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=other.port))
+            answer.topics[0].partitions[0].leader_id = leader
+            return answer
+
+        def silent(request: Request, version: int) -> None:
+            now[0] += 30.0
+
+        log.answer(MetadataRequest, lambda *_: metadata(1))
+        log.answer(FetchRequest, silent)
+        other.answer(MetadataRequest, lambda *_: metadata(2))
+        with SyncClient(log.address) as client:
+            assert [f.next_offset for f in read_range(client, ORDERS, 0, 30)] == [10, 20, 30]
+
+        other.answer(FetchRequest, silent)
+        with SyncClient(other.address) as client, pytest.raises(DeadlineExceeded, match="0 to 30 could not"):
+            list(read_range(client, ORDERS, 0, 30))
+
+
+def test_whoever_takes_long_over_what_was_read_reads_on(
+    client: SyncClient, log: ScriptedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to the Fetch that was sent ahead lies there; a task of Spark's may take minutes until it asks for it. What
+    goes wrong then is met with all the patience there is."""
+    now = time_of_the_client(monkeypatch)
     found = []
     for fetched in read_range(client, ORDERS, 0, 30):
         found.append(fetched.next_offset)

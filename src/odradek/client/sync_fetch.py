@@ -206,6 +206,7 @@ class _RangeReader:
         deadline = self._client.deadline(self._patience_s)
         pause = _FIRST_PAUSE_S
         held_up_s = 0.0
+        has_lost_one = False
         while position < self._end:
             if self._leader >= 0 and (fetched := self._in_place(position)):
                 position = self._has_read_to(fetched.next_offset)
@@ -231,6 +232,10 @@ class _RangeReader:
                 if self._is_back_at_leader(position, str(error)):
                     deadline = self._client.deadline(self._patience_s)
                     continue
+                if isinstance(error, ConnectionLost) and not has_lost_one:
+                    # To wait for an answer that never came may have taken all of the time: for whoever leads by now there is more.
+                    has_lost_one = True
+                    deadline = self._client.deadline(self._patience_s)
                 self._give_up_or_forget(error, position, is_late=time.monotonic() + pause > deadline)
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -261,6 +266,7 @@ class _RangeReader:
             position = self._has_read_to(next_offset)
             pause = _FIRST_PAUSE_S
             held_up_s = 0.0
+            has_lost_one = False
             if position < self._end and self._places is None:
                 self._ask_ahead(position)
             aborted = tuple((a.producer_id, a.first_offset) for a in answer.aborted_transactions or ())
