@@ -729,3 +729,29 @@ def test_a_batch_whose_answer_cannot_be_read_may_be_in_the_log(
 
     with pytest.raises(ConnectionLost, match="orders-0: whether the batch was appended is not known"):
         client.produce(ORDERS, build_batch([NewRecord(b"k", b"v")]))
+
+
+def test_one_answer_that_never_comes_does_not_take_all_the_time_there_is(
+    broker: ScriptedBroker, client: SyncClient, clock: Clock
+) -> None:
+    """A leader is stopped, or its network is gone: somebody else leads by the time that a request may take."""
+    silent = [True]
+
+    def listed(request: Request, version: int) -> ListOffsetsResponse | None:
+        if not silent:
+            return offsets_answer(0)
+        silent.pop()
+        clock.now += client.request_timeout_s
+        return None
+
+    broker.answer(ListOffsetsRequest, listed)
+    assert client.list_offsets({ORDERS: LATEST})[ORDERS].offset == 7
+
+    silent += [True] * 5
+    with pytest.raises(DeadlineExceeded):
+        client.list_offsets({ORDERS: LATEST})
+    assert len(silent) == 3, "there is a second one, and no third"
+
+    with pytest.raises(DeadlineExceeded):
+        client.list_offsets({ORDERS: LATEST}, timeout_s=client.request_timeout_s)
+    assert len(silent) == 2, "who says how long has no more time than that"

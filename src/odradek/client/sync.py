@@ -307,9 +307,11 @@ class SyncClient:
     ) -> T:
         """Runs `attempt` until it returns, as long as what it raises may pass and the deadline has not come.
 
-        Only for requests that may be sent twice.
+        Only for requests that may be sent twice. Without `timeout_s` the time that one request may take, and as much again
+        once an answer did not come: to wait for it may have taken all of the first.
         """
         deadline = self.deadline(timeout_s)
+        may_begin_again = timeout_s is None
         pause = _FIRST_PAUSE_S
         while True:
             try:
@@ -322,6 +324,8 @@ class SyncClient:
                 is_nobody_there = isinstance(error, Unreachable) and not isinstance(error, Starting)
                 if not may_pass or (is_nobody_there and not self._brokers):
                     raise
+                if may_begin_again and isinstance(error, ConnectionLost):
+                    deadline, may_begin_again = self.deadline(), False
                 if time.monotonic() + pause > deadline:
                     raise DeadlineExceeded(f"given up in the end; the last answer was: {error}") from error
                 self._doubt()
