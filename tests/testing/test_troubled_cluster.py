@@ -230,6 +230,23 @@ def test_time_passes_for_the_others_while_a_broker_is_paused_or_dead(cluster: Ru
     cluster.start(dead)
 
 
+def test_time_passes_while_a_follower_is_out_of_reach_that_the_store_still_knows(
+    cluster: RunningCluster,
+) -> None:
+    """It leaves the ISR then, and is not waited for."""
+    follower = other_than(cluster, cluster.leader(TOPIC), cluster.controller or 0)
+    with cluster.paused(follower, session_ends_after_s=60):
+        cluster.advance(hours=1, deadline_s=20)
+        cluster.wait_until(lambda: follower not in cluster.isr(TOPIC), "it has left the ISR")
+    cluster.wait_until(lambda: len(cluster.isr(TOPIC)) == 3, "the ISR is full")
+    for silent in (cluster.paused(follower, session_ends_after_s=None), cluster.partition([follower])):
+        with silent:
+            assert isinstance(produced(cluster, acks=1), int)
+            cluster.advance(hours=1, deadline_s=20)
+            cluster.wait_until(lambda: follower not in cluster.isr(TOPIC), "it has left the ISR")
+        cluster.wait_until(lambda: len(cluster.isr(TOPIC)) == 3, "the ISR is full")
+
+
 def test_a_broker_that_is_killed_while_it_is_paused_starts_again(cluster: RunningCluster) -> None:
     broker = other_than(cluster, cluster.leader(TOPIC))
 

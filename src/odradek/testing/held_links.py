@@ -177,7 +177,7 @@ class Links:
 
     async def until_open(self, broker: int, port: int) -> None:
         """Until a new connection would come through. Whoever opens it has a time limit of its own."""
-        while self._is_shut(broker, self._listening.get(port)):
+        while self.is_shut(broker, self._listening.get(port)):
             await self._change()
 
     async def until_heard(self, broker: int) -> None:
@@ -192,7 +192,8 @@ class Links:
 
     # --- who is held
 
-    def _is_shut(self, one: int, other: int | None) -> bool:
+    def is_shut(self, one: int, other: int | None) -> bool:
+        """Nothing comes through between these two brokers; None: a client."""
         return one in self._silent or (
             other is not None and (other in self._silent or frozenset((one, other)) in self._cut)
         )
@@ -207,7 +208,7 @@ class Links:
     def _settle_one(self, transport: HeldTransport, owner: int) -> None:
         if transport.is_closing():
             return
-        if self._is_shut(owner, self._other_end(transport)):
+        if self.is_shut(owner, self._other_end(transport)):
             transport.hold()
         else:
             transport.release()

@@ -330,11 +330,15 @@ class LocalCluster:
         )
 
     def _isr_sizes(self) -> dict[TopicPartition, int]:
-        """Of each partition that has a leader: a member that is gone, and not yet out of the ISR, will not be in it again."""
+        """Of each partition that has a leader: a member that is gone, and one that its leader does not hear, will not be in the ISR
+        again, if it is there yet."""
         members = self._members()
         return {
-            topic_partition: sum(broker_id in members for broker_id in partition.isr)
-            for runtime in members.values()
+            topic_partition: sum(
+                broker_id in members and not self.links.is_shut(leader, broker_id)
+                for broker_id in partition.isr
+            )
+            for leader, runtime in members.items()
             for topic_partition, partition in runtime.broker.replicas.partitions.items()
             if partition.is_leader
         }
