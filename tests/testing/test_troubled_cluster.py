@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from odradek.client.sync import SyncClient
+from odradek.client.sync import ANY, SyncClient
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.testing import administration
@@ -384,3 +384,44 @@ def test_nobody_can_be_asked_where_everybody_is_paused(cluster: RunningCluster) 
         for broker in (1, 2, 3):
             cluster.resume(broker)
     assert cluster.controller in (1, 2, 3)
+
+
+def test_what_the_cluster_says_is_not_asked_of_a_broker_that_its_controller_does_not_reach(
+    cluster: RunningCluster,
+) -> None:
+    first = next(iter(cluster.cluster.runtimes))
+    with cluster.paused(first):
+        cluster.wait_until(lambda: cluster.controller not in (None, first), "another is controller")
+        cluster.wait_until(lambda: cluster.leader(TOPIC) not in (-1, first), "another leads")
+    led = cluster.cluster._led
+    cluster.wait_until(lambda: len(led(ORDERS)[1].isr) == 3, "the ISR is full")
+    with cluster.partition([first]):
+        assert isinstance(produced(cluster, acks=1), int)
+        cluster.advance(hours=1, deadline_s=20)
+        cluster.wait_until(lambda: first not in cluster.isr(TOPIC), "it has left the ISR", 10)
+
+
+def test_the_connections_of_a_paused_broker_stay_open_however_much_time_passes(
+    cluster: RunningCluster,
+) -> None:
+    broker = cluster.leader(TOPIC)
+    with SyncClient(cluster.cluster.address(broker)) as client:
+        client.cluster([])
+        connection = client.connection_to(ANY, client.deadline())
+        parts = cluster.cluster.runtimes[broker].parts
+        assert parts is not None
+        metrics = parts.gateway._metrics
+        before = metrics.connections_idle_closed
+        with cluster.paused(broker):
+            cluster.advance(hours=1)
+            cluster.wait_until(lambda: metrics.connections_idle_closed > before, "it would be closed")
+            cluster.wait_until(lambda: cluster.leader(TOPIC) not in (-1, broker), "another leads")
+            assert connection.is_open
+        cluster.wait_until(lambda: not connection.is_open, "what was idle is closed")
+    with SyncClient(cluster.cluster.address(broker)) as client:
+        client.cluster([])
+        connection = client.connection_to(ANY, client.deadline())
+        with cluster.paused(broker):
+            cluster.kill(broker)
+            cluster.wait_until(lambda: not connection.is_open, "a process that is dead has no connections")
+    cluster.start(broker)

@@ -22,13 +22,19 @@ class HeldTransport(asyncio.Transport):
         self._protocol = protocol
         self._is_held = False
         self._wants_reading = True
+        self._is_stopped = False
+        self._end: Callable[[], None] | None = None  # what its owner, stopped, has done to it
         self._queue: list[bytes] = []
         self.write = inside.write  # type: ignore[method-assign]
         self.writelines = inside.writelines  # type: ignore[method-assign]
 
     # --- what is held
 
-    def hold(self) -> None:
+    def hold(self, *, is_stopped: bool = False) -> None:
+        """`is_stopped`: its owner is, and so does not close it either."""
+        self._is_stopped = is_stopped
+        if not is_stopped:
+            self._end_now()
         if not self._is_held:
             self._is_held = True
             self.write = self._keep  # type: ignore[method-assign]
@@ -43,19 +49,34 @@ class HeldTransport(asyncio.Transport):
     def release(self) -> None:
         if not self._is_held:
             return
-        self._is_held = False
+        self._is_held = self._is_stopped = False
         self.write, self.writelines = self._inside.write, self._inside.writelines  # type: ignore[method-assign]
         queue, self._queue = self._queue, []
+        if self._end == self._inside.abort:
+            queue = []
         if queue:
             # First what was to be sent first: whoever hears that it may write does so at once.
             self._inside.write(b"".join(queue))
             _, high = self._inside.get_write_buffer_limits()
             if self._inside.get_write_buffer_size() <= high:
                 self._protocol.resume_writing()
+        self._end_now()
         if self._wants_reading and not self._inside.is_closing():
             self._inside.resume_reading()
 
+    def _end_now(self) -> None:
+        end, self._end = self._end, None
+        if end is not None:
+            end()
+
+    @property
+    def has_ended(self) -> bool:
+        """Its other end hears of it, too."""
+        return self._inside.is_closing()
+
     def _keep(self, data: Any) -> None:
+        if self._end is not None:
+            return
         if not self._queue:
             self._protocol.pause_writing()
         self._queue.append(bytes(data))
@@ -89,13 +110,19 @@ class HeldTransport(asyncio.Transport):
         return self._inside.get_extra_info(name, default)
 
     def is_closing(self) -> bool:
-        return self._inside.is_closing()
+        return self._end is not None or self._inside.is_closing()
 
     def close(self) -> None:
-        self._inside.close()
+        if not self._is_stopped:
+            self._inside.close()
+        elif self._end is None:
+            self._end = self._inside.close
 
     def abort(self) -> None:
-        self._inside.abort()
+        if self._is_stopped:
+            self._end = self._inside.abort
+        else:
+            self._inside.abort()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
@@ -206,10 +233,10 @@ class Links:
             self._settle_one(transport, owner)
 
     def _settle_one(self, transport: HeldTransport, owner: int) -> None:
-        if transport.is_closing():
+        if transport.has_ended:
             return
         if self.is_shut(owner, self._other_end(transport)):
-            transport.hold()
+            transport.hold(is_stopped=owner in self._silent)
         else:
             transport.release()
 

@@ -356,6 +356,8 @@ class LocalCluster:
                 for runtime in running:
                     group.create_task(runtime.stop(is_controlled=False))
         finally:
+            for broker_id in self.ids:
+                self.links.let_speak(broker_id)  # or what they have closed would stay open
             inherited.running.discard(self)
             while self._held:
                 self._held.pop().close()
@@ -385,8 +387,10 @@ class RunningCluster(Administered):
         return found[0] if found else None
 
     def _answering(self) -> list[str]:
-        cluster = self.cluster
-        return [cluster.address(b) for b in cluster.runtimes if not cluster.links.is_silent(b)]
+        """First those that the controller reaches: the others do not hear what becomes of the cluster."""
+        cluster, links, controller = self.cluster, self.cluster.links, self.controller
+        heard = [b for b in list(cluster.runtimes) if not links.is_silent(b)]
+        return [cluster.address(b) for b in sorted(heard, key=lambda b: links.is_shut(b, controller))]
 
     def call(self, work: Coroutine[Any, Any, T], deadline_s: float = 60.0) -> T:
         """Runs it on the brokers' loop. TimeoutError names what was not done; it goes on."""
