@@ -82,3 +82,32 @@ def test_the_flights_are_the_336776_of_2013_keyed_by_tail_number():
     assert first[0] == b"N14228"
     assert first[1].startswith(b"2013,1,1,517,515,2,")
     assert sum(1 for _ in file.records()) == 336_776
+
+
+def test_the_mark_that_some_programs_put_before_a_csv_is_not_part_of_a_name(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbfid,name\r\n1,x\r\n")
+    assert InputFile(path, key="id").columns == ("id", "name")
+    assert list(InputFile(path, key="id").records()) == [(b"1", b"1,x")]
+
+
+def test_a_zip_that_cannot_be_unpacked_is_a_sentence(tmp_path):
+    path = tmp_path / "x.csv.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.csv", b"a,b\n1,2\n")
+    whole = path.read_bytes()
+    for flags, method in ((1, 0), (0, 99)):  # with a password; of a method nobody knows
+        changed = bytearray(whole)
+        for header, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+            at = whole.index(header) + offset
+            changed[at : at + 4] = bytes((flags, 0, method, 0))
+        path.write_bytes(changed)
+        with pytest.raises(ConfigurationError, match=r"x\.csv\.zip cannot be read"):
+            InputFile(path)
+
+
+def test_a_field_that_is_too_long_for_a_key_is_a_sentence(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'id,name\n"' + b"x" * 200_000 + b'",1\n')
+    with pytest.raises(ConfigurationError, match=r"a\.csv cannot be read: field larger than field limit"):
+        list(InputFile(path, key="name").records())

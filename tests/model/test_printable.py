@@ -16,6 +16,7 @@ from odradek.model.printable import LONGEST_TEXT, printable, shown
         ("a\n[2026-01-01] ERROR b\r\tc", "a\\n[2026-01-01] ERROR b\\r\\tc"),
         ("\x9b31m\x7f\x85\u2028", "\\x9b31m\\x7f\\x85\\u2028"),
         ("\u202etxt.exe\u2066\u200f", "\\u202etxt.exe\\u2066\\u200f"),
+        ("1\u061c2", "1\\u061c2"),
         ("\ud800", "\\ud800"),
     ],
 )

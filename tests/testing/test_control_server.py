@@ -152,6 +152,23 @@ def test_a_value_of_another_kind_is_answered_too(ask: Asking, path: str, body: o
     assert "rror: " in answer["error"]
 
 
+def test_a_broker_that_there_is_not_is_a_wrong_question(ask: Asking) -> None:
+    for name in ("kill", "start", "stop_in_order", "pause", "paused", "resume"):
+        for broker in (4, "1", [1]):
+            status, answer = ask("POST", f"/{name}", {"broker_id": broker})
+            assert (status, answer) == (
+                400,
+                {"error": f"there is no broker {broker!r}; there are [1, 2, 3]"},
+            ), name
+    for name, body in (
+        ("shrink_isr", {"topic": "called", "without": 4}),
+        ("inject", {"api": "Produce", "close": True, "broker": 4}),
+        ("partition", {"ones": [4]}),
+    ):
+        assert ask("POST", f"/{name}", body)[0] == 400, name
+    assert ask("GET", "/")[1]["begun"] == []
+
+
 def test_a_body_in_chunks_is_read(ask: Asking) -> None:
     assert ask("POST", "/leader", iter([b'{"topic":', b' "none"}']))[1]["error"].startswith("topic none: ")
     status, answer = ask("POST", "/leader", iter([b" " * LARGEST_BODY_BYTES, b" "]))

@@ -223,7 +223,7 @@ def test_time_passes_for_the_others_while_a_broker_is_paused_or_dead(cluster: Ru
 
     with cluster.paused(paused):
         cluster.advance(hours=1, deadline_s=20)
-        assert paused not in cluster.isr(TOPIC)
+        cluster.wait_until(lambda: paused not in cluster.isr(TOPIC), "it has left the ISR")
     cluster.wait_until(lambda: len(cluster.isr(TOPIC)) == 3, "the ISR is full")
     cluster.kill(dead)
     cluster.advance(hours=1, deadline_s=20)
@@ -295,13 +295,13 @@ def test_what_a_paused_broker_held_back_does_not_leave_when_it_is_killed(cluster
 
 
 def test_a_broker_that_there_is_not_is_neither_started_nor_met(cluster: RunningCluster) -> None:
-    with pytest.raises(AssertionError, match=r"there is no broker 4; there are \[1, 2, 3\]"):
+    with pytest.raises(ConfigurationError, match=r"there is no broker 4; there are \[1, 2, 3\]"):
         cluster.start(4)
-    with pytest.raises(AssertionError, match="there is no broker 4"):
+    with pytest.raises(ConfigurationError, match="there is no broker 4"):
         cluster.inject("Produce", close=True, broker=4)
-    with pytest.raises(AssertionError, match="there is no broker 4"):
+    with pytest.raises(ConfigurationError, match="there is no broker 4"):
         cluster.resume(4)
-    with pytest.raises(AssertionError, match="broker '1' does not run; there run 1, 2, 3"):
+    with pytest.raises(ConfigurationError, match="there is no broker '1'"):
         cluster.kill("1")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="orders has 1 partition, and no 7"):
         cluster.leader(TOPIC, 7)

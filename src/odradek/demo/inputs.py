@@ -28,7 +28,9 @@ class InputFile:
             first = lines.readline().rstrip(b"\r\n")
         self.columns: tuple[str, ...] = ()
         if self.name.endswith(".csv"):
-            self.columns = tuple(next(csv.reader([first.decode("utf-8", errors="replace")]), []))
+            with self._readable():
+                # "-sig": without the mark that some programs put before it.
+                self.columns = tuple(next(csv.reader([first.decode("utf-8-sig", errors="replace")]), []))
         self.key_column = self._key_column(key)
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
@@ -62,7 +64,8 @@ class InputFile:
     def _readable(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except (OSError, zipfile.BadZipFile, zlib.error, EOFError, csv.Error, RuntimeError) as error:
+            # RuntimeError: a zip with a password, or packed by a method that is not known.
             raise ConfigurationError(f"{self.path} cannot be read: {error}") from error
 
     @contextmanager

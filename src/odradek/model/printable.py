@@ -12,7 +12,7 @@ LONGEST_LINE = 4096
 
 # Control characters (C0, DEL, C1), what separates lines elsewhere, what turns the direction of writing (a line could
 # show other words than it has), and halves of surrogate pairs, which no output can encode.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

@@ -226,12 +226,14 @@ class LocalCluster:
         return self.runtimes.pop(broker_id)
 
     def _running(self, broker_id: int) -> BrokerRuntime:
+        self.check_id(broker_id)
         running = ", ".join(map(str, sorted(self.runtimes))) or "none"
         assert broker_id in self.runtimes, f"broker {broker_id!r} does not run; there run {running}"
         return self.runtimes[broker_id]
 
     def check_id(self, broker_id: int) -> None:
-        assert broker_id in self.ids, f"there is no broker {broker_id!r}; there are {self.ids}"
+        if broker_id not in self.ids:
+            raise ConfigurationError(f"there is no broker {broker_id!r}; there are {self.ids}")
 
     def address(self, broker_id: int) -> str:
         return f"127.0.0.1:{self._ports[broker_id]}"
@@ -274,6 +276,7 @@ class LocalCluster:
             end.cancel()
 
     async def leave_isr(self, about: TopicPartition, broker_id: int) -> None:
+        self.check_id(broker_id)
         leader, partition = self._led(about)
         assert broker_id in partition.assignment.replicas, f"broker {broker_id} has no replica of {about}"
         assert broker_id != leader, f"broker {broker_id} leads {about}; move the leader first"
