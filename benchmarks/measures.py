@@ -177,10 +177,14 @@ def p10(cluster: Cluster, records: librdkafka.Records, gigabytes: float) -> tupl
     raw_frames.create_topic(cluster.bootstrap, "p10", partitions=PARTITIONS, replication=1)
     runs = max(1, round(gigabytes * 1e9 / (records.count * records.size)))
     meter = Meter(cluster)
+    failed = 0
     for _ in range(runs):
-        librdkafka.produce(",".join(cluster.bootstrap), "p10", records, {"acks": "1"})
+        failed += librdkafka.produce(",".join(cluster.bootstrap), "p10", records, {"acks": "1"}).failed
     size = runs * records.count * records.size
-    return idle, Figure(cluster.rss_mb(), meter.cpu_s_per_gb(size), None, {"GB": size / 1e9})
+    after = Figure(cluster.rss_mb(), meter.cpu_s_per_gb(size), None, {"GB": size / 1e9})
+    if failed:
+        after.problem = f"{failed} records failed"
+    return idle, after
 
 
 class SteadyProducer:

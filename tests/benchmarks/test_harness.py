@@ -1,18 +1,20 @@
 """The harness: frames as the protocol has them, medians, verdicts, and a loss that has no figure."""
 
+import json
 import signal
 import socket
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from benchmarks.bench import BEGIN, CELLS, END, write
 from benchmarks.figures import Cell, Figure, Row, number, table
 
-from benchmarks import librdkafka, paced_load, raw_frames, raw_load
+from benchmarks import librdkafka, measures, paced_load, raw_frames, raw_load
 from odradek.protocol.headers import decode_request_header
 from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.protocol.messages.fetch import (
@@ -267,3 +269,35 @@ def test_a_bench_that_is_ended_by_a_signal_stops_its_brokers(number: signal.Sign
     assert said.endswith("benchmarks: stopped; nothing is left running\n")
     assert bench.returncode == 128 + number
     assert not [broker for broker in brokers if broker.is_running()]
+
+
+def test_the_client_uses_no_more_of_a_core_than_it_has_time(monkeypatch, capsys):
+    """What it does before and behind the requests that are measured is not done in their time."""
+    now = SimpleNamespace(seconds=0.0)
+    clock = SimpleNamespace(process_time=lambda: now.seconds, perf_counter=lambda: now.seconds)
+
+    def measured(link, answer, seconds):
+        now.seconds += 2 * seconds  # a second half of it was the warm-up
+        return seconds, [100.0]
+
+    known = SimpleNamespace(brokers={1: ("h", 1)}, leaders={0: 1})
+    monkeypatch.setattr(
+        raw_frames, "any_broker", lambda bootstrap: SimpleNamespace(metadata=lambda topic: known)
+    )
+    monkeypatch.setattr(raw_load, "Link", lambda *_: SimpleNamespace(answered=1))
+    monkeypatch.setattr(raw_load, "one_in_flight", measured)
+    monkeypatch.setattr(raw_load, "time", clock)
+    monkeypatch.setattr(sys, "argv", ["raw_load", "--bootstrap", "h:1", "--topic", "t", "--acks", "1"])
+    raw_load.main()
+    assert json.loads(capsys.readouterr().out)["client_cores"] == pytest.approx(1.0)
+
+
+def test_the_memory_of_a_broker_that_has_not_taken_the_records_is_no_figure(monkeypatch):
+    records = SimpleNamespace(count=1000, size=1000)
+    monkeypatch.setattr(measures, "time", SimpleNamespace(sleep=lambda seconds: None))
+    monkeypatch.setattr(raw_frames, "create_topic", lambda *_, **__: None)
+    monkeypatch.setattr(librdkafka, "produce", lambda *_: librdkafka.Produced(990, 10, 1.0))
+    cluster = SimpleNamespace(rss_mb=lambda: 50.0, cpu_s=lambda: 1.0, bootstrap=["h:1"])
+    idle, after = measures.p10(cluster, records, 0.002)
+    assert idle.problem is None
+    assert after.problem == "20 records failed"
