@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import CRC_OFFSET, iter_batches
 from odradek.records.builder import NewRecord, build_batch
+from odradek.records.checksum import crc32c
 from odradek.records.control import ABORT, build_end_marker, control_type
 from odradek.records.reader import decode_batch
 from odradek.spark import decode as decode_module
@@ -222,7 +223,6 @@ def test_nonsense_with_a_right_crc_is_refused_or_read_as_the_slow_decoder_reads_
     data: st.DataObject,
 ) -> None:
     from odradek.model.errors import ProtocolError
-    from odradek.records.checksum import crc32c
 
     damaged = bytearray(a_log(batches=1, records=data.draw(st.integers(1, 6))))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -284,8 +284,6 @@ def test_no_batch_is_opened_twice(codec: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_window_sees_a_batch_that_is_cut_short_or_has_something_behind_its_records(codec: str) -> None:
-    from odradek.records.checksum import crc32c
-
     whole = bytearray(a_log(batches=1, records=50, codec=codec))
     for count, why in ((51, "beyond the end"), (49, "more bytes than the records")):
         whole[57:61] = count.to_bytes(4, "big")
@@ -316,8 +314,6 @@ def test_a_record_above_the_bound_is_refused_by_its_offset(codec: str) -> None:
 def test_a_snappy_block_is_opened_up_to_the_same_bound() -> None:
     """librdkafka writes one block, which can only be opened whole."""
     import cramjam
-
-    from odradek.records.checksum import crc32c
 
     plain = build_batch([NewRecord(None, b"x" * 5_000)] * 3, base_offset=70)
     block = bytes(cramjam.snappy.compress_raw(plain[61:]))
@@ -350,6 +346,22 @@ def test_headers_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
         list(decode(one, partition=PARTITION, start=0, end=9, schema=schema))
     without = pa.schema([("offset", pa.int64())])
     assert [b.num_rows for _, b in decode(one, partition=PARTITION, start=0, end=9, schema=without)] == [1]
+
+
+def test_a_headers_name_that_is_no_utf_8_is_read_with_other_letters_as_java_does() -> None:
+    """Brokers do not look at it, and producers that are not Java's write what they like."""
+    headers = [("good", b"1"), ("bad1", b"2"), ("good", None)]
+    data = bytearray(build_batch([NewRecord(None, b"v", headers=headers), NewRecord(None, b"w")]))
+    data[data.index(b"bad1")] = 0xFF
+    data[CRC_OFFSET : CRC_OFFSET + 4] = crc32c(memoryview(data)[21:]).to_bytes(4, "big")
+
+    rows = quickly(bytes(data), 0, 9)
+
+    assert [row["headers"] and [header["key"] for header in row["headers"]] for row in rows] == [
+        ["good", "\ufffdad1", "good"],
+        None,
+    ]
+    assert rows == slowly(bytes(data), 0, 9)
 
 
 def test_the_golden_batches_decode_as_apache_reads_them() -> None:

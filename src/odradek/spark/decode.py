@@ -299,6 +299,14 @@ def _bounded_headers(parsed: _Parsed) -> Iterator[_Parsed]:
         first = after
 
 
+def _texts(names: pa.Array, kind: pa.DataType) -> pa.Array:
+    """As Java's clients read them: brokers never looked at the bytes of a header's key."""
+    try:
+        return names.cast(kind)
+    except pa.ArrowInvalid:
+        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()], kind)
+
+
 def _headers(kind: pa.ListType, parsed: _Parsed) -> pa.Array:
     """Lists of (key, value), null for a record without any, as in Spark's connector.
 
@@ -329,10 +337,7 @@ def _headers(kind: pa.ListType, parsed: _Parsed) -> pa.Array:
     entry = kind.value_type
     # `_binary` wants rising positions. Slots are numbered record by record, so they do rise.
     values = _binary(parsed.data, value, value_length)
-    try:
-        keys = _binary(parsed.data, key, key_length).cast(entry.field(0).type)
-    except pa.ArrowInvalid as error:
-        raise CorruptBatch("a header key that is not UTF-8") from error
+    keys = _texts(_binary(parsed.data, key, key_length), entry.field(0).type)
     entries = pa.StructArray.from_arrays([keys, values], fields=[entry.field(0), entry.field(1)])
     return pa.ListArray.from_arrays(
         pa.array(borders, pa.int32()), entries, type=kind, mask=pa.array(counts == 0)
