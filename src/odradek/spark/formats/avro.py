@@ -3,7 +3,8 @@
 A schema is written anew before fastavro has it: referenced types stand where they are first named, dates and times of any
 unit become numbers in the unit that the columns have, and what would read without end is refused: types that hold
 themselves (fastavro recurses in C), and arrays of what takes no byte (a count of 2**62 in ten bytes). Decimals are read here:
-one of 400 KB would take fastavro 13 s.
+one of 400 KB would take fastavro 13 s. Symbols of enums are looked up here, and unions have branches behind their last that are
+none: of an index below zero fastavro takes the last ones, as Python does.
 
 Fields are taken by name; a default of the reader's schema is not used, so a field that the writer did not know is null.
 A field that no column holds (a union of a string and a record) is left out, and told of.
@@ -13,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
@@ -38,6 +39,10 @@ _TIMES: dict[str, Callable[[Any], Any]] = {
     "timestamp-micros": lambda value: value,
     "timestamp-nanos": lambda value: value // 1000,
 }
+_ENUM, _NO_BRANCH = "odradek-enum", "odradek-no-branch"
+_SYMBOLS = "odradekSymbols"
+# Behind the branches of each union: an index of one byte is -64 at least.
+_NO_BRANCHES = 64 * [{"type": "null", "logicalType": _NO_BRANCH}]
 _LARGEST_DECIMAL = 38
 _EXACT = Context(prec=2 * _LARGEST_DECIMAL)
 _DECIMAL_BYTES = 17  # of 38 digits, without those that repeat the sign; Python's time for a longer one grows with its square
@@ -61,6 +66,8 @@ def avro_of(text: str, references: Sequence[Schema] = ()) -> Avro:
         fastavro.read.LOGICAL_READERS.setdefault(f"long-odradek-{name}", _reader(name))
     for kind in ("bytes", "fixed"):
         fastavro.read.LOGICAL_READERS.setdefault(f"{kind}-odradek-decimal", _read_decimal)
+    fastavro.read.LOGICAL_READERS.setdefault(f"int-{_ENUM}", _read_enum)
+    fastavro.read.LOGICAL_READERS.setdefault(f"null-{_NO_BRANCH}", _read_no_branch)
     walk = _Walk()
     try:
         for reference in references:
@@ -79,10 +86,15 @@ def avro_of(text: str, references: Sequence[Schema] = ()) -> Avro:
     if found.arrow is None:
         raise RefusedSchema("no column holds the values of this Avro schema")
     is_plain = not found.is_record
+    is_union = isinstance(parsed, list)  # which fastavro parses anew for each value
+    if not is_union:
+        _bound_unions(parsed)
     columns = pa.schema([(PLAIN, found.arrow)]) if is_plain else pa.schema(list(found.arrow))
 
     def read(value: bytes) -> dict[str, Any]:
         stream = BytesIO(value)
+        if is_union and value and value[0] & 1:  # zigzag: the index is below zero
+            _read_no_branch()
         row = fastavro.schemaless_reader(stream, parsed)
         if stream.tell() != len(value):
             raise ValueError(f"{len(value) - stream.tell()} bytes stand behind the value")
@@ -103,11 +115,36 @@ def _read_decimal(value: bytes, schema: Mapping[str, Any], *_: Any) -> Decimal:
     return Decimal(number).scaleb(-schema.get("scale", 0), _EXACT)
 
 
+def _read_enum(index: int, schema: Mapping[str, Any], *_: Any) -> str:
+    if index < 0:
+        raise IndexError(index)
+    symbol: str = schema[_SYMBOLS][index]
+    return symbol
+
+
+def _read_no_branch(*_: Any) -> NoReturn:
+    raise IndexError
+
+
+def _bound_unions(parsed: Any) -> None:
+    """Of a schema as fastavro has parsed it."""
+    if isinstance(parsed, list):
+        for branch in parsed:
+            _bound_unions(branch)
+        parsed += _NO_BRANCHES
+    elif isinstance(parsed, dict):
+        for key in ("type", "items", "values"):
+            _bound_unions(parsed.get(key))
+        for field in parsed.get("fields", ()):
+            _bound_unions(field)
+
+
 class _Kind(NamedTuple):
     schema: Any  # as fastavro gets it
     arrow: pa.DataType | None  # None: no column holds it
     least_bytes: int
     is_record: bool = False
+    is_enum: bool = False  # which has no name of its own by then
 
 
 class _Walk:
@@ -134,7 +171,7 @@ class _Walk:
             case "record" | "error":
                 return self._record(schema, namespace, path)
             case "enum":
-                return self._define(schema, namespace, pa.string(), 1)
+                return self._enum(schema, namespace)
             case "fixed":
                 decimal = _decimal(schema)
                 plain = {k: v for k, v in schema.items() if k != "logicalType"}
@@ -158,11 +195,21 @@ class _Walk:
             if known in self._open:
                 raise RefusedSchema(f"the type {known} holds itself, which no column does")
             if known in self._known:
-                return self._known[known]._replace(schema=known)
+                found = self._known[known]
+                return found if found.is_enum else found._replace(schema=known)
             if known in self._defined:
                 defined, within = self._defined.pop(known)
                 return self.kind(defined, within, path)
         raise RefusedSchema(f"there is no type {name} in this schema, nor among those it refers to")
+
+    def _enum(self, schema: Any, namespace: str) -> _Kind:
+        number = {
+            "type": "int",
+            "logicalType": _ENUM,
+            _SYMBOLS: [str(symbol) for symbol in schema["symbols"]],
+        }
+        found = self._known[_full_name(schema, namespace)] = _Kind(number, pa.string(), 1, is_enum=True)
+        return found
 
     def _define(self, schema: Any, namespace: str, arrow: pa.DataType | None, least: int) -> _Kind:
         name = _full_name(schema, namespace)
