@@ -6,7 +6,7 @@ is one of an attempt that died before its rows, where a later attempt of the sam
 
 import base64
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from odradek.spark.table_rows import files_of
 from odradek.spark.writing import dead_letters_of
 
 REPLAYED = "replayed"  # in the note of a commit: which letters its rows were
+RANGES = "ranges"  # in the note of letters: what their batch has read
 _SHAPE = f"{OWN_DIRECTORY}/shape.json"
 REPLAY_APP = "odradek dlq replay"
 _SHOWN = [name for name in LETTERS.names if name != "timestamp"]
@@ -32,6 +33,7 @@ _BATCH, _BATCH_BYTES = 256, 32 << 20  # of letters read at once: each may have m
 
 # A letter: topic, partition, offset, and timestamp in microseconds, because a topic may be made again.
 Identity = tuple[str, int, int, int]
+Range = tuple[str, int, int, int]  # topic, partition, first offset, end
 
 
 class NoTable(OdradekError):
@@ -116,14 +118,13 @@ def _without_bytes(letter: DeadLetter) -> DeadLetter:
     return letter._replace(key=None, value=None)
 
 
-def batches(table: str, but: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-    """All letters `but` those of some files, in no order, with the columns of `LETTERS`: null where they were written before there
+def batches(table: str) -> Iterator[pa.RecordBatch]:
+    """All letters, in no order, with the columns of `LETTERS`: null where they were written before there
     was one."""
     place = dead_letters_of(table)
     opened = tables.open_table(place)
     if opened is not None:
-        names = [placed.name for placed in files_of(opened) if placed.name not in but]
-        yield from in_files(place, names, LETTERS)
+        yield from in_files(place, [placed.name for placed in files_of(opened)], LETTERS)
 
 
 def in_files(place: str, files: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -156,6 +157,8 @@ class Begun(NamedTuple):
     batch_id: int
     files: tuple[str, ...]  # of its letters
     others: tuple[str, ...]  # which have some of them where somebody has written files anew
+    records: int  # letters that it has, as it noted
+    ranges: tuple[Range, ...]  # that it has read; an older release noted none
 
     def check_kept(self, files: Iterable[TableFile]) -> None:
         """Where the batch itself is not there: ReadOtherwise where its letters lack some of those in the files. As the batch has
@@ -174,7 +177,7 @@ class Begun(NamedTuple):
     def without(self, files: Iterable[TableFile]) -> set[Identity]:
         """Its letters that are not in the files."""
         now = self._now(files)
-        return identities_in(self.place, self.files) - now
+        return self.letters() - now
 
     def _now(self, files: Iterable[TableFile]) -> set[Identity]:
         try:
@@ -182,8 +185,18 @@ class Begun(NamedTuple):
         except FileNotFoundError:  # as orphans, by the driver whose letters these are
             raise TakenByAnother(self.app_id, self.batch_id) from None
 
-    def letters(self) -> int:
-        return sum(len(letters) for letters in in_files(self.place, self.files, _IDENTITY))
+    def letters(self) -> set[Identity]:
+        """Where somebody has written files anew, those of the ranges that the batch has read."""
+        found = identities_in(self.place, self.files)
+        if len(found) < self.records and self.ranges:
+            found |= {one for one in identities_in(self.place, self.others) if self._has_read(one)}
+        return found
+
+    def _has_read(self, one: Identity) -> bool:
+        return any(
+            one[:2] == (topic, partition) and start <= one[2] < end
+            for topic, partition, start, end in self.ranges
+        )
 
 
 def begun(place: str, app_id: str, batch_id: int) -> Begun | None:
@@ -210,7 +223,9 @@ def _begun(opened: DeltaTable, place: str, app_id: str, batch_id: int) -> Begun:
     names = [placed.name for placed in files_of(opened)]
     own = {name for name in names if batch_of(name.rsplit("/", 1)[-1], app_id) == batch_id}
     others = tuple(name for name in names if name not in own)
-    return Begun(place, app_id, batch_id, tuple(sorted(own)), others)
+    note = tables.noted(place, app_id, batch_id) or {}
+    ranges = tuple((topic, partition, start, end) for topic, partition, start, end in note.get(RANGES, ()))
+    return Begun(place, app_id, batch_id, tuple(sorted(own)), others, note.get("records", 0), ranges)
 
 
 def identities_in(place: str, names: Iterable[str]) -> set[Identity]:

@@ -104,11 +104,12 @@ def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
     rows = 0  # of packs that are committed
     # A batch that comes again would add those that it reads by then, too.
     begun = not_ended(table)
-    waiting = sum(batch.letters() for batch in begun)
-    of_begun = {name for batch in begun for name in batch.files}
+    held = {one for batch in begun for one in batch.letters()} - done
+    waiting = len(held)
+    done |= held
     errors: dict[str, None] = {}
     try:
-        for letters in batches(table, of_begun):
+        for letters in batches(table):
             who = identities(letters)
             first = {one: n for n, one in reversed(list(enumerate(who)))}
             new = sorted(n for one, n in first.items() if one not in done)

@@ -174,7 +174,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark import growth, tables
-        from odradek.spark.dead_letters import REPLAYED, begun, noted
+        from odradek.spark.dead_letters import RANGES, REPLAYED, begun, noted
         from odradek.spark.evolution import FIXED, Evolve
         from odradek.spark.shape import KEPT_LETTERS, LETTERS
         from odradek.spark.writing import together
@@ -204,6 +204,9 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     files=whole.letters,
                     parts=(),
                     schema=LETTERS if self.options.letters_to is None else KEPT_LETTERS,
+                    note={
+                        RANGES: [(part.topic, part.partition, part.start, part.end) for part in whole.parts]
+                    },
                     evolve=Evolve(adds=True),  # an older release wrote fewer
                 )
             what: dict[str, Any] = {
