@@ -655,6 +655,20 @@ def test_a_power_cut_takes_nothing_of_a_batch_once_the_checkpoint_goes_on(
 
 
 @pytest.mark.parametrize("form", [DeltaSink, ParquetSink])
+def test_a_power_cut_takes_no_directory_that_was_made_above_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: type[DeltaSink] | type[ParquetSink]
+) -> None:
+    cuts = PowerCuts(monkeypatch)
+    table = tmp_path / "warehouse" / "raw" / "orders"
+    place = {"path" if form is ParquetSink else "table": str(table)}
+    writer: Any = form({**place, "appId": "app", "batchId": "0"}).writer(SCHEMA, overwrite=False)
+
+    writer.commit([writer.write(iter([rows(0, 3)]))])
+
+    assert cuts.would_take([tmp_path, tmp_path / "warehouse", tmp_path / "warehouse" / "raw"]) == []
+
+
+@pytest.mark.parametrize("form", [DeltaSink, ParquetSink])
 def test_a_table_may_be_in_a_directory_that_its_writer_may_not_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: type[DeltaSink] | type[ParquetSink]
 ) -> None:

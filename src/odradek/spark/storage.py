@@ -70,12 +70,16 @@ def sync(path: Path) -> None:
 
 
 def sync_name(directory: Path) -> None:
-    """From here on a power cut does not take the directory's own name, which may be new. Who may not list the directory above may
-    not sync it either."""
-    try:
-        sync(directory.parent)
-    except PermissionError:
-        os.sync()
+    """From here on a power cut does not take the directory's own name, or that of one above it, which may be new as well. Who may
+    not list the directory above may not sync it either."""
+    for above in directory.absolute().parents:
+        try:
+            sync(above)
+        except PermissionError:
+            os.sync()
+            return
+        if above.is_mount() or not os.access(above.parent, os.W_OK):  # it was there
+            return
 
 
 class Directory:
