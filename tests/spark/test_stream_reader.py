@@ -216,6 +216,32 @@ def test_a_limit_is_kept_and_a_later_one_is_ignored_when_spark_says_so(
     assert offsets(stream.latestOffset(start, EVERYTHING), topic) == {"0": 10}
 
 
+def delete_records(client: SyncClient, partition: TopicPartition, below: int) -> None:
+    of_partition = DeleteRecordsPartition(partition_index=partition.partition, offset=below)
+    wanted = DeleteRecordsTopic(name=partition.topic, partitions=[of_partition])
+    leader, _ = client.leader(partition)
+    client.call(leader, DeleteRecordsRequest(topics=[wanted], timeout_ms=30_000))
+
+
+def test_a_query_that_began_with_nothing_is_told_of_what_is_gone_of_a_topic(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
+) -> None:
+    by_pattern = {"subscribe": "", "subscribePattern": r"began_with_nothing\..*"}
+    strict, lenient = (
+        reader(cluster, "", startingOffsets="earliest", failOnDataLoss=text, **by_pattern)
+        for text in ("true", "false")
+    )
+    starts = [stream.initialOffset() for stream in (strict, lenient)]
+    topic = make_topic("began_with_nothing.a")
+    ten(client, topic)
+    delete_records(client, TopicPartition(topic, 0), 8)
+
+    with pytest.raises(DataLoss, match=f"{topic}-0 is new .*, but its first 8 records are gone"):
+        strict.latestOffset(starts[0], EVERYTHING)
+    with pytest.warns(UserWarning, match=r"its first 8 records are gone.*begins at offset 8"):
+        assert offsets(lenient.latestOffset(starts[1], EVERYTHING), topic) == {"0": 10}
+
+
 def test_of_a_new_partition_a_limit_counts_what_is_still_there(
     cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
 ) -> None:
@@ -226,9 +252,7 @@ def test_of_a_new_partition_a_limit_counts_what_is_still_there(
     before = Offsets(start.topic_ids, {known: start.places[known]}).to_json()
     ten(client, topic)
     ten(client, topic, 1)
-    wanted = DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition(partition_index=1, offset=8)])
-    leader, _ = client.leader(new)
-    client.call(leader, DeleteRecordsRequest(topics=[wanted], timeout_ms=30_000))
+    delete_records(client, new, 8)
 
     with pytest.warns(UserWarning, match=f"{new} is new .*, but its first 8 records are gone"):
         end = stream.latestOffset(before, ReadMaxRows(6))

@@ -324,7 +324,7 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         subscription.check_same_topics(before, now)
         added = newly(before.places, now.places)
         firsts = subscription.earliest(added) if added else {}
-        for partition, first in firsts.items() if before.places else ():
+        for partition, first in firsts.items():
             if first > 0:
                 subscription.lose(
                     f"{partition} is new to this query, but its first {first} records are gone",
