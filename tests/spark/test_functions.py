@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PythonException
 
 from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
@@ -113,6 +114,25 @@ def test_a_frame_of_another_source_lacks_what_is_ours(spark: Any) -> None:
         ConfigurationError, match=r"which wants what decoded\(.* gives, needs the column __letter"
     ):
         dead_letters(records(spark, b""))
+
+
+def test_what_is_wrong_is_said_of_the_arguments_of_the_function(spark: Any, tmp_path: Path) -> None:
+    frame = records(spark, b"no json")
+    missing = str(tmp_path / "schema")
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"form": "xml"}, "form xml: there are"),
+        ({"on_error": "die"}, "on_error die: there are"),
+        ({"form": "avro"}, "form avro: expected either registry or schema_file, where"),
+        ({"form": "avro", "schema_file": missing, "schema": ""}, f"schema_file {tmp_path}/schema: No such"),
+        ({"form": "avro", "schema_file": "f", "message": "M"}, "message is for a schema_file of Protobuf"),
+        ({"schema": "__offset BIGINT"}, "has_meta=False leaves ours out"),
+    ]
+    for given, sentence in wrong:
+        with pytest.raises(ConfigurationError) as raised:
+            decoded(frame, **{"schema": "id BIGINT", **given})
+        assert sentence in str(raised.value) and "--" not in str(raised.value), given
+    with pytest.raises(PythonException, match=r"run it with schema that fits, or with on_error dlq or skip"):
+        decoded(frame, schema="id BIGINT").collect()
 
 
 def test_a_fingerprint_is_that_of_verify(

@@ -4,7 +4,9 @@ The DataFrame is what `format("odradek")` or Spark's own connector gives: `key`,
 `timestamp`. Where Python functions run (`decoded`, `fingerprinted`) the package has to be there, as for the source.
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -19,7 +21,7 @@ from odradek.spark.formats.declared import Format
 from odradek.spark.letter_records import RECORDS, letter_records
 from odradek.spark.on_error import actions_of
 from odradek.spark.parquet import parts_of
-from odradek.spark.shape import COLUMNS, KEPT_LETTERS, LETTERS, Shape
+from odradek.spark.shape import COLUMNS, KEPT_LETTERS, LETTERS, BadValue, Shape
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -38,6 +40,17 @@ __all__ = [
 ]
 LETTER = "__letter"
 _NEEDED = ("value", "topic", "partition", "offset", "timestamp")
+_ARGUMENTS = {
+    "--on-error": "on_error",
+    "--schema-file": "schema_file",
+    "--schema": "schema",
+    "--format": "form",
+    "--registry": "registry",
+    "--subject": "subject",
+    "--message": "message",
+    "--meta off": "has_meta=False",
+}
+_ARGUMENT = re.compile(rf"(?<!\S)(?:{'|'.join(_ARGUMENTS)})(?![\w-])")
 _FINGERPRINT = pa.schema(
     [
         ("topic", pa.string()),
@@ -79,18 +92,19 @@ def decoded(
     +---+----+--------+
     <BLANKLINE>
     """
-    value_format = Format(form, registry, schema_file, message, is_framed).check("form")
-    if schema:
-        columns = schema_of(schema)
-    elif form == "string":
-        columns = declared.PLAIN
-    elif schema_file or subject:
-        columns = declared.learnt(value_format, subject, lambda: pa.array([], pa.binary())).columns
-    else:
-        raise ConfigurationError(
-            'decoded needs columns: schema="id BIGINT, name STRING", or where a schema is'
-        )
-    shape = Shape(columns, has_meta, on_error, value_format).check()
+    with _of_arguments():
+        value_format = Format(form, registry, schema_file, message, is_framed).check("form")
+        if schema:
+            columns = schema_of(schema)
+        elif form == "string":
+            columns = declared.PLAIN
+        elif schema_file or subject:
+            columns = declared.learnt(value_format, subject, lambda: pa.array([], pa.binary())).columns
+        else:
+            raise ConfigurationError(
+                'decoded needs columns: schema="id BIGINT, name STRING", or where a schema is'
+            )
+        shape = Shape(columns, has_meta, on_error, value_format).check()
     _check(frame, _NEEDED, "decoded")
     columns = (*COLUMNS, "headers") if "headers" in frame.columns else COLUMNS
     of_records = frame.select(*_records(frame, columns))
@@ -292,11 +306,24 @@ class _Decode:
         shape = Shape.from_text(self._text)
         wanted, schema = rows_schema(self._columns), _output(shape, self._columns)
         for batch in batches:
-            done = shape.applied(batch.cast(wanted))
+            with _of_arguments():
+                done = shape.applied(batch.cast(wanted))
             yield _filled(done.rows, schema)
             if done.letters.num_rows:
                 letters = pa.StructArray.from_arrays(done.letters.columns, fields=list(done.letters.schema))
                 yield _filled(pa.RecordBatch.from_arrays([letters], names=[LETTER]), schema)
+
+
+@contextmanager
+def _of_arguments() -> Iterator[None]:
+    """A sentence that names arguments of a job names those of `decoded`."""
+    try:
+        yield
+    except (ConfigurationError, BadValue) as error:
+        said = error
+    else:
+        return
+    raise type(said)(_ARGUMENT.sub(lambda found: _ARGUMENTS[found[0]], str(said)))
 
 
 def _filled(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
