@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -173,6 +173,30 @@ def test_a_table_has_the_last_row_of_each_key_and_verify_proves_it(job: TablesJo
     assert verify(job.table, job.bootstrap).is_equal
     opened.delete("id = 5")
     assert not verify(job.table, job.bootstrap).is_equal
+
+
+@pytest.mark.parametrize("days", [2_932_897, -719_163])
+def test_a_table_can_be_read_though_a_record_has_a_day_that_delta_has_no_text_of(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path, days: int
+) -> None:
+    """As of seconds since 1970 in a DATE: MERGE notes it as the greatest day of a file, and of that nobody makes a date."""
+    value = b'{"id":3,"day":%d,"at":{"day":%d}}' % (days, days)
+    job = job_of(cluster, client, make_topic(), tmp_path / "table", [[(b"a", value)]])
+    columns = "id BIGINT, `odd.name` STRING, day DATE, at STRUCT<day: DATE>"
+    Upserts(job._replace(schema=columns)).run(0, [(0, 1)])
+
+    (row,) = (
+        DeltaTable(job.table)
+        .to_pyarrow_table()
+        .select(["id", "day"])
+        .cast(pa.schema([("id", pa.int64()), ("day", pa.int32())]))
+        .to_pylist()
+    )
+    assert row == {"id": 3, "day": days}
+    log = Path(job.table, "_delta_log", f"{1:020d}.json").read_text(encoding="utf-8")
+    (add,) = [json.loads(line)["add"] for line in log.splitlines() if '"add"' in line]
+    noted = json.loads(add["stats"])["maxValues"]
+    assert (noted["id"], noted["__offset"]) == (3, 0) and not {"day", "at"} & noted.keys()
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -451,8 +475,20 @@ def test_changes_up_to_a_batch_are_forgotten_and_those_behind_it_are_not(tmp_pat
     assert sorted(path.name for path in changes.iterdir()) == sorted([names[2], *others])
 
 
-def test_who_upserts_goes_on_upserting(job: TablesJob) -> None:
+def test_a_table_that_is_partitioned_is_refused_before_spark_is_started(job: TablesJob) -> None:
+    """The sentence of its first batch said to run the same line again."""
+    columns = planned(job).shape
+    assert columns is not None
+    DeltaTable.create(job.table, Schema.from_arrow(columns.schema), partition_by=["id"])
+
+    with pytest.raises(ConfigurationError, match=r"--upsert-by key: .* is partitioned by id"):
+        planned(job)
+
+
+def test_who_upserts_goes_on_upserting(job: TablesJob, tmp_path: Path) -> None:
     Upserts(job).run(0, ranges_of(0))
+    of_lists = tmp_path / "lists.avsc"
+    of_lists.write_text('{"type": "array", "items": "long"}')
 
     with pytest.raises(ConfigurationError, match="was written with --upsert-by so far"):
         planned(job._replace(upsert_by=""))
@@ -460,6 +496,7 @@ def test_who_upserts_goes_on_upserting(job: TablesJob) -> None:
         ({"upsert_by": "id"}, "--upsert-by id: expected key"),
         ({"has_meta": False}, "needs the columns of ours"),
         ({"key_format": "json", "key_schema": "id BIGINT"}, "keys of one value"),
+        ({"key_format": "avro", "key_schema_file": str(of_lists)}, "keys of one value"),
     ):
         with pytest.raises(ConfigurationError, match=sentence):
             planned(job._replace(table=f"{job.table}-2", **changed))  # type: ignore[arg-type]

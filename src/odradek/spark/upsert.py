@@ -36,6 +36,7 @@ from odradek.spark.storage import storage_of
 # Of a change; never of a table, which can have no such name. (`__deleted` is a field of Debezium's.)
 DELETED = "is deleted"
 UPSERTS = "upserts"  # in a note: the batch was merged, not appended
+_BOUNDED_COLUMNS = 32  # as many as Delta takes by itself
 _NO_KEY = "no key, and the table has one row a key"
 
 
@@ -199,9 +200,36 @@ def _create(path: str, schema: pa.Schema) -> None:
             path,
             Schema.from_arrow(schema),
             mode="ignore",
+            configuration=_bounds(schema),
             storage_options=storage_options(path),
             commit_properties=CommitProperties(max_commit_retries=0),
         )
+
+
+def _bounds(schema: pa.Schema) -> dict[str, str | None] | None:
+    """MERGE notes the least and the greatest value that a file has of each column, and who opens the table makes Python's dates of
+    them: with a day outside the years 1 to 9999 among them nobody could. So of days none are noted."""
+    if not any(_has_days(field.type) for field in schema):
+        return None
+    names = [f"`{field.name}`" for field in schema if _has_bounds(field.type) and "`" not in field.name]
+    return {"delta.dataSkippingStatsColumns": ",".join(names[:_BOUNDED_COLUMNS])}
+
+
+def _has_days(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_days(field.type) for field in kind)
+    return bool(pa.types.is_date(kind))
+
+
+def _has_bounds(kind: pa.DataType) -> bool:
+    of_kinds = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_string,
+        pa.types.is_timestamp,
+    )
+    return any(is_one(kind) for is_one in of_kinds)
 
 
 def _version(path: str, app_id: str) -> int:

@@ -388,10 +388,15 @@ def planned(job: TablesJob) -> Plan:
 
 
 def _check_upserts(plan: Plan, table: DeltaTable | None) -> None:
-    """Appended to what is upserted, keys would come twice; and a struct is no key that Delta can merge by."""
+    """Appended to what is upserted, keys would come twice; and what is no single value is no key that Delta can merge by."""
     job = plan.job
     key = None if plan.shape is None else plan.shape.key
-    if job.upsert_by and key is not None and not key.is_plain:
+    if job.upsert_by and plan.layout.spec.by:
+        raise ConfigurationError(
+            f"--upsert-by key: {job.table} is partitioned by {plan.layout.spec}, and a table that has one row a key is not; give it "
+            f"another --table"
+        )
+    if job.upsert_by and key is not None and (not key.is_plain or pa.types.is_nested(key.kind)):
         raise ConfigurationError(
             "--upsert-by key needs keys of one value: leave --key-format out to have their bytes"
         )
