@@ -12,6 +12,7 @@ from odradek.model.ids import TopicPartition
 from odradek.records.batch import CRC_OFFSET, iter_batches
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.checksum import crc32c
+from odradek.records.compression import CODEC_NAMES, compress
 from odradek.records.control import ABORT, build_end_marker, control_type
 from odradek.records.reader import decode_batch
 from odradek.spark import decode as decode_module
@@ -280,6 +281,21 @@ def test_no_batch_is_opened_twice(codec: str, monkeypatch: pytest.MonkeyPatch) -
     assert len(quickly(data, 0, 1_000, limits=limits)) == 53
     plain = build_batch([NewRecord(None, b"x" * 90)])
     assert came_out == 53 * (len(plain) - 61)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_batch_of_no_records_that_is_compressed_is_none(codec: str) -> None:
+    """Nothing takes bytes when it is compressed."""
+    empty = bytearray(build_batch([NewRecord(None, b"v")], codec=codec)[:61])
+    empty += compress(CODEC_NAMES.index(codec), b"")
+    empty[8:12] = (len(empty) - 12).to_bytes(4, "big")
+    empty[57:61] = bytes(4)
+    empty[CRC_OFFSET : CRC_OFFSET + 4] = crc32c(memoryview(empty)[21:]).to_bytes(4, "big")
+    full = build_batch([NewRecord(None, b"v")], base_offset=1, codec=codec)
+
+    for data, offsets in ((empty, []), (empty + full, [1]), (full + empty, [1])):
+        assert [row["offset"] for row in slowly(bytes(data), 0, 9)] == offsets
+        assert [row["offset"] for row in quickly(bytes(data), 0, 9)] == offsets
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

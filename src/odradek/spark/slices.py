@@ -143,7 +143,8 @@ def _slice(data: Bytes, headers: Headers, begins: Positions, ends_of_batches: Po
     starts = record_starts(data, begins, ends_of_batches, counts)
     ends = np.empty_like(starts)
     ends[:-1] = starts[1:]
-    ends[np.cumsum(counts) - 1] = ends_of_batches
+    has_records = counts > 0
+    ends[np.cumsum(counts)[has_records] - 1] = ends_of_batches[has_records]
     return Slice(data, starts, ends, headers, counts)
 
 
