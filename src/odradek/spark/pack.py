@@ -72,7 +72,8 @@ def pack_pure(to: Path) -> Packed:
     if to.suffix != ".zip":
         raise ConfigurationError(f"--to {to}: expected a name that ends with .zip, as --py-files does")
     files = 0
-    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as archive:
+    # Not strict: of files of before 1980, as Nix and Bazel install them, a zip knows no time.
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
         for name, path in _own():
             archive.write(path, str(name))
             files += 1
