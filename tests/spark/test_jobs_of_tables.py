@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
 from py4j.protocol import Py4JNetworkError
 from pyspark.logger import PySparkLogger
 from pyspark.sql.types import StructType
@@ -320,6 +320,31 @@ def test_letters_of_a_batch_that_is_not_in_the_table_are_not_fed_again_before_it
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
     assert replay(job.table)[:2] == (0, 2)
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
+
+
+def test_an_empty_text_that_divides_a_table_which_wants_one_is_a_dead_letter(
+    job: TablesJob, client: SyncClient
+) -> None:
+    """It is null there; the commit refused the whole batch for it, each time it came."""
+    fill(client, job.topics[0], 0, [b'{"id":9,"name":""}'])
+    there = pa.schema([pa.field(f.name, f.type, f.name != "name") for f in columns_of(job).schema])
+    DeltaTable.create(job.table, Schema.from_arrow(there), partition_by=["name"])
+    plan = planned(job._replace(schema=""))
+    shape, source = plan.shape, parse(job.source_options())
+    assert shape is not None
+    how = TableOptions(job.table, job.name, OFF, shape=shape, layout=plan.layout)
+    wanted = OffsetRange(job.topics[0], 0, 0, 6)
+
+    done = write_ranges([wanted], source.connection, schema_of(source), how, batch_id=0)
+    DeltaWriter(how, StructType()).commit([done], 0)
+
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
+    assert [(letter.offset, letter.error) for letter in dead_letters(job.table)] == [
+        (4, "no JSON object"),
+        (5, "column name is NOT NULL in the table, and the value has none"),
+    ]
+    keep_shape(job.table, shape)
+    assert replay(job.table)[:2] == (0, 2)
 
 
 @pytest.mark.spark

@@ -203,6 +203,22 @@ def test_a_day_that_delta_cannot_tell_is_null_and_the_table_can_be_read(
     assert found.to_pylist() == [None, None, *[2_932_896] * 2, *[-719_162] * 2, None, None]
 
 
+def test_a_column_that_is_never_null_divides_a_table_though_some_texts_are_empty(tmp_path: Path) -> None:
+    """As of coalesce(country, ''): these are null in Delta, and it made no table of them."""
+    never_null = pa.schema([pa.field("id", pa.int64(), False), pa.field("country", pa.string(), False)])
+    rows = pa.table([[1, 2], ["DE", ""]], schema=never_null)
+    run(options(tmp_path, "country"), rows)
+
+    opened = DeltaTable(tmp_path)
+    assert {(row["id"], row["country"]) for row in opened.to_pyarrow_table().to_pylist()} == {
+        (1, "DE"),
+        (2, None),
+    }
+    assert [field.nullable for field in opened.schema().fields] == [False, True]
+    run(options(tmp_path, "country"), rows, batch_id=1)
+    assert is_proved(tmp_path)
+
+
 def test_many_partitions_hold_no_more_files_open_than_a_process_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,6 +160,15 @@ class Spec(NamedTuple):
         """The other way: with the columns that are made."""
         return pa.schema([*rows, *(by.field for by in self.by if by.transform)])
 
+    def of_new(self, whole: pa.Schema) -> pa.Schema:
+        """The columns that a new table gets: null may be what `cleaned` makes null."""
+        return pa.schema([field.with_nullable(True) if self._cleans(field) else field for field in whole])
+
+    def _cleans(self, field: pa.Field) -> bool:
+        kind = field.type
+        has_none = _is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+        return has_none and field.name in self.names
+
     def keeps(self, column: str, kind: pa.DataType) -> bool:
         """Whether rows stay in their partitions where this column becomes one of the wider type: 1.0 is another text than 1."""
         return pa.types.is_integer(kind) or all(by.column != column for by in self.by)

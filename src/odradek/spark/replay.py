@@ -116,7 +116,7 @@ def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
             if not new:
                 continue
             records = _records(letters.take(pa.array(new)))
-            applied = shape.applied(records)
+            applied = shape.applied(records, cleaned=pack.cleaned)
             bad = set(identities(applied.letters))
             good = [who[n] for n in new if who[n] not in bad]
             done.update(who[n] for n in new)
@@ -163,8 +163,11 @@ class _Pack:
         self._found: Fingerprint = EMPTY
         self.letters: set[Identity] = set()
 
+    def cleaned(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return self._layout.spec.cleaned(rows)
+
     def add(self, rows: pa.RecordBatch, letters: Iterable[Identity]) -> None:
-        rows = self._layout.spec.cleaned(rows)
+        rows = self.cleaned(rows)
         self._files.write(rows)
         self._found += of_rows(rows)
         self.letters.update(letters)

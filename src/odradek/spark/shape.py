@@ -6,7 +6,7 @@ a struct of its fields, or the one value that it is.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -163,16 +163,19 @@ class Shape(NamedTuple):
         *,
         batch_id: int | None = None,
         has_tombstones: bool = False,
+        cleaned: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     ) -> Applied:
         """The rows, and the dead letters; together as many as there were records, but for those that are skipped.
 
         `batch_id` is None where no batch of a job brings them. `has_tombstones`: a null value is none that lacks something.
+        `cleaned` makes null what the table holds as null (`Spec.cleaned`).
         """
         columns = self.columns if growing is None else growing.columns
         values = records.column("value")
-        found = self._with_required(
-            _decoded(self.format, columns, values, "value", growing), values if has_tombstones else None
-        )
+        found = _decoded(self.format, columns, values, "value", growing)
+        if cleaned is not None:
+            found = found._replace(columns=cleaned(found.columns))
+        found = self._with_required(found, values if has_tombstones else None)
         bad, keys = found.bad, records.column("key")
         if self.key is not None:
             of_keys = _decoded(self.key.format, self.key.columns, keys, "key")

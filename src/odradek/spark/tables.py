@@ -397,7 +397,7 @@ def _add(
         _sync(batch, files)
         create_table_with_add_actions(
             batch.path,
-            Schema.from_arrow(batch.schema),
+            Schema.from_arrow(batch.spec.of_new(batch.schema)),
             _actions(files),
             partition_by=batch.spec.names,
             storage_options=storage_options(batch.path),

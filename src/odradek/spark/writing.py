@@ -204,7 +204,7 @@ def _write_shaped(
     def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
         nonlocal found, refused
         for batch, parts in batches:
-            done = shape.applied(batch, growth, batch_id=batch_id)
+            done = shape.applied(batch, growth, batch_id=batch_id, cleaned=spec.cleaned)
             letters.write(done.letters)
             of_table = spec.cleaned(done.rows)
             found += of_rows(of_table)
