@@ -315,6 +315,12 @@ def test_a_sink_looks_at_topic_and_columns_before_a_task_starts(cluster: Process
         ({"cores": "many"}, "--cores many: expected a number"),
         ({"memory": "many"}, "--memory many: expected a size with its unit"),
         ({"directory": ""}, "--directory is empty"),
+        ({"directory": "/tmp/a[b"}, r"^--directory /tmp/a\[b: the library of Delta tables takes"),
+        ({"format": "string", "registry": "http://h:1"}, "--registry is for --format avro or protobuf$"),
+        (
+            {"format": "json", "schema": "__key INT"},
+            "the name of a column of ours; give a --schema without it$",
+        ),
         ({"master": "yarn"}, r"--master yarn: expected local\[4\], local\[\*\], spark://HOST:PORT or sc://"),
         ({"master": "spark://a"}, "--master spark://a: expected"),
     ],

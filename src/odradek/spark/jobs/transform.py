@@ -5,6 +5,7 @@ Read committed, written exactly once (`odradek.spark.topic_commit`). As with `jo
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +38,27 @@ if TYPE_CHECKING:
 # What SQL finds the records of the topics as.
 VIEW = "records"
 AS_THEY_ARE = ("key", "value", "headers", "timestamp")
+
+
+# What a sentence of a job for a table has, and one of this kind.
+_OTHER_WORDS = {
+    "--table ": "--directory ",
+    "--format or --key-format ": "--format ",
+    "--meta off leaves ours out": "give a --schema without it",
+}
+
+
+@contextmanager
+def _as_here() -> Iterator[None]:
+    try:
+        yield
+    except ConfigurationError as error:
+        sentence = str(error)
+    else:
+        return
+    for words, here in _OTHER_WORDS.items():
+        sentence = sentence.replace(words, here, 1)
+    raise ConfigurationError(sentence)
 
 
 class TransformJob(NamedTuple):
@@ -92,7 +114,8 @@ class TransformJob(NamedTuple):
         if not self.topics or not all(self.topics):
             raise ConfigurationError("--topic is missing: one topic, or several separated by commas")
         check_running(self)
-        self.of_values.check()
+        with _as_here():
+            self.of_values.check()
         if self.to in self.topics:
             raise ConfigurationError(
                 f"--to {self.to}: the job reads that topic, and would never come to its end"
@@ -257,7 +280,8 @@ def planned(job: TransformJob) -> TransformPlan:
         end = client.end_offsets(partitions, read_committed=True)
     values = None
     if job.format != "raw":
-        values = shaped(Plan(job.of_values, None, 0, 0, None, begin, end, read_committed=True), None)
+        with _as_here():
+            values = shaped(Plan(job.of_values, None, 0, 0, None, begin, end, read_committed=True), None)
     return TransformPlan(
         job, begin, end, len(to.partitions), values, len(letters.partitions) if letters else 0
     )
