@@ -19,7 +19,7 @@ from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import tables, upsert
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.cannot_write import CannotWrite
-from odradek.spark.dead_letters import dead_letters
+from odradek.spark.dead_letters import dead_letters, keep_shape
 from odradek.spark.evolution import Evolve
 from odradek.spark.growth import columns_of
 from odradek.spark.jobs.tables import TablesJob, followed, planned
@@ -34,6 +34,8 @@ from odradek.spark.source import schema_of
 from odradek.spark.verify import CannotVerify, verify
 from odradek.spark.writing import TableOptions, Written, _write_changes, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
+from tests.spark.formats.registry_server import framed, registry
+from tests.spark.formats.test_avro import written
 from tests.spark.power_cuts import PowerCuts
 from tests.support import full_disk
 
@@ -473,6 +475,28 @@ def test_changes_up_to_a_batch_are_forgotten_and_those_behind_it_are_not(tmp_pat
     upsert.forget(table, "app", 1)
 
     assert sorted(path.name for path in changes.iterdir()) == sorted([names[2], *others])
+
+
+def test_a_key_that_was_written_with_two_schemas_is_one_to_verify_too(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """As where a producer has registered a schema with another documentation: the bytes before the key are others."""
+    with registry() as server:
+        topic = make_topic()
+        for schema_id in (7, 8):
+            server.has(schema_id, {"type": "string", "doc": str(schema_id)}, subject=f"{topic}-key")
+        keys = [framed(schema_id, written("string", "a")) for schema_id in (7, 8)]
+        batch = [(key, b'{"id":%d}' % n) for n, key in enumerate(keys)]
+        job = job_of(
+            cluster, client, topic, tmp_path / "table", [batch], key_format="avro", registry=server.url
+        )
+        upserts = Upserts(job)
+        assert upserts.shape is not None
+        keep_shape(job.table, upserts.shape)
+        upserts.run(0, [(0, 2)])
+
+    assert upserts.rows() == {"a": 1}
+    assert verify(job.table, job.bootstrap).is_equal
 
 
 def test_a_table_that_is_partitioned_is_refused_before_spark_is_started(job: TablesJob) -> None:

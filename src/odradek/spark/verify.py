@@ -282,6 +282,7 @@ def _of_upserts(
         raise CannotVerify(
             f"{table}: records were dropped by --on-error skip, and which is not known; the last of a key may be among them"
         )
+    frame = _frame_of_keys(table)
     last: dict[bytes, tuple[str, int, int] | None] = {}
     for commit in commits:
         # As the merge has it, where a key is in several partitions: a later batch is later, and within one the greater offset.
@@ -294,7 +295,8 @@ def _of_upserts(
                 for (key, offset), is_deleted in zip(values, is_null, strict=True):
                     if key is not None and (part.topic, part.partition, offset) not in letters:
                         one = (offset, part.partition, part.topic, is_deleted)
-                        of_batch[key] = max(one, of_batch.get(key, one))
+                        own = key[frame:]
+                        of_batch[own] = max(one, of_batch.get(own, one))
         for key, (offset, partition, topic, is_deleted) in of_batch.items():
             last[key] = None if is_deleted else (topic, partition, offset)
     prefix = "__" if "__key" in {field.name for field in opened.schema().fields} else ""
@@ -303,6 +305,16 @@ def _of_upserts(
     for batch in rows_of(opened, tables.dividing_columns(opened), names):
         rows.extend(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
     return RowsReport(_places(rows), _places(place for place in last.values() if place is not None), "topic")
+
+
+def _frame_of_keys(table: str) -> int:
+    """How many bytes stand before each key: of two schemas with which the same key was written the ids are others."""
+    from odradek.spark.dead_letters import kept_shape
+    from odradek.spark.formats.wire_format import FRAME
+
+    shape = kept_shape(table)
+    of_key = None if shape is None else shape.key
+    return FRAME if of_key is not None and (of_key.format.registry or of_key.format.is_framed) else 0
 
 
 def _places(rows: Iterable[tuple[str, int, int]]) -> Fingerprint:
