@@ -499,6 +499,38 @@ def test_a_key_that_was_written_with_two_schemas_is_one_to_verify_too(
     assert verify(job.table, job.bootstrap).is_equal
 
 
+@pytest.mark.parametrize("on_null", ["dlq", "skip", "pause"])
+def test_a_key_that_is_null_once_it_is_decoded_is_none(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path, on_null: str
+) -> None:
+    """No key is equal to null in a MERGE: each batch had a row more of them."""
+    with registry() as server:
+        topic = make_topic()
+        server.has(7, ["null", "string"], subject=f"{topic}-key")
+        keys = [framed(7, b"\x00"), framed(7, b"\x02\x02a"), framed(7, b"\x00")]
+        batches = [[(key, b'{"id":%d}' % n)] for n, key in enumerate(keys)]
+        job = job_of(
+            cluster, client, topic, tmp_path / "table", batches, key_format="avro", registry=server.url
+        )
+        upserts = Upserts(job, on_null)
+        assert upserts.shape is not None
+        keep_shape(job.table, upserts.shape)
+        if on_null == "pause":
+            with pytest.raises(
+                BadValue, match=f"{topic}-0, offset 0: no key, and the table has one row a key"
+            ):
+                upserts.run(0, [(0, 1)])
+            return
+        for batch_id in range(3):
+            upserts.run(batch_id, [(batch_id, batch_id + 1)])
+
+    assert upserts.rows() == {"a": 1}
+    letters = [(letter.offset, letter.stage, letter.key) for letter in dead_letters(job.table)]
+    assert letters == ([(0, "key", keys[0]), (2, "key", keys[2])] if on_null == "dlq" else [])
+    if on_null == "dlq":
+        assert verify(job.table, job.bootstrap).is_equal
+
+
 def test_a_table_that_is_partitioned_is_refused_before_spark_is_started(job: TablesJob) -> None:
     """The sentence of its first batch said to run the same line again."""
     columns = planned(job).shape

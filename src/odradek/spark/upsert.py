@@ -79,9 +79,12 @@ class ChangeFiles:
             self._done.append(file)
 
 
-def with_keys(records: pa.RecordBatch, on_null: str) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The records that have a key, and the dead letters of those that have none; BadValue where they stop the job."""
-    is_keyless = records.column("key").is_null()
+def with_keys(
+    records: pa.RecordBatch, on_null: str, keys: pa.Array | None = None
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The records that have a key, and the dead letters of those that have none; BadValue where they stop the job. `keys`: as
+    they are decoded, where they are."""
+    is_keyless = (records.column("key") if keys is None else keys).is_null()
     keyless = records.filter(is_keyless)
     if not keyless.num_rows:
         return records, _no_letters()

@@ -260,6 +260,12 @@ def _write_changes(
                 letters.write(done.letters)
                 refused += done.refused
                 rows = done.rows
+                if shape.key is not None:  # bytes that are there may be a null of their schema's
+                    records, keys = keyed.take(pa.array(done.good)), rows.column("__key")
+                    kept, keyless = with_keys(records, options.upserts, keys)
+                    letters.write(keyless)
+                    refused += records.num_rows - kept.num_rows
+                    rows = rows.filter(keys.is_valid())
             changes.write(marked(rows, keyed))
             parts.extend(found)
         files, of_letters = changes.close(), letters.close()
