@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.transaction_markers import AGAIN_MS, UNKNOWN_FOR_MS, TransactionMarkers
+from odradek.broker.transaction_markers import (
+    AGAIN_MS,
+    MOST_PARTITIONS,
+    UNKNOWN_FOR_MS,
+    TransactionMarkers,
+)
 from odradek.coordinator.transaction_effects import Markers, MarkersWritten
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages.write_txn_markers import (
@@ -16,7 +21,7 @@ from odradek.protocol.messages.write_txn_markers import (
 )
 
 T0 = TopicPartition("t", 0)
-LEADER = 2
+LEADER, NEXT_LEADER = 2, 3
 
 
 class Peers:
@@ -25,7 +30,7 @@ class Peers:
         self.is_reachable = True
 
     def ask(self, leader: int, request: Any, version: int, answered: Any) -> bool:
-        assert leader == LEADER
+        assert leader in (LEADER, NEXT_LEADER)
         self.asked.append((request, answered))
         return self.is_reachable
 
@@ -113,3 +118,27 @@ def test_a_partition_is_taken_for_deleted_when_it_was_unknown_all_the_time() -> 
         assert told == []
     markers.tick(2 * UNKNOWN_FOR_MS + AGAIN_MS)
     assert told == [MarkersWritten("tx", 9, 4, frozenset((T0,)))]
+
+
+def test_what_does_not_fit_into_a_request_to_a_leader_that_is_gone_goes_to_the_next_one_too() -> None:
+    leader = [LEADER]
+    metadata: Any = SimpleNamespace(partition=lambda topic, index: SimpleNamespace(leader=leader[0]))
+    peers: Any = Peers()
+    peers.is_reachable = False
+    markers = TransactionMarkers(BrokerId(1), metadata, peers, [])
+    partitions = frozenset(TopicPartition("t", index) for index in range(MOST_PARTITIONS + 1))
+    markers.send(0, 0, Markers("tx", 9, 4, False, partitions), 0)
+    peers.asked.clear()
+    leader[0], peers.is_reachable = NEXT_LEADER, True
+
+    markers.tick(AGAIN_MS)
+    ((first, answered),) = peers.asked
+    answered(None, AGAIN_MS)
+    sent = [
+        index
+        for request, _ in (peers.asked[0], peers.asked[-1])
+        for row in request.markers
+        for topic in row.topics
+        for index in topic.partition_indexes
+    ]
+    assert set(sent) == set(range(MOST_PARTITIONS + 1))

@@ -146,7 +146,8 @@ class TransactionMarkers(Organ):
             self.write_here(request, answered, now_ms)
         elif not self._peers.ask(leader, request, VERSION, answered):
             self._is_asked.discard(leader)
-            for task in tasks:
+            # Nobody asks it again for those behind them, and others may lead by then.
+            for task in (*tasks, *self._waiting.pop(leader, ())):
                 self._put_off(task, now_ms + AGAIN_MS)
 
     # ----------------------------------------------------------------------------------------------- answered
