@@ -17,6 +17,7 @@ from odradek.coordinator.transaction_records import TransactionRecord, decode, e
 from odradek.coordinator.transaction_room import Completed
 from odradek.coordinator.transaction_settings import (
     COMPLETE_AGAIN_MS,
+    MOST_PARTITIONS_AT_ONCE,
     MOST_TAKEN_OVER,
     TransactionSettings,
 )
@@ -276,6 +277,62 @@ def test_many_decisions_are_taken_over_some_in_a_turn() -> None:
     bench.wait(0)
 
     assert len({one.transactional_id for one in bench.markers}) == 2 * MOST_TAKEN_OVER + 1
+
+
+def test_of_decisions_with_very_many_partitions_fewer_are_taken_over_in_a_turn() -> None:
+    bench = Bench()
+    partitions = frozenset(TopicPartition("t", index) for index in range(MOST_PARTITIONS_AT_ONCE))
+    for name in ("a", "b"):
+        bench.ids.append(len(name))
+        bench.init(name)
+        value = bench.coordinator.room.stored.by_id[name]
+        decided = value._replace(state=Stored.PREPARE_ABORT, partitions=partitions)
+        bench.log.append(encode(TransactionRecord(name, decided), 0))
+
+    bench.move()
+    assert [one.transactional_id for one in bench.markers] == ["a"]
+    bench.step(Tick())
+    assert [one.transactional_id for one in bench.markers] == ["a", "b"]
+
+
+def test_of_overdue_transactions_with_very_many_partitions_fewer_are_aborted_in_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transaction_timeouts, "MOST_PARTITIONS_AT_ONCE", 2)
+    bench = Bench()
+    for producer, name in enumerate(("a", "b", "c")):
+        bench.ids = [producer]
+        bench.init(name)
+        bench.add(producer, 0, 0, 1, name=name)
+    bench.now_ms = START_MS + 120_000
+    for names in (["a"], ["a", "b"], ["a", "b", "c"]):
+        bench.step(Tick())
+        assert [one.transactional_id for one in bench.markers] == names
+
+
+def test_of_very_many_ends_that_could_not_be_written_so_many_are_written_again_in_a_turn() -> None:
+    bench = Bench()
+    for number in range(MOST_TAKEN_OVER + 1):
+        bench.ids.append(number)
+        bench.init(f"id-{number}")
+        value = bench.coordinator.room.stored.by_id[f"id-{number}"]
+        decided = value._replace(state=Stored.PREPARE_ABORT, partitions=frozenset((TopicPartition("t", 0),)))
+        bench.log.append(encode(TransactionRecord(f"id-{number}", decided), 0))
+    bench.move()
+    bench.wait(0)
+    bench.held = True
+    for one in bench.markers:
+        bench.written(one)
+    while bench.waiting:
+        bench.fail()
+    bench.now_ms += COMPLETE_AGAIN_MS
+
+    bench.step(Tick())
+    assert len(bench.waiting) == MOST_TAKEN_OVER
+    bench.held = False
+    bench.wait(0)
+
+    assert {one.state for one in bench.coordinator.room.stored.by_id.values()} == {Stored.COMPLETE_ABORT}
 
 
 def test_markers_of_a_transaction_before_end_nothing_of_this_one() -> None:

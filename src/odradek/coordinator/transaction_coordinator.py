@@ -19,6 +19,7 @@ from odradek.coordinator.transaction_listing import describe_transactions, list_
 from odradek.coordinator.transaction_room import Room, TakeProducerId, TransactionVersion
 from odradek.coordinator.transaction_settings import (
     COMPLETE_AGAIN_MS,
+    MOST_PARTITIONS_AT_ONCE,
     MOST_TAKEN_OVER,
     TransactionSettings,
 )
@@ -59,6 +60,7 @@ class TransactionCoordinator:
         self.time_outs = TimeOuts(self.room, now_ms)
         self.expiry = Expiry(self.room, now_ms)
         self._to_take_over = list(reversed(stored.prepared))
+        self._to_complete: list[str] = []  # all their partitions have the marker; the next one last
         self._again_at_ms: int | None = now_ms if self._to_take_over else None
 
     def step(self, event: TransactionEvent, now_ms: int) -> TransactionEffects:
@@ -103,13 +105,18 @@ class TransactionCoordinator:
         self.expiry.tick(now_ms)
 
     def _go_on_with_decided(self, now_ms: int) -> None:
-        """Those a coordinator before this one left, some in a turn; and those whose end could not be written."""
+        """Those a coordinator before this one left, and those whose end could not be written; some of each in a turn."""
         room = self.room
-        for name in self._to_take_over[-MOST_TAKEN_OVER:][::-1]:
+        partitions = 0
+        for _ in range(min(MOST_TAKEN_OVER, len(self._to_take_over))):
+            if partitions >= MOST_PARTITIONS_AT_ONCE:
+                break
+            name = self._to_take_over.pop()
+            partitions += len(room.stored.by_id[name].partitions)
             room.begin_marking(name, now_ms)
-        del self._to_take_over[-MOST_TAKEN_OVER:]
-        again, room.incomplete = list(room.incomplete), {}
-        for name in again:
-            room.complete(name, now_ms)
-        if self._to_take_over:
+        if not self._to_complete:
+            self._to_complete, room.incomplete = list(reversed(room.incomplete)), {}
+        for _ in range(min(MOST_TAKEN_OVER, len(self._to_complete))):
+            room.complete(self._to_complete.pop(), now_ms)
+        if self._to_take_over or self._to_complete:
             self._again_at_ms = now_ms

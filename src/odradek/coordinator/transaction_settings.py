@@ -25,3 +25,5 @@ COMPLETE_AGAIN_MS = 100
 # Of one turn: a few milliseconds.
 MOST_CHECKED = 2_000
 MOST_TAKEN_OVER = 200
+# Partitions of those together that get their markers, and of the last one whatever it has.
+MOST_PARTITIONS_AT_ONCE = 4_000

@@ -4,7 +4,7 @@ number in one turn."""
 from odradek.coordinator.effects import RECORD_OVERHEAD_BYTES
 from odradek.coordinator.ending import abort_from_here
 from odradek.coordinator.transaction_room import Room
-from odradek.coordinator.transaction_settings import MOST_CHECKED
+from odradek.coordinator.transaction_settings import MOST_CHECKED, MOST_PARTITIONS_AT_ONCE
 from odradek.coordinator.transaction_states import AT_REST, TransactionState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.values import dataclass
@@ -27,9 +27,9 @@ class TimeOuts:
         room = self._room
         if not self._left:
             self._left = list(reversed(room.stored.ongoing))
-        aborted = 0
+        aborted = partitions = 0
         for _ in range(min(MOST_CHECKED, len(self._left))):
-            if aborted == MOST_ABORTED:
+            if aborted == MOST_ABORTED or partitions >= MOST_PARTITIONS_AT_ONCE:
                 break
             name = self._left.pop()
             value = room.stored.by_id.get(name)
@@ -41,6 +41,7 @@ class TimeOuts:
             ):
                 abort_from_here(room, name, value, TimedOut(name), now_ms)
                 aborted += 1
+                partitions += len(value.partitions)
         self.due_ms = now_ms if self._left else now_ms + room.settings.abort_timed_out_interval_ms
 
 
