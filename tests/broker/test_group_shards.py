@@ -8,11 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from odradek.broker import coordinator_load
+from odradek.broker import coordinator_load, group_shards
 from odradek.broker import effects as fx
 from odradek.broker.coordinator_shards import COMMIT_POLL_MS, LOAD_AGAIN_MS
 from odradek.broker.group_shards import GroupShards
 from odradek.coordinator.partitioning import GROUPS_TOPIC
+from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LEADER_DURING_DELETE
 from odradek.protocol.messages import produce as pm
@@ -218,6 +219,64 @@ def test_the_offsets_of_a_deleted_topic_go_though_their_coordinator_was_loading(
     go_on(world, 2)
     go_on(world, 2)
     assert fetched(world, 2, "g") == {"g": (0, [])}
+
+
+def made_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> fx.RunAside:
+    """Broker 2 has read what there is of group g, and a thread is to make the coordinator of it."""
+    monkeypatch.setattr(group_shards, "MOST_MADE_AT_ONCE", 0)
+    ready(world)
+    world.call(1, commit(5), 8)
+    world.works = False
+    led_by(world, 2)
+    (work,) = told(world, fx.RunAside, broker=2)
+    world[2].broker.answered(work.request_id, work.work.run(), world.now_ms)
+    go_on(world, 2)
+    assert fetched(world, 2, "g") == {"g": (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])}
+    making: fx.RunAside = told(world, fx.RunAside, broker=2)[-1]
+    assert making is not work
+    assert world[2].broker.groups.due_ms is None, "not in every turn"
+    return making
+
+
+def test_of_very_many_groups_a_thread_makes_the_coordinator(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making = made_aside(world, monkeypatch)
+    # What comes meanwhile is told afterwards.
+    world.leadership[T0]["leader"] = LEADER_DURING_DELETE
+    world.notify_metadata()
+    world.works = True
+    world[2].broker.answered(making.request_id, making.work.run(), world.now_ms)
+    assert fetched(world, 2, "g") == {"g": (0, [5])}
+    go_on(world, 2)
+    assert fetched(world, 2, "g") == {"g": (0, [])}
+
+
+def test_the_end_of_a_transaction_is_not_lost_while_a_thread_makes_the_coordinator(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making = made_aside(world, monkeypatch)
+    groups = world[2].broker.groups
+    (shard,) = groups.shards.values()
+    key = OffsetKey("g", "t", 0)
+    value = CommittedOffset(9, -1, "", world.now_ms, NEVER_EXPIRES)
+    shard.load.loaded.stored.offsets.apply(key, value, shard.load.offset, 77)
+    groups.transaction_ended(0, shard.load.offset + 1, 77, is_commit=True, now_ms=world.now_ms)
+    world[2].broker.answered(making.request_id, making.work.run(), world.now_ms)
+    assert fetched(world, 2, "g") == {"g": (0, [9])}
+
+
+@pytest.mark.parametrize("came", ["a mistake", None])
+def test_a_coordinator_that_no_thread_could_make_is_made_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, came: str | None
+) -> None:
+    making = made_aside(world, monkeypatch)
+    world.works = True
+    world[2].broker.answered(making.request_id, came, world.now_ms)
+    assert world[2].broker.groups.due_ms == world.now_ms + LOAD_AGAIN_MS, "not in every turn"
+    go_on(world, 2, LOAD_AGAIN_MS)
+    go_on(world, 2)
+    assert fetched(world, 2, "g") == {"g": (0, [5])}
 
 
 def test_whoever_waits_is_sent_away_when_the_lead_goes(world: World) -> None:

@@ -26,6 +26,7 @@ class Aside:
         self._calls = calls
         self.produces: deque[tuple[Begin, Done]] = deque()
         self.lookups: deque[tuple[Begin, Done]] = deque()
+        self.now_ms = 0  # when the work that is begun was asked for, or what was before it ended
         self._is_busy = False
         self._last: deque[tuple[Begin, Done]] = self.lookups
 
@@ -35,6 +36,7 @@ class Aside:
 
     def _go_on(self, now_ms: int) -> None:
         """A mistake of ours in one of these keeps no other waiting: it is told when there is nothing left to begin."""
+        self.now_ms = now_ms
         mistake: Exception | None = None
         while not self._is_busy and (self.produces or self.lookups):
             line = self.lookups if self._last is self.produces else self.produces

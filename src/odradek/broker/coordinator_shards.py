@@ -83,6 +83,7 @@ class Shard(Generic[C]):
         self.load = load
         self.coordinator: C | None = None
         self.untold: list[Any] = []  # events that came while it was loaded
+        self.is_made_aside = False  # all is read, and a thread makes the coordinator of it
         self.due_ms: int | None = None
         self.is_over = False
         # Appends that wait for a turn of their own, and those behind them: they go to the log in the order of their ids.
@@ -95,6 +96,23 @@ class Shard(Generic[C]):
             and partition.is_leader
             and self.epoch <= partition.leader_epoch <= self.epoch + 1
         )
+
+
+class Making(Generic[C]):
+    """Work: the coordinator, and what it coordinates; or what went wrong."""
+
+    def __init__(
+        self, coordinator_of: Callable[[Shard[C], int], tuple[C, str]], shard: Shard[C], now_ms: int
+    ) -> None:
+        self._coordinator_of = coordinator_of
+        self._shard = shard
+        self._now_ms = now_ms
+
+    def run(self) -> tuple[C, str] | str:
+        try:
+            return self._coordinator_of(self._shard, self._now_ms)
+        except Exception:  # ours
+            return format_exc(limit=-3)
 
 
 class Call(NamedTuple):
@@ -196,8 +214,12 @@ class CoordinatorShards(Organ, Generic[C]):
         raise NotImplementedError
 
     def _coordinator_of(self, shard: Shard[C], now_ms: int) -> tuple[C, str]:
-        """Of a partition that is read to its end; and what it coordinates, for the log."""
+        """Of a partition that is read to its end; and what it coordinates, for the log. Of a large one a thread calls this."""
         raise NotImplementedError
+
+    def _is_large(self, shard: Shard[C]) -> bool:
+        """Whether to make its coordinator takes longer than a turn may."""
+        return False
 
     def _encoded(self, record: Any) -> tuple[bytes, bytes | None]:
         raise NotImplementedError
@@ -294,16 +316,36 @@ class CoordinatorShards(Organ, Generic[C]):
             self._effects.append(
                 LogLine("warning", f"{self._name(index)}: left out while loading: {problem}")
             )
-        try:
-            shard.coordinator, coordinates = self._coordinator_of(shard, now_ms)
-        except Exception:  # ours
-            said = (
-                f"{self._name(index)}: a mistake of ours, so it is loaded again soon:\n{format_exc(limit=-3)}"
-            )
+        if not self._is_large(shard):
+            return self._made(index, shard, Making(self._coordinator_of, shard, now_ms).run(), now_ms)
+        shard.is_made_aside = True
+        self._arm(shard, None)
+
+        def ended(made: tuple[C, str] | str | None, later_ms: int) -> None:
+            shard.is_made_aside = False
+            if shard.is_over:
+                return
+            if made is None:
+                self._arm(shard, later_ms + LOAD_AGAIN_MS)
+            else:
+                self._made(index, shard, made, later_ms)
+
+        # Sessions begin when its turn has come: it may have waited behind others.
+        def begin() -> Making[C] | None:
+            return None if shard.is_over else Making(self._coordinator_of, shard, self.aside.now_ms)
+
+        return self.aside.ask(self.aside.lookups, begin, ended, now_ms)
+
+    def _made(self, index: int, shard: Shard[C], made: tuple[C, str] | str, now_ms: int) -> None:
+        if isinstance(made, str):
+            said = f"{self._name(index)}: a mistake of ours, so it is loaded again soon:\n{made}"
             self._effects.append(LogLine("error", said))
             shard.load = self._new_load(shard.partition)
             return self._arm(shard, now_ms + LOAD_AGAIN_MS)
-        said = f"{self._name(index)}: coordinates {coordinates}, {loaded.records} records were read"
+        shard.coordinator, coordinates = made
+        said = (
+            f"{self._name(index)}: coordinates {coordinates}, {shard.load.loaded.records} records were read"
+        )
         self._effects.append(LogLine("info", said))
         for event in (*shard.untold, Tick()):
             self._tell(shard, event, now_ms)

@@ -1,5 +1,6 @@
 """The group coordinators of this broker: one for each partition of `__consumer_offsets` that it leads."""
 
+from itertools import chain
 from typing import Any
 
 from odradek.broker.coordinator_load import Load
@@ -19,6 +20,10 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.schema import Request, Response
 from odradek.replication.partition import Partition
+
+
+# Groups and members whose coordinator is made in the turn in which all is read: some ten milliseconds.
+MOST_MADE_AT_ONCE = 1_000
 
 
 class Topics(TopicSizes):
@@ -43,7 +48,11 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
     ) -> None:
         """A marker at this offset is committed. A coordinator that was loaded since has read it."""
         shard = self.shards.get(index)
-        if shard is not None and offset >= shard.load.offset:
+        if shard is None or offset < shard.load.offset:
+            return
+        if shard.is_made_aside:
+            shard.untold.append(TransactionEnded(producer_id, is_commit))
+        else:
             self._tell(shard, TransactionEnded(producer_id, is_commit), now_ms)
 
     def topics_deleted(self, topics: frozenset[str], now_ms: int) -> None:
@@ -62,6 +71,15 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
         topics = Topics(self._metadata)
         coordinator = GroupCoordinator(settings, topics, stored, now_ms, topics)
         return coordinator, f"{len(stored.groups) + len(stored.consumer_groups)} groups"
+
+    def _is_large(self, shard: Shard[GroupCoordinator]) -> bool:
+        stored: Stored = shard.load.loaded.stored
+        size = len(stored.groups) + len(stored.consumer_groups) + len(stored.offsets.by_group)
+        for one in chain(stored.groups.values(), stored.consumer_groups.values()):
+            if size > MOST_MADE_AT_ONCE:
+                break
+            size += len(one.members)
+        return size > MOST_MADE_AT_ONCE
 
     def _stepped(self, shard: Shard[GroupCoordinator], effects: Any, now_ms: int) -> None:
         for work in effects.asides:
