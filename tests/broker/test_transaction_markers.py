@@ -132,7 +132,7 @@ def test_what_does_not_fit_into_a_request_to_a_leader_that_is_gone_goes_to_the_n
     leader[0], peers.is_reachable = NEXT_LEADER, True
 
     markers.tick(AGAIN_MS)
-    ((first, answered),) = peers.asked
+    ((_, answered),) = peers.asked
     answered(None, AGAIN_MS)
     sent = [
         index

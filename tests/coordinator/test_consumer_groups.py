@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from odradek.coordinator import asides, draft
+from odradek.coordinator import asides, classic_members, draft, group_coordinator
 from odradek.coordinator.asides import Assigned
 from odradek.coordinator.consumer_asides import MOST_TARGETS
 from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_protocol import write_assignment
 from odradek.coordinator.draft import MOST_AT_ONCE
+from odradek.coordinator.effects import Append
 from odradek.coordinator.events import Tick
 from odradek.coordinator.records import encode
 from odradek.coordinator.settings import MigrationPolicy
@@ -17,6 +18,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.offset_commit import OffsetCommitRequest
 from odradek.protocol.messages.txn_offset_commit import (
@@ -75,6 +77,123 @@ def test_of_very_many_sessions_that_end_so_many_members_are_removed_in_a_turn() 
         removed.append(len(bench.waiting) - before)
 
     assert removed == [500, 100, 0]
+
+
+def group_of(bench: Bench, *members: str) -> None:
+    """Whose sessions all end at the same time."""
+    bench.topics["t"] = len(members)
+    for member in members:
+        bench.call(join(member), 1)
+    for member in members:
+        bench.call(beat(member, described_epoch(bench, member), owned={}), 1)
+
+
+def described_epoch(bench: Bench, member: str) -> int:
+    return bench.coordinator.shard.consumer_groups[GROUP].image.current_of(member).epoch
+
+
+def members_of(bench: Bench) -> set[str]:
+    group = bench.coordinator.shard.consumer_groups[GROUP]
+    return set(group.image.members)
+
+
+def test_sessions_of_one_group_that_end_together_are_few_turns_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn looks at all members: 2 ms with ten thousand, and 500 of them were one turn of a broker that has no followers."""
+    monkeypatch.setattr(group_coordinator, "MOST_TOGETHER", 3)
+    bench = Bench()
+    group_of(bench, *"ABCDEFGH")
+    epoch = described(bench).group_epoch
+    bench.held = True
+    bench.now_ms += bench.settings.consumer_session_timeout_ms
+    bench.step(Tick())
+    left = []
+    while bench.waiting:
+        assert len(bench.waiting) == 1, "one turn at a time"
+        bench.commit()
+        left.append("".join(sorted(members_of(bench))))
+
+    assert left == ["DEFGH", "GH", ""]
+    assert described(bench).group_epoch == epoch + 3
+    assert "3 members are removed, their sessions have ended; 'A' is one of them" in bench.lines[0]
+    assert "2 members are removed" in bench.lines[-1]
+
+
+def test_a_heartbeat_that_waits_before_the_end_of_its_session_is_not_overtaken_by_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_coordinator, "MOST_TOGETHER", 1)
+    bench = Bench()
+    group_of(bench, *"ABC")
+    bench.held = True
+    bench.now_ms += bench.settings.consumer_session_timeout_ms
+    monkeypatch.setattr(group_coordinator, "MOST_TIMERS", 1)
+    bench.step(Tick())  # A is being removed
+    alive = bench.ask(beat("C", described_epoch(bench, "C")), 1)
+    monkeypatch.undo()
+    bench.step(Tick())  # B and C are overdue
+    bench.held = False
+    while bench.waiting:
+        bench.commit()
+    assert bench.answers.pop(alive).error_code == ErrorCode.NONE
+    assert members_of(bench) == {"C"}
+
+
+def test_members_whose_sessions_end_together_fit_into_batches_however_long_their_names() -> None:
+    bench = Bench(max_append_bytes=3_000)
+    names = [letter * 600 for letter in "ABCDE"]
+    group_of(bench, *names)
+    bench.held = True
+    bench.now_ms += bench.settings.consumer_session_timeout_ms
+    bench.step(Tick())
+    while bench.waiting:
+        append, _ = bench.waiting[0]
+        assert size_of(append) <= 3_000
+        bench.commit()
+    assert not members_of(bench)
+
+
+def size_of(append: Append) -> int:
+    return len(build_batch([NewRecord(*encode(one)) for one in append.records]))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_very_many_members_that_leave_together_are_removed_some_at_a_time_within_one_turn_of_the_group(
+    monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    monkeypatch.setattr(classic_members, "MOST_LEAVING", 2)
+    bench = Bench()
+    group_of(bench, *"ABCDE")
+    bench.held = True
+    rows = [MemberIdentity(member_id=one, group_instance_id=None) for one in "EXDCBD"]
+    call = bench.ask(LeaveGroupRequest(group_id=GROUP, members=rows), 5)
+    waits = bench.ask(beat("A", described_epoch(bench, "A")), 1)
+    bench.commit()
+    assert members_of(bench) == set("ABC") and not bench.answers
+    if fails:
+        bench.fail()
+        assert bench.answers.pop(call).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert members_of(bench) == set("ABC")
+        return
+    bench.commit()
+    errors = {(one.member_id, one.error_code) for one in bench.answers.pop(call).members}
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    assert errors == {("E", 0), ("X", unknown), ("D", 0), ("C", 0), ("B", 0), ("D", unknown)}
+    assert members_of(bench) == {"A"}
+    bench.commit()
+    assert bench.answers.pop(waits).error_code == ErrorCode.NONE
+
+
+def test_those_of_the_new_protocol_leave_last_so_the_group_is_not_classic_before_all_have_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(classic_members, "MOST_LEAVING", 1)
+    bench = Bench()
+    bench.call(join("A"), 1)
+    stays, goes = classic_member(bench), classic_member(bench)
+    rows = [MemberIdentity(member_id=one, group_instance_id=None) for one in ("A", goes)]
+    answer = bench.call(LeaveGroupRequest(group_id=GROUP, members=rows), 5)
+    assert [one.error_code for one in answer.members] == [0, 0]
+    assert list(bench.coordinator.shard.groups[GROUP].members) == [stays]
 
 
 def test_expressions_that_are_resolved_piece_by_piece_move_the_epoch_once(

@@ -15,6 +15,7 @@ LIMITS = {
     "broker.coordinator_calls": ("NAMES_AT_ONCE",),
     "broker.coordinator_shards": ("APPENDS_AT_ONCE", "TICKS_AT_ONCE"),
     "broker.departures": ("MOST_LET_GO",),
+    "broker.group_shards": ("MOST_MADE_AT_ONCE",),
     "broker.handlers.alter_replica_log_dirs": ("AT_ONCE",),
     "broker.handlers.describe_configs": ("MOST_AT_ONCE", "CHECKED_AT_ONCE"),
     "broker.handlers.describe_log_dirs": ("SEGMENTS_AT_ONCE",),
@@ -27,14 +28,15 @@ LIMITS = {
     "broker.transaction_markers": ("MOST_PARTITIONS",),
     "broker.unchecked_produces": ("MOST_AT_ONCE",),
     "coordinator.asides": ("NAMES_AT_ONCE",),
+    "coordinator.classic_members": ("MOST_LEAVING",),
     "coordinator.committed_together": ("MOST_IN_A_RUN",),
     "coordinator.consumer_asides": ("MOST_TARGETS", "MOST_PARTITIONS"),
     "coordinator.draft": ("MOST_AT_ONCE",),
     "coordinator.expiry": ("MOST_OFFSETS", "MOST_GROUPS"),
-    "coordinator.group_coordinator": ("MOST_TIMERS", "MOST_AFTER_A_TURN"),
+    "coordinator.group_coordinator": ("MOST_TIMERS", "MOST_AFTER_A_TURN", "MOST_TOGETHER"),
     "coordinator.later": ("MOST_AT_ONCE", "MOST_OFFSETS"),
     "coordinator.removing": ("MOST_TOMBSTONES", "MOST_AT_ONCE"),
-    "coordinator.transaction_settings": ("MOST_CHECKED", "MOST_TAKEN_OVER"),
+    "coordinator.transaction_settings": ("MOST_CHECKED", "MOST_PARTITIONS_AT_ONCE", "MOST_TAKEN_OVER"),
     "coordinator.transaction_timeouts": ("MOST_ABORTED", "MOST_REMOVED"),
     "log.flushing": ("MOST_SEGMENTS",),
     "log.index_rebuilding": ("BATCHES_A_PIECE",),
@@ -47,7 +49,7 @@ LIMITS = {
     "store.embedded.bulk": ("AT_ONCE",),
 }
 # Each step of a cut makes a segment, so it takes away two.
-LEAST = {"MOST_SEGMENTS": 2, "MOST_SEGMENTS_CUT": 2, "MOST_REFUSED_AT_ONCE": 0}
+LEAST = {"MOST_SEGMENTS": 2, "MOST_SEGMENTS_CUT": 2, "MOST_REFUSED_AT_ONCE": 0, "MOST_MADE_AT_ONCE": 0}
 
 
 @pytest.fixture

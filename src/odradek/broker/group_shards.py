@@ -1,17 +1,19 @@
 """The group coordinators of this broker: one for each partition of `__consumer_offsets` that it leads."""
 
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
 from odradek.broker.coordinator_load import Load
 from odradek.broker.coordinator_shards import CoordinatorShards, Shard, TopicSizes
 from odradek.coordinator.asides import AsideWork, Assigned, Resolved
+from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import TopicsDeleted, TransactionEnded
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.partitioning import GROUPS_TOPIC
-from odradek.coordinator.records import GroupRecord, decode, encode
+from odradek.coordinator.records import GroupRecord, StoredGroup, decode, encode
 from odradek.coordinator.refusals import refuse
 from odradek.coordinator.settings import MINUTE_MS, GroupSettings, MigrationPolicy
 from odradek.coordinator.stored import Stored
@@ -20,7 +22,6 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.schema import Request, Response
 from odradek.replication.partition import Partition
-
 
 # Groups and members whose coordinator is made in the turn in which all is read: some ten milliseconds.
 MOST_MADE_AT_ONCE = 1_000
@@ -75,7 +76,11 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
     def _is_large(self, shard: Shard[GroupCoordinator]) -> bool:
         stored: Stored = shard.load.loaded.stored
         size = len(stored.groups) + len(stored.consumer_groups) + len(stored.offsets.by_group)
-        for one in chain(stored.groups.values(), stored.consumer_groups.values()):
+        groups: tuple[Iterable[StoredGroup | ConsumerImage], ...] = (
+            stored.groups.values(),
+            stored.consumer_groups.values(),
+        )
+        for one in chain(*groups):
             if size > MOST_MADE_AT_ONCE:
                 break
             size += len(one.members)

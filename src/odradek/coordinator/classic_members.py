@@ -8,7 +8,7 @@ from odradek.coordinator.answers import join_refused, sync_refused
 from odradek.coordinator.consumer_group import ConsumerGroup
 from odradek.coordinator.consumer_heartbeats import short_id, take_place
 from odradek.coordinator.consumer_image import ConsumerImage
-from odradek.coordinator.consumer_leaving import draft_of_leave
+from odradek.coordinator.consumer_leaving import draft_of_leave, how_many_leave
 from odradek.coordinator.consumer_protocol import (
     Subscription,
     read_subscription,
@@ -19,6 +19,7 @@ from odradek.coordinator.consumer_records import ClassicMember, Current, MemberS
 from odradek.coordinator.downgrading import downgrade, end_consumer_group, may_downgrade
 from odradek.coordinator.draft import Draft
 from odradek.coordinator.events import Asked
+from odradek.coordinator.later import Later, made
 from odradek.coordinator.member import Protocols
 from odradek.coordinator.shard import Shard
 from odradek.coordinator.subscription import CONSUMER
@@ -31,9 +32,12 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.protocol.schema import Response
 
 FIRST_TO_ASK_FOR_AN_ID = 4
 FIRST_WITH_MEMBERS = 3
+# Of those that leave together, by one turn of the group: more records than are appended in the turn that makes them.
+MOST_LEAVING = 400
 
 
 # -------------------------------------------------------------------------------------------------- joining
@@ -266,29 +270,53 @@ def leave_consumer_group(
     if asked.version >= FIRST_WITH_MEMBERS:
         leavers = [(one.member_id, one.group_instance_id) for one in request.members]
     gone: dict[str, None] = {}
-    rows = []
+    errors: list[ErrorCode] = []
     for member_id, instance_id in leavers:
         found, error = _leaver(group.image, member_id, instance_id)
         if not error and found in gone:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if not error:
             gone[found] = None
-        rows.append(MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=error))
-    response = LeaveGroupResponse(members=rows)
-    if asked.version < FIRST_WITH_MEMBERS:
-        response = LeaveGroupResponse(error_code=rows[0].error_code)
+        errors.append(error)
+
+    def make() -> LeaveGroupResponse:
+        if asked.version < FIRST_WITH_MEMBERS:
+            return LeaveGroupResponse(error_code=errors[0])
+        return LeaveGroupResponse(
+            members=[
+                MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=error)
+                for (member_id, instance_id), error in zip(leavers, errors, strict=True)
+            ]
+        )
+
+    response = made(make, len(leavers))
     if not gone:
         return shard.answer(asked.call, response)
-    draft, becomes = draft_of_leave(shard, group, list(gone), now_ms)
+    members = group.image.members
+    # Those of the new protocol last: the group is classic again when the last of them has gone, and not before.
+    ordered = sorted(gone, key=lambda one: members[one].classic is None)
+    return _leave_some(shard, group, ordered[::-1], asked.call, response, now_ms)
+
+
+def _leave_some(
+    shard: Shard, group: ConsumerGroup, left: list[str], call: int, response: Response | Later, now_ms: int
+) -> None:
+    """As many as a batch holds, and the others when that is committed, within the same turn. `left`: the next one last."""
+    some = left[-MOST_LEAVING:][::-1]
+    some = some[: how_many_leave(shard, group.group_id, some)]
+    del left[-len(some) :]
+    draft, becomes = draft_of_leave(shard, group, some, now_ms)
     turn = Turn(
         group.group_id,
         draft.records,
-        asked.call,
-        response,
+        call,
+        None if left else response,
         lambda error: LeaveGroupResponse(error_code=error),
         becomes=becomes,
     )
-    return take_turn(draft, turn)
+    if left:
+        turn.then = lambda: _leave_some(shard, group, left, call, response, now_ms)
+    take_turn(draft, turn)
 
 
 def _leaver(image: ConsumerImage, member_id: str, instance_id: str | None) -> tuple[str, ErrorCode]:

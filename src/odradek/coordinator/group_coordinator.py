@@ -5,7 +5,8 @@ member - when others have come; exactly once in each case. Memory of what is sto
 (`Stored.replay`), after they are committed, and the same function loads it again.
 """
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from odradek.coordinator.answers import join_refused, sync_refused
@@ -15,7 +16,7 @@ from odradek.coordinator.consumer_asides import assigned, resolved
 from odradek.coordinator.consumer_describing import describe_consumer_groups
 from odradek.coordinator.consumer_group import MEMBER_DEADLINES
 from odradek.coordinator.consumer_heartbeats import consumer_heartbeat
-from odradek.coordinator.consumer_leaving import deadline_passed
+from odradek.coordinator.consumer_leaving import deadlines_passed
 from odradek.coordinator.describing import describe_groups, list_groups
 from odradek.coordinator.effects import Effects
 from odradek.coordinator.events import (
@@ -45,7 +46,7 @@ from odradek.coordinator.records import IN_NO_STATE
 from odradek.coordinator.refusals import refuse
 from odradek.coordinator.removing import delete_groups, offset_delete
 from odradek.coordinator.settings import MOST_WAITING, GroupSettings
-from odradek.coordinator.shard import Shard
+from odradek.coordinator.shard import Shard, Waiting
 from odradek.coordinator.stored import Stored
 from odradek.coordinator.syncing import sync_group
 from odradek.coordinator.timers import Kind, Timer
@@ -70,6 +71,8 @@ from odradek.protocol.schema import Request
 # Of one step, so that no turn is held up; what is left is due at once.
 MOST_TIMERS = 500
 MOST_AFTER_A_TURN = 500
+# Members of one group whose deadlines have passed: removed by one turn of it.
+MOST_TOGETHER = 200
 
 _REQUESTS: dict[type[Request], Callable[[Shard, Asked, Any, int], None]] = {
     JoinGroupRequest: join_group,
@@ -151,11 +154,20 @@ class GroupCoordinator:
                 prepare(shard, group, now_ms)
 
     def _tick(self, now_ms: int) -> None:
+        together: list[Timer] = []
         for _ in range(MOST_TIMERS):
             timer = self.shard.timers.pop_due(now_ms)
             if timer is None:
                 break
-            self._fire(timer, now_ms)
+            if together and not _is_of_these(timer, together):
+                self._pass(together, now_ms)
+                together = []
+            if timer.kind in MEMBER_DEADLINES:
+                together.append(timer)
+            else:
+                self._fire(timer, now_ms)
+        if together:
+            self._pass(together, now_ms)
         self.expiry.tick(now_ms)
 
     def _ask(self, asked: Asked, now_ms: int) -> None:
@@ -184,40 +196,51 @@ class GroupCoordinator:
         left = MOST_AFTER_A_TURN
         for group_id in [one for one in shard.waiting if one not in shard.busy or one in shard.stalled]:
             waiting = shard.waiting.pop(group_id)
-            while waiting and left and (group_id not in shard.busy or group_id in shard.stalled):
-                left -= 1
-                self._take_up(waiting.popleft(), now_ms)
+            while waiting and left > 0 and (group_id not in shard.busy or group_id in shard.stalled):
+                left -= self._take_up(waiting, now_ms)
             if waiting:
                 # Who came meanwhile comes behind those that were here.
                 waiting.extend(shard.waiting.pop(group_id, ()))
                 shard.waiting[group_id] = waiting
 
-    def _take_up(self, one: "Asked | Timer | Assigned | Resolved", now_ms: int) -> None:
+    def _take_up(self, waiting: deque[Waiting], now_ms: int) -> int:
+        """The first of them, and with a deadline those behind it that are of its kind; how many."""
+        one = waiting.popleft()
         match one:
             case Asked():
                 self._ask(one, now_ms)
             case Timer():
-                self._fire(one, now_ms)
+                together = [one]
+                while waiting and isinstance(behind := waiting[0], Timer) and _is_of_these(behind, together):
+                    together.append(behind)
+                    waiting.popleft()
+                self._pass(together, now_ms)
+                return len(together)
             case _:
                 self._came_aside(one, now_ms)
+        return 1
+
+    def _pass(self, timers: Sequence[Timer], now_ms: int) -> None:
+        """Deadlines of members of one group of KIP-848, all of one kind."""
+        shard = self.shard
+        group_id = timers[0].group_id
+        consumers = shard.consumer_groups.get(group_id)
+        if consumers is not None:
+            for timer in timers:
+                consumers.has_fired(timer)
+        is_session = timers[0].kind is Kind.CONSUMER_SESSION
+        if consumers is not None and group_id in shard.stalled and not is_session:
+            for timer in timers:
+                put_off(shard, consumers, timer, now_ms)
+        elif group_id in shard.busy:
+            for timer in timers:
+                shard.wait(group_id, timer)
+        else:
+            deadlines_passed(shard, timers, now_ms)
 
     def _fire(self, timer: Timer, now_ms: int) -> None:
+        """Of a classic group."""
         shard = self.shard
-        if timer.kind in MEMBER_DEADLINES:
-            consumers = shard.consumer_groups.get(timer.group_id)
-            if consumers is not None:
-                consumers.has_fired(timer)
-            if (
-                consumers is not None
-                and timer.group_id in shard.stalled
-                and timer.kind is not Kind.CONSUMER_SESSION
-            ):
-                put_off(shard, consumers, timer, now_ms)
-            elif timer.group_id in shard.busy:
-                shard.wait(timer.group_id, timer)
-            else:
-                deadline_passed(shard, timer, now_ms)
-            return
         group = shard.groups[timer.group_id]
         match timer.kind:
             case Kind.SESSION:
@@ -248,3 +271,9 @@ class GroupCoordinator:
                 if member.sync is not None:
                     shard.answer(member.sync.call, sync_refused(ErrorCode.NOT_COORDINATOR))
                 member.join = member.sync = None
+
+
+def _is_of_these(timer: Timer, together: Sequence[Timer]) -> bool:
+    """Whether it may be one more deadline of this group and kind."""
+    first = together[0]
+    return len(together) < MOST_TOGETHER and (timer.group_id, timer.kind) == (first.group_id, first.kind)

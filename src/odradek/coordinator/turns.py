@@ -15,6 +15,7 @@ from odradek.coordinator.consumer_group import ConsumerGroup, Owner
 from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_records import CurrentRecord, MemberRecord, MemberState
 from odradek.coordinator.draft import Draft
+from odradek.coordinator.later import Later
 from odradek.coordinator.rebalance import prepare
 from odradek.coordinator.records import CoordinatorRecord
 from odradek.coordinator.shard import MindsLate, Shard, parked_of
@@ -44,7 +45,7 @@ class Turn(MindsLate):
     group_id: str
     records: list[CoordinatorRecord]
     call: int | None = None
-    response: Response | None = None
+    response: Response | Later | None = None
     refused: Callable[[ErrorCode], Response] | None = None
     # A classic group that it becomes.
     becomes: ClassicGroup | None = None
