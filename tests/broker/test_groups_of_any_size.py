@@ -10,7 +10,7 @@ from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.broker.test_group_shards import code_of, commit, fetched, go_on, ready
+from tests.broker.test_group_shards import code_of, commit, fetched, go_on, led_by, ready
 from tests.broker.world import Pending, World
 
 
@@ -92,3 +92,16 @@ def test_what_an_unclean_election_took_of_a_group_is_not_there_and_the_next_comm
     assert fetched(world, 2, "g") == {"g": (0, [5])}
     assert code_of(world.call(2, commit(10), 8)) == 0
     assert fetched(world, 2, "g") == {"g": (0, [10])}
+
+
+def test_a_larger_batch_that_is_allowed_while_the_coordinator_lives_counts_at_once(world: World) -> None:
+    ready(world)
+    for size, code in (("50", ErrorCode.INVALID_COMMIT_OFFSET_SIZE), ("5000", ErrorCode.NONE)):
+        for broker in (1, 2, 3):
+            changed = {"max.message.bytes": size}
+            world[broker].broker.topic_config_changed(GROUPS_TOPIC, changed, world.now_ms)
+        if code:
+            led_by(world, 2)  # its coordinator begins with that size
+            world.lead(2)
+            go_on(world, 2)
+        assert code_of(world.call(2, commit(5), 8)) == code

@@ -972,3 +972,13 @@ def test_a_second_record_of_an_id_on_its_way_is_a_mistake_of_ours() -> None:
     bench = Bench(held=True)
     bench.init()
     assert bench.error(bench.init()) == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def test_a_larger_record_that_is_allowed_while_the_coordinator_lives_counts_at_once() -> None:
+    bench = Bench(max_append_bytes=10)
+    bench.init()
+    refused = bench.answers.pop(bench.add()).results_by_topic_v3_and_below[0].results_by_partition[0]
+    assert refused.partition_error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    bench.coordinator.limit_appends(1_000)
+    added = bench.answers.pop(bench.add()).results_by_topic_v3_and_below[0].results_by_partition[0]
+    assert added.partition_error_code == ErrorCode.NONE

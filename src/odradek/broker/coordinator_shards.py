@@ -54,6 +54,8 @@ class Coordinator(Protocol):
 
     def next_deadline_ms(self) -> int | None: ...
 
+    def limit_appends(self, most_bytes: int) -> None: ...
+
 
 C = TypeVar("C", bound=Coordinator)
 
@@ -82,6 +84,7 @@ class Shard(Generic[C]):
         self.epoch: int = partition.leader_epoch
         self.load = load
         self.coordinator: C | None = None
+        self.most_bytes = 0  # of a batch, as the coordinator was told; 0: not yet
         self.untold: list[Any] = []  # events that came while it was loaded
         self.is_made_aside = False  # all is read, and a thread makes the coordinator of it
         self.due_ms: int | None = None
@@ -408,6 +411,10 @@ class CoordinatorShards(Organ, Generic[C]):
         if shard.is_over or shard.coordinator is None:
             return
         try:
+            most_bytes = shard.partition.log.config.max_message_bytes
+            if most_bytes != shard.most_bytes:  # somebody set it for the topic
+                shard.most_bytes = most_bytes
+                shard.coordinator.limit_appends(most_bytes)
             effects = shard.coordinator.step(event, now_ms)
         except Exception:  # ours: nothing it remembers can be trusted now, and all of it stands in the log
             return self._distrust(shard, format_exc(limit=-3), now_ms)

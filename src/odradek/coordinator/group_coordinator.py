@@ -53,6 +53,7 @@ from odradek.coordinator.timers import Kind, Timer
 from odradek.coordinator.topic_ids import NoTopicIds, TopicIds
 from odradek.coordinator.turns import put_off, renew_refused, take_over, waits_for
 from odradek.model.error_codes import ErrorCode
+from odradek.model.values import replace
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -130,6 +131,10 @@ class GroupCoordinator:
     def next_deadline_ms(self) -> int | None:
         """When a `Tick` is wanted."""
         return self.shard.next_deadline_ms()
+
+    def limit_appends(self, most_bytes: int) -> None:
+        """What one batch of the topic may have, from now on."""
+        self.shard.settings = replace(self.shard.settings, max_append_bytes=most_bytes)
 
     # ---------------------------------------------------------------------------------------------- private
 

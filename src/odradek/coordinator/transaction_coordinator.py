@@ -25,6 +25,7 @@ from odradek.coordinator.transaction_settings import (
 )
 from odradek.coordinator.transaction_timeouts import Expiry, TimeOuts
 from odradek.model.error_codes import ErrorCode
+from odradek.model.values import replace
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -92,6 +93,10 @@ class TransactionCoordinator:
         """When a `Tick` is wanted."""
         due = (self._again_at_ms, self.room.waiting.due_ms, self.time_outs.due_ms, self.expiry.due_ms)
         return min((at for at in due if at is not None), default=None)
+
+    def limit_appends(self, most_bytes: int) -> None:
+        """What one batch of the topic may have, from now on."""
+        self.room.settings = replace(self.room.settings, max_append_bytes=most_bytes)
 
     # ---------------------------------------------------------------------------------------------- private
 
