@@ -218,6 +218,26 @@ def test_expressions_that_are_resolved_piece_by_piece_move_the_epoch_once(
     assert described(bench).group_epoch == epoch + 2
 
 
+def test_what_expressions_match_is_looked_for_again_after_a_pause_if_it_could_not_be_stored() -> None:
+    """And not with each heartbeat: it looks at the names of all topics."""
+    bench = Bench()
+    epoch = bench.call(join("A", subscribed_topic_regex="t.*"), 1).member_epoch
+    bench.held = True
+    (work,) = bench.asides
+    bench.asides.clear()
+    bench.step(work.run())
+    bench.fail()
+    bench.held = False
+    bench.call(beat("A", epoch), 1)
+    bench.wait(9_999)
+    bench.call(beat("A", epoch), 1)
+    assert not bench.asides
+    bench.wait(1)
+    bench.call(beat("A", epoch), 1)
+    bench.do_asides()
+    assert told(bench.call(beat("A", epoch), 1)) == {"t": [0, 1, 2, 3]}
+
+
 def test_what_many_expressions_match_is_as_many_batches_as_it_needs() -> None:
     """As one batch, six that match ten thousand topics with names of 20 letters each were refused as too large, whenever it was tried:
     their members never had anything to read."""

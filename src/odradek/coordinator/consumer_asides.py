@@ -53,9 +53,19 @@ def _store_resolved(
         return None
     # Of what matches nothing, too: it may have taken the place of one that did.
     draft.move_epoch(is_changed=True)
-    turn = Turn(came.group_id, draft.records)
+    turn = Resolving(came.group_id, draft.records)
     turn.then = lambda: _store_resolved(shard, group, came, left, now_ms)
     return take_turn(draft, turn)
+
+
+class Resolving(Turn):
+    __slots__ = ()
+
+    def failed(self, shard: Shard, error: ErrorCode, now_ms: int) -> None:
+        group = shard.consumer_groups.get(self.group_id)
+        if group is not None:  # every heartbeat of its members would have all topics tried again
+            group.resolve_again_ms = now_ms + AGAIN_MS
+        super().failed(shard, error, now_ms)
 
 
 def _size_bytes(group_id: str, regex: str, topics: Collection[str]) -> int:

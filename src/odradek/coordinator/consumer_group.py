@@ -35,6 +35,7 @@ class ConsumerGroup:
         "is_resolving",
         "metadata_seen",
         "removals_in_flight",
+        "resolve_again_ms",
         "resolved_at_ms",
         "resolved_version",
     )
@@ -47,6 +48,7 @@ class ConsumerGroup:
         self.is_assigning = False  # a thread computes a target
         self.assign_again_ms = 0  # not before, after one that could not be stored
         self.is_resolving = False
+        self.resolve_again_ms = 0  # as `assign_again_ms`
         self.resolved_at_ms = max((one.resolved_at_ms for one in image.regexes.values()), default=0)
         self.resolved_version = -1
         self.removals_in_flight = 0

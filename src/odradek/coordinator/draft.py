@@ -90,6 +90,8 @@ class Draft:
         group, image = self.group, self.image
         if not image.regex_counts or (group is not None and group.is_resolving):
             return
+        if group is not None and self.now_ms < group.resolve_again_ms:
+            return
         version = self.shard.ids.changes
         if group is not None and group.image.regexes:
             age_ms = self.now_ms - group.resolved_at_ms
