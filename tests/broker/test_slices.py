@@ -21,6 +21,8 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -206,6 +208,54 @@ def test_a_mistake_in_a_slice_of_a_question_about_many_groups_ends_the_wait_for_
         assert not world[1].broker.go_on(world.now_ms)
 
     assert isinstance(pending.result, CloseConnection) and "ZeroDivisionError" in pending.result.reason
+
+
+def a_world_of_coordinators(path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Three of groups and three of transactional ids, with one each; and very few may be listed in a turn."""
+    monkeypatch.setattr(coordinator_calls, "SIZE_AT_ONCE", 2)
+    world = a_world(path, partitions=1)
+    for topic in (GROUPS_TOPIC, TRANSACTIONS_TOPIC):
+        for index in (1, 2):
+            topic_id = topic.encode()[:16].ljust(16)
+            world.lead(1, topic=topic, index=index, topic_id=topic_id, isr=(1,), replicas=(1,), is_new=True)
+    world.advance(20)
+    value = StoredTransaction(1, 0, 1_000, TransactionState.EMPTY, frozenset(), 0)
+    for index, shard in world[1].broker.transactions.shards.items():
+        assert shard.coordinator is not None
+        shard.coordinator.room.stored.replay(TransactionRecord(f"id-{index}", value), 0, -1)
+    for index, groups in world[1].broker.groups.shards.items():
+        assert groups.coordinator is not None
+        groups.coordinator.shard.group(f"g{index}", 0)
+    return world
+
+
+@pytest.mark.parametrize("goes", [False, True])
+@pytest.mark.parametrize("asked", [ListGroupsRequest(), ListTransactionsRequest()])
+def test_of_coordinators_that_have_much_to_list_one_is_asked_in_a_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: Any, *, goes: bool
+) -> None:
+    world = a_world_of_coordinators(tmp_path, monkeypatch)
+    broker = world[1].broker
+    topic, shards = GROUPS_TOPIC, broker.groups
+    if isinstance(asked, ListTransactionsRequest):
+        topic, shards = TRANSACTIONS_TOPIC, broker.transactions
+    seen = []
+    ask = shards.ask
+    monkeypatch.setattr(shards, "ask", lambda index, *rest: (seen.append(index), ask(index, *rest)))
+
+    pending = world.send(1, asked, 1)
+    assert not pending.is_answered and not seen
+    assert broker.go_on(world.now_ms) and seen == [0]
+    if goes:
+        world.lead(7, topic=topic, index=1, topic_id=topic.encode()[:16].ljust(16), replicas=(1, 7), isr=(7,))
+    while broker.go_on(world.now_ms):
+        pass
+    world.settle()
+
+    assert seen == ([0, 2] if goes else [0, 1, 2])
+    assert pending.message.error_code == ErrorCode.NONE
+    rows = pending.message.groups if topic == GROUPS_TOPIC else pending.message.transaction_states
+    assert len(rows) == len(seen)
 
 
 def test_a_controllers_request_that_fails_leaves_other_slices_going_on(

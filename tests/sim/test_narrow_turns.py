@@ -12,7 +12,7 @@ from odradek.sim.run import OK, run
 # How much of what is done in one turn.
 LIMITS = {
     "broker.control_queue": ("AT_ONCE",),
-    "broker.coordinator_calls": ("NAMES_AT_ONCE",),
+    "broker.coordinator_calls": ("NAMES_AT_ONCE", "SIZE_AT_ONCE"),
     "broker.coordinator_shards": ("APPENDS_AT_ONCE", "TICKS_AT_ONCE"),
     "broker.departures": ("MOST_LET_GO",),
     "broker.group_shards": ("MOST_MADE_AT_ONCE",),

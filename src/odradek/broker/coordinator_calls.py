@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Groups, or transactional ids, that are asked about in one turn: a few milliseconds.
 NAMES_AT_ONCE = 500
+# Groups and their members, or transactional ids, that are copied in one turn: a millisecond or two.
+SIZE_AT_ONCE = 5_000
 # Letters of names whose partition is looked for in one turn, a step of Python each: some three milliseconds.
 LETTERS_AT_ONCE = 50_000
 
@@ -104,6 +106,42 @@ def ask_about(
         for index, some in sorted(found.items()):
             shards.ask(index, message_of(some), version, client, done, later_ms)
         return bool(left)
+
+    slices.begin(heard(park, ask))
+    return park
+
+
+def ask_all(
+    shards: "CoordinatorShards[Any]",
+    slices: Slices,
+    request: "Request",
+    message: Message,
+    merge: Callable[[list[Any]], Response],
+    now_ms: int,
+) -> Answer:
+    """Every coordinator of this broker about all it has, of which it makes a copy: where that is much, one of them in a slice."""
+    if shards.size <= SIZE_AT_ONCE:
+        return ask_each(shards, request, dict.fromkeys(shards.shards, message), merge, now_ms)
+    park = Park()
+    version, client = request.api_version, client_of(request)
+    answers: list[Response | Later] = []
+    left = sorted(shards.shards, reverse=True)
+    asked = 0
+
+    def ask(later_ms: int) -> bool:
+        nonlocal asked
+        if park.abandoned:
+            return False
+        while left and left[-1] not in shards.shards:
+            left.pop()  # another broker coordinates these by now
+        if left:
+            asked += 1
+            shards.ask(left.pop(), message, version, client, answers.append, later_ms)
+        if left:
+            return True
+        assert len(answers) == asked, "each says at once what it has"
+        _merge_aside(shards, park, answers, merge, version, later_ms)
+        return False
 
     slices.begin(heard(park, ask))
     return park

@@ -56,6 +56,9 @@ class Coordinator(Protocol):
 
     def limit_appends(self, most_bytes: int) -> None: ...
 
+    @property
+    def size(self) -> int: ...
+
 
 C = TypeVar("C", bound=Coordinator)
 
@@ -246,6 +249,11 @@ class CoordinatorShards(Organ, Generic[C]):
     def partitions(self) -> int:
         """Of the topic; 0: it is not there."""
         return len(self._metadata.topics.get(self.topic, ()))
+
+    @property
+    def size(self) -> int:
+        """Of all that are coordinated here: groups and members, or transactional ids."""
+        return sum(one.coordinator.size for one in self.shards.values() if one.coordinator is not None)
 
     def index_of(self, name: str) -> int:
         return partition_of(name, self.partitions) if self.partitions else -1

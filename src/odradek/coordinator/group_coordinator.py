@@ -132,6 +132,12 @@ class GroupCoordinator:
         """When a `Tick` is wanted."""
         return self.shard.next_deadline_ms()
 
+    @property
+    def size(self) -> int:
+        """Groups, and members of those of KIP-848: who describes the state of one looks at each."""
+        consumers = self.shard.consumer_groups.values()
+        return len(self.shard.groups) + sum(1 + len(one.image.members) for one in consumers)
+
     def limit_appends(self, most_bytes: int) -> None:
         """What one batch of the topic may have, from now on."""
         self.shard.settings = replace(self.shard.settings, max_append_bytes=most_bytes)

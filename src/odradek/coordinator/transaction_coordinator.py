@@ -94,6 +94,11 @@ class TransactionCoordinator:
         due = (self._again_at_ms, self.room.waiting.due_ms, self.time_outs.due_ms, self.expiry.due_ms)
         return min((at for at in due if at is not None), default=None)
 
+    @property
+    def size(self) -> int:
+        """Transactional ids."""
+        return len(self.room.stored.by_id)
+
     def limit_appends(self, most_bytes: int) -> None:
         """What one batch of the topic may have, from now on."""
         self.room.settings = replace(self.room.settings, max_append_bytes=most_bytes)

@@ -64,14 +64,14 @@ def list_transactions(
     states = {BY_TITLE[title] for title in request.state_filters if title in BY_TITLE}
     producers = set(request.producer_id_filters)
     longer_than_ms = request.duration_filter if asked.version >= 1 else -1
-    every = list(room.stored.by_id.items())
+    every = room.stored.by_id.copy()
 
     def make() -> listing.ListTransactionsResponse:
         rows = [
             listing.TransactionState(
                 transactional_id=name, producer_id=value.producer_id, transaction_state=value.state.title
             )
-            for name, value in every
+            for name, value in every.items()
             if (not request.state_filters or value.state in states)
             and (not producers or value.producer_id in producers)
             and (longer_than_ms < 0 or 0 <= value.started_at_ms < now_ms - longer_than_ms)

@@ -13,7 +13,7 @@ v5 types, and a filter of them (KIP-848).
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.coordinator_calls import ask_each
+from odradek.broker.coordinator_calls import ask_all
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -30,4 +30,4 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         groups = [group for answer in answers for group in answer.groups]
         return ListGroupsResponse(error_code=errors[0] if errors else ErrorCode.NONE, groups=groups)
 
-    return ask_each(broker.groups, request, dict.fromkeys(broker.groups.shards, asked), merge, now_ms)
+    return ask_all(broker.groups, broker.slices, request, asked, merge, now_ms)

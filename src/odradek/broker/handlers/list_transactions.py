@@ -9,7 +9,7 @@ v1 only those that are open for longer (KIP-994).
 from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
-from odradek.broker.coordinator_calls import ask_each
+from odradek.broker.coordinator_calls import ask_all
 from odradek.coordinator.transaction_states import BY_TITLE
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -30,5 +30,4 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             transaction_states=[row for answer in answers for row in answer.transaction_states],
         )
 
-    shards = broker.transactions
-    return ask_each(shards, request, dict.fromkeys(shards.shards, asked), merge, now_ms)
+    return ask_all(broker.transactions, broker.slices, request, asked, merge, now_ms)
