@@ -9,6 +9,7 @@ from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_records import RegexRecord, ResolvedRegex
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import Tick
+from odradek.coordinator.later import Later
 from odradek.coordinator.offsets import NO_PRODUCER, Offsets, Stood
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey, encode
 from odradek.model.error_codes import ErrorCode
@@ -396,3 +397,15 @@ def test_a_consumer_group_that_cannot_be_deleted_to_its_end_may_be_joined(
     assert not bench.waiting and len(bench.coordinator.shard.offsets.by_group[GROUP]) == 7
     bench.held = False
     assert bench.call(join("B"), 1).member_epoch > 1
+
+
+def test_the_answer_about_very_many_deleted_offsets_is_made_by_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    bench.commit_offset(1)
+    few = bench.call(delete_all(GROUP, ["t"]), 0)
+    bench.commit_offset(1)
+    monkeypatch.setattr(removing, "MOST_OFFSETS", len(few.topics[0].partitions) - 1)
+    many = bench.call(delete_all(GROUP, ["t"]), 0)
+    assert isinstance(many, Later) and many.make() == few

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from odradek.coordinator import transaction_timeouts
+from odradek.coordinator import adding, transaction_timeouts
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
+from odradek.coordinator.later import Later
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.member import Client
 from odradek.coordinator.stored_transactions import StoredTransactions
@@ -28,6 +29,7 @@ from odradek.model.ids import TopicPartition
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
@@ -982,3 +984,15 @@ def test_a_larger_record_that_is_allowed_while_the_coordinator_lives_counts_at_o
     bench.coordinator.limit_appends(1_000)
     added = bench.answers.pop(bench.add()).results_by_topic_v3_and_below[0].results_by_partition[0]
     assert added.partition_error_code == ErrorCode.NONE
+
+
+def test_the_answer_about_very_many_partitions_is_made_by_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adding, "MOST_OFFSETS", 3)
+    bench = Bench()
+    bench.init()
+    few = bench.answers.pop(bench.add(1_000, 0, 0, 1, 2))
+    many = bench.answers.pop(bench.add(1_000, 0, 0, 1, 2, 9))
+    assert isinstance(few, AddPartitionsToTxnResponse) and isinstance(many, Later)
+    (topic,) = many.make().results_by_topic_v3_and_below
+    errors = [one.partition_error_code for one in topic.results_by_partition]
+    assert errors == [ErrorCode.OPERATION_NOT_ATTEMPTED] * 3 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -7,6 +7,7 @@ Brokers ask here too (version 4 on, several transactions in one request): whethe
 from collections.abc import Callable
 
 from odradek.coordinator.events import Asked
+from odradek.coordinator.later import MOST_OFFSETS, made
 from odradek.coordinator.partitioning import GROUPS_TOPIC, partition_of
 from odradek.coordinator.transaction_checks import (
     fenced_as,
@@ -34,6 +35,7 @@ from odradek.protocol.messages.add_partitions_to_txn import (
 FIRST_OF_BROKERS = 4
 BUMPING_CLIENT = 2
 
+# Of what does not change any more: a thread may ask.
 Errors = Callable[[TopicPartition], ErrorCode]
 Done = Callable[[Room, Errors], None]
 
@@ -47,9 +49,14 @@ def add_partitions(room: Room, asked: Asked, request: AddPartitionsToTxnRequest,
             topics=request.v3_and_below_topics,
         )
 
+        count = sum(len(topic.partitions) for topic in only.topics)
+
         def answer(room: Room, errors: Errors) -> None:
-            rows = _rows(only.topics, errors, asked.version)
-            room.answer(asked.call, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows))
+            def make() -> AddPartitionsToTxnResponse:
+                rows = _rows(only.topics, errors, asked.version)
+                return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
+
+            room.answer(asked.call, made(make, count, MOST_OFFSETS))
 
         return _add(room, only, 0, answer, now_ms)
     if not request.transactions:

@@ -10,6 +10,7 @@ from odradek.coordinator.draft import Draft
 from odradek.coordinator.effects import RECORD_OVERHEAD_BYTES
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import DELETE, GroupState
+from odradek.coordinator.later import MOST_OFFSETS, Later, made
 from odradek.coordinator.offsets import Place
 from odradek.coordinator.records import CoordinatorRecord, GroupKey, GroupRecord, OffsetKey, OffsetRecord
 from odradek.coordinator.shard import MindsLate, Shard
@@ -28,6 +29,7 @@ from odradek.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from odradek.protocol.schema import Response
 
 # Of one append: a group may have more offsets than fit a batch.
 MOST_TOMBSTONES = 2_000
@@ -237,7 +239,7 @@ def offset_delete(shard: Shard, asked: Asked, request: OffsetDeleteRequest, now_
                 doomed[topic.name, one.partition_index] = None
             rows.setdefault(topic.name, []).append((one.partition_index, why))
     places = [place for place in doomed if _is_there(shard, group.group_id, place)]
-    response = _deleted(rows)
+    response = made(lambda: _deleted(rows), sum(map(len, rows.values())), MOST_OFFSETS)
     if not places:
         return shard.answer(asked.call, response)
     # An empty group goes with its last offset.
@@ -309,7 +311,7 @@ class OffsetsDeleted:
     """Answered when the fate of every piece is known."""
 
     call: int
-    response: OffsetDeleteResponse
+    response: Response | Later
     group: ClassicGroup | None  # goes with its last offset
     pieces: int
     error: ErrorCode = ErrorCode.NONE
