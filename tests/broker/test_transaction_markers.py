@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from odradek.broker import transaction_markers
 from odradek.broker.transaction_markers import (
     AGAIN_MS,
     MOST_PARTITIONS,
+    TRIED_IN_A_MS,
     UNKNOWN_FOR_MS,
     TransactionMarkers,
 )
@@ -142,3 +144,26 @@ def test_what_does_not_fit_into_a_request_to_a_leader_that_is_gone_goes_to_the_n
         for index in topic.partition_indexes
     ]
     assert set(sent) == set(range(MOST_PARTITIONS + 1))
+
+
+def test_of_very_many_partitions_without_a_leader_few_are_looked_at_in_a_turn_and_seldom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transaction_markers, "MOST_TRIED", 1_500)
+    looks = []
+    metadata: Any = SimpleNamespace(
+        partition=lambda topic, index: looks.append(index) or SimpleNamespace(leader=-1)
+    )
+    peers: Any = Peers()
+    markers = TransactionMarkers(BrokerId(1), metadata, peers, [])
+    partitions = frozenset(TopicPartition("t", index) for index in range(4_000))
+    markers.send(0, 0, Markers("tx", 9, 4, False, partitions), 0)
+    turns = []
+    while markers.due_ms is not None and markers.due_ms <= 2_000:
+        looks.clear()
+        markers.tick(markers.due_ms)
+        turns.append(len(looks))
+
+    assert max(turns) <= 1_500
+    assert sum(turns) <= 2_000 * TRIED_IN_A_MS + 4_000, "a few in a hundred of the loop"
+    assert sum(turns) >= 4 * 4_000, "each of them again and again"

@@ -25,7 +25,7 @@ LIMITS = {
     "broker.handlers.offset_for_leader_epoch": ("ROWS_AT_ONCE",),
     "broker.handlers.produce": ("MOST_REFUSED_AT_ONCE", "OF_A_STEP"),
     "broker.marker_writes": ("AT_ONCE",),
-    "broker.transaction_markers": ("MOST_PARTITIONS",),
+    "broker.transaction_markers": ("MOST_PARTITIONS", "MOST_TRIED"),
     "broker.unchecked_produces": ("MOST_AT_ONCE",),
     "coordinator.asides": ("NAMES_AT_ONCE",),
     "coordinator.classic_members": ("MOST_LEAVING",),

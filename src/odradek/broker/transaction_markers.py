@@ -6,6 +6,7 @@ moment it may be one that this broker has not been told of yet.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from odradek.broker.effects import Effect, LogLine
@@ -24,6 +25,10 @@ from odradek.protocol.messages.write_txn_markers import (
 
 VERSION = 1
 AGAIN_MS = 50
+# So many more as wait at that moment make the pause a millisecond longer: to look for a leader takes a microsecond.
+TRIED_IN_A_MS = 20
+# Of those whose time has come: so many in one turn.
+MOST_TRIED = 10_000
 # A leader that refuses for good, because its log knows a later epoch, is asked seldom: only a person can end that.
 REFUSED_AGAIN_MS = 10_000
 UNKNOWN_FOR_MS = 10_000
@@ -87,7 +92,7 @@ class TransactionMarkers(Organ):
     def tick(self, now_ms: int) -> None:
         if self.due_ms is None or self.due_ms > now_ms:
             return
-        due = [task for task, due_ms in self._later.items() if due_ms <= now_ms]
+        due = list(islice((task for task, due_ms in self._later.items() if due_ms <= now_ms), MOST_TRIED))
         for task in due:
             del self._later[task]
         self._try(due, now_ms)
@@ -102,19 +107,22 @@ class TransactionMarkers(Organ):
             if known is None:
                 since_ms = self._unknown_since.setdefault(task, now_ms)
                 if now_ms - since_ms < UNKNOWN_FOR_MS:
-                    self._put_off(task, now_ms + AGAIN_MS)
+                    self._put_off(task, now_ms + self._pause_ms())
                 else:
                     gone.append(task)
                 continue
             self._unknown_since.pop(task, None)
             if known.leader < 0:
-                self._put_off(task, now_ms + AGAIN_MS)
+                self._put_off(task, now_ms + self._pause_ms())
                 continue
             self._waiting.setdefault(known.leader, {})[task] = None
             leaders[known.leader] = None
         self._done(gone, now_ms)
         for leader in leaders:
             self._pump(leader, now_ms)
+
+    def _pause_ms(self) -> int:
+        return max(AGAIN_MS, len(self._later) // TRIED_IN_A_MS)
 
     def _put_off(self, task: Task, due_ms: int) -> None:
         self._later[task] = due_ms
@@ -148,7 +156,7 @@ class TransactionMarkers(Organ):
             self._is_asked.discard(leader)
             # Nobody asks it again for those behind them, and others may lead by then.
             for task in (*tasks, *self._waiting.pop(leader, ())):
-                self._put_off(task, now_ms + AGAIN_MS)
+                self._put_off(task, now_ms + self._pause_ms())
 
     # ----------------------------------------------------------------------------------------------- answered
 
@@ -166,7 +174,7 @@ class TransactionMarkers(Organ):
                 self._complain(task, error)
                 self._put_off(task, now_ms + REFUSED_AGAIN_MS)
             else:
-                self._put_off(task, now_ms + AGAIN_MS)
+                self._put_off(task, now_ms + self._pause_ms())
         self._done(done, now_ms)
 
     def _complain(self, task: Task, error: ErrorCode) -> None:
