@@ -54,6 +54,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     if change.brokers_changed:
         broker.replicas.settle_fetchers(now_ms)
         broker.replicas.live_brokers_changed(now_ms)
+        broker.peers.brokers_changed(now_ms)
     return Reply([UpdateMetadataResponse().encode(version)])
 
 
