@@ -1,5 +1,7 @@
-"""The ways from this broker to others, over the inter-broker listener: one connection each, made when something is to be
-sent. Versions are those of the effect, without asking ApiVersions: what brokers ask each other is as old as 3.9.
+"""The ways from this broker to others, over the inter-broker listener: a connection for each kind of request, made when
+something is to be sent. A broker answers a connection in order, and markers of transactions wait for followers: what asks a
+coordinator must not wait behind them. Versions are those of the effect, without asking ApiVersions: what brokers ask each
+other is as old as 3.9.
 """
 
 from odradek.broker.effects import SendToBroker
@@ -13,7 +15,7 @@ class BrokerLinks:
     def __init__(self, links: Links, log: LimitedLog) -> None:
         self._make = links
         self._log = log
-        self._links: dict[BrokerId, BrokerLink] = {}
+        self._links: dict[tuple[BrokerId, int], BrokerLink] = {}  # by API key
         self._is_closed = False
 
     def send(self, effect: SendToBroker, on_message: OnMessage) -> None:
@@ -36,11 +38,12 @@ class BrokerLinks:
 
     def _link(self, effect: SendToBroker) -> BrokerLink:
         """To where the broker is now; what its former address has not answered is lost."""
-        link = self._links.get(effect.broker)
+        way = effect.broker, effect.api_key
+        link = self._links.get(way)
         host, port = effect.endpoint.host, effect.endpoint.port
         if link is not None and (link.host, link.port) == (host, port):
             return link
         if link is not None:
             link.close("the broker has moved")
-        link = self._links[effect.broker] = self._make.to(host, port)
+        link = self._links[way] = self._make.to(host, port)
         return link
