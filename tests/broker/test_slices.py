@@ -14,6 +14,9 @@ from odradek.broker.coordinator_shards import ANSWERS_OF_A_SLICE, MOST_ANSWERS, 
 from odradek.broker.marker_writes import AT_ONCE, WAIT_MS
 from odradek.broker.slices import Slices, answer_in_slices
 from odradek.coordinator import committing, fetching, later
+from odradek.coordinator.consumer_records import TargetRecord
+from odradek.coordinator.events import Tick
+from odradek.coordinator.expiry import Expired
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.coordinator.transaction_records import StoredTransaction, TransactionRecord
 from odradek.coordinator.transaction_states import TransactionState
@@ -401,13 +404,67 @@ def test_a_mistake_in_an_append_that_waited_has_the_coordinator_loaded_again(
     world = a_world(tmp_path)
     large = world.send(1, commit(MANY), 8)
     with monkeypatch.context() as patched:
-        patched.setattr(world[1].broker.groups, "_batch", lambda append, now_ms: 1 / 0)
+        patched.setattr(world[1].broker.groups, "_batch", lambda *_: 1 / 0)
         world.settle()
 
     assert {one.error_code for one in large.message.topics[0].partitions} == {ErrorCode.NOT_COORDINATOR}
     assert any("a mistake of ours" in line.text for line in world[1].told if isinstance(line, fx.LogLine))
     world.advance(20)
     assert fetched(world) == []
+
+
+def of_a_group_of_kip_848(world: World, count: int) -> None:
+    """So many records on their way."""
+    groups = world[1].broker.groups
+    (shard,) = groups.shards.values()
+    assert shard.coordinator is not None
+    records = [TargetRecord("k", f"m{number}", {}) for number in range(count)]
+    shard.coordinator.shard.append(records, Expired("k"))
+    groups._tell(shard, Tick(), world.now_ms)
+
+
+@pytest.mark.parametrize("is_hurried", [False, True])
+def test_very_many_records_of_a_group_are_encoded_in_pieces_and_appended_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_hurried: bool
+) -> None:
+    world = a_world(tmp_path, transaction_partition_verification_enable="false")
+    groups, log = world[1].broker.groups, world[1].partition(GROUPS_TOPIC).log
+    before = log.log_end_offset
+    encoded = []
+    encode = groups._encoded
+    monkeypatch.setattr(groups, "_encoded", lambda record: (encoded.append(record), encode(record))[1])
+    of_a_group_of_kip_848(world, 2 * MOST_ROWS + 5)
+    pieces = [len(encoded)]
+    assert world[1].broker.go_on(world.now_ms)
+    pieces.append(len(encoded))
+    if is_hurried:  # a transaction's offsets go in their turn, and what is before them
+        world.send(1, commit_in_a_transaction("g", 1, offset=9), 3)
+        pieces.append(len(encoded))
+    while world[1].broker.go_on(world.now_ms):
+        pieces.append(len(encoded))
+
+    assert pieces[:2] == [0, MOST_ROWS]
+    assert pieces[2] == (2 * MOST_ROWS + 6 if is_hurried else 2 * MOST_ROWS)
+    assert log.log_end_offset == before + 2 * MOST_ROWS + 5 + is_hurried
+    (shard,) = groups.shards.values()
+    assert shard.coordinator is not None
+    image = shard.coordinator.shard.stored.consumer_groups["k"]
+    assert len(image.targets) == 2 * MOST_ROWS + 5
+
+
+def test_a_mistake_in_a_piece_of_an_append_has_the_coordinator_loaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(tmp_path)
+    groups = world[1].broker.groups
+    (shard,) = groups.shards.values()
+    with monkeypatch.context() as patched:
+        patched.setattr(groups, "_encoded", lambda record: 1 / 0)
+        of_a_group_of_kip_848(world, MOST_ROWS + 1)
+        world.settle()
+
+    assert shard.is_over
+    assert any("a mistake of ours" in line.text for line in world[1].told if isinstance(line, fx.LogLine))
 
 
 def test_offsets_of_a_transaction_are_appended_before_its_marker_can_be(tmp_path: Path) -> None:

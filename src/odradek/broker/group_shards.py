@@ -13,7 +13,7 @@ from odradek.coordinator.events import TopicsDeleted, TransactionEnded
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.partitioning import GROUPS_TOPIC
-from odradek.coordinator.records import GroupRecord, StoredGroup, decode, encode
+from odradek.coordinator.records import GroupRecord, OffsetRecord, StoredGroup, decode, encode
 from odradek.coordinator.refusals import refuse
 from odradek.coordinator.settings import MINUTE_MS, GroupSettings, MigrationPolicy
 from odradek.coordinator.stored import Stored
@@ -108,8 +108,12 @@ class GroupShards(CoordinatorShards[GroupCoordinator]):
             for record in append.records
         )
 
-    def _batch(self, append: Append, now_ms: int) -> bytes:
-        return written_together(append.records, now_ms, append.producer) or super()._batch(append, now_ms)
+    def _encodes_one_by_one(self, append: Append) -> bool:
+        return super()._encodes_one_by_one(append) and not isinstance(append.records[0], OffsetRecord)
+
+    def _batch(self, append: Append, encoded: list[tuple[bytes, bytes | None]], now_ms: int) -> bytes:
+        together = None if encoded else written_together(append.records, now_ms, append.producer)
+        return together or super()._batch(append, encoded, now_ms)
 
     def _refused(self, request: Request, version: int, error: ErrorCode) -> Response:
         return refuse(request, version, error)
