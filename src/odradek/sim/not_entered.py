@@ -77,6 +77,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "no group of a world has a hundred members, and no coordinator of it a thousand groups or rows": (
         "broker/coordinator_shards.py CoordinatorShards._answer.<locals>.some",
         "broker/coordinator_shards.py CoordinatorShards._start.<locals>.*",
+        "broker/coordinator_shards.py CoordinatorShards._append_in_pieces",
+        "broker/coordinator_shards.py CoordinatorShards._encodes_one_by_one",
+        "broker/group_shards.py GroupShards._encodes_one_by_one",
         "broker/coordinator_calls.py ask_all.<locals>.*",
         "broker/coordinator_calls.py ask_about.<locals>.*",
         "broker/coordinator_calls.py _merge_aside*",
