@@ -452,6 +452,41 @@ def test_very_many_records_of_a_group_are_encoded_in_pieces_and_appended_togethe
     assert len(image.targets) == 2 * MOST_ROWS + 5
 
 
+class Chain:
+    """Each piece is appended when the one before is committed."""
+
+    def __init__(self, pieces: int) -> None:
+        self.left = pieces
+
+    def append(self, shard: Any) -> None:
+        self.left -= 1
+        shard.append([TargetRecord("k", f"m{number}", {}) for number in range(MOST_ROWS // 4)], self)
+
+    def committed(self, shard: Any, now_ms: int) -> None:
+        if self.left:
+            self.append(shard)
+
+    def failed(self, shard: Any, error: ErrorCode, now_ms: int) -> None:
+        raise AssertionError(error)
+
+
+def test_pieces_that_follow_one_from_the_other_are_appended_some_in_a_turn(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    groups, log = world[1].broker.groups, world[1].partition(GROUPS_TOPIC).log
+    (shard,) = groups.shards.values()
+    assert shard.coordinator is not None
+    chain, before = Chain(10), log.log_end_offset
+    chain.append(shard.coordinator.shard)
+    groups._tell(shard, Tick(), world.now_ms)
+    pieces = [10 - chain.left]
+    while world[1].broker.go_on(world.now_ms) or chain.left:
+        pieces.append(10 - chain.left)
+
+    assert pieces == sorted(pieces) and pieces[0] == 5, "four are appended, and one waits"
+    assert max(later - earlier for earlier, later in pairwise(pieces)) <= 5
+    assert log.log_end_offset == before + 10 * (MOST_ROWS // 4)
+
+
 def test_a_mistake_in_a_piece_of_an_append_has_the_coordinator_loaded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,8 @@ COMMIT_POLL_MS = 10
 LOAD_AGAIN_MS = 1_000
 # Answers of one step that are given in its turn, a millisecond with their sockets; then so many at a time.
 MOST_ANSWERS, ANSWERS_OF_A_SLICE = 100, 10
-# Rows of records that are appended in the turn that made them, some three milliseconds; more have a turn of their own.
+# Rows of records that are appended in the turn that made them, some three milliseconds; more have a turn of their own. So has what
+# follows from them where that is more in all: without followers an append is committed at once, and the next piece follows.
 MOST_ROWS = 1_000
 # Of those that are due at once: so many are told the time in one turn, and fewer where that makes them append so much.
 TICKS_AT_ONCE, APPENDS_AT_ONCE = 8, 100
@@ -215,6 +216,7 @@ class CoordinatorShards(Organ, Generic[C]):
         self._appended = 0  # since the last `tick`
         self._events: deque[tuple[Shard[C], Any]] = deque()
         self._is_stepping = False
+        self._rows_of_steps = 0  # appended in steps that follow from one event
 
     # -------------------------------------------------------------------------------------------- of each kind
 
@@ -411,6 +413,7 @@ class CoordinatorShards(Organ, Generic[C]):
         if self._is_stepping:
             return
         self._is_stepping = True
+        self._rows_of_steps = 0
         try:
             while self._events:
                 self._step(*self._events.popleft(), now_ms)
@@ -470,7 +473,8 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _append_in_turn(self, shard: Shard[C], append: Any, now_ms: int) -> None:
         shard.appends.append(append)
-        if append.producer is not None or (len(shard.appends) == 1 and self._rows(append) <= MOST_ROWS):
+        self._rows_of_steps += self._rows(append)
+        if append.producer is not None or (len(shard.appends) == 1 and self._rows_of_steps <= MOST_ROWS):
             # A transaction was found open in this turn. In the next one its marker may stand in the log.
             while self._append_next(shard, now_ms):
                 pass
