@@ -17,6 +17,7 @@ from odradek.coordinator import committing, fetching, later
 from odradek.coordinator.consumer_records import TargetRecord
 from odradek.coordinator.events import Tick
 from odradek.coordinator.expiry import Expired
+from odradek.coordinator.member import Client
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.coordinator.transaction_records import StoredTransaction, TransactionRecord
 from odradek.coordinator.transaction_states import TransactionState
@@ -450,6 +451,34 @@ def test_very_many_records_of_a_group_are_encoded_in_pieces_and_appended_togethe
     assert shard.coordinator is not None
     image = shard.coordinator.shard.stored.consumer_groups["k"]
     assert len(image.targets) == 2 * MOST_ROWS + 5
+
+
+def test_what_a_coordinator_knew_goes_in_pieces_and_whoever_still_asks_is_sent_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million offsets that went at once held up everybody for 1.2 s; and half of them are not to be told for all."""
+    monkeypatch.setattr(coordinator_shards, "MOST_FORGOTTEN", 100)
+    monkeypatch.setattr(coordinator_shards, "FORGOTTEN_OF_A_SLICE", 1_000)
+    world = a_world(tmp_path)
+    world.send(1, commit(MANY, offset=5), 8)
+    world.settle()
+    groups = world[1].broker.groups
+    (shard,) = groups.shards.values()
+    assert shard.coordinator is not None
+    places = shard.coordinator.shard.offsets.by_group["g"]
+    answers: list[Any] = []
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    groups.ask(0, asked, 8, Client("", ""), answers.append, world.now_ms)
+
+    groups._unload(0, world.now_ms)
+    left = [len(places)]
+    while world[1].broker.go_on(world.now_ms):
+        left.append(len(places))
+
+    assert left == [MANY, MANY - 1_000]
+    assert not places
+    (answer,) = answers
+    assert answer.make().groups[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
 class Chain:

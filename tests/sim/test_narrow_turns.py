@@ -13,7 +13,7 @@ from odradek.sim.run import OK, run
 LIMITS = {
     "broker.control_queue": ("AT_ONCE",),
     "broker.coordinator_calls": ("NAMES_AT_ONCE", "SIZE_AT_ONCE"),
-    "broker.coordinator_shards": ("APPENDS_AT_ONCE", "TICKS_AT_ONCE"),
+    "broker.coordinator_shards": ("APPENDS_AT_ONCE", "TICKS_AT_ONCE", "MOST_FORGOTTEN"),
     "broker.departures": ("MOST_LET_GO",),
     "broker.group_shards": ("MOST_MADE_AT_ONCE",),
     "broker.handlers.alter_replica_log_dirs": ("AT_ONCE",),

@@ -18,7 +18,7 @@ from odradek.broker.id_generator import IdGenerator
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.organs import Organ, RoleChange
 from odradek.broker.replica_manager import ReplicaManager
-from odradek.broker.slices import Slices
+from odradek.broker.slices import Piece, Slices
 from odradek.coordinator.append_errors import UNDECIDED
 from odradek.coordinator.events import AppendFailed, Asked, Committed, Tick, Unloaded
 from odradek.coordinator.later import Later, Make
@@ -43,6 +43,8 @@ MOST_ANSWERS, ANSWERS_OF_A_SLICE = 100, 10
 # Rows of records that are appended in the turn that made them, some three milliseconds; more have a turn of their own. So has what
 # follows from them where that is more in all: without followers an append is committed at once, and the next piece follows.
 MOST_ROWS = 1_000
+# Rows of memory that go with their coordinator at once, some ten milliseconds; of more so many in a slice.
+MOST_FORGOTTEN, FORGOTTEN_OF_A_SLICE = 10_000, 500
 # Of those that are due at once: so many are told the time in one turn, and fewer where that makes them append so much.
 TICKS_AT_ONCE, APPENDS_AT_ONCE = 8, 100
 # Told a `Response`; of what describes many, a `Later`.
@@ -57,6 +59,8 @@ class Coordinator(Protocol):
     def next_deadline_ms(self) -> int | None: ...
 
     def limit_appends(self, most_bytes: int) -> None: ...
+
+    def tables(self) -> list[dict[Any, Any]]: ...
 
     @property
     def size(self) -> int: ...
@@ -375,6 +379,10 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _end(self, shard: Shard[C]) -> None:
         shard.is_over = True
+        if shard.coordinator is not None:
+            tables = shard.coordinator.tables()
+            if sum(map(len, tables)) > MOST_FORGOTTEN:
+                self._slices.begin(_emptying(tables))
         self._arm(shard, None)
         for number in [number for number, call in self._calls.items() if call.shard is shard]:
             call = self._calls.pop(number)
@@ -571,3 +579,19 @@ class CoordinatorShards(Organ, Generic[C]):
 
 def _give(done: Done, response: Response | Later | Make) -> None:
     done(response() if callable(response) else response)
+
+
+def _emptying(tables: list[dict[Any, Any]]) -> Piece:
+    def some(now_ms: int) -> bool:
+        left = FORGOTTEN_OF_A_SLICE
+        while tables and left > 0:
+            table = tables[-1]
+            for _ in range(min(left, len(table))):
+                table.popitem()
+                left -= 1
+            left -= 1
+            if not table:
+                tables.pop()
+        return bool(tables)
+
+    return some

@@ -8,6 +8,7 @@ from odradek.coordinator.consumer_epochs import why_no_fetch
 from odradek.coordinator.events import Asked
 from odradek.coordinator.later import MOST_OFFSETS, Later, Make
 from odradek.coordinator.offsets import Offsets, Place, Seen
+from odradek.coordinator.refusals import refuse
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.offset_fetch import (
@@ -63,6 +64,8 @@ def _answer(
         return shard.answer(asked.call, make({group: shard.offsets.seen(group) for group in groups}))
 
     def see() -> Make:
+        if shard.is_forgotten:
+            return lambda: refuse(asked.request, asked.version, ErrorCode.NOT_COORDINATOR)
         copies = {group: shard.offsets.copy(group) for group in set(groups)}
         return lambda: make(copies)
 

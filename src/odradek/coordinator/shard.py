@@ -62,6 +62,9 @@ class Shard:
         self.waiting: dict[str, deque[Waiting]] = {}
         self.stored = stored
         self.offsets = stored.offsets
+        self.is_forgotten = (
+            False  # another broker coordinates these, and what was known of them goes piece by piece
+        )
         self.timers = Timers(self._due_of)
         self.expiry_at_ms: int | None = None
         self.pending_ids = 0

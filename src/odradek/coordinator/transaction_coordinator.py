@@ -99,6 +99,10 @@ class TransactionCoordinator:
         """Transactional ids."""
         return len(self.room.stored.by_id)
 
+    def tables(self) -> list[dict[Any, Any]]:
+        """What is to be emptied when others coordinate these."""
+        return [self.room.stored.by_id]
+
     def limit_appends(self, most_bytes: int) -> None:
         """What one batch of the topic may have, from now on."""
         self.room.settings = replace(self.room.settings, max_append_bytes=most_bytes)

@@ -79,6 +79,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/coordinator_shards.py CoordinatorShards._start.<locals>.*",
         "broker/coordinator_shards.py CoordinatorShards._append_in_pieces",
         "broker/coordinator_shards.py CoordinatorShards._encodes_one_by_one",
+        "broker/coordinator_shards.py _emptying*",
         "broker/group_shards.py GroupShards._encodes_one_by_one",
         "broker/coordinator_calls.py ask_all.<locals>.*",
         "broker/coordinator_calls.py ask_about.<locals>.*",
