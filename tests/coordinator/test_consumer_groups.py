@@ -8,12 +8,14 @@ from odradek.coordinator import asides, classic_members, draft, group_coordinato
 from odradek.coordinator.asides import Assigned
 from odradek.coordinator.consumer_asides import MOST_TARGETS
 from odradek.coordinator.consumer_image import ConsumerImage
+from odradek.coordinator.consumer_leaving import deadlines_passed
 from odradek.coordinator.consumer_protocol import write_assignment
 from odradek.coordinator.draft import MOST_AT_ONCE
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import Tick
 from odradek.coordinator.records import encode
 from odradek.coordinator.settings import MigrationPolicy
+from odradek.coordinator.timers import Kind, Timer
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -136,6 +138,20 @@ def test_a_heartbeat_that_waits_before_the_end_of_its_session_is_not_overtaken_b
         bench.commit()
     assert bench.answers.pop(alive).error_code == ErrorCode.NONE
     assert members_of(bench) == {"C"}
+
+
+def test_a_session_that_is_looked_at_twice_ends_once() -> None:
+    """It was looked at while its group had its turn, was begun anew behind that, and is over by now (seeds 95, 104)."""
+    bench = Bench()
+    group_of(bench, *"AB")
+    bench.now_ms += bench.settings.consumer_session_timeout_ms
+    twice = [Timer(bench.now_ms, number, Kind.CONSUMER_SESSION, GROUP, "A") for number in (1, 2)]
+    bench.held = True
+    deadlines_passed(bench.coordinator.shard, twice, bench.now_ms)
+    bench.step(Tick())
+    while bench.waiting:
+        bench.commit()
+    assert not members_of(bench)
 
 
 def test_members_whose_sessions_end_together_fit_into_batches_however_long_their_names() -> None:

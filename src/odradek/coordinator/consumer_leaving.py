@@ -45,7 +45,8 @@ def deadlines_passed(shard: Shard, timers: Sequence[Timer], now_ms: int) -> None
     group = shard.consumer_groups.get(group_id)
     if group is None:
         return
-    passed = [one for one in timers if _is_overdue(group, one, now_ms)]
+    # A deadline that was looked at while the group had its turn, and was moved since, has two.
+    passed = list({one.key: one for one in timers if _is_overdue(group, one, now_ms)}.values())
     if not passed:
         return
     gone = [one.key for one in passed][: how_many_leave(shard, group_id, [one.key for one in passed])]
