@@ -57,7 +57,7 @@ def _often(kind: str, every_s: float, lasts_s: float) -> tuple[Fault, ...]:
 
 WORLDS: dict[str, tuple[Plan, ...]] = {
     TRANSACTIONS: (
-        _plan(TRANSACTIONS, 1, _often("kill_transaction_coordinator", 1.5, 0.5)),
+        _plan(TRANSACTIONS, 6, _often("kill_transaction_coordinator", 1.5, 0.5)),
         _plan(TRANSACTIONS, 2, _often("transactional_producer_killed", 1.2, 0.4)),
         _plan(TRANSACTIONS, 11, _often("late_client_bytes", 1.5, 1.5) + _often("kill_coordinator", 4.5, 1.0)),
         _plan(TRANSACTIONS, 4, _often("transactional_producer_paused", 1.5, 3.0), bumping_owners=3),

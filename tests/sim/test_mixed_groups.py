@@ -160,7 +160,7 @@ def drawn(seed: int) -> Ran:
     return once(draw(seed))
 
 
-@pytest.mark.parametrize("seed", [103, 107])
+@pytest.mark.parametrize("seed", [103, 206])
 def test_a_group_is_converted_in_both_directions_while_there_are_faults_and_afterwards(seed: int) -> None:
     found = drawn(seed)
 

@@ -102,18 +102,19 @@ class TransactionMarkers(Organ):
         """What goes to one leader goes together."""
         leaders: dict[BrokerId, None] = {}
         gone = []
+        again_ms = now_ms + self._pause_ms()
         for task in tasks:
             known = self._metadata.partition(*task.partition)
             if known is None:
                 since_ms = self._unknown_since.setdefault(task, now_ms)
                 if now_ms - since_ms < UNKNOWN_FOR_MS:
-                    self._put_off(task, now_ms + self._pause_ms())
+                    self._put_off(task, again_ms)
                 else:
                     gone.append(task)
                 continue
             self._unknown_since.pop(task, None)
             if known.leader < 0:
-                self._put_off(task, now_ms + self._pause_ms())
+                self._put_off(task, again_ms)
                 continue
             self._waiting.setdefault(known.leader, {})[task] = None
             leaders[known.leader] = None
@@ -155,14 +156,16 @@ class TransactionMarkers(Organ):
         elif not self._peers.ask(leader, request, VERSION, answered):
             self._is_asked.discard(leader)
             # Nobody asks it again for those behind them, and others may lead by then.
+            again_ms = now_ms + self._pause_ms()
             for task in (*tasks, *self._waiting.pop(leader, ())):
-                self._put_off(task, now_ms + self._pause_ms())
+                self._put_off(task, again_ms)
 
     # ----------------------------------------------------------------------------------------------- answered
 
     def _answered(self, tasks: list[Task], response: WriteTxnMarkersResponse | None, now_ms: int) -> None:
         errors = {} if response is None else _errors(response)
         done = []
+        again_ms = now_ms + self._pause_ms()
         for task in tasks:
             if self._open.get((task.shard, task.marker.transactional_id), {}).get(task.partition) != task:
                 continue  # given up meanwhile
@@ -174,7 +177,7 @@ class TransactionMarkers(Organ):
                 self._complain(task, error)
                 self._put_off(task, now_ms + REFUSED_AGAIN_MS)
             else:
-                self._put_off(task, now_ms + self._pause_ms())
+                self._put_off(task, again_ms)
         self._done(done, now_ms)
 
     def _complain(self, task: Task, error: ErrorCode) -> None:

@@ -53,12 +53,13 @@ class RackConsumer(SimConsumer):
         self.replicas = []
 
     async def _source(self) -> tuple[Address, int]:
-        address = self.client.brokers.get(self._replica)
-        if address is None or not self._polls_left:
+        address, known = self.client.brokers.get(self._replica), self.client.leaders.get(self.partition)
+        # Its topic may be gone, as far as the one knows that was asked.
+        if address is None or known is None or not self._polls_left:
             self._replica = -1
             return await super()._source()
         self._polls_left -= 1
-        return address, self.client.leaders[self.partition][1]
+        return address, known[1]
 
     @property
     def _is_judge(self) -> bool:

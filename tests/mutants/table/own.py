@@ -220,6 +220,11 @@ EXHIBITS: tuple[Mutant, ...] = (
                 "requested[tp].target_replicas",
                 "requested[tp].replicas",
             ),
+            Edit(
+                "controller.reassignment_start:WriteAssignments.commit_answer",
+                "new.target_replicas",
+                "new.replicas",
+            ),
         ),
         commit="1ed6fe7",
         scenario="a_dead_leaver_returns",
