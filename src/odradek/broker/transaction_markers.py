@@ -102,7 +102,7 @@ class TransactionMarkers(Organ):
         """What goes to one leader goes together."""
         leaders: dict[BrokerId, None] = {}
         gone = []
-        again_ms = now_ms + self._pause_ms()
+        again_ms = now_ms + self._pause_ms(len(tasks))
         for task in tasks:
             known = self._metadata.partition(*task.partition)
             if known is None:
@@ -122,8 +122,9 @@ class TransactionMarkers(Organ):
         for leader in leaders:
             self._pump(leader, now_ms)
 
-    def _pause_ms(self) -> int:
-        return max(AGAIN_MS, len(self._later) // TRIED_IN_A_MS)
+    def _pause_ms(self, more: int) -> int:
+        """Where so many `more` may have to wait."""
+        return max(AGAIN_MS, (len(self._later) + more) // TRIED_IN_A_MS)
 
     def _put_off(self, task: Task, due_ms: int) -> None:
         self._later[task] = due_ms
@@ -156,8 +157,9 @@ class TransactionMarkers(Organ):
         elif not self._peers.ask(leader, request, VERSION, answered):
             self._is_asked.discard(leader)
             # Nobody asks it again for those behind them, and others may lead by then.
-            again_ms = now_ms + self._pause_ms()
-            for task in (*tasks, *self._waiting.pop(leader, ())):
+            left = (*tasks, *self._waiting.pop(leader, ()))
+            again_ms = now_ms + self._pause_ms(len(left))
+            for task in left:
                 self._put_off(task, again_ms)
 
     # ----------------------------------------------------------------------------------------------- answered
@@ -165,7 +167,7 @@ class TransactionMarkers(Organ):
     def _answered(self, tasks: list[Task], response: WriteTxnMarkersResponse | None, now_ms: int) -> None:
         errors = {} if response is None else _errors(response)
         done = []
-        again_ms = now_ms + self._pause_ms()
+        again_ms = now_ms + self._pause_ms(len(tasks))
         for task in tasks:
             if self._open.get((task.shard, task.marker.transactional_id), {}).get(task.partition) != task:
                 continue  # given up meanwhile
