@@ -674,6 +674,36 @@ def test_of_two_drivers_that_add_the_same_columns_one_merges(
     assert sorted(note[tables.METADATA]["batchId"] for note in history) == [0, 1, 2]
 
 
+def test_a_column_of_days_that_came_later_makes_no_table_unreadable_either(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """As where a schema in a registry gets one: the table was made without such a column, and so with bounds of all columns."""
+    day = {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}]}
+    schemas = [
+        {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}, *more]}
+        for more in ([], [day])
+    ]
+    values = [{"id": 1}, {"id": 3, "day": 3_000_000}]
+    with registry() as server:
+        topic = make_topic()
+        for schema_id, schema in enumerate(schemas, 7):
+            server.has(schema_id, schema, subject=f"{topic}-value")
+        batches: list[Batch] = [
+            [(b"a", framed(schema_id, written(schema, value)))]
+            for schema_id, (schema, value) in enumerate(zip(schemas, values, strict=True), 7)
+        ]
+        job = job_of(cluster, client, topic, tmp_path / "table", batches)._replace(
+            format="avro", schema="id BIGINT", registry=server.url, evolve="add"
+        )
+        upserts = GrowingUpserts(job)
+        for batch_id in range(2):
+            upserts.run(batch_id, [(batch_id, batch_id + 1)])
+
+    found = DeltaTable(job.table).to_pyarrow_table().select(["id", "day"])
+    assert found.cast(pa.schema([("id", pa.int64()), ("day", pa.int32())])).to_pylist() == [values[1]]
+    assert verify(job.table, job.bootstrap).is_equal
+
+
 def test_what_merge_cannot_change_is_refused(growing: GrowingUpserts) -> None:
     for evolve in ("widen", "add,relax"):
         with pytest.raises(

@@ -178,6 +178,8 @@ def merge(
         before = table.version()
         try:
             with answers(path):
+                if any(_has_days(field.type) for field in change.added):
+                    _bound(table, schema)
                 _merge(table, changes, properties, bool(change))
                 if _version(path, app_id) < batch_id:
                     # Nothing had to be changed, and Delta has left the commit out; the batch is to be known all the same.
@@ -209,13 +211,20 @@ def _create(path: str, schema: pa.Schema) -> None:
         )
 
 
-def _bounds(schema: pa.Schema) -> dict[str, str | None] | None:
+def _bounds(schema: pa.Schema) -> dict[str, str]:
     """MERGE notes the least and the greatest value that a file has of each column, and who opens the table makes Python's dates of
     them: with a day outside the years 1 to 9999 among them nobody could. So of days none are noted."""
     if not any(_has_days(field.type) for field in schema):
-        return None
+        return {}
     names = [f"`{field.name}`" for field in schema if _has_bounds(field.type) and "`" not in field.name]
     return {"delta.dataSkippingStatsColumns": ",".join(names[:_BOUNDED_COLUMNS])}
+
+
+def _bound(table: DeltaTable, schema: pa.Schema) -> None:
+    """Before a merge that adds a column of days to a table without. What somebody has chosen stays."""
+    wanted = _bounds(schema)
+    if table.metadata().configuration.keys().isdisjoint(wanted):
+        table.alter.set_table_properties(wanted)
 
 
 def _has_days(kind: pa.DataType) -> bool:

@@ -260,8 +260,9 @@ def _write_changes(
                 letters.write(done.letters)
                 refused += done.refused
                 rows = done.rows
-                if shape.key is not None:  # bytes that are there may be a null of their schema's
-                    records, keys = keyed.take(pa.array(done.good)), rows.column("__key")
+                # Bytes that are there may be a null of their schema's.
+                if shape.key is not None and (keys := rows.column("__key")).null_count:
+                    records = keyed.take(pa.array(done.good))
                     kept, keyless = with_keys(records, options.upserts, keys)
                     letters.write(keyless)
                     refused += records.num_rows - kept.num_rows
