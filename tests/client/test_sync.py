@@ -666,6 +666,32 @@ def test_a_broker_at_whose_address_nobody_answers_is_looked_up_anew_also_where_n
         assert answer.controller_id == 1
 
 
+def test_to_look_up_where_a_broker_is_takes_no_more_time_than_the_call_has(
+    broker: ScriptedBroker, client: SyncClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    receive = SyncConnection.receive
+
+    def noted(self: SyncConnection, pending: Any, deadline: float, *into: Any) -> Any:
+        waited.append(deadline - clock.now)
+        return receive(self, pending, deadline, *into)
+
+    def metadata(request: Request, version: int) -> MetadataResponse:
+        answer = broker.metadata()
+        answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=1))
+        answer.controller_id = 2
+        return answer
+
+    broker.answer(MetadataRequest, metadata)
+    client.cluster([])
+    monkeypatch.setattr(SyncConnection, "receive", noted)
+    for asked in (2, CONTROLLER, 3):  # known, and nobody answers there; or not known at all
+        for _ in range(2):
+            with pytest.raises(Unreachable):
+                client.call(asked, MetadataRequest(topics=[]), timeout_s=2.0)
+    assert waited and max(waited) <= 2.0
+
+
 def test_another_controller_is_looked_up_where_the_last_one_does_not_answer(
     broker: ScriptedBroker, client: SyncClient
 ) -> None:

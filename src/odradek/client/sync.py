@@ -175,12 +175,12 @@ class SyncClient:
             return self._any_connection(deadline)
         if broker == CONTROLLER:
             if not self._may_be_reached(self._controller_id):
-                self.cluster([])
+                self._look_up(deadline)
             broker = self._controller_id
             if broker not in self._brokers:
                 raise Unreachable("the cluster has no controller at the moment")
         elif not self._may_be_reached(broker):
-            self.cluster([])
+            self._look_up(deadline)
         if broker not in self._brokers:
             known = ", ".join(str(b) for b in sorted(self._brokers)) or "none"
             raise Unreachable(f"broker {broker} is not in the cluster; brokers alive: {known}")
@@ -190,6 +190,10 @@ class SyncClient:
         """As far as is known: where nobody answered before, it may be gone, or at another address by now."""
         known = self._brokers.get(broker)
         return known is not None and known.address not in self._silent
+
+    def _look_up(self, deadline: float) -> None:
+        """Where brokers are, in the time that is there for what is to be asked of one."""
+        self.cluster([], timeout_s=max(0.0, deadline - time.monotonic()))
 
     def deadline(self, timeout_s: float | None = None) -> float:
         return time.monotonic() + (self.request_timeout_s if timeout_s is None else timeout_s)
