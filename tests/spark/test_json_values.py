@@ -213,6 +213,16 @@ def test_a_number_beyond_float_is_no_infinity_though_the_word_stands_beside_it(n
     assert found.bad == {0: "a number is beyond FLOAT"}
 
 
+def test_a_number_that_is_beyond_float_elsewhere_says_nothing_of_the_word_in_one() -> None:
+    value = b'{"f":Infinity,"l":[{"f":-Infinity}],"d":1e300,"other":{"f":1e39}}'
+
+    found = decoded(pa.array([value], pa.binary()), schema_of("f FLOAT, l ARRAY<STRUCT<f: FLOAT>>, d DOUBLE"))
+
+    assert found is not None and found.bad == {}
+    (row,) = found.columns.to_pylist()
+    assert row == {"f": float("inf"), "l": [{"f": float("-inf")}], "d": 1e300}
+
+
 @pytest.mark.parametrize("levels", [300, 100_000])
 def test_a_value_that_is_nested_deeper_than_columns_can_be_teaches_none(levels: int) -> None:
     value = b'{"id":1,"deep":' + b'{"a":' * levels + b"1" + b"}" * levels + b"}"

@@ -315,7 +315,7 @@ def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArr
     if len(found) != count or len(inner) != count:
         raise pa.ArrowInvalid("more than one JSON object")
     # Of a block it is not known whose number that was.
-    if _has_infinite_float(found) and (count > 1 or _has_number_beyond_float(texts[0].as_py())):
+    if _has_infinite_float(found) and (count > 1 or _has_number_beyond_float(texts[0].as_py(), found.type)):
         raise pa.ArrowInvalid("a number is beyond FLOAT")
     if _has_decimals(found.type):
         try:
@@ -344,18 +344,23 @@ def _has_infinite_float(found: pa.Array) -> bool:
     return False
 
 
-def _has_number_beyond_float(text: str) -> bool:
-    """The word Infinity is a number as well, and none beyond."""
-    numbers: list[float] = []
-
-    def noted(digits: str) -> None:
-        numbers.append(float(digits))
-
+def _has_number_beyond_float(text: str, kind: pa.DataType) -> bool:
+    """In what is FLOAT there. The word Infinity is a number as well, and none beyond."""
     try:
-        json.loads(text, strict=False, parse_float=noted, parse_int=noted)
+        value = json.loads(text, strict=False, parse_int=float, parse_constant=lambda _: None)
     except (ValueError, RecursionError):  # pyarrow has read it
         return "Infinity" not in text
-    return any(abs(number) > _LARGEST_FLOAT for number in numbers)
+    return _is_beyond_float(value, kind)
+
+
+def _is_beyond_float(value: Any, kind: pa.DataType) -> bool:
+    if pa.types.is_float32(kind):
+        return isinstance(value, float) and abs(value) > _LARGEST_FLOAT
+    if pa.types.is_struct(kind) and isinstance(value, dict):
+        return any(_is_beyond_float(value.get(field.name), field.type) for field in kind)
+    if pa.types.is_list(kind) and isinstance(value, list):
+        return any(_is_beyond_float(item, kind.value_type) for item in value)
+    return False
 
 
 def _reason(error: str) -> str:
