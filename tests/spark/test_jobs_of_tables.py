@@ -315,7 +315,7 @@ def test_letters_of_a_batch_that_is_not_in_the_table_are_not_fed_again_before_it
     found = replay(job.table)
 
     assert (found.rows, found.waiting) == (0, 4)
-    assert found.errors[-1] == f"batch 1 of '{job.name}' is not in the table yet: start its job again"
+    assert found.errors[0] == f"batch 1 of '{job.name}' is not in the table yet: start its job again"
     writer(job, shape).commit([task(job, shape, 1, 3, batch_id=1)], 1)
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
     assert replay(job.table)[:2] == (0, 2)

@@ -107,7 +107,11 @@ def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
     held = {one for batch in begun for one in batch.letters()} - done
     waiting = len(held)
     done |= held
-    errors: dict[str, None] = {}
+    # First what there is to be done: who shows some shows this.
+    errors = dict.fromkeys(
+        f"batch {batch.batch_id} of {batch.app_id!r} is not in the table yet: start its job again"
+        for batch in begun
+    )
     try:
         for letters in batches(table):
             who = identities(letters)
@@ -134,10 +138,6 @@ def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
     except BaseException:
         pack.discard()
         raise
-    for batch in begun:
-        errors[f"batch {batch.batch_id} of {batch.app_id!r} is not in the table yet: start its job again"] = (
-            None
-        )
     return rows, waiting, tuple(errors)
 
 
