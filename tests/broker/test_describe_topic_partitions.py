@@ -152,3 +152,32 @@ def test_thousands_of_names_are_looked_at_some_in_a_turn(world: World) -> None:
     assert {topic.error_code for topic in asked.message.topics[1:-1]} == {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     }
+
+
+def test_a_page_in_which_a_topic_went_meanwhile_still_says_where_the_next_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.broker.handlers.describe_topic_partitions.NAMES_AT_ONCE", 2)
+    world = World(tmp_path)
+    for number in range(5):
+        world.lead(1, topic=f"p{number}", topic_id=bytes([number + 1] * 16), settle=False)
+    world.settle()
+    request = dtp.DescribeTopicPartitionsRequest(topics=[], response_partition_limit=3)
+    asked = world.send(1, request, 0)
+    assert not asked.is_answered
+    del world[1].broker.metadata.topics["p2"]
+
+    world.settle()
+
+    assert shown(asked.message) == [("p0", 0), ("p1", 0), ("p3", 0)]
+    assert asked.message.next_cursor == dtp.Cursor(topic_name="p4", partition_index=0)
+
+
+def test_a_page_that_begins_behind_the_partitions_of_its_first_topic_leaves_none_out(world: World) -> None:
+    answer = page(world, limit=1, cursor=("b", 1))
+
+    assert shown(answer) == [("c", 0)]
+    assert answer.next_cursor == dtp.Cursor(topic_name="c", partition_index=1)
+    answer = page(world, limit=1, cursor=("a", 3))
+    assert shown(answer) == [("b", 0)]
+    assert answer.next_cursor == dtp.Cursor(topic_name="c", partition_index=0)

@@ -10,7 +10,7 @@ null, as the protocol allows: Java's AdminClient (3.9.1, 4.1.2) ends with a Null
 v0 the first (KIP-966).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         return Reply([_refused(asked).encode(version)])
     limit = max(1, min(broker.settings.max_request_partition_size_limit, asked.response_partition_limit))
     if names:
-        wanted: Iterable[str] = sorted(name for name in names if name >= after)
+        wanted: Sequence[str] = sorted(name for name in names if name >= after)
     else:
         # Each has a partition at least, and one more says where the next page begins.
         wanted = nsmallest(limit + 1, (name for name in broker.metadata.topics if name >= after))
@@ -61,7 +61,7 @@ def _fill(
     response: DescribeTopicPartitionsResponse,
     broker: "Broker",
     listener: str,
-    names: Iterable[str],
+    names: Sequence[str],
     begin: dict[str, int],
     limit: int,
     *,
@@ -112,6 +112,12 @@ def _fill(
             response.next_cursor = Cursor(topic_name=name, partition_index=indexes[left])
             break
         left -= len(rows)
+    else:
+        if asks_all and len(names) > limit:
+            # One was deleted meanwhile, or has no partitions from the cursor on: the page has room, and there may be more topics.
+            following = min((name for name in broker.metadata.topics if name > names[-1]), default=None)
+            if following is not None:
+                response.next_cursor = Cursor(topic_name=following, partition_index=0)
 
 
 def _unknown(broker: "Broker", name: str) -> DescribeTopicPartitionsResponseTopic:
