@@ -11,10 +11,11 @@ from odradek.broker.answers import CloseConnection
 from odradek.broker.handlers import fetch
 from odradek.broker.handlers.fetch import FetchWait
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.fetched import rows, values
 from tests.broker.test_fetch import Reader
-from tests.broker.world import TOPIC_ID, Pending, World
+from tests.broker.world import TOPIC_ID, Pending, World, batch
 
 COUNT = 40
 A_STEP = 5
@@ -240,6 +241,37 @@ def test_what_comes_behind_the_look_ends_the_wait(world: World) -> None:
     world.produce(1, b"late", index=0)
     world.settle()
     assert brought(waiting) == {0: [b"late"]}
+
+
+def test_many_that_a_throttle_holds_back_while_it_waits_are_looked_at_when_the_rate_allows_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for index in range(COUNT):
+        world.lead(1, index=index, isr=(1, 3), replicas=(1, 2, 3), settle=False)
+    world.settle()
+    world[1].broker.topic_config_changed("t", {"leader.replication.throttled.replicas": "*"}, world.now_ms)
+    world[1].broker.broker_config_changed(
+        "<default>", {"leader.replication.throttled.rate": "20000"}, world.now_ms
+    )
+    world.settle()
+    reader = Reader(world, replica_id=2, max_wait_ms=60_000)
+    assert reader.fetch(*wanted(1), version=14).is_answered
+    monkeypatch.setattr(fetch, "LARGE_BYTES", 0)
+    waiting = reader.fetch(*wanted(1), version=14)
+    world.settle()
+    throttle = world[1].broker.replicas.leader_throttle
+    throttle.record(40_000, world.now_ms)
+    several = [pm.PartitionProduceData(index=index, records=batch(b"x")) for index in range(COUNT)]
+    request = pm.ProduceRequest(acks=1, topic_data=[pm.TopicProduceData(name="t", partition_data=several)])
+
+    assert not waiting.is_answered
+    world.send(1, request, 9)
+    world.settle()
+    assert not waiting.is_answered, "they are held back"
+    world.advance(throttle.free_at_ms(world.now_ms) - world.now_ms + 4)
+    world.settle()
+
+    assert waiting.is_answered
 
 
 def test_a_session_that_has_no_reason_for_so_many_is_refused(

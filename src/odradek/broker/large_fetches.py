@@ -129,6 +129,8 @@ class LargeFetch(FetchWait):
             self.gathered = gathered
             purgatory.complete(self, now_ms)
             return
+        if self.held_until_ms >= 0:
+            self.due_ms = min(self.due_ms, self.held_until_ms)
         self.be_due_by(now_ms + HIGH_WATERMARK_WAIT_MS if self.has_newer_high_watermark else self.due_ms)
         if self.session.changed:
             purgatory.wake(self)
