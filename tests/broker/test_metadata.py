@@ -16,7 +16,9 @@ from odradek.broker.request import Request
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.cluster import Endpoint
 from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
 from odradek.model.ids import LEADER_DURING_DELETE, NO_TOPIC_ID, BrokerId, TopicPartition
+from odradek.model.topic_names import problem_with
 from odradek.protocol.headers import decode_request_header, encode_request
 from odradek.protocol.messages import describe_cluster as dc
 from odradek.protocol.messages import metadata as mm
@@ -475,6 +477,42 @@ def test_very_many_names_of_topics_that_there_are_not_are_told_in_turns_too(larg
     assert [(row.name, row.error_code) for row in pending.message.topics] == [
         (name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in names
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "others", "most"),
+    [
+        ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_TOPIC_EXCEPTION, 0),
+        ("new", ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.LEADER_NOT_AVAILABLE, 2),
+    ],
+)
+def test_of_very_many_topics_that_cannot_be_made_few_are_planned_in_a_turn(
+    large: World,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    first: ErrorCode,
+    others: ErrorCode,
+    most: int,
+) -> None:
+    """A hundred thousand were refused within a second of one turn."""
+    monkeypatch.setattr(metadata_handler, "MOST_CREATED", 2)
+    planned = []
+
+    def refused(broker: core.Broker, name: str, **options: Any) -> Any:
+        planned.append(name)
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION if problem_with(name) else first
+        raise ProtocolError(code)
+
+    monkeypatch.setattr(metadata_handler, "plan_topic", refused)
+    names = [f"{kind}{number}" for number in range(5)]
+    pending = asked(large, *names, auto=True)
+    finish(large)
+
+    assert [(row.name, row.error_code) for row in pending.message.topics] == [
+        *((name, first) for name in names[:2]),
+        *((name, others) for name in names[2:]),
+    ]
+    assert len(planned) == most
 
 
 def test_what_was_told_in_turns_is_kept_unless_something_changed_meanwhile(large: World) -> None:

@@ -21,7 +21,7 @@ v11 without the allowed operations of the cluster (KIP-700).
 v12 topics may be asked for by id, which decides where there is a name too.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +135,6 @@ class _Telling(LargeAnswer):
             topic,
             self._asked,
             self._knows_topics,
-            self._makes,
         )
 
     def at_once(self) -> None:
@@ -156,11 +155,12 @@ class _Telling(LargeAnswer):
     def gathered(self, now_ms: int) -> Callable[[], bytes]:
         broker, asked, rows = self._broker, self._asked, self._rows
         missing = [name for error, name, *_ in rows if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name]
+        self._is_whole = self._knows_topics and not missing
+        encode = _encoding(broker, self.request, asked)
         if missing and self._makes:
             errors = _create(broker, self.request, missing, now_ms)
-            rows = [(errors.get(row[1] or "", row[0]), *row[1:]) for row in rows]
-        self._is_whole = self._knows_topics and not missing
-        return _encoding(broker, self.request, rows, asked)
+            return lambda: encode(topics=_with_errors(rows, errors))
+        return lambda: encode(topics=rows)
 
     def made(self, answer: bytes) -> None:
         is_short = self._names is None or len(self._names) <= REMEMBERED_TOPICS
@@ -177,9 +177,18 @@ def _without_padding(version: int, body: memoryview) -> memoryview:
     return body
 
 
-def _encoding(
-    broker: "Broker", request: "Request", topics: list[TopicRow], asked: MetadataRequest
-) -> Callable[[], bytes]:
+def _with_errors(rows: list[TopicRow], errors: Mapping[str, ErrorCode]) -> list[TopicRow]:
+    """What `_create` says of topics that there are not. Of those that it did not come to the client asks again."""
+    return [
+        (errors.get(row[1], ErrorCode.LEADER_NOT_AVAILABLE), *row[1:])
+        if row[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and row[1]
+        else row
+        for row in rows
+    ]
+
+
+def _encoding(broker: "Broker", request: "Request", asked: MetadataRequest) -> Callable[..., bytes]:
+    """But for `topics`."""
     controller = broker.metadata.controller_id
     return partial(
         encode_response,
@@ -187,7 +196,6 @@ def _encoding(
         brokers=broker.node_endpoints(broker.metadata.shown_brokers, request.connection.listener),
         cluster_id=broker.cluster_id,
         controller_id=-1 if controller is None else controller,
-        topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if asked.include_cluster_authorized_operations
         else NOT_ASKED,
@@ -201,7 +209,6 @@ def _topic(
     wanted: MetadataRequestTopic,
     asked: MetadataRequest,
     knows_topics: bool,
-    is_made: bool,
 ) -> TopicRow:
     metadata = broker.metadata
     name = wanted.name
@@ -219,7 +226,7 @@ def _topic(
         # A broker that has just started was told nothing, or of brokers alone, and cannot know which topics there are. A client that hears that
         # its topic does not exist takes it at its word: librdkafka fails what is produced to it from then on.
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if knows_topics else ErrorCode.LEADER_NOT_AVAILABLE
-        if not is_made and problem_with(name) is not None:  # else whoever makes it says so
+        if problem_with(name) is not None:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
         return error, name, NO_TOPIC_ID, name in INTERNAL_TOPICS, (), operations
     rows = [
@@ -256,20 +263,25 @@ def partition_row(
 def _create(
     broker: "Broker", request: "Request", missing: Iterable[str], now_ms: int
 ) -> dict[str, ErrorCode]:
-    """What the client is told of each. Written straight to the store, as any broker may; the client asks again until
-    there are leaders."""
+    """What the client is told of the first MOST_CREATED that are not under way; of the others, that they have no leaders. Written
+    straight to the store, as any broker may; the client asks again until there are leaders."""
     errors: dict[str, ErrorCode] = {}
     new: list[NewTopic] = []
     taken = Names(broker)
     # Never refused here, as in Apache; what a client makes by asking counts for its next CreateTopics (KIP-599).
     quota = broker.mutation_quota(request, strict_since=NEVER, now_ms=now_ms)
+    left = MOST_CREATED
     for name in missing:
+        if name in broker.being_created:
+            continue
+        if not left:
+            break
+        left -= 1
         try:
-            if name not in broker.being_created and len(new) < MOST_CREATED:
-                plan = plan_internal_topic if name in INTERNAL_TOPICS else plan_topic
-                new.append(plan(broker, name, names=taken))
-                broker.being_created.add(name)
-                quota.take(len(new[-1].assignment))
+            plan = plan_internal_topic if name in INTERNAL_TOPICS else plan_topic
+            new.append(plan(broker, name, names=taken))
+            broker.being_created.add(name)
+            quota.take(len(new[-1].assignment))
             errors[name] = ErrorCode.LEADER_NOT_AVAILABLE
         except ProtocolError as refusal:
             errors[name] = refusal.code
