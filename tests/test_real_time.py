@@ -11,7 +11,7 @@ PAGE = ROOT / "tests" / "real_time.txt"
 # What waits on a real clock, a process or a thread; and the fixtures that start such.
 WAITS = re.compile(
     r"\beventually\(|\bwait_until\(|\bwait_for\(|\bawait until\(|asyncio\.timeout\b|settimeout\("
-    r"|time\.(?:monotonic|perf_counter|process_time)\b|\bperf_counter(?:_ns)?\(\)"
+    r"|time\.(?:monotonic|perf_counter|process_time)\b|\b(?:perf_counter|process_time)(?:_ns)?\(\)"
     r"|\bsubprocess\b|\bin_child\(|mark\.(?:process|spark)\b|\b(?:ProcessCluster|RunningCluster|running_cluster)\b"
     r"|\bdef test_\w+\([^)]*\b(?:shell|shared|start_cluster|zookeeper|spark|tools)\b"
 )
@@ -23,7 +23,6 @@ NAMES = re.compile(r"(?<!as )\b[A-Za-z_]\w*\b")
 NOT_THESE = frozenset(
     {
         "tests/benchmarks/test_instructions.py",
-        "tests/broker/test_loggers.py",
         "tests/controller/test_behaviours.py",
         "tests/sim/test_loop_and_network.py",
         "tests/spark/test_versions.py",
