@@ -233,6 +233,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/topic_creation.py refused_assignment",
         "broker/topic_creation.py _buffer",
         "broker/handlers/metadata.py _create*",
+        "broker/handlers/metadata.py _with_errors",
         "broker/replica_manager.py ReplicaManager._assign_topic_id",
         "log/validation.py _check_timestamp*",
         "log/validation.py _refused_timestamp",
@@ -306,6 +307,8 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "records of a world have timestamps, by which their segments are as old as they are": (
         "log/segment.py Segment.modified_ms",
         "log/segment.py Segment._seems_without_timestamps",
+    ),
+    "a disk of a world has no clock, and tells of no file when it was written to": (
         "log/memory_files.py MemoryDirectory.set_modified_ms",
     ),
     "nobody who makes topics in a world has used up a quota of mutations": (
