@@ -297,3 +297,20 @@ def ask(world: World, timestamp: int) -> Pending:
 
 def told_works(world: World) -> bool:
     return any(isinstance(effect, fx.RunAside) for effect in world[1].told)
+
+
+def test_readers_of_one_that_is_not_wanted_any_more_look_again_in_that_turn(world: World) -> None:
+    """The log is cut in the turn in which they asked. Nobody else may have anything to say for long."""
+    index(world).unlink()
+    pending = world.consume(1, 250, max_wait_ms=20_000, max_bytes=500)
+    log_of(world).flushed.cut(COUNT)
+
+    turn = world[1].broker.take_effects()
+    world[1].told += [effect for effect in turn if isinstance(effect, fx.LogLine | fx.RunAside)]
+    assert any(isinstance(effect, fx.RunAside) for effect in turn), (
+        "it waits for a turn that nobody has a reason for"
+    )
+
+    assert work(world) > 300 // A_PIECE
+    assert values(rows(pending)[T_0])[0] == value(250)
+    assert is_said(world)

@@ -265,12 +265,14 @@ class Broker:
             self._tell_roles()
         if outbox.cuts:
             self.cuts.begin(self._now_ms)
-        if self.purgatory.ready:
-            self.purgatory.sweep(self._now_ms)
-            if outbox.flushes:  # of what coordinators have appended since, and markers
-                planned += flushes.plan()
-        if self.index_rebuilds.asked:  # of what woken readers have found too
-            self.index_rebuilds.begin(self._now_ms)
+        # Woken readers find what is missing, and of a rebuild that is not wanted any more they look again.
+        while self.purgatory.ready or self.index_rebuilds.asked:
+            if self.purgatory.ready:
+                self.purgatory.sweep(self._now_ms)
+                if outbox.flushes:  # of what coordinators have appended since, and markers
+                    planned += flushes.plan()
+            if self.index_rebuilds.asked:
+                self.index_rebuilds.begin(self._now_ms)
         if outbox.proposals:
             self.isr_channel.send_proposals()
         effects += planned
