@@ -15,6 +15,7 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker.answers import CloseConnection
 from odradek.broker.control_queue import AT_ONCE
+from odradek.broker.coordinator_shards import Making
 from odradek.model.ids import BrokerId
 from odradek.protocol.messages import metadata as mm
 from odradek.replication.purgatory import Waiter
@@ -294,6 +295,26 @@ def test_the_collector_rests_while_a_slice_is_made(node: Node, monkeypatch: pyte
 
     asyncio.run(main())
     assert resting and all(resting)
+
+
+def test_the_collector_rests_while_a_thread_makes_a_coordinator(node: Node) -> None:
+    """It has the interpreter for as long as it looks at all that is being made, a second for a hundred thousand members."""
+
+    def made(*_: Any) -> tuple[Any, str]:
+        return gc.isenabled(), ""
+
+    async def main() -> None:
+        scene = Scene(node)
+        came: list[Any] = []
+        request_id = scene.broker.calls.expect(lambda result, now_ms: came.append(result))
+        scene.broker.effects.append(fx.RunAside(request_id, Making(made, Any, 0)))  # type: ignore[arg-type]
+        scene.end_turn()
+        await scene.until_answered()
+        assert came == [(False, "")]
+        assert gc.isenabled()
+        scene.effects._environment.close()
+
+    asyncio.run(main())
 
 
 def new_uvloop() -> asyncio.AbstractEventLoop:

@@ -11,6 +11,7 @@ from typing import Any
 
 from odradek.broker import effects
 from odradek.broker.coordinator_load import Piece
+from odradek.broker.coordinator_shards import Making
 from odradek.broker.core import Broker
 from odradek.broker.log_moves import data_of
 from odradek.log.errors import StorageError
@@ -212,9 +213,10 @@ class BrokerEffects:
 
     async def _run_aside(self, effect: effects.RunAside) -> None:
         result: Any = None
-        # A million offsets are three million values, and one look of the collector at all of them takes longer than any
-        # turn of the loop may.
-        stays = self._environment.making_what_stays() if isinstance(effect.work, Piece) else nullcontext()
+        # A million offsets are three million values, and so are a hundred thousand members; one look of the collector at all of
+        # them takes longer than any turn of the loop may, and a thread that looks holds up all others.
+        lives_on = isinstance(effect.work, Piece | Making)
+        stays = self._environment.making_what_stays() if lives_on else nullcontext()
         try:
             with stays:
                 result = await self._environment.run_aside(effect.work.run)
