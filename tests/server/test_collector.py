@@ -27,6 +27,20 @@ def test_it_rests_meanwhile_and_no_longer_whatever_happens() -> None:
     assert gc.isenabled()
 
 
+def test_it_rests_until_the_last_of_those_that_make_something_at_once_is_done() -> None:
+    """A slice of the loop comes and goes while a thread makes a coordinator; and neither is behind the other by any rule."""
+    thread, piece = collector.resting(), collector.resting()
+    thread.__enter__()
+    piece.__enter__()
+    thread.__exit__(None, None, None)
+    assert not gc.isenabled()
+    with collector.resting():
+        pass
+    assert not gc.isenabled()
+    piece.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
 def test_what_many_were_made_is_never_looked_at() -> None:
     frozen = gc.get_freeze_count()
     with collector.resting():

@@ -13,12 +13,20 @@ from contextlib import contextmanager
 MOST_YOUNG_OBJECTS = 20_000
 
 
+_resting: list[None] = []  # one for each that is within `resting`
+
+
 @contextmanager
 def resting() -> Iterator[None]:
+    """It rests until the last of those that are in here at once has left: a thread makes something for seconds, and slices of
+    the loop come and go meanwhile."""
     gc.disable()
+    _resting.append(None)
     try:
         yield
     finally:
         if gc.get_count()[0] > MOST_YOUNG_OBJECTS:
             gc.freeze()
-        gc.enable()
+        _resting.pop()
+        if not _resting:
+            gc.enable()
