@@ -168,6 +168,27 @@ def test_members_whose_sessions_end_together_fit_into_batches_however_long_their
     assert not members_of(bench)
 
 
+def test_members_whose_sessions_end_together_fit_into_batches_with_the_expressions_that_go_with_them() -> (
+    None
+):
+    """What was refused as too large would be tried again each second, and none of them would ever go."""
+    bench = Bench(max_append_bytes=3_000)
+    for name in "ABCDE":
+        if name == "E":
+            bench.wait(11_000)  # and all of them are resolved
+        bench.call(join(name, subscribed_topic_regex=f"t|{name * 900}"), 1)
+        bench.do_asides()
+    assert len(bench.coordinator.shard.consumer_groups[GROUP].image.regexes) == 5
+    bench.held = True
+    bench.now_ms += bench.settings.consumer_session_timeout_ms
+    bench.step(Tick())
+    while bench.waiting:
+        append, _ = bench.waiting[0]
+        assert size_of(append) <= 3_000
+        bench.commit()
+    assert GROUP not in bench.coordinator.shard.consumer_groups or not members_of(bench)
+
+
 def size_of(append: Append) -> int:
     return len(build_batch([NewRecord(*encode(one)) for one in append.records]))
 

@@ -30,9 +30,12 @@ def draft_of_leave(
 
 def how_many_leave(shard: Shard, group_id: str, member_ids: Sequence[str]) -> int:
     """Of these, so many that a batch holds what is written of them: one at least."""
-    size_bytes = 0
+    members = shard.consumer_groups[group_id].image.members
+    size_bytes, group_bytes = 0, RECORD_OVERHEAD_BYTES + len(group_id.encode())
     for count, member_id in enumerate(member_ids):
-        size_bytes += TOMBSTONES * (RECORD_OVERHEAD_BYTES + len(group_id.encode()) + len(member_id.encode()))
+        size_bytes += TOMBSTONES * (group_bytes + len(member_id.encode()))
+        regex = members[member_id].regex
+        size_bytes += group_bytes + len(regex.encode()) if regex else 0  # it goes with the last who has it
         if size_bytes > shard.settings.max_append_bytes:
             return max(count, 1)
     return len(member_ids)
