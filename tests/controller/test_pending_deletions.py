@@ -340,3 +340,26 @@ def test_a_reassignment_whose_dead_leaver_has_no_room_in_its_node_ends_when_that
     assert world.pending_deletions == world.context.pending_deletions == {}
     assert world.node("f-0") == world.node("f-1") == ((1,), (), ())
     assert world.context.reassignments == {}
+
+
+def test_a_dead_leaver_of_a_partition_whose_newcomer_may_not_go_is_not_forgotten_with_those_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both are to be back where they were; of one of them the ISR has shrunk to the newcomer by then, so nothing is written of it."""
+    monkeypatch.setattr(pending_deletions_module, "MOST_NODE_BYTES", 10)
+    world = World().brokers(1, 2, 3)
+    world.elect()
+    for topic in ("e", "f"):
+        world.create(topic, [1, 3])
+    world.kill(3)
+    world.reassign({"e-0": [1], "f-0": [1, 2]})
+    world.alter("f-0", [1, 2])
+    assert set(world.context.pending_deletions[THREE]) == {tp("e-0"), tp("f-0")}
+    found = world.states[tp("f-0")].leader_and_isr
+    world.before_write = lambda writes: world.states.update(
+        {tp("f-0"): state(2, [2], leader_epoch=found.leader_epoch + 1, version=found.partition_epoch + 1)}
+    )
+    world.reassign({"e-0": [1, 3], "f-0": [1, 3]})
+    assert world.node("e-0") == ((1, 3), (), ()) and world.node("f-0") == ((1, 2, 3), (2,), (3,))
+    assert set(world.context.pending_deletions[THREE]) == {tp("f-0")}
+    assert told(world.start(3), 3)[0] == "StopReplica"

@@ -140,6 +140,19 @@ def commit_kept(
         context.pending_deletions.pop(write.broker, None)
 
 
+def commit_wanted(
+    context: ControllerContext, topic_partition: TopicPartition, brokers: Iterable[BrokerId]
+) -> None:
+    """The topic node names these as replicas that stay: they owe nothing of this topic. What they keep of an older one of that name
+    still goes."""
+    for broker in brokers:
+        kept = context.pending_deletions.get(broker, {})
+        if kept.get(topic_partition) == context.topic_id(topic_partition.topic):
+            del kept[topic_partition]
+            if not kept:
+                del context.pending_deletions[broker]
+
+
 def is_void(context: ControllerContext, broker: BrokerId, topic_partition: TopicPartition) -> bool:
     assignment = context.assignments.get(topic_partition)
     if assignment is None or broker not in assignment.replicas:

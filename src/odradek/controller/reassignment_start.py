@@ -6,7 +6,7 @@ from odradek.controller.context import ControllerContext, Reassignment
 from odradek.controller.effects import Write, WritePendingDeletions
 from odradek.controller.events import Event, ReassignmentStep, WriteAnswer
 from odradek.controller.partition_states import plan_partition_move
-from odradek.controller.pending_deletions import commit_kept, plan_kept, unnamed
+from odradek.controller.pending_deletions import commit_wanted, plan_kept, unnamed
 from odradek.controller.plan import Notification, Plan
 from odradek.controller.reassignment_rules import GROWING, dropped_by, loses_records, selector_among, shown
 from odradek.controller.replica_removal import commit_left, commit_removals, plan_removal
@@ -99,16 +99,13 @@ class WriteAssignments(Task):
             )
 
     def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
-        if isinstance(write, WritePendingDeletions):
-            wanted = [tp for tp, new in self.requested.items() if write.broker in new.target_replicas]
-            commit_kept(context, write, wanted)
-            return False
         return commit_topic_answer(context, write, answer)
 
     def commit_done(self, context: ControllerContext, outcomes: dict[object, object], now_ms: int) -> None:
         for topic_partition, requested in self.requested.items():
             if topic_partition not in outcomes:
                 continue
+            commit_wanted(context, topic_partition, requested.target_replicas)
             context.commit_assignment(topic_partition, requested)
             context.reassignments[topic_partition] = Reassignment(requested, GROWING)
             for broker in requested.target_replicas:
