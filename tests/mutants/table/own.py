@@ -221,9 +221,9 @@ EXHIBITS: tuple[Mutant, ...] = (
                 "requested[tp].replicas",
             ),
             Edit(
-                "controller.reassignment_start:WriteAssignments.commit_answer",
-                "new.target_replicas",
-                "new.replicas",
+                "controller.reassignment_start:WriteAssignments.commit_done",
+                "commit_wanted(context, topic_partition, requested.target_replicas)",
+                "commit_wanted(context, topic_partition, requested.replicas)",
             ),
         ),
         commit="1ed6fe7",
