@@ -44,7 +44,7 @@ MOST_CALLS = {
     "groups_deleted": 1,
     "partitions_fetched": 4,
     "partitions_produced_to": 6,
-    "topics_made_by_metadata": 19,
+    "topics_made_by_metadata": 21,
     "a_partition_produced_to": 2,
     "topics_checked": 92,
     "elections_refused": 5,
