@@ -315,10 +315,30 @@ def test_letters_of_a_batch_that_is_not_in_the_table_are_not_fed_again_before_it
     found = replay(job.table)
 
     assert (found.rows, found.waiting) == (0, 4)
-    assert found.errors[0] == f"batch 1 of '{job.name}' is not in the table yet: start its job again"
+    assert (
+        found.errors[0]
+        == f"batch 1 of '{job.name}' is not in the table yet: start its job again, or give it up with --given-up"
+    )
     writer(job, shape).commit([task(job, shape, 1, 3, batch_id=1)], 1)
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
     assert replay(job.table)[:2] == (0, 2)
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
+
+
+def test_letters_of_an_application_that_is_given_up_wait_for_no_batch(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoint is lost, and another application reads on: the batch that it had begun never comes."""
+    shape = columns_of(job)
+    writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+    less = shape._replace(columns=schema_of_text("id BIGINT, name BIGINT"))
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 1, 3, batch_id=1)], batch_id=1)
+    keep_shape(job.table, shape)
+
+    with pytest.raises(ConfigurationError, match=f"'other' has begun no batch .*; these have: {job.name}"):
+        replay(job.table, given_up=["other"])
+    for rows in (2, 0):
+        assert replay(job.table, given_up=[job.name])[:2] == (rows, 2)
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
 
 

@@ -7,7 +7,7 @@ other looks again at what is left. A letter that still cannot be read stays a le
 Without Spark: letters are few, and those that are many say that something else is wrong.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -44,16 +44,18 @@ class Replayed(NamedTuple):
     errors: tuple[str, ...]  # of those, each once
 
 
-def replay(table: str, form: Format | None = None) -> Replayed:
-    """Feeds all letters again that were not yet. `form` is how values are read now; None: as the job reads them.
+def replay(table: str, form: Format | None = None, given_up: Collection[str] = ()) -> Replayed:
+    """Feeds all letters again that were not yet. `form` is how values are read now; None: as the job reads them. Letters of a batch that
+    is not in the table wait for it, unless its application is `given_up`: should it come again, its rows are there twice.
 
     Raises RegistryUnavailable's sentence as a BadValue: what a silent registry leaves unread is nobody's fault.
     """
     shape = shape_of(table, form)
+    _check_given_up(table, given_up)
     rows = 0
     while True:
         try:
-            done, waiting, errors = _turn(table, shape)
+            done, waiting, errors = _turn(table, shape, given_up)
         except _SomebodyElse as another:
             rows += another.before
             continue
@@ -97,19 +99,28 @@ class _SomebodyElse(Exception):
     before = 0
 
 
-def _turn(table: str, shape: Shape) -> tuple[int, int, tuple[str, ...]]:
+def _check_given_up(table: str, given_up: Collection[str]) -> None:
+    there = sorted({batch.app_id for batch in not_ended(table)})
+    unknown = sorted(set(given_up).difference(there))
+    if unknown:
+        raise ConfigurationError(
+            f"{table}: application {unknown[0]!r} has begun no batch that is not in the table; these have: {', '.join(there) or 'none'}"
+        )
+
+
+def _turn(table: str, shape: Shape, given_up: Collection[str]) -> tuple[int, int, tuple[str, ...]]:
     tables.remember_all(table, REPLAY_APP)
     done = replayed(table)
     pack = _Pack(table, shape)
     rows = 0  # of packs that are committed
     # A batch that comes again would add those that it reads by then, too.
-    begun = not_ended(table)
+    begun = [batch for batch in not_ended(table) if batch.app_id not in given_up]
     held = {one for batch in begun for one in batch.letters()} - done
     waiting = len(held)
     done |= held
     # First what there is to be done: who shows some shows this.
     errors = dict.fromkeys(
-        f"batch {batch.batch_id} of {batch.app_id!r} is not in the table yet: start its job again"
+        f"batch {batch.batch_id} of {batch.app_id!r} is not in the table yet: start its job again, or give it up with --given-up"
         for batch in begun
     )
     try:

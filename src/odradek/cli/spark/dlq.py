@@ -66,9 +66,22 @@ def _id(schema_id: int | None) -> str:
 @click.option("--schema-file", default="", type=click.Path(), help="Instead: a schema that fits the letters.")
 @click.option("--message", default="", metavar="NAME", help="Of the Protobuf file; else its first.")
 @click.option("--framed", "is_framed", is_flag=True, help="Values have a schema id before them.")
+@click.option(
+    "--given-up",
+    multiple=True,
+    metavar="APP_ID",
+    help="An application that never comes again, and has begun a batch: also its letters.",
+)
 @json_option
 def replay(
-    table: str, form: str, registry: str, schema_file: str, message: str, is_framed: bool, as_json: bool
+    table: str,
+    form: str,
+    registry: str,
+    schema_file: str,
+    message: str,
+    is_framed: bool,
+    given_up: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Feed the dead letters again, say after a schema was registered: what can be read now becomes rows, each once."""
     from odradek.model.counted import counted
@@ -87,7 +100,7 @@ def replay(
     elif message or is_framed:
         option = "--message" if message else "--framed"
         raise click.UsageError(f"{option} says how values of a --schema-file are read; name it")
-    done = replayed(table, given)
+    done = replayed(table, given, given_up)
     if as_json:
         print_json(done._asdict())
         return
