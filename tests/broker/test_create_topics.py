@@ -225,3 +225,16 @@ def test_validate_only_writes_nothing(world: World) -> None:
     assert (row.error_code, row.error_message, row.num_partitions, row.replication_factor) == (0, None, 1, 1)
     assert row.topic_id == NO_TOPIC_ID, "a topic that is not made has none"
     assert told(world, fx.StoreRequest) == []
+
+
+def test_a_new_controller_draws_no_replicas_before_its_broker_was_told_who_lives(world: World) -> None:
+    """What is known here until then comes from the controller before it, which may be dead: a partition on it alone has no leader."""
+    broker = world[1].broker
+    broker.controller_status(True, 2, world.now_ms)
+    asked = create(world, topic("new"))
+    assert asked.message.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    world.controller_epoch = 2
+    world.notify_metadata([1])
+    create(world, topic("new"))
+    (request,) = told(world, fx.StoreRequest)
+    assert [new.topic for new in request.question.topics] == ["new"]

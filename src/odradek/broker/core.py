@@ -124,6 +124,7 @@ class Broker:
         self.proposal_order = ProposalOrder()
         self.control_gate = ControlGate(self)
         self.is_controller = False
+        self._led_in_epoch = 0  # of the controller here, or the last one that was
         self.ids = IdGenerator(seed)
         self.metadata = MetadataCache(expects_topics=topic_configs.had_topics)
         self.purgatory = Purgatory()
@@ -339,7 +340,14 @@ class Broker:
         """Whether the controller that answers requests lives in this process."""
         self.is_controller = is_controller
         if is_controller:
+            self._led_in_epoch = controller_epoch
             self.control_gate.leads(controller_epoch)
+
+    @property
+    def places_replicas(self) -> bool:
+        """Whether the controller is here, and has told its own broker who lives: before that the brokers known here are those of the
+        controller before it, which may have been one that is dead."""
+        return self.is_controller and self.metadata.controller_epoch >= self._led_in_epoch
 
     def controller_known(self, broker_id: int | None, now_ms: int) -> None:
         """Who holds /controller: known here before its first UpdateMetadata."""

@@ -74,6 +74,7 @@ class MetadataCache:
         # How often somebody was told that another broker leads: whoever hears it asks for Metadata.
         self.refusals = 0
         self.controller_id: BrokerId | None = None
+        self.controller_epoch = ControllerEpoch(-1)  # of whoever told what stands here last
         self.brokers: dict[int, LiveBroker] = {}
         self.live_brokers: set[int] = (
             set()
@@ -137,6 +138,7 @@ class MetadataCache:
         patience_ms = TOPICS_EXPECTED_MS if self._expects_topics else 0
         self._knows_topics_from_ms = min(self._knows_topics_from_ms, now_ms + patience_ms)
         self.controller_id = BrokerId(request.controller_id) if request.controller_id >= 0 else None
+        self.controller_epoch = ControllerEpoch(request.controller_epoch)
         brokers_changed = self._replace_brokers(request.live_brokers)
         self._hints.clear()
         topics: dict[str, None] = {}

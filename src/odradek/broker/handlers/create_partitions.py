@@ -60,7 +60,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         name = topic.name
         rows[name] = row = CreatePartitionsTopicResult(name=name, error_message=None)
         try:
-            if not broker.is_controller:
+            if not broker.places_replicas:
                 raise ProtocolError(ErrorCode.NOT_CONTROLLER)
             if times[name] > 1:
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")

@@ -58,7 +58,7 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = CreateTopicsRequest.decode(version, request.body, budget=request.budget)
     names = [topic.name for topic in asked.topics]
     try:
-        if not broker.is_controller or not broker.metadata.brokers:
+        if not broker.places_replicas or not broker.metadata.brokers:
             # A controller that has not told its own broker of anybody yet is none to its clients either.
             raise ProtocolError(ErrorCode.NOT_CONTROLLER)
         check_not_too_many_topics(len(names))
