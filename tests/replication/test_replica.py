@@ -69,6 +69,17 @@ def test_a_log_that_moved_is_the_one_that_is_read_on(tmp_path: Path) -> None:
     assert one.log is moved
 
 
+def test_a_log_that_moved_and_begins_later_puts_the_high_watermark_forward(tmp_path: Path) -> None:
+    """The start of the former one was not on the disk yet when the broker was killed (seed 1597)."""
+    one, moved = replica(tmp_path / "a", 3), replica(tmp_path / "b", 3).log
+    moved.delete_records_before(2)
+    assert one.high_watermark == 0
+
+    one.take_log(moved)
+
+    assert one.high_watermark == 2
+
+
 @pytest.mark.parametrize(
     ("wanted", "is_flushed", "asked"),
     [(True, False, 1), (True, True, 0), (False, False, 0)],

@@ -122,6 +122,9 @@ class Replica:
         """
         assert log.log_end_offset == self.log.log_end_offset
         self.log = log
+        # Where it begins later, what it lacks was committed before it was deleted; the start of the former one was not on the disk
+        # yet when this broker was killed (seed 1597).
+        self.high_watermark = max(self.high_watermark, log.log_start_offset)
 
     def _wake_readers(self) -> None:
         for readers in (self.consumer_readers, self.follower_readers):
