@@ -1,6 +1,6 @@
 """Answers of the group requests, one function each, in the shape every version of them can carry."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from odradek.coordinator.classic_group import ClassicGroup
@@ -8,11 +8,15 @@ from odradek.coordinator.later import Later, made
 from odradek.coordinator.member import Member, metadata_of
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from odradek.protocol.messages.sync_group import SyncGroupResponse
 from odradek.protocol.schema import Response
 
 NO_GENERATION = -1
 FIRST_WITH_NULL_PROTOCOL = 7
+FIRST_WITH_MEMBERS = 3  # of LeaveGroup (KIP-345)
+
+Leaver = tuple[str, str | None]  # member id, instance
 
 
 def join_refused(version: int, error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
@@ -86,3 +90,25 @@ def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 
 def synced_with(protocol_type: str | None, protocol: str | None, assignment: bytes) -> SyncGroupResponse:
     return SyncGroupResponse(protocol_type=protocol_type, protocol_name=protocol, assignment=assignment)
+
+
+def leavers_of(version: int, request: LeaveGroupRequest) -> list[Leaver]:
+    if version < FIRST_WITH_MEMBERS:
+        return [(request.member_id, None)]
+    return [(one.member_id, one.group_instance_id) for one in request.members]
+
+
+def leavers_told(version: int, leavers: Sequence[Leaver], errors: Sequence[ErrorCode]) -> Response | Later:
+    """`errors`: one for each of `leavers`; neither changes any more."""
+
+    def make() -> LeaveGroupResponse:
+        if version < FIRST_WITH_MEMBERS:
+            return LeaveGroupResponse(error_code=errors[0])
+        return LeaveGroupResponse(
+            members=[
+                MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=error)
+                for (member_id, instance_id), error in zip(leavers, errors, strict=True)
+            ]
+        )
+
+    return made(make, len(leavers))

@@ -4,7 +4,7 @@ Their generation is their member epoch. JoinGroup is their heartbeat: it says wh
 answered at once; SyncGroup tells what they have; Heartbeat says when there is something to learn by joining again.
 """
 
-from odradek.coordinator.answers import join_refused, sync_refused
+from odradek.coordinator.answers import join_refused, leavers_of, leavers_told, sync_refused
 from odradek.coordinator.consumer_group import ConsumerGroup
 from odradek.coordinator.consumer_heartbeats import short_id, take_place
 from odradek.coordinator.consumer_image import ConsumerImage
@@ -19,7 +19,7 @@ from odradek.coordinator.consumer_records import ClassicMember, Current, MemberS
 from odradek.coordinator.downgrading import downgrade, end_consumer_group, may_downgrade
 from odradek.coordinator.draft import Draft
 from odradek.coordinator.events import Asked
-from odradek.coordinator.later import Later, made
+from odradek.coordinator.later import Later
 from odradek.coordinator.member import Protocols
 from odradek.coordinator.shard import Shard
 from odradek.coordinator.subscription import CONSUMER
@@ -30,12 +30,11 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.protocol.schema import Response
 
 FIRST_TO_ASK_FOR_AN_ID = 4
-FIRST_WITH_MEMBERS = 3
 # Of those that leave together, by one turn of the group: more records than are appended in the turn that makes them.
 MOST_LEAVING = 400
 
@@ -266,9 +265,7 @@ def leave_consumer_group(
     shard: Shard, group: ConsumerGroup, asked: Asked, request: LeaveGroupRequest, now_ms: int
 ) -> None:
     """Members of either protocol; an administrator sends it too."""
-    leavers: list[tuple[str, str | None]] = [(request.member_id, None)]
-    if asked.version >= FIRST_WITH_MEMBERS:
-        leavers = [(one.member_id, one.group_instance_id) for one in request.members]
+    leavers = leavers_of(asked.version, request)
     gone: dict[str, None] = {}
     errors: list[ErrorCode] = []
     for member_id, instance_id in leavers:
@@ -279,17 +276,7 @@ def leave_consumer_group(
             gone[found] = None
         errors.append(error)
 
-    def make() -> LeaveGroupResponse:
-        if asked.version < FIRST_WITH_MEMBERS:
-            return LeaveGroupResponse(error_code=errors[0])
-        return LeaveGroupResponse(
-            members=[
-                MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=error)
-                for (member_id, instance_id), error in zip(leavers, errors, strict=True)
-            ]
-        )
-
-    response = made(make, len(leavers))
+    response = leavers_told(asked.version, leavers, errors)
     if not gone:
         return shard.answer(asked.call, response)
     members = group.image.members

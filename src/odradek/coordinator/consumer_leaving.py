@@ -49,12 +49,14 @@ def deadlines_passed(shard: Shard, timers: Sequence[Timer], now_ms: int) -> None
     if group is None:
         return
     # A deadline that was looked at while the group had its turn, and was moved since, has two.
-    passed = list({one.key: one for one in timers if _is_overdue(group, one, now_ms)}.values())
+    passed = {one.key: one for one in timers if _is_overdue(group, one, now_ms)}
     if not passed:
         return
-    gone = [one.key for one in passed][: how_many_leave(shard, group_id, [one.key for one in passed])]
-    for timer in passed[len(gone) :]:
-        shard.wait(group_id, timer)
+    members = list(passed)
+    count = how_many_leave(shard, group_id, members)
+    gone, later = members[:count], members[count:]
+    for member_id in later:
+        shard.wait(group_id, passed[member_id])
     for member_id in gone:
         group.drop_deadline(kind, member_id)
     is_session = kind is Kind.CONSUMER_SESSION

@@ -1,16 +1,14 @@
 """LeaveGroup: members that go on their own, several at once from version 3 on (KIP-345)."""
 
+from odradek.coordinator.answers import Leaver, leavers_of, leavers_told
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.classic_members import leave_consumer_group
 from odradek.coordinator.events import Asked
 from odradek.coordinator.group_states import GroupState
-from odradek.coordinator.later import made
 from odradek.coordinator.rebalance import Emptied, remove_members, try_complete
 from odradek.coordinator.shard import Shard
 from odradek.model.error_codes import ErrorCode
-from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-
-FIRST_WITH_MEMBERS = 3
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
 def leave_group(shard: Shard, asked: Asked, request: LeaveGroupRequest, now_ms: int) -> None:
@@ -22,25 +20,13 @@ def leave_group(shard: Shard, asked: Asked, request: LeaveGroupRequest, now_ms: 
         return shard.answer(asked.call, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     if group is not None and group.state is GroupState.DEAD:
         return shard.answer(asked.call, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    leavers: list[tuple[str, str | None]] = [(request.member_id, None)]
-    if asked.version >= FIRST_WITH_MEMBERS:
-        leavers = [(one.member_id, one.group_instance_id) for one in request.members]
+    leavers = leavers_of(asked.version, request)
     errors = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
     emptied: Emptied | None = None
     if group is not None:
         errors, emptied = _leave(shard, group, leavers, now_ms)
 
-    def make() -> LeaveGroupResponse:
-        if asked.version < FIRST_WITH_MEMBERS:
-            return LeaveGroupResponse(error_code=errors[0])
-        return LeaveGroupResponse(
-            members=[
-                MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=error)
-                for (member_id, instance_id), error in zip(leavers, errors, strict=True)
-            ]
-        )
-
-    response = made(make, len(leavers))
+    response = leavers_told(asked.version, leavers, errors)
     if emptied is None:
         return shard.answer(asked.call, response)
     emptied.waiting.append((asked.call, response, LeaveGroupResponse()))
@@ -48,7 +34,7 @@ def leave_group(shard: Shard, asked: Asked, request: LeaveGroupRequest, now_ms: 
 
 
 def _leave(
-    shard: Shard, group: ClassicGroup, leavers: list[tuple[str, str | None]], now_ms: int
+    shard: Shard, group: ClassicGroup, leavers: list[Leaver], now_ms: int
 ) -> tuple[list[ErrorCode], Emptied | None]:
     """All of them together: the others join again once, when the last has left."""
     errors: list[ErrorCode] = []
