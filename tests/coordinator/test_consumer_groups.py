@@ -158,13 +158,7 @@ def test_members_whose_sessions_end_together_fit_into_batches_however_long_their
     bench = Bench(max_append_bytes=3_000)
     names = [letter * 600 for letter in "ABCDE"]
     group_of(bench, *names)
-    bench.held = True
-    bench.now_ms += bench.settings.consumer_session_timeout_ms
-    bench.step(Tick())
-    while bench.waiting:
-        append, _ = bench.waiting[0]
-        assert size_of(append) <= 3_000
-        bench.commit()
+    sessions_end_in_batches(bench, most_bytes=3_000)
     assert not members_of(bench)
 
 
@@ -179,14 +173,19 @@ def test_members_whose_sessions_end_together_fit_into_batches_with_the_expressio
         bench.call(join(name, subscribed_topic_regex=f"t|{name * 900}"), 1)
         bench.do_asides()
     assert len(bench.coordinator.shard.consumer_groups[GROUP].image.regexes) == 5
+    sessions_end_in_batches(bench, most_bytes=3_000)
+    assert GROUP not in bench.coordinator.shard.consumer_groups or not members_of(bench)
+
+
+def sessions_end_in_batches(bench: Bench, *, most_bytes: int) -> None:
+    """Of all members at the same time."""
     bench.held = True
     bench.now_ms += bench.settings.consumer_session_timeout_ms
     bench.step(Tick())
     while bench.waiting:
         append, _ = bench.waiting[0]
-        assert size_of(append) <= 3_000
+        assert size_of(append) <= most_bytes
         bench.commit()
-    assert GROUP not in bench.coordinator.shard.consumer_groups or not members_of(bench)
 
 
 def size_of(append: Append) -> int:

@@ -299,16 +299,22 @@ def test_a_letter_of_an_attempt_before_whose_record_is_a_row_by_now_is_not_fed_a
     assert verify(job.table, job.bootstrap).is_equal
 
 
-@pytest.mark.parametrize("is_written_anew", [False, True])
-def test_letters_of_a_batch_that_is_not_in_the_table_are_not_fed_again_before_it_is(
-    job: TablesJob, monkeypatch: pytest.MonkeyPatch, is_written_anew: bool
-) -> None:
-    """The batch comes again, and may read them by then: they would be rows of both. OPTIMIZE gives files other names."""
+def begun_with_letters(job: TablesJob, monkeypatch: pytest.MonkeyPatch) -> Shape:
+    """Batch 0 is in the table; of batch 1 there are letters, which could be rows. How values are read now."""
     shape = columns_of(job)
     writer(job, shape).commit([task(job, shape, 0, 5)], 0)
     less = shape._replace(columns=schema_of_text("id BIGINT, name BIGINT"))
     dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 1, 3, batch_id=1)], batch_id=1)
     keep_shape(job.table, shape)
+    return shape
+
+
+@pytest.mark.parametrize("is_written_anew", [False, True])
+def test_letters_of_a_batch_that_is_not_in_the_table_are_not_fed_again_before_it_is(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch, is_written_anew: bool
+) -> None:
+    """The batch comes again, and may read them by then: they would be rows of both. OPTIMIZE gives files other names."""
+    shape = begun_with_letters(job, monkeypatch)
     if is_written_anew:
         assert DeltaTable(dead_letters_of(job.table)).optimize.compact()["numFilesRemoved"] == 2
 
@@ -329,11 +335,7 @@ def test_letters_of_an_application_that_is_given_up_wait_for_no_batch(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its checkpoint is lost, and another application reads on: the batch that it had begun never comes."""
-    shape = columns_of(job)
-    writer(job, shape).commit([task(job, shape, 0, 5)], 0)
-    less = shape._replace(columns=schema_of_text("id BIGINT, name BIGINT"))
-    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 1, 3, batch_id=1)], batch_id=1)
-    keep_shape(job.table, shape)
+    begun_with_letters(job, monkeypatch)
 
     with pytest.raises(ConfigurationError, match=f"'other' has begun no batch .*; these have: {job.name}"):
         replay(job.table, given_up=["other"])
