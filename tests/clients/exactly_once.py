@@ -82,6 +82,9 @@ class Supervised:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
 
 
+_NEVER_CLOSED: list["Audit"] = []
+
+
 class Audit(ABC):
     """Who reads a topic with `read_committed`, from the beginning of all its partitions."""
 
@@ -202,9 +205,13 @@ def running(cluster: ProcessCluster, command: Sequence[str], audit: Audit) -> It
     loop = Supervised(command, cluster.directory / "loop.log")
     try:
         yield Trial(cluster, loop, audit)
+    except BaseException:
+        # Its threads may wait for each other for ever (librdkafka's issue 5476), and who closes it or lets it go waits with them.
+        _NEVER_CLOSED.append(audit)
+        raise
     finally:
         loop.kill()
-        audit.close()
+    audit.close()
 
 
 def comes_out_once(cluster: ProcessCluster, command: Sequence[str], *, kills: int) -> int:
