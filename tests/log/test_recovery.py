@@ -810,6 +810,28 @@ def test_a_log_with_gaps_ends_where_a_power_cut_took_the_end_of_a_segment(disk: 
     assert again.notes == [f"cut at offset {end}: the records before segment 23 are lost"]
 
 
+@pytest.mark.parametrize("recovery_point", [10, 12])
+def test_damage_in_a_flushed_segment_of_a_compacted_log_is_no_gap_and_nothing_is_cut(
+    disk: Disk, recovery_point: int
+) -> None:
+    """What was cut off the segment before the recovery point begins where that one ends, and not before."""
+    disk.config = config(
+        segment_bytes=SIZE * 10, cleanup_policy="compact", index_interval_bytes=SIZE * 20
+    )
+    log = disk.create()
+    for _ in range(13):
+        produce(log, batch())
+    log.flush()
+    path = disk.file(file_name(0, ".log"))
+    data = bytearray(path.read_bytes())
+    data[SIZE * 4 + 16] ^= 1  # the magic of the batch at offset 4
+    path.write_bytes(data)
+
+    with pytest.raises(CorruptLog, match=r"flushed up to offset .* must be"):
+        disk.open(recovery_point=recovery_point)
+    assert path.read_bytes() == data
+
+
 def test_a_wide_gap_is_no_excuse_for_a_segment_that_lost_its_begin(disk: Disk) -> None:
     log = disk.create()
     log.config = config(cleanup_policy="compact")

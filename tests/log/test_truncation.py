@@ -10,16 +10,20 @@ from odradek.log.checkpoints import LEADER_EPOCHS, read_epochs
 from odradek.log.errors import CorruptLog, MissingFile
 from odradek.log.files import OsDirectory, OsFile
 from odradek.log.log_state import PRODUCER_MARKS
+from odradek.log.memory_files import MemoryDisk
+from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
 from odradek.log.segments import Segments
 from odradek.log.steps import all_at_once
-from odradek.log.truncated_tails import keeping_tail
+from odradek.log.truncated_tails import TAILS, keeping_tail
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from tests.executed_lines import lines_of
 from tests.log.logs import (
     EVERYTHING,
     NOW,
+    TOPIC_ID,
+    TP,
     Disk,
     assert_index_answers_as_a_scan,
     batch,
@@ -535,3 +539,19 @@ def test_a_thread_may_ask_where_a_log_begins_in_the_moment_in_which_it_begins_an
         assert log.first_base_offset == 7
     log.segments.drop_all()
     assert log.first_base_offset == 7
+
+
+def test_a_tail_that_is_kept_outlives_a_power_cut_that_comes_once_the_cut_is_flushed() -> None:
+    memory = MemoryDisk()
+    log = create_log(memory.root, TP, TOPIC_ID, config(), now_ms=NOW)
+    for _ in range(5):
+        produce(log, batch())
+    log.flush()
+    all_at_once(keeping_tail(log, 3, NOW))
+    log.truncate_to(3, NOW)
+    log.flush()
+
+    memory.power_cut(lambda count: 0)
+
+    kept = f"{TP}/{TAILS}/{3:020d}-{NOW}/{3:020d}.log"
+    assert len(memory.contents(kept)) == 2 * len(batch())

@@ -432,12 +432,16 @@ class _Opening:
         file = segment.file
         position = 0
         expected = segment.base_offset
+        is_damaged = False
         for at, header, _ in scan_batches(file, 0, file.size_bytes):
-            if isinstance(header, str) or header.base_offset >= limit:
+            if isinstance(header, str):
+                is_damaged = True  # behind a gap of compaction is a batch, or the file ends
+                break
+            if header.base_offset >= limit:
                 break
             position = at + header.size_bytes
             expected = header.next_offset
-        if expected != limit and not self._may_have_gaps:
+        if expected != limit and (is_damaged or not self._may_have_gaps):
             self._refuse_if_flushed(
                 expected, f"{file.name}: no batch at {position}, where offset {expected} must be"
             )

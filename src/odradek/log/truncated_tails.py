@@ -58,7 +58,8 @@ def _keeping_tail(log: "PartitionLog", offset: int, now_ms: int) -> Steps[str]:
 
 
 class _Copying:
-    """A segment from a position on. `run` copies a piece of it, in a thread; its directory is synced with the last one."""
+    """A segment from a position on. `run` copies a piece of it, in a thread; its name, and those above it up to the log's own
+    directory, are synced with the last one: the cut that follows is, with the next flush, and that syncs no directory below."""
 
     def __init__(self, home: Directory, name: str, segment: Segment, position: int, end: int) -> None:
         self.is_over = False
@@ -77,7 +78,8 @@ class _Copying:
         # Void once it is cut: whoever asked for the copy may be out of office by then, and what follows keeps no tail.
         tail = FileSlice(source, position, end - position)
         begin = position
-        directory = home.make(TAILS).make(name)
+        tails = home.make(TAILS)
+        directory = tails.make(name)
         # Named by its first batch, whose first field is its base offset.
         base_offset = int.from_bytes(source.read_at(position, 8), "big")
         copy = directory.open(file_name(base_offset, LOG_SUFFIX), create=True)
@@ -91,4 +93,5 @@ class _Copying:
             copy.sync()
             if position < end:
                 yield position
-        directory.sync()
+        for above in (directory, tails, home):
+            above.sync()
