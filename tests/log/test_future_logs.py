@@ -689,3 +689,26 @@ def test_a_copy_whose_swap_had_no_descriptor_follows_producers_of_its_own(operat
         assert world.path == "/b" and world.log.aborted_transactions(0, 1 << 40) == [aborted], after
         assert world.log.last_stable_offset(world.log.log_end_offset) == world.log.log_end_offset
     raise AssertionError("it never got through")
+
+
+def test_a_copy_that_arrives_at_the_second_attempt_counts_as_the_one_that_moved_last(world: Directories) -> None:
+    """The first one, which had no descriptor, gave the log in use a number beyond that of the copy."""
+    world.move_to("/b")
+    world.copy()
+    world.manager.futures.prepare(TP)
+    world.future.flush()
+    world.disks[1].inject("sync", errno.EMFILE, after=2, times=1)  # of the new name, behind those of a checkpoint
+    with pytest.raises(StorageError):
+        world.manager.futures.swap(TP, 10, NOW)
+    assert world.path == "/a" and not world.manager.offline_directories
+    world.disks[1].heal()
+    world.disks[0].inject("rename", errno.EIO)  # and so the former log keeps its name
+    world.arrive()
+    assert world.path == "/b"
+    produce(world.log, batch(), epoch=20)
+    expected = contents(world.log)
+
+    world.disks[0].heal()
+    world.start()
+
+    assert world.path == "/b" and contents(world.log) == expected, world.report.notes

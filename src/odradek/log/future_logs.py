@@ -260,6 +260,9 @@ class FutureLogs:
                 log_start_offset=log.log_start_offset,
                 first_base_offset=log.first_base_offset,
             )
+            if moves_of(log.directory) != number:
+                # An attempt for which there was no descriptor has raised that of the log in use since.
+                log.directory.replace(DIRECTORY_MOVES, moves_to_bytes(number))
             if not directory.root.rename(name, str(topic_partition)):
                 raise MissingFile(f"{directory.path}/{name} is not there any more")
             has_name = True
