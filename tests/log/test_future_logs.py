@@ -225,9 +225,26 @@ def test_where_the_log_begins_is_written_in_the_new_directory_before_the_next_ch
     directory = world.manager.directory_at("/b")
     assert directory is not None
     assert (world.log.log_start_offset, world.log.first_base_offset) == (start, 4 if start else 0)
-    assert directory.log_starts.offsets == ({TP: 6} if start == 6 else {})
+    assert directory.log_starts.offsets == ({TP: start} if start else {})
     world.start()
     assert (world.path, world.log.log_start_offset) == ("/b", start)
+
+
+def test_records_deleted_before_a_move_are_not_back_after_a_power_cut_behind_it(world: Directories) -> None:
+    """The segments that go from the copy in the swap are renamed, and that is not synced."""
+    world.move_to("/b")
+    world.copy()
+    world.manager.futures.prepare(TP)
+    world.future.flush()
+    world.log.delete_records_before(8)
+    world.manager.checkpoint_log_start_offsets()
+    world.manager.futures.swap(TP, 10, NOW)
+
+    for disk in world.disks:
+        disk.power_cut(lambda count: 0)
+    world.start()
+
+    assert world.path == "/b" and world.log.log_start_offset == 8
 
 
 def test_a_producer_whose_records_are_deleted_is_known_in_the_new_directory(world: Directories) -> None:

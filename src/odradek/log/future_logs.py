@@ -249,6 +249,8 @@ class FutureLogs:
         copied = log.producers
         try:
             log.delete_records_before(current.log_start_offset)
+            # Else a power cut brings back the names of the segments below its start.
+            first_base_offset = log.first_base_offset if log.flushed.names_are_synced else 0
             self._take_epochs(log, current)
             # Of records that are deleted by now the log in use still knows the producers.
             log.producers = current.producers
@@ -258,7 +260,7 @@ class FutureLogs:
                 topic_partition,
                 high_watermark=high_watermark,
                 log_start_offset=log.log_start_offset,
-                first_base_offset=log.first_base_offset,
+                first_base_offset=first_base_offset,
             )
             if moves_of(log.directory) != number:
                 # An attempt for which there was no descriptor has raised that of the log in use since.
