@@ -1,5 +1,6 @@
 """Cutting a log at its end, starting it anew, and moving its beginning."""
 
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,10 @@ from odradek.log.checkpoints import LEADER_EPOCHS, read_epochs
 from odradek.log.errors import CorruptLog, MissingFile
 from odradek.log.files import OsDirectory, OsFile
 from odradek.log.log_state import PRODUCER_MARKS
-from odradek.log.memory_files import MemoryDisk
+from odradek.log.memory_files import PAGE_BYTES, Crashed, MemoryDisk
 from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
+from odradek.log.recovery import open_log
 from odradek.log.segments import Segments
 from odradek.log.steps import all_at_once
 from odradek.log.truncated_tails import TAILS, keeping_tail
@@ -30,6 +32,7 @@ from tests.log.logs import (
     config,
     contents,
     follow,
+    headers,
     idempotent,
     marker,
     offsets,
@@ -555,3 +558,39 @@ def test_a_tail_that_is_kept_outlives_a_power_cut_that_comes_once_the_cut_is_flu
 
     kept = f"{TP}/{TAILS}/{3:020d}-{NOW}/{3:020d}.log"
     assert len(memory.contents(kept)) == 2 * len(batch())
+
+
+def test_a_kill_in_the_midst_of_a_cut_and_a_power_cut_behind_it_leave_no_old_batch_before_a_new_one() -> None:
+    """Batches of one page each: what was cut off fits, where the page that was written over it is lost."""
+    room = PAGE_BYTES - len(batch(value=b""))
+    while len(batch(value=b"o" * room)) > PAGE_BYTES:
+        room -= 1
+    old, new = batch(value=b"o" * room), batch(value=b"n" * room)
+    steps = 0
+    is_killed = True
+    while is_killed:
+        is_killed = False
+        for seed in range(8):
+            memory = MemoryDisk()
+            log = create_log(memory.root, TP, TOPIC_ID, config(), now_ms=NOW)
+            for _ in range(8):
+                produce(log, old)
+            log.flush()
+            memory.crash_at(steps, lambda count: count // 2)
+            try:
+                log.truncate_to(3, NOW)
+            except Crashed:
+                is_killed = True
+            memory.restart()
+            log = open_log(memory.root, TP, config(), now_ms=NOW, was_clean=False, recovery_point=3).log
+            begin = log.log_end_offset
+            for _ in range(3):
+                produce(log, new, epoch=1)
+
+            memory.power_cut(random.Random(seed).randrange)
+
+            log = open_log(memory.root, TP, config(), now_ms=NOW, was_clean=False, recovery_point=3).log
+            epochs = [header.leader_epoch for header in headers(log)]
+            assert sum(epochs) == 0 or (not any(epochs[:begin]) and all(epochs[begin:])), (steps, epochs)
+        steps += 1
+    assert steps > 10

@@ -186,6 +186,7 @@ class _Opening:
         """Files a crash left on their way in or out. `.cleaned` is unfinished work, its originals are in place."""
         if not [name for name in names if name.endswith(_LEFT_OVER)]:
             return names
+        self._sync_what_was_cut(names)
         kept = []
         unfinished = {name.partition(".")[0] for name in names if name.endswith(LOG_SUFFIX + CLEANED_SUFFIX)}
         swapped = []
@@ -205,6 +206,15 @@ class _Opening:
         if swapped:
             kept = self._finish_swap(swapped, kept)
         return kept
+
+    def _sync_what_was_cut(self, names: list[str]) -> None:
+        """A prepared segment that is not in place: the life before was killed in a roll, or in a cut, whose file is the last one and
+        would be appended to. A power cut could then leave old pages before new ones: see `truncation`.
+        """
+        if any(name.endswith(LOG_SUFFIX + TEMPORARY_SUFFIX) for name in names):
+            logs = [name for name in names if name.endswith(LOG_SUFFIX) and is_offset(name.partition(".")[0])]
+            if logs:
+                self.directory.sync_file(logs[-1])
 
     def _finish_swap(self, swapped: list[str], names: list[str]) -> list[str]:
         """A compacted segment that was complete and about to take the place of those it was made from."""
