@@ -11,7 +11,7 @@ import pytest
 from odradek.log import files
 from odradek.log.errors import DirectoryInUse, DirectoryOffline, DiskFault, MissingFile, StorageError
 from odradek.log.files import Directory, File, FileSlice, OsDirectory
-from odradek.log.memory_files import Crashed, MemoryDirectory, MemoryDisk
+from odradek.log.memory_files import PAGE_BYTES, Crashed, MemoryDirectory, MemoryDisk
 
 Open = Callable[[], Directory]
 
@@ -131,6 +131,21 @@ def test_what_a_power_cut_has_left_is_left_by_the_next_one_too() -> None:
     disk.power_cut(lambda choices: choices - 1)  # all of it had come to the platter
     root = disk.power_cut(lambda choices: 0)  # nothing but what was synced, or was there at the start
     assert root.child("t-0").read("a.log") == b"one"
+
+
+def test_a_power_cut_may_leave_a_file_that_was_cut_and_written_on_as_it_was_cut() -> None:
+    """A journal keeps the cut, and what came behind it was on its way."""
+    left = set()
+    for chosen in range(8):
+        disk = MemoryDisk()
+        file = disk.root.open("a.log", create=True)
+        file.append(b"o" * PAGE_BYTES * 4)
+        file.sync()
+        disk.root.sync()
+        file.truncate(PAGE_BYTES)
+        file.append(b"n" * PAGE_BYTES * 2)
+        left.add(disk.power_cut(lambda choices, chosen=chosen: min(chosen, choices - 1)).size("a.log"))
+    assert left == {PAGE_BYTES, PAGE_BYTES * 2, PAGE_BYTES * 3, PAGE_BYTES * 4}
 
 
 def test_remove_takes_files_and_whole_directories(root: Directory) -> None:

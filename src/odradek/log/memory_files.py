@@ -31,11 +31,12 @@ class Crashed(BaseException):
 
 
 class _Inode:
-    """`durable` is what was last synced; `dirty` the pages written since."""
+    """`durable` is what was last synced; `dirty` the pages written since, and `cut_to` the least that it was cut to."""
 
-    __slots__ = ("data", "dirty", "durable")
+    __slots__ = ("cut_to", "data", "dirty", "durable")
 
     def __init__(self) -> None:
+        self.cut_to = UNLIMITED
         self.data = bytearray()
         self.durable = bytearray()
         self.dirty: set[int] = set()
@@ -55,19 +56,29 @@ class _Inode:
         else:
             self.dirty.update(range(first, -(-end // PAGE_BYTES)))
 
+    def cut(self, size_bytes: int) -> None:
+        del self.data[size_bytes:]
+        self.cut_to = min(self.cut_to, size_bytes)
+        self.dirty = {page for page in self.dirty if page * PAGE_BYTES < size_bytes}
+        if size_bytes % PAGE_BYTES:
+            self.dirty.add(size_bytes // PAGE_BYTES)
+
     def sync(self) -> None:
         self.durable = bytearray(self.data)
         self.dirty.clear()
+        self.cut_to = UNLIMITED
 
     def left_by_power_cut(self, choose: Choose) -> bytearray:
         """What a power cut leaves of its bytes."""
         old, new = self.durable, self.data
-        if len(new) < len(old):
+        least = min(len(old), self.cut_to)
+        if len(new) == least < len(old):
             size = (len(new), len(old))[choose(2)]
         elif self.dirty:
             pages = [
                 len(old),
-                *range((len(old) // PAGE_BYTES + 1) * PAGE_BYTES, len(new), PAGE_BYTES),
+                *([least] if least < len(old) else []),
+                *range((least // PAGE_BYTES + 1) * PAGE_BYTES, len(new), PAGE_BYTES),
                 len(new),
             ]
             size = pages[choose(len(pages))]
@@ -86,8 +97,7 @@ class _Inode:
 
     def after_power_cut(self, choose: Choose) -> None:
         self.data = self.left_by_power_cut(choose)
-        self.durable = bytearray(self.data)
-        self.dirty.clear()
+        self.sync()
 
 
 class _Change(NamedTuple):
@@ -402,10 +412,7 @@ class MemoryFile:
         dies = directory.disk._step("truncate", self.name)
         data = self._inode.data
         if len(data) > size_bytes:
-            del data[size_bytes:]
-            self._inode.dirty = {page for page in self._inode.dirty if page * PAGE_BYTES < size_bytes}
-            if size_bytes % PAGE_BYTES:
-                self._inode.dirty.add(size_bytes // PAGE_BYTES)
+            self._inode.cut(size_bytes)
         else:
             data.extend(bytes(size_bytes - len(data)))
         if dies:

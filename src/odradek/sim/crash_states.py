@@ -73,7 +73,7 @@ def copied(top: _Node) -> _Node:
             if isinstance(node, _Inode):
                 found = known[id(node)] = _Inode()
                 found.data, found.durable = bytearray(node.data), bytearray(node.durable)
-                found.dirty = set(node.dirty)
+                found.dirty, found.cut_to = set(node.dirty), node.cut_to
             else:
                 found = known[id(node)] = _Node()
                 found.entries = {name: one(below) for name, below in node.entries.items()}
