@@ -23,8 +23,9 @@ from odradek.model.ids import TopicPartition as Partition
 from odradek.model.settings import BrokerSettings
 from odradek.server.cleaning import LogCleaning
 from odradek.testing.running_cluster import RunningCluster, running_cluster
-from tests.log.compaction.test_cleaning import Compacted
-from tests.log.logs import NOW
+from tests.log.compaction.test_cleaning import OTHER, Compacted
+from tests.log.logs import NOW, TOPIC_ID, TP, batch
+from tests.log.logs import produce as append
 from tests.support import eventually
 
 KEYS = 40
@@ -216,7 +217,7 @@ class Stands:
         compacted = Compacted(path)
         for number in range(30):
             compacted.write(str(number % 3))
-        self.log = compacted.log
+        self.log, self.logs = compacted.log, compacted.manager
         settings = BrokerSettings({"log.dirs": str(path), **overrides})
         self.said: list[str] = []
 
@@ -358,3 +359,24 @@ def test_a_process_that_has_had_nothing_to_do_for_long_is_ended(tmp_path: Path) 
     assert not stands.round() and environment.ended == 1
     environment.is_idle = False
     assert not stands.round() and environment.ended == 1
+
+
+def test_a_log_at_which_the_process_dies_each_time_keeps_no_other_from_being_compacted(tmp_path: Path) -> None:
+    """The kernel kills it for the memory that its map takes; and its log stays the dirtiest."""
+    environment = Environment()
+
+    def passes_of(job: CleaningJob, directory: Directory) -> Passes:
+        return (Dying if job.log == str(TP) else PassesHere)(job, directory)
+
+    environment.passes_of = passes_of  # type: ignore[method-assign]
+    stands = Stands(tmp_path, environment)
+    other = stands.logs.get_or_create(OTHER, TOPIC_ID, now_ms=NOW)
+    for number in range(30):
+        append(other, batch(key=b"%d" % (number % 3), value=b"v" * 60))
+
+    rounds = [stands.round() for _ in range(4)]
+
+    assert rounds == [False, True, False, False], "again where nothing else is due"
+    assert len(stands.said) == 3 and (stands.logs.cleaned_to(other) or 0) > 20
+    stands.cleaning.cleaner._passes_of = PassesHere
+    assert stands.round()

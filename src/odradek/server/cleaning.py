@@ -123,7 +123,11 @@ class LogCleaning:
             if cleaning.is_of_what_is_there:
                 log.broken(error)
             return True
+        except StorageError:
+            self.cleaner.was_cleaned(log, done=False)
+            raise
         if done:
+            self.cleaner.was_cleaned(log, done=True)
             await self._environment.run_blocking(
                 self._logs.is_cleaned_to, log, cleaning.end_offset, cleaning.generation
             )

@@ -43,6 +43,9 @@ class Cleaner:
         self._passes_of = passes_of
         # Until the next start: tried again and again they would only cost (as with Apache Kafka).
         self.uncleanable: dict[PartitionLog, str] = {}
+        # Whose cleaning failed, which says nothing of the log: others come first, or one at which the process dies each time, for want
+        # of memory, say, would keep them all waiting. Until one of its own succeeds.
+        self._put_back: set[PartitionLog] = set()
         # What cannot be read where the next log is looked for: the log, its segments then, and where they ended.
         self._suspects: list[tuple[PartitionLog, list[tuple[Segment, int]], StorageError]] = []
         # Of closed segments that were looked at in the last round, with where they ended: the next one need not read them again.
@@ -51,8 +54,9 @@ class Cleaner:
     def candidates(self) -> list[PartitionLog]:
         """Compacted, and with a closed segment that was not cleaned."""
         logs = list(self._logs())
-        if self.uncleanable:
+        if self.uncleanable or self._put_back:
             here = set(logs)
+            self._put_back &= here
             self.uncleanable = {log: why for log, why in self.uncleanable.items() if log in here}
         return [log for log in logs if self._has_dirty_segment(log)]
 
@@ -74,7 +78,12 @@ class Cleaner:
                 found.append(self._inspect(log, segments, offset, now_ms, known))
             except (CorruptLog, MissingFile) as error:
                 self._suspects.append((log, [(one, one.end_offset) for one in segments], error))
-        return max((one for one in found if one.part.is_due), key=lambda one: one.part.ratio, default=None)
+        due = (one for one in found if one.part.is_due)
+        return max(due, key=lambda one: (one.log not in self._put_back, one.part.ratio), default=None)
+
+    def was_cleaned(self, log: PartitionLog, *, done: bool) -> None:
+        """What came of a cleaning; not `done`: it failed, and is tried again."""
+        (self._put_back.discard if done else self._put_back.add)(log)
 
     def judge(self) -> None:
         """On the loop: what `most_dirty` could not read, and is still a part of its log, is used no more (`broken`). Else retention
