@@ -535,6 +535,18 @@ def test_what_is_younger_than_min_compaction_lag_is_left_alone(tmp_path: Path) -
     assert disk.found(NOW + 60_000) is not None
 
 
+def test_records_without_timestamps_are_as_young_as_their_file(tmp_path: Path) -> None:
+    """As for `retention.ms`, and as with Apache Kafka: they would be compacted at once."""
+    disk = Compacted(tmp_path, min_compaction_lag_ms="60000")
+    for number in range(40):
+        produce(disk.log, batch(at=-1, key=b"%d" % (number % 4), value=b"v" * 60))
+    for segment in disk.log.segments:
+        os.utime(disk.path / str(TP) / segment.name(), ns=(0, NOW * 1_000_000))
+
+    assert disk.found(NOW + 59_999) is None
+    assert disk.found(NOW + 60_000) is not None
+
+
 def test_a_segment_that_ends_in_a_gap_keeps_its_last_batch(tmp_path: Path) -> None:
     """As where an older broker followed: it began a new segment behind its leader's gap, so the one before ends with the gap."""
     compacted = Compacted(tmp_path, segment_bytes="100")

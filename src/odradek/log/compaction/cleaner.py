@@ -178,7 +178,7 @@ def limits_of(log: PartitionLog) -> Limits:
 
 def facts_of(segment: Segment, limits: Limits, known_largest: int | None = None) -> SegmentFacts:
     """Of a closed one. Timestamps are looked up only where a limit asks for them; for the largest all headers are read, where it is
-    not known, or was not asked for."""
+    not known, or was not asked for. Records without timestamps are as old as their file, as for retention."""
     first = largest = -1
     if limits.max_lag_ms < NO_LIMIT:
         first = next((header.max_timestamp for _, header in _headers(segment)), -1)
@@ -186,6 +186,8 @@ def facts_of(segment: Segment, limits: Limits, known_largest: int | None = None)
         largest = known_largest
     elif limits.min_lag_ms > 0:
         largest = max((header.max_timestamp for _, header in _headers(segment)), default=-1)
+        if largest < 0:
+            largest = segment.modified_ms()
     directory = segment.directory
     return SegmentFacts(
         segment.base_offset,

@@ -15,7 +15,7 @@ MOST_SEGMENTS = 100
 
 
 class SegmentFacts(NamedTuple):
-    """A closed segment. Timestamps in ms, -1 where no batch has one; `first_timestamp` is the first batch's."""
+    """A closed segment. Timestamps in ms, -1 where they were not looked up; `first_timestamp` is the first batch's, -1 where that has none."""
 
     base_offset: int
     end_offset: int
