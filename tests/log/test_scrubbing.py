@@ -64,6 +64,20 @@ def test_every_segment_is_looked_at_the_active_one_too(base_offset: int) -> None
     assert "the CRC of the batch" in error.message
 
 
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_a_segment_that_lost_its_last_batches_is_noticed_where_nothing_compacts(is_compacted: bool) -> None:
+    """Whoever reads on from before them is told nothing of it, and goes on behind them."""
+    disk, log = log_of(8, cleanup_policy="compact" if is_compacted else "delete")
+    log.segments[1].close_handles()
+    contents = disk.contents(f"{TP}/{3:020d}.log")
+    del contents[-len(SMALL) :]
+
+    errors = found_by(Scrubber(lambda: [log]), log)
+
+    told = [f"/disk/{TP}/{3:020d}.log at {2 * len(SMALL)}: ends before offset 5; it must hold all up to 6"]
+    assert [error.message for error in errors] == ([] if is_compacted else told)
+
+
 def test_a_segment_that_is_gone_is_noticed() -> None:
     disk, log = log_of(8)
     log.segments[1].close_handles()

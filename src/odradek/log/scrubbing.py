@@ -13,7 +13,7 @@ from typing import NamedTuple
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.log_state import LogState
 from odradek.log.scan import scan_batches
-from odradek.log.segment import IndexPending, Segment
+from odradek.log.segment import IndexPending, Segment, lacks_records
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import BATCH_OVERHEAD, BatchHeader, check_crc, read_header
 
@@ -92,6 +92,7 @@ class Scrubber:
         self._position = 0
         self._expected = 0
         self._epoch = -1
+        self._has_gaps = False  # the segment we are in, as far as it was looked at
         self._suspects: list[Suspect] = []
         self.rounds = 0
 
@@ -128,6 +129,7 @@ class Scrubber:
         self._segment = segment
         self._base_offset = self._expected = segment.base_offset
         self._position, self._epoch = 0, -1
+        self._has_gaps = False
 
     def _check(self, log: LogState, segment: "Segment", left: tuple[int, int]) -> tuple[int, int]:
         """What is left to be looked at now."""
@@ -162,12 +164,17 @@ class Scrubber:
                 if reason:
                     error = CorruptLog(f"{file.name} at {position}: {reason}")
                     break
+                self._has_gaps = self._has_gaps or lacks_records(header, self._expected)
                 self._expected, self._epoch = header.next_offset, header.leader_epoch
                 self._position = position + header.size_bytes
                 most_bytes -= header.size_bytes
                 most_batches -= 1
                 if most_bytes <= 0 or most_batches <= 0:
                     return most_bytes, most_batches
+            if error is None and self._expected < limit and not (log.may_have_gaps or self._has_gaps):
+                error = CorruptLog(
+                    f"{file.name} at {self._position}: ends before offset {self._expected}; it must hold all up to {limit}"
+                )
         except MissingFile as missing:
             error = missing
         except StorageError:
