@@ -189,6 +189,22 @@ def test_22_a_cold_segment_that_was_cut_short_is_never_skipped(tmp_path: Path) -
         log.read(5, max_bytes=100, upper_bound_offset=9, min_one_batch=True)
 
 
+@pytest.mark.parametrize("left", [0, 2])
+def test_22_nor_is_it_where_a_read_goes_on_in_the_next_segment(tmp_path: Path, left: int) -> None:
+    """As nearly every read at the end of a segment does."""
+    disk = Disk(tmp_path, config(segment_bytes=SIZE * 3))
+    log = disk.create()
+    for _ in range(9):
+        produce(log, batch())
+    log.flush()
+    path = disk.file("00000000000000000003.log")
+    path.write_bytes(path.read_bytes()[: SIZE * left])
+    log.segments.close_handles()
+
+    with pytest.raises(CorruptLog, match=f"ends before offset {3 + left}; it must hold all up to 6"):
+        log.read(0, max_bytes=EVERYTHING, upper_bound_offset=9)
+
+
 def test_gaps_that_compaction_left_are_passed_over(tmp_path: Path) -> None:
     log = Disk(tmp_path, config(segment_bytes=SIZE * 3, cleanup_policy="compact")).create()
     follow(log, batch(base_offset=0, leader_epoch=0) + batch(base_offset=7, leader_epoch=0))

@@ -75,17 +75,17 @@ def _read_from_older(
             break
         if len(slices) == most_segments:
             return LogRead(slices, total, last, True)
+        if last is not None and not may_have_gaps:
+            end_offset = last.end_of_batches_before(last.file.size_bytes, last.end_offset)
+            _check_end(last, end_offset)
         segments.keep_open(segment)
         file = segment.file
         position = segment.position_of(offset)
         end = file.size_bytes if segment.end(log_end_offset) <= upper else segment.position_of(upper)
         # Compaction leaves gaps: as Apache Kafka's cleaner an empty segment, and at the end of a follower's segment where the
         # leader has none of what came next any more.
-        ends_early = position >= file.size_bytes and offset < segment.end_offset
-        if ends_early and not may_have_gaps and not segment.has_gaps():
-            raise CorruptLog(
-                f"{file.name}: ends before offset {offset}; it must hold all up to {segment.end_offset}"
-            )
+        if position >= file.size_bytes and not may_have_gaps:
+            _check_end(segment, offset)
         size = end - position
         if size > max_bytes - total:
             size = _limited(file, position, size, max_bytes - total, min_one_batch and not slices)
@@ -96,6 +96,14 @@ def _read_from_older(
             total += size
             last = segment
     return LogRead(slices, total, last) if slices else NOTHING
+
+
+def _check_end(segment: Segment, found: int) -> None:
+    """CorruptLog where a closed segment has nothing from `found` on, and must have."""
+    if found < segment.end_offset and not segment.has_gaps():
+        raise CorruptLog(
+            f"{segment.file.name}: ends before offset {found}; it must hold all up to {segment.end_offset}"
+        )
 
 
 def _limited(file: File, position: int, size: int, max_bytes: int, min_one_batch: bool) -> int:
