@@ -380,3 +380,25 @@ def test_a_log_at_which_the_process_dies_each_time_keeps_no_other_from_being_com
     assert len(stands.said) == 3 and (stands.logs.cleaned_to(other) or 0) > 20
     stands.cleaning.cleaner._passes_of = PassesHere
     assert stands.round()
+
+
+def test_damage_behind_what_was_put_in_place_is_told_and_the_log_is_not_cleaned_again_and_again(
+    tmp_path: Path,
+) -> None:
+    """A segment of which all is kept becomes one with no other, and is written anew in each round."""
+    stands = Stands(tmp_path, Environment())
+    assert stands.round()
+    log = stands.logs.get_or_create(OTHER, TOPIC_ID, now_ms=NOW)
+    for number in range(30):
+        append(log, batch(key=b"%d" % number, value=b"v" * 60))
+    damaged = log.segments[1]
+    path = tmp_path / str(OTHER) / damaged.name()
+    damaged.close_handles()
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+    rounds = [stands.round() for _ in range(3)]
+
+    assert log.failure is not None and "CRC" in log.failure.message
+    assert rounds == [True, False, False]

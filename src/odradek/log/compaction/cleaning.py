@@ -36,6 +36,9 @@ class Cleaning:
         self.bytes_written = 0
         self._directory_path = log.directory.path
         self._segments = segments
+        sources = [source for group in job.groups for source in group]
+        # Those that are not replaced yet, as they were.
+        self._left = list(zip(segments, sources, strict=True))
         self._job = job
         self._groups = list(job.groups)
         self._passes_of = passes_of
@@ -44,12 +47,10 @@ class Cleaning:
 
     @property
     def is_of_what_is_there(self) -> bool:
-        """The log has these segments still, as they were and where they were: not cut, not deleted, not moved."""
-        sources = [source for group in self._job.groups for source in group]
+        """The log has what is not replaced yet still, as it was and where it was: not cut, not deleted, not moved."""
         there = set(self.log.segments)
         return self.log.directory.path == self._directory_path and all(
-            segment in there and segment.end_offset == source.end_offset
-            for segment, source in zip(self._segments, sources, strict=True)
+            segment in there and segment.end_offset == source.end_offset for segment, source in self._left
         )
 
     def build_map(self) -> Generator[int]:
@@ -103,4 +104,7 @@ class Cleaning:
         old, cleaned = self._made
         self._made = None
         self.generation = self.log.flushed.generation
-        return self.log.replace_segments(old, cleaned)
+        if not self.log.replace_segments(old, cleaned):
+            return False
+        self._left = self._left[len(old) :]
+        return True
