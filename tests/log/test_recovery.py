@@ -811,8 +811,9 @@ def test_a_log_with_gaps_ends_where_a_power_cut_took_the_end_of_a_segment(disk: 
 
 
 @pytest.mark.parametrize("recovery_point", [10, 12])
+@pytest.mark.parametrize("at", [5, 10, 16], ids=["offset", "length", "magic"])
 def test_damage_in_a_flushed_segment_of_a_compacted_log_is_no_gap_and_nothing_is_cut(
-    disk: Disk, recovery_point: int
+    disk: Disk, at: int, recovery_point: int
 ) -> None:
     """What was cut off the segment before the recovery point begins where that one ends, and not before."""
     disk.config = config(
@@ -824,7 +825,7 @@ def test_damage_in_a_flushed_segment_of_a_compacted_log_is_no_gap_and_nothing_is
     log.flush()
     path = disk.file(file_name(0, ".log"))
     data = bytearray(path.read_bytes())
-    data[SIZE * 4 + 16] ^= 1  # the magic of the batch at offset 4
+    data[SIZE * 4 + at] ^= 1  # of the batch at offset 4
     path.write_bytes(data)
 
     with pytest.raises(CorruptLog, match=r"flushed up to offset .* must be"):

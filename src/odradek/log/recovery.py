@@ -442,16 +442,13 @@ class _Opening:
         file = segment.file
         position = 0
         expected = segment.base_offset
-        is_damaged = False
         for at, header, _ in scan_batches(file, 0, file.size_bytes):
-            if isinstance(header, str):
-                is_damaged = True  # behind a gap of compaction is a batch, or the file ends
-                break
-            if header.base_offset >= limit:
+            if isinstance(header, str) or header.base_offset >= limit:
                 break
             position = at + header.size_bytes
             expected = header.next_offset
-        if expected != limit and (is_damaged or not self._may_have_gaps):
+        # Where there was a cut a batch ends at `limit`, in a gap too; where there was none, a gap at the end is the end of the file.
+        if expected != limit and (position < file.size_bytes or not self._may_have_gaps):
             self._refuse_if_flushed(
                 expected, f"{file.name}: no batch at {position}, where offset {expected} must be"
             )
