@@ -833,6 +833,25 @@ def test_damage_in_a_flushed_segment_of_a_compacted_log_is_no_gap_and_nothing_is
     assert path.read_bytes() == data
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_an_offset_beyond_the_next_segment_is_damage_and_nothing_is_cut_below_the_flushed_point(
+    disk: Disk, policy: str
+) -> None:
+    disk.config = config(segment_bytes=SIZE * 10, cleanup_policy=policy)
+    log = disk.create()
+    for _ in range(13):
+        produce(log, batch())
+    path = disk.file(file_name(0, ".log"))
+    data = bytearray(path.read_bytes())
+    data[SIZE * 4 + 6] ^= 1  # the batch at offset 4 says 260
+    path.write_bytes(data)
+
+    with pytest.raises(CorruptLog, match="offset 260 where 4 was expected"):
+        disk.open(recovery_point=8)
+    assert path.read_bytes() == data
+    assert disk.open(recovery_point=4).log.log_end_offset == 4
+
+
 def test_a_wide_gap_is_no_excuse_for_a_segment_that_lost_its_begin(disk: Disk) -> None:
     log = disk.create()
     log.config = config(cleanup_policy="compact")

@@ -471,7 +471,9 @@ class _Opening:
             if isinstance(header, str):
                 reason = header
             elif 0 <= segment_end <= header.base_offset:
-                break  # cut off, and the next segment has what came instead: see `_trim`
+                if expected == segment_end:
+                    break  # cut off, and the next segment has what came instead: see `_trim`
+                reason = f"offset {header.base_offset} where {expected} was expected"
             elif header.base_offset != expected or header.leader_epoch < self.scanned_epoch:
                 reason = self._why_not_next(header, expected)
             elif header.last_offset_delta < 0:
