@@ -708,13 +708,17 @@ def test_a_copy_whose_swap_had_no_descriptor_follows_producers_of_its_own(operat
     raise AssertionError("it never got through")
 
 
-def test_a_copy_that_arrives_at_the_second_attempt_counts_as_the_one_that_moved_last(world: Directories) -> None:
+def test_a_copy_that_arrives_at_the_second_attempt_counts_as_the_one_that_moved_last(
+    world: Directories,
+) -> None:
     """The first one, which had no descriptor, gave the log in use a number beyond that of the copy."""
     world.move_to("/b")
     world.copy()
     world.manager.futures.prepare(TP)
     world.future.flush()
-    world.disks[1].inject("sync", errno.EMFILE, after=2, times=1)  # of the new name, behind those of a checkpoint
+    world.disks[1].inject(
+        "sync", errno.EMFILE, after=2, times=1
+    )  # of the new name, behind those of a checkpoint
     with pytest.raises(StorageError):
         world.manager.futures.swap(TP, 10, NOW)
     assert world.path == "/a" and not world.manager.offline_directories

@@ -816,9 +816,7 @@ def test_damage_in_a_flushed_segment_of_a_compacted_log_is_no_gap_and_nothing_is
     disk: Disk, at: int, recovery_point: int
 ) -> None:
     """What was cut off the segment before the recovery point begins where that one ends, and not before."""
-    disk.config = config(
-        segment_bytes=SIZE * 10, cleanup_policy="compact", index_interval_bytes=SIZE * 20
-    )
+    disk.config = config(segment_bytes=SIZE * 10, cleanup_policy="compact", index_interval_bytes=SIZE * 20)
     log = disk.create()
     for _ in range(13):
         produce(log, batch())

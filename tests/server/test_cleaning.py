@@ -361,7 +361,9 @@ def test_a_process_that_has_had_nothing_to_do_for_long_is_ended(tmp_path: Path) 
     assert not stands.round() and environment.ended == 1
 
 
-def test_a_log_at_which_the_process_dies_each_time_keeps_no_other_from_being_compacted(tmp_path: Path) -> None:
+def test_a_log_at_which_the_process_dies_each_time_keeps_no_other_from_being_compacted(
+    tmp_path: Path,
+) -> None:
     """The kernel kills it for the memory that its map takes; and its log stays the dirtiest."""
     environment = Environment()
 
