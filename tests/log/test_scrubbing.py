@@ -14,6 +14,7 @@ from odradek.log.scrubbing import BATCHES_A_SEGMENT, MOST_BATCHES, Scrubber
 from odradek.log.segment import Segment
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import MAGIC_OFFSET, iter_batches
+from tests.executed_lines import lines_of
 from tests.log.logs import NOW, TOPIC_ID, TP, batch, config, produce
 
 SMALL = batch(value=b"v" * 20)
@@ -109,6 +110,14 @@ def test_thousands_of_idle_logs_are_not_all_looked_at_at_once(monkeypatch: pytes
     most = MOST_BATCHES // BATCHES_A_SEGMENT
     assert counts == [most, 2 * most, 250]
     assert set(looked_at) == {segment for log in logs for segment in log.segments}
+
+
+def test_a_look_at_the_end_of_a_log_of_many_segments_costs_no_more_than_one_at_its_begin() -> None:
+    """At 15,000 segments 14 ms of a look went into finding the place again, and up to 31."""
+    _, log = log_of(300, segment_bytes=len(SMALL))
+    scrubber = Scrubber(lambda: [log])
+    costs = [lines_of(lambda: scrubber.scrub(1)) for _ in range(300)]
+    assert len(log.segments) == 300 and max(costs[250:]) < max(costs[2:50]) * 1.2
 
 
 def test_a_look_does_as_much_as_it_may_and_the_next_one_goes_on() -> None:

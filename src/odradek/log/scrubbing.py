@@ -117,7 +117,7 @@ class Scrubber:
                     self.rounds += 1
                     return  # that was all; another round begins with the next look
                 continue
-            segment = next((s for s in log.segments if s.base_offset >= self._base_offset), None)
+            segment = log.segments.first_from(self._base_offset)
             if segment is None:
                 self._log = None
                 continue

@@ -75,6 +75,12 @@ class Segments(Sequence[Segment]):
         """The one that holds `offset`, or would, and all behind it."""
         return self._all[self._index(offset) :]
 
+    def first_from(self, base_offset: int) -> Segment | None:
+        """The first that begins there or behind it. A thread may ask."""
+        segments = self._all
+        at = bisect_left(segments, base_offset, key=_base_offset)
+        return segments[at] if at < len(segments) else None
+
     def below(self, segment: Segment) -> tuple[Segment, ...]:
         """All before this one."""
         return self._all[: self._index(segment.base_offset)]
