@@ -6,7 +6,8 @@ Promises, kept by every implementation (one suite holds them to it):
   though the pages are lost (fsync of Linux, 2018), so nothing is tried twice.
 - `replace` is atomic against a crash of the process; with `durable` also against a power cut: the new file is
   synced, then renamed, then the directory is synced.
-- What is neither synced nor replaced durably may be lost by a power cut, in any order.
+- What is neither synced nor replaced durably may be lost by a power cut, in any order; but for the names of one directory, which
+  change on the disk in the order in which they changed.
 
 An open `File` lives as long as somebody holds it: removing its name leaves readers undisturbed.
 """

@@ -3,7 +3,7 @@
 Same promises as `OsDirectory` (one conformance suite for both), plus what only a made disk can do on request:
 
 - `restart()`: the process is gone (kill -9), the page cache is not.
-- `power_cut(choose)`: of what was not synced, some pages and some names survive, in any combination that a journaling
+- `power_cut(choose)`: of what was not synced, some pages, cuts and names survive, in any combination that a journaling
   file system allows: pages of a file independently of each other, changes of one directory in their order.
 - `inject(...)`: an error from an operation: EIO, ENOSPC, EROFS. `fill`: ENOSPC after a short write.
 - `crash_at(step)`: the process dies in the middle of the n-th operation that changes anything, half done; or in one that

@@ -169,6 +169,30 @@ def test_a_segment_that_waits_for_its_age_is_read_once(
     assert disk.found(NOW + 60_001) is not None
 
 
+def test_the_closed_segments_of_a_log_that_is_not_due_are_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `max.compaction.lag.ms` the first batch of each was read again every 15 seconds, and its indexes' sizes were asked for."""
+    disk = filled(Compacted(tmp_path, max_compaction_lag_ms="60000", min_cleanable_dirty_ratio="1.0"))
+    asked: list[str] = []
+    opened, size = OsDirectory.open, OsDirectory.size
+
+    def counted_open(directory: OsDirectory, name: str, **options: bool) -> OsFile:
+        asked.append(name)
+        return opened(directory, name, **options)
+
+    def counted_size(directory: OsDirectory, name: str) -> int | None:
+        asked.append(name)
+        return size(directory, name)
+
+    monkeypatch.setattr(OsDirectory, "open", counted_open)
+    monkeypatch.setattr(OsDirectory, "size", counted_size)
+    assert disk.found() is None and len(asked) > 6
+    asked.clear()
+    assert disk.found() is None and asked == []
+    assert disk.found(NOW + 60_001) is not None
+
+
 def filled(disk: Compacted, rounds: int = 12) -> Compacted:
     for n in range(rounds):
         for key in "abcd":

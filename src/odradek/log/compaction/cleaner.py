@@ -27,6 +27,15 @@ class Found(NamedTuple):
     facts: list[SegmentFacts]
 
 
+class _Look(NamedTuple):
+    """At a closed segment, as it ended then, and for which timestamps."""
+
+    segment: Segment
+    end_offset: int
+    for_first: bool
+    for_largest: bool
+
+
 class Cleaner:
     """`candidates` and `most_dirty` look at files: for a thread. What they need of the moment is handed to them by the loop."""
 
@@ -48,8 +57,8 @@ class Cleaner:
         self._put_back: set[PartitionLog] = set()
         # What cannot be read where the next log is looked for: the log, its segments then, and where they ended.
         self._suspects: list[tuple[PartitionLog, list[tuple[Segment, int]], StorageError]] = []
-        # Of closed segments that were looked at in the last round, with where they ended: the next one need not read them again.
-        self._largest_timestamps: dict[tuple[Segment, int], int] = {}
+        # Of closed segments that were looked at in the last round: the next one need not look at them again.
+        self._known: dict[_Look, SegmentFacts] = {}
 
     def candidates(self) -> list[PartitionLog]:
         """Compacted, and with a closed segment that was not cleaned."""
@@ -68,7 +77,7 @@ class Cleaner:
 
     def most_dirty(self, stable: Iterable[tuple[PartitionLog, int]], now_ms: int) -> Found | None:
         """Of logs with their last stable offsets. One that cannot be read keeps no other from being cleaned: see `judge`."""
-        known, self._largest_timestamps = self._largest_timestamps, {}
+        known, self._known = self._known, {}
         found = []
         for log, offset in stable:
             segments = log.segments[:]
@@ -100,15 +109,15 @@ class Cleaner:
         segments: tuple[Segment, ...],
         last_stable_offset: int,
         now_ms: int,
-        known: Mapping[tuple[Segment, int], int],
+        known: Mapping[_Look, SegmentFacts],
     ) -> Found:
         closed, active = segments[:-1], segments[-1]
         limits = limits_of(log)
         facts = []
         for segment in closed:
-            key = segment, segment.end_offset
-            facts.append(facts_of(segment, limits, known.get(key)))
-            self._largest_timestamps[key] = facts[-1].largest_timestamp
+            look = _Look(segment, segment.end_offset, limits.max_lag_ms < NO_LIMIT, limits.min_lag_ms > 0)
+            facts.append(known.get(look) or facts_of(segment, limits))
+            self._known[look] = facts[-1]
         part = dirty_part(
             facts,
             limits,
@@ -176,15 +185,13 @@ def limits_of(log: PartitionLog) -> Limits:
     )
 
 
-def facts_of(segment: Segment, limits: Limits, known_largest: int | None = None) -> SegmentFacts:
-    """Of a closed one. Timestamps are looked up only where a limit asks for them; for the largest all headers are read, where it is
-    not known, or was not asked for. Records without timestamps are as old as their file, as for retention."""
+def facts_of(segment: Segment, limits: Limits) -> SegmentFacts:
+    """Of a closed one. Timestamps are looked up only where a limit asks for them; for the largest all headers are read. Records without
+    timestamps are as old as their file, as for retention."""
     first = largest = -1
     if limits.max_lag_ms < NO_LIMIT:
         first = next((header.max_timestamp for _, header in _headers(segment)), -1)
-    if known_largest is not None and known_largest >= 0:
-        largest = known_largest
-    elif limits.min_lag_ms > 0:
+    if limits.min_lag_ms > 0:
         largest = max((header.max_timestamp for _, header in _headers(segment)), default=-1)
         if largest < 0:
             largest = segment.modified_ms()
