@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from odradek.log import files
-from odradek.log.errors import DirectoryInUse, DirectoryOffline, DiskFault, MissingFile, StorageError
+from odradek.log.errors import (
+    DirectoryInUse,
+    DirectoryOffline,
+    DiskFault,
+    MissingFile,
+    NoDescriptor,
+    StorageError,
+)
 from odradek.log.files import Directory, File, FileSlice, OsDirectory
 from odradek.log.memory_files import PAGE_BYTES, Crashed, MemoryDirectory, MemoryDisk
 
@@ -367,6 +374,24 @@ def test_only_a_full_table_is_a_reason_to_hold_fewer_spare_descriptors(
         patch.setattr(files, "_spare", [])
         patch.setattr(os, "open", refused)
         files.hold_spare(1)
+
+
+def test_a_spare_descriptor_that_another_thread_takes_first_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Taken(list[int]):
+        """Looked at before, and empty behind it."""
+
+        def __bool__(self) -> bool:
+            return True
+
+    def full(path: str) -> list[str]:
+        raise OSError(errno.EMFILE, "Too many open files", path)
+
+    monkeypatch.setattr(files, "_spare", Taken())
+    monkeypatch.setattr(os, "listdir", full)
+    with pytest.raises(NoDescriptor):
+        OsDirectory(str(tmp_path)).names()
 
 
 def test_the_space_of_the_disk_is_told_and_shrinks_to_what_is_left(root: Directory) -> None:

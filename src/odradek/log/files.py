@@ -253,9 +253,13 @@ def _with_spare(call: Callable[[], T]) -> T:
         try:
             return call()
         except OSError as error:
-            if error.errno not in NO_DESCRIPTOR or not _spare:
+            if error.errno not in NO_DESCRIPTOR:
                 raise
-            os.close(_spare.pop())
+            try:
+                spare = _spare.pop()
+            except IndexError:  # asked and taken at once: another thread may want the last one, too
+                raise error from None
+            os.close(spare)
 
 
 class OsFile:

@@ -38,7 +38,8 @@ class OffsetCheckpoint:
         try:
             self.offsets = {} if data is None else checkpoints.read_offsets(data, self.name)
         except MalformedCheckpoint as error:
-            # Nothing is lost by starting from 0: more is scanned, and high watermarks are learnt from the leader.
+            # As with Apache: more is scanned, high watermarks are learnt from the leader, and what was deleted of a log's first segment
+            # is back.
             notes.append(f"{self._root.path}: {error}; taken as empty")
         self._may_say = dict(self.offsets)
 
