@@ -118,6 +118,11 @@ def test_values_are_typed_attributes_in_snake_case():
         ({"replica.socket.timeout.ms": "499"}, "shorter than replica.fetch.wait.max.ms=500"),
         ({"log.dirs": " , "}, "log.dirs is empty"),
         ({"log.dirs": ""}, "log.dirs is empty"),
+        ({"log.retention.ms": "0"}, "log.retention.ms=0: must be 1 or more, or -1, which keeps all"),
+        ({"log.retention.hours": "0"}, "log.retention.hours=0: must be 1 or more, or -1, which keeps all"),
+        ({"log.roll.ms": "0"}, "log.roll.ms=0: must be 1 or more"),
+        ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms=-1: must be 0 or more"),
+        ({"log.flush.interval.ms": "-1"}, "log.flush.interval.ms=-1: must be 0 or more"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_what_would_have_worked(properties, sentence):

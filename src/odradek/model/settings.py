@@ -565,6 +565,7 @@ def _check_together(settings: BrokerSettings) -> None:
             "max.connections.per.ip.overrides property is set.",
         )
     _addresses(settings.max_connections_per_ip_overrides)
+    _check_times(settings)
     _check_consumer_groups(settings)
     if settings.replica_selector_class not in (None, *REPLICA_SELECTORS):
         raise ConfigurationError(
@@ -575,6 +576,27 @@ def _check_together(settings: BrokerSettings) -> None:
         raise ConfigurationError("log.dirs is empty; name at least one directory")
     if settings.inter_broker_listener_name is not None and "security.inter.broker.protocol" in settings.given:
         raise ConfigurationError("set inter.broker.listener.name or security.inter.broker.protocol, not both")
+
+
+# What topics get from a chain, of which Apache's broker settings have no range: the least that is valid, and Apache's words
+# (KafkaConfig.validateValues; of the last one LogConfig's).
+LEAST_TIMES = {
+    "log.retention.ms": (1, "requirement failed: log.retention.ms must be unlimited (-1) or, equal or greater than 1"),
+    "log.roll.ms": (1, "requirement failed: log.roll.ms must be equal or greater than 1"),
+    "log.roll.jitter.ms": (0, "requirement failed: log.roll.jitter.ms must be equal or greater than 0"),
+    "log.flush.interval.ms": (0, "Invalid value for configuration flush.ms: Value must be at least 0"),
+}  # fmt: skip
+
+
+def _check_times(settings: BrokerSettings) -> None:
+    """A retention of nothing would delete every record, and a roll after nothing make a file of each."""
+    for head, (least, kafka_words) in LEAST_TIMES.items():
+        value = getattr(settings, attribute_name(head))
+        is_for_ever = head == "log.retention.ms" and value < 0
+        if value < least and not is_for_ever:
+            name = next(name for name in broker_synonyms(head) if name in settings.given)
+            more = ", or -1, which keeps all" if head == "log.retention.ms" else ""
+            raise InvalidValue(f"{name}={settings.given[name]}: must be {least} or more{more}", kafka_words)
 
 
 # KIP-392 names both. Apache 3.9's jars have the second alone.
