@@ -163,6 +163,28 @@ def test_who_produces_to_a_leader_that_is_lost_is_told_what_is_there(
     )
 
 
+@pytest.mark.parametrize(
+    ("lines", "options"),
+    [
+        (["x" * 499_000, "y" * 900_000], []),
+        (["x"] * 5_000, ["-H", f"trace={'0' * 300}"]),
+    ],
+    ids=["a large line behind small ones", "headers"],
+)
+def test_records_that_fit_alone_are_not_refused_for_their_neighbours(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: list[str], options: list[str]
+) -> None:
+    """A batch of more than `max.message.bytes` is refused whole."""
+    topic = f"neighbours-{len(lines)}"
+    shell.ok("topic", "create", topic, "-p", 1)
+    file = tmp_path / "lines"
+    file.write_text("".join(f"{line}\n" for line in lines))
+    with open(file) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        code, _, err = shell("topic", "produce", topic, *options)
+    assert (code, err) == (0, f"{len(lines)} records to 1 partition of {topic}\n")
+
+
 def test_a_verb_without_a_standard_input_is_no_mistake_of_ours(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

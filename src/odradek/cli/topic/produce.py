@@ -107,20 +107,24 @@ def produce(
             gathered.clear()
 
         size = waiting = keyless = 0
-        number = written = 0  # lines that were read, and that the topic has
+        of_headers = sum(len(key.encode()) + len(value) for key, value in common)  # bytes, beside those of a line
+        number = written = 0  # lines that were gathered, and that the topic has
         for line in lines_or_pauses(standard_lines):
             if line is not None:
-                number += 1
                 try:
-                    record = parse_line(line, number, key_delimiter, form, common)
+                    record = parse_line(line, number + 1, key_delimiter, form, common)
                 except Failed as failed:
                     fail(f"{failed}; {_upto(written)} in {name}, and nothing behind")
+                if gathered and size + len(line) + of_headers > BATCH_BYTES:
+                    send()  # without this one: together they might be more than the topic takes
+                    size, waiting, written = 0, 0, number
+                number += 1
                 if partition is not None:
                     target = partition
                 else:
                     target, keyless = _target(record.key, partitions, keyless)
                 gathered.setdefault(target, []).append(record)
-                size += len(line)
+                size += len(line) + of_headers
                 waiting += 1
             full = size >= BATCH_BYTES or waiting >= BATCH_RECORDS
             if gathered and (full or line is None):
