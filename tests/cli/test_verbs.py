@@ -320,6 +320,23 @@ def test_a_reader_of_a_topic_that_is_created_again_reads_the_new_one_from_its_st
         )
 
 
+def test_nothing_is_left_out_of_a_new_topic_that_is_longer_already_than_the_old_one_was(odradek, cluster):
+    """It read on where it had been, and never said a word of the records before that."""
+    odradek("topic", "create", "longer", "-p", "1", "-r", "1")
+    odradek("topic", "produce", "longer", stdin=b"a\nb\n")
+    with reading(cluster, "longer", r"%o %v\n", 5) as reader:
+        assert [reader.stdout.readline() for _ in range(2)] == ["0 a\n", "1 b\n"]
+        reader.send_signal(signal.SIGSTOP)
+        odradek("topic", "delete", "longer", "--yes")
+        eventually(lambda: odradek("topic", "create", "longer", "-p", "1", "-r", "1")[0] == 0)
+        odradek("topic", "produce", "longer", stdin=b"c\nd\ne\n")
+        reader.send_signal(signal.SIGCONT)
+        assert reader.communicate(timeout=60) == (
+            "0 c\n1 d\n2 e\n",
+            "odradek: longer was deleted and created again; reading the new one from its start\n",
+        )
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_is_produced_in_json_comes_back_in_json(odradek, codec):
     topic = f"codec-{codec}"

@@ -25,18 +25,21 @@ class Following:
         self._topic = topic
         self._topic_id = topic_id
         self._positions = positions
-        self._ends: dict[TopicPartition, int] = {}  # as far as they ever reached
+        self._ends: dict[TopicPartition, int] = {}  # as they were last
 
     def reaches(self, ends: "dict[TopicPartition, int]") -> None:
-        """A partition that ends before it did was cut, or is one of another topic of that name."""
-        cut = [partition for partition, end in ends.items() if end < self._ends.get(partition, 0)]
-        self._ends = {p: end if p in cut else max(end, self._ends.get(p, 0)) for p, end in ends.items()}
-        if not cut:
+        """A partition that ends before it did was cut, or is one of another topic of that name. So may one be that ends later: asked
+        after its end, for a topic that is the old one then was it before. Of another one nothing is to be read up to `ends`, which
+        may be those of the old one: they become 0."""
+        if ends == self._ends:
             return
-        topic_id = self._client.topic(self._topic).topic_id
+        topic_id = self._client.topic(self._topic, is_known=True).topic_id
+        cut = [partition for partition, end in ends.items() if end < self._ends.get(partition, 0)]
+        self._ends = dict(ends)
         if topic_id != self._topic_id:
             self._topic_id = topic_id
             self._positions |= dict.fromkeys(self._positions, 0)
+            ends |= dict.fromkeys(ends, 0)
             _say(f"{self._topic} was deleted and created again; reading the new one from its start")
             return
         for partition in cut:
