@@ -38,6 +38,7 @@ def health(watch: bool, bootstrap: str, as_json: bool) -> None:
                 if watch and sys.stdout.isatty():
                     click.clear()
                 show(report)
+                sys.stdout.flush()  # of a pipe, too, which is written by the block
             if not watch:
                 sys.exit(0 if report["healthy"] else 1)
             time.sleep(WATCH_S)

@@ -60,6 +60,7 @@ def status(
                 if watch and sys.stdout.isatty():
                     click.clear()
                 show(rows)
+                sys.stdout.flush()  # of a pipe, too, which is written by the block
             running = [row for row in rows if row.is_running]
             if not watch or not running:
                 break
