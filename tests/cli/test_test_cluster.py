@@ -62,6 +62,16 @@ def test_without_a_command_it_runs_until_it_is_stopped() -> None:
         assert process.wait(30) == 0
 
 
+def test_a_terminal_that_is_closed_leaves_no_directory_behind(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with started([*ODRADEK, "--json"], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        assert list(tmp_path.iterdir())
+        process.send_signal(signal.SIGHUP)
+        process.wait(30)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_command_is_ended_with_it() -> None:
     # Signals that are blocked wait for `sigwait`; before `pause` they would be lost.
     waits = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); print('up', flush=True); signal.sigwait([15]); exit(5)"

@@ -90,3 +90,12 @@ def test_in_other_threads_nothing_is_changed(interruptible: None) -> None:
     thread.start()
     thread.join()
     assert found == [handler]
+
+
+def test_a_name_that_is_no_text_keeps_nobody_of_a_session_alive(tmp_path: Path) -> None:
+    """A process may be called by any 15 bytes: a name in UTF-8 is cut in the middle of a letter."""
+    named = "open('/proc/self/comm', 'wb').write(bytes([255])); print('up', flush=True); import time; time.sleep(1000)"
+    with session([sys.executable, "-c", named], stderr=tmp_path / "log") as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
+        assert members_of(process.pid) == [process.pid]
+    assert process.returncode == -signal.SIGKILL

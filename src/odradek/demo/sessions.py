@@ -59,7 +59,9 @@ def members_of(leader: int) -> list[int]:
         if not entry.name.isdigit():
             continue
         try:
-            state, _, _, session_id = (entry / "stat").read_text().rpartition(") ")[2].split()[:4]
+            # A process may be called by any bytes.
+            stat = (entry / "stat").read_text(encoding="utf-8", errors="replace")
+            state, _, _, session_id = stat.rpartition(") ")[2].split()[:4]
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
         if int(session_id) == leader and state not in ("Z", "X"):
