@@ -315,6 +315,19 @@ def test_a_wrong_question_is_refused_before_any_broker_is_asked(capsys, argument
     assert words in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["why", "t", "--store"], ["journal", "show"], ["what-if", "--kill", "1", "--journal"], ["store", "ls", "--store"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_properties_that_are_no_text_are_said_so_by_whoever_reads_them(capsys, tmp_path, arguments):
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"broker.id=1\nbroker.rack=\xff\n")
+    code, out, err = run(capsys, *arguments, str(file))
+    assert (code, out) == (2, "")
+    assert err == f"odradek: {file}: not a text in UTF-8 (invalid start byte)\n"
+
+
 @pytest.mark.parametrize("room", ["store", "wire"])
 def test_a_group_of_commands_is_a_group_of_verbs(capsys, room):
     assert "Verbs:" in run(capsys, room, "--help")[1]

@@ -398,9 +398,9 @@ def from_store(place: Path) -> Source:
 
     Read as a controller reads that takes over, so a node that cannot be read takes its topic out of service.
     """
-    from odradek.cli.store_places import place_of, reading
+    from odradek.cli.store_places import place_of, properties_in, reading
     from odradek.controller.context import ControllerSettings
-    from odradek.model.settings import BrokerSettings, parse_properties
+    from odradek.model.settings import BrokerSettings
     from odradek.store import layout
     from odradek.store.api import NoNode
     from odradek.store.facts import read_metadata
@@ -408,7 +408,7 @@ def from_store(place: Path) -> Source:
     properties = place if place.suffix == ".properties" else None
     if place.is_dir():
         properties = next(iter(sorted(place.glob("broker-*/server.properties"))), None)
-    settings = BrokerSettings(parse_properties(properties.read_text(encoding="utf-8")) if properties else {})
+    settings = BrokerSettings(properties_in(properties) if properties else {})
     with reading(place_of(place, None)) as tree:
         snapshot = _finished(read_metadata(_AtOnce(tree)))  # type: ignore[arg-type]
         try:

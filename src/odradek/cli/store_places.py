@@ -102,6 +102,17 @@ def place_of(path: Path, zookeeper: str | None) -> Place:
     return Place(path, None)
 
 
+def properties_in(file: Path) -> dict[str, str]:
+    """As `read_configuration` reads them, for whoever wants some of them and starts no broker. ConfigurationError: it is no text."""
+    from odradek.model.errors import ConfigurationError
+    from odradek.model.settings import parse_properties
+
+    try:
+        return parse_properties(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{file}: not a text in UTF-8 ({error.reason})") from None
+
+
 @contextmanager
 def reading(place: Place) -> Iterator[Tree]:
     """A file as of the last commit; an ensemble as it is from read to read."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.cli.output import fail
+from odradek.cli.store_places import properties_in
 from odradek.model.counted import counted
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ class History(NamedTuple):
 def journal_files(place: Path) -> list[Path]:
     """`place`: a journal, a directory that holds some, or a broker's properties."""
     if place.suffix == ".properties":
-        from odradek.model.settings import BrokerSettings, parse_properties
+        from odradek.model.settings import BrokerSettings
 
-        settings = BrokerSettings(parse_properties(place.read_text(encoding="utf-8")))
+        settings = BrokerSettings(properties_in(place))
         found = _journals_in(settings.odradek_journal_dir, settings.log_directories)
     elif place.is_dir():
         found = [file for pattern in PLACES for file in place.glob(pattern)]
@@ -185,15 +186,13 @@ def _begins_a_term(text: bytes) -> bool:
 def settings_of(history: History) -> "ControllerSettings":
     """Of the controller that wrote it: its server.properties where `odradek up` puts it, else the defaults."""
     from odradek.controller.context import ControllerSettings
-    from odradek.model.settings import BrokerSettings, parse_properties
+    from odradek.model.settings import BrokerSettings
 
     for file in reversed(history.files):
         for directory in list(file.parents)[:4]:
             properties = directory / "server.properties"
             if properties.exists():
-                return ControllerSettings.of(
-                    BrokerSettings(parse_properties(properties.read_text(encoding="utf-8")))
-                )
+                return ControllerSettings.of(BrokerSettings(properties_in(properties)))
     return ControllerSettings()
 
 
@@ -257,9 +256,7 @@ def _is_of(directory: Path, cluster_id: str | None) -> bool:
 
 def _cluster_of(directory: Path) -> str | None:
     """None where the journal was copied away from its log directory."""
-    from odradek.model.settings import parse_properties
-
     file = directory / "meta.properties"
     if not file.exists():
         return None
-    return parse_properties(file.read_text(encoding="utf-8")).get("cluster.id")
+    return properties_in(file).get("cluster.id")
