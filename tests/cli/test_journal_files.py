@@ -168,3 +168,25 @@ def test_two_changes_are_the_same_when_they_say_the_same_about_the_same(field: s
     one = Side("A", [CHANGE], None)
     other = Side("B", [{**CHANGE, field: "another"}], None)
     assert compare(one, other)["same"] == (field in ("at_ms", "reason"))
+
+
+@pytest.mark.parametrize("how", ["the store answered later", "a clock was behind"])
+def test_nothing_differs_up_to_a_time_at_which_nothing_differs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, how: str
+) -> None:
+    """What was recorded up to then is what is played again up to then: whole steps, and none behind the first that is later."""
+    lines = outage(ControllerSettings())
+    number = next(n for n, line in enumerate(lines) if line["event"]["type"] == "WritesAnswered")
+    until = lines[number]["at_ms"]
+    if how == "the store answered later":
+        lines[number]["at_ms"] = until + 5
+    else:
+        for line in lines[number + 1 :]:
+            line["at_ms"] = until
+        lines[number + 1]["at_ms"] = until + 5
+    file = tmp_path / "controller-1.jsonl"
+    file.write_text(text(lines))
+    code, out, _ = run(
+        capsys, "journal", "diff", file, "--set", f"{UNCLEAN}=false", "--until", until, "--json"
+    )
+    assert (code, json.loads(out)["first_difference"]) == (0, None)

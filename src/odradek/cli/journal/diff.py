@@ -80,15 +80,16 @@ def side_of(history: History, name: str, until_ms: int | None) -> Side:
     from odradek.advisor.replay import replay
     from odradek.cli.journal.files import settings_of
 
-    _, core = replay(history.lines, settings=settings_of(history), until_ms=until_ms)
+    steps, core = replay(history.lines, settings=settings_of(history), until_ms=until_ms)
+    # As far as it is played again: the answers of a step's writes may be later, and a clock may have been behind.
+    played = history.lines[: steps[-1].line + 1] if steps else []
     changes = [
         {
             **change,
             "at_ms": line["at_ms"],
             "event": event_words(history.lines[cause_of(history.lines, n)]["event"]),
         }
-        for n, line in enumerate(history.lines)
-        if until_ms is None or line["at_ms"] <= until_ms
+        for n, line in enumerate(played)
         for change in line["changes"]
     ]
     return Side(name, changes, core.context)
