@@ -182,6 +182,7 @@ def test_a_date_without_a_zone_is_utc():
     assert timestamp_ms("@1970-01-01T00:00:01", NOW_MS) == 1000
     assert timestamp_ms("@1970-01-01T01:00:00+01:00", NOW_MS) == 0
     assert timestamp_ms("@5", NOW_MS) == 5
+    assert timestamp_ms("@2004-10-10T04:40:14.021", NOW_MS) == 1_097_383_214_021, "no millisecond too early"
 
 
 class Offsets:

@@ -444,3 +444,4 @@ def test_times_are_read_as_people_write_them() -> None:
     assert parse_time("1767225600000") == 1_767_225_600_000
     assert parse_time("2026-01-01") == parse_time("2026-01-01T00:00:00+00:00") == 1_767_225_600_000
     assert parse_time("2026-01-01T01:00:00+01:00") == 1_767_225_600_000
+    assert parse_time("2004-10-10T04:40:14.021") == 1_097_383_214_021, "no millisecond too early"

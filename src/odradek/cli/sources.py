@@ -520,14 +520,15 @@ def _from_observed(history: "History", place: Path, at: str | None, until: int |
 
 def parse_time(text: str) -> int:
     """Milliseconds since 1970, or a date with a time; without a zone it is UTC."""
-    from datetime import UTC, datetime
+    from datetime import datetime
+
+    from odradek.cli.topic.offsets import ms_of
 
     try:
         if text.isdecimal():
             return int(text)
-        found = datetime.fromisoformat(text)
+        return ms_of(datetime.fromisoformat(text))
     except ValueError:
         raise click.UsageError(
             f"{text}: expected a time as in 2026-01-31T12:00:00, or milliseconds"
         ) from None
-    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -7,7 +7,7 @@ milliseconds since 1970. A time is the first record from then on.
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -29,6 +29,7 @@ UNIT_MS = {
     "w": 604_800_000,
 }
 FORMS = "expected start, end, a number, -n, @1h, @2026-01-31, @2026-01-31T12:00, @milliseconds, or FROM:TO of these"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INT64_MAX = 2**63 - 1  # as wide as a time is on the wire
 LAST_DATE_MS = 253_402_300_799_999  # of those that have four digits for the year
 SHOWN = 5  # partitions in a sentence
@@ -67,8 +68,12 @@ def timestamp_ms(border: str, now_ms: int) -> int:
         if int(text) > INT64_MAX:
             raise ValueError(f"{text} ms do not fit into 64 bits")
         return int(text)
-    moment = datetime.fromisoformat(text)
-    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
+    return max(0, ms_of(datetime.fromisoformat(text)))
+
+
+def ms_of(moment: datetime) -> int:
+    """Since 1970; without a zone it is UTC. In whole numbers: as a fraction a time may be a millisecond less."""
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // timedelta(milliseconds=1)
 
 
 def resolve(
