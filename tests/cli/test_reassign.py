@@ -1,6 +1,11 @@
 """`reassign`: a plan, its file, its moves, their steps, and the way back."""
 
+import fcntl
 import json
+import os
+import struct
+import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +20,7 @@ from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign import apply as apply_verb
 from odradek.cli.reassign import plan as plan_verb
 from odradek.cli.reassign import status as status_verb
+from odradek.cli.reassign import throttle as throttle_verb
 from odradek.cli.reassign.rows import Row
 from odradek.cli.reassign.status import as_dict, progress_line, show
 from odradek.client.sync import SyncClient
@@ -253,6 +259,88 @@ def test_a_throttle_stays_where_nobody_knows_what_has_started(
     assert set_["follower.replication.throttled.replicas"] == "0:2"
     assert "the throttle is removed" in shell.ok("reassign", "status", "--remove-throttle")
     assert shell.json("config", "describe", "-t", "unknown")["settings"] == []
+
+
+def test_who_can_wait_no_longer_is_told_that_the_throttle_stays(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.ok("topic", "create", "unheard", "--assign", "1")
+    file = tmp_path / "unheard.json"
+    file.write_text('{"version":1,"partitions":[{"topic":"unheard","partition":0,"replicas":[2]}]}')
+
+    def lost(*_: object, **__: object) -> None:
+        raise ConnectionLost("127.0.0.1:9092: connection reset by peer while waiting for the answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("odradek.cli.reassign.apply.wait_for", lost)
+        code, _, err = shell("reassign", "apply", file, "--throttle", "10MB", "--wait")
+    assert code == 1
+    assert err == (
+        "\nodradek: the moves go on, and the throttle stays until odradek reassign status --remove-throttle; "
+        f"odradek reassign status {file}\n"
+        "odradek: 127.0.0.1:9092: connection reset by peer while waiting for the answer\n"
+    )
+    eventually(lambda: shell("reassign", "status", "--remove-throttle")[0] == 0, what="the move is done")
+
+
+def test_a_throttle_that_was_interrupted_is_put_back(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing has started; half of a throttle is on, of which nobody would hear."""
+    shell.ok("topic", "create", "interrupted", "--assign", "1")
+    file = tmp_path / "interrupted.json"
+    file.write_text('{"version":1,"partitions":[{"topic":"interrupted","partition":0,"replicas":[2]}]}')
+    calls = 0
+
+    def interrupted(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        answer = alter_configs(*arguments)
+        if calls == 1:
+            raise KeyboardInterrupt
+        return answer
+
+    alter_configs = throttle_verb.alter_configs
+    monkeypatch.setattr(throttle_verb, "alter_configs", interrupted)
+    assert shell("reassign", "apply", file, "--throttle", "10MB")[0] == 130
+    assert calls > 1 and shell.json("config", "describe", "-t", "interrupted")["settings"] == []
+    assert replicas(shell, "interrupted") == [[1]]
+
+
+@pytest.mark.parametrize("wide", [60, 200])
+def test_progress_is_one_line_of_a_terminal_however_narrow(
+    monkeypatch: pytest.MonkeyPatch, wide: int
+) -> None:
+    """What wraps is not cleared by the next line, and stays above it."""
+    where = TopicPartition("t", 0)
+    sentence = (
+        "broker 2 copies what it lacks, and is taken into the ISR as soon as it has caught up with its leader"
+    )
+    looks = [
+        Row(where, (1, 2), (2,), (2,), (1,), 1, (1,), 4, sentence),
+        Row(where, (2,), (2,), (), (), 2, (2,), 0, "done"),
+    ]
+    coming = [[(where, 2)], []]
+    monkeypatch.setattr("odradek.cli.reassign.apply.status_rows", lambda *_: [looks.pop(0)])
+    monkeypatch.setattr("odradek.cli.reassign.directories.still_coming", lambda *_: coming.pop(0))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    outside, inside = os.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, wide, 0, 0))
+    client: Any = None
+    with open(inside, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert apply_verb.wait_for(client, {where: (BrokerId(2),)}, quiet=False) == {}
+        apply_verb.wait_for_directories(client, {(where, 2): "/b"}, quiet=False)
+        terminal.flush()
+        said = os.read(outside, 10_000).decode()
+    os.close(outside)
+    first, *others = said.replace("\r\n", "\n").removeprefix("\r\033[K").split("\r\033[K")
+    assert first == f"0 of 1 done; t-0 at step 4 of 12: {sentence}"[:wide]
+    assert others == [
+        "1 of 1 done\n",
+        "1 replica on the way to a log directory",
+        "1 of 1 replica in place in the log directories\n",
+    ]
 
 
 def test_a_refused_throttle_is_put_back_to_the_level_it_came_from(shell: Shell, tmp_path: Path) -> None:

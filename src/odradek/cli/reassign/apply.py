@@ -1,7 +1,7 @@
 """`odradek reassign apply FILE`: start the moves of a file, throttled if asked for; with --wait until they are done.
 
-Ctrl-C while it waits leaves the moves running. Exit code 1 when a partition was refused; the others have started. So too
-when one that was waited for ended elsewhere: cancelled, or its topic deleted.
+Ctrl-C while it waits leaves the moves running, as does whatever else ends the wait. Exit code 1 when a partition was refused;
+the others have started. So too when one that was waited for ended elsewhere: cancelled, or its topic deleted.
 """
 
 import shlex
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from odradek.cli import terminal
 from odradek.cli.controller_calls import ask_controller, poll
 from odradek.cli.output import address_option, fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.files import proposal, read_proposal, write_way_back
 from odradek.cli.reassign.status import progress_line, status_rows
 from odradek.model.counted import counted, numbered
+from odradek.model.errors import OdradekError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,19 +95,19 @@ def apply(
                 arrived = [where for where in started if where not in not_done]
                 arriving = {key: path for key, path in directories.items() if key[0] in arrived}
                 wait_for_directories(client, arriving, quiet=as_json)
-            except KeyboardInterrupt:
+                if throttle is not None:
+                    others = poll(lambda: still_running(client))
+                    if others is None:
+                        remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
+                    else:
+                        print(f"odradek: {others}; the throttle {STAYS}", file=sys.stderr)
+            except (KeyboardInterrupt, OdradekError):
                 stays = "" if throttle is None else f", and the throttle {STAYS}"
                 print(
                     f"\nodradek: the moves go on{stays}; odradek reassign status {shlex.quote(str(file))}",
                     file=sys.stderr,
                 )
                 raise
-            if throttle is not None:
-                others = poll(lambda: still_running(client))
-                if others is None:
-                    remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
-                else:
-                    print(f"odradek: {others}; the throttle {STAYS}", file=sys.stderr)
             for where, what in () if as_json else not_done.items():
                 print(f"odradek: {where}: {what}", file=sys.stderr)
         if as_json:
@@ -213,7 +215,7 @@ def wait_for(
         if not quiet and line != told:
             told = line
             if sys.stdout.isatty():
-                print(f"\r\033[K{line}", end="", flush=True)
+                _print_over(line)
             else:
                 print(line, flush=True)
         if not rows:
@@ -221,6 +223,11 @@ def wait_for(
                 print()
             return others
         time.sleep(WAIT_PAUSE_S)
+
+
+def _print_over(line: str) -> None:
+    """In the place of the line before, on a terminal; as much of it as a line has room for, or the rest would stay."""
+    print(f"\r\033[K{line[: terminal.columns()]}", end="", flush=True)
 
 
 def send_to(client: "SyncClient", wanted: "Mapping[tuple[TopicPartition, int], str]") -> None:
@@ -248,10 +255,10 @@ def wait_for_directories(
     while coming := poll(lambda: still_coming(client, wanted)):
         time.sleep(WAIT_PAUSE_S)
         if not quiet and sys.stdout.isatty():
-            print(
-                f"\r\033[K{counted(len(coming), 'replica')} on the way to a log directory", end="", flush=True
-            )
+            _print_over(f"{counted(len(coming), 'replica')} on the way to a log directory")
     if not quiet:
+        if sys.stdout.isatty():
+            _print_over("")
         print(f"{len(wanted)} of {counted(len(wanted), 'replica')} in place in the log directories")
 
 

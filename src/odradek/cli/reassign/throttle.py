@@ -38,8 +38,6 @@ def set_throttle(
     What already moves in these topics is listed too, or its copies would be let loose. Returns what puts back all
     that was there before.
     """
-    from odradek.model.errors import OdradekError
-
     serving: dict[TopicPartition, Sequence[int]] = dict(before)
     fetching: dict[TopicPartition, Sequence[int]] = {
         w: [b for b in targets[w] if b not in before[w]] for w in targets
@@ -60,7 +58,7 @@ def set_throttle(
     }
     try:
         refused = alter_configs(client, changes)
-    except OdradekError:
+    except BaseException:  # Ctrl-C too: there may be a part of it
         put_back(client, undo)
         raise
     if refused:

@@ -107,7 +107,9 @@ def produce(
             gathered.clear()
 
         size = waiting = keyless = 0
-        of_headers = sum(len(key.encode()) + len(value) for key, value in common)  # bytes, beside those of a line
+        of_headers = sum(
+            len(key.encode()) + len(value) for key, value in common
+        )  # bytes, beside those of a line
         number = written = 0  # lines that were gathered, and that the topic has
         for line in lines_or_pauses(standard_lines):
             if line is not None:
