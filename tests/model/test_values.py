@@ -147,3 +147,25 @@ def test_what_is_not_frozen_with_slots_is_the_standard_one() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Open().x = 2  # type: ignore[misc]
     assert Ordered() < Ordered(2)
+
+
+def test_who_began_a_first_use_that_another_thread_has_finished_meanwhile_goes_on() -> None:
+    """Threads that make the first values of a class at once: each has found the placeholder, and one has replaced it."""
+
+    @values.dataclass(frozen=True, slots=True)
+    class Pair:
+        one: int
+        two: int = 2
+
+    @values.dataclass(frozen=True, slots=True)
+    class Triple(Pair):
+        three: int = 3
+
+    for cls in (Triple, Pair):
+        begun: Any = cls.__init__, cls.__eq__, cls.__hash__
+        first = cls(1)
+        assert first == cls(1) and hash(first) == hash(cls(1))
+        init, eq, hash_ = begun
+        late = cls.__new__(cls)
+        init(late, 1)
+        assert late == first and eq(late, first) is True and hash_(late) == hash(first)

@@ -55,23 +55,27 @@ else:
     # --- compiled when first used
 
     def _init(self, *arguments, **named):
-        cls = _owner(type(self), "__init__", _init)
-        cls.__init__ = _compile_init(cls)
-        cls.__init__(self, *arguments, **named)
+        _compiled(type(self), "__init__", _init, _compile_init)(self, *arguments, **named)
 
     def _eq(self, other):
-        cls = _owner(type(self), "__eq__", _eq)
-        cls.__eq__ = _compile_eq(cls)
-        return cls.__eq__(self, other)
+        return _compiled(type(self), "__eq__", _eq, _compile_eq)(self, other)
 
     def _hash(self):
-        cls = _owner(type(self), "__hash__", _hash)
-        cls.__hash__ = _compile_hash(cls)
-        return cls.__hash__(self)
+        return _compiled(type(self), "__hash__", _hash, _compile_hash)(self)
 
-    def _owner(cls, name, function):
-        """The class of the chain that still has the placeholder: a subclass may call it for its parent."""
-        return next(base for base in cls.__mro__ if base.__dict__.get(name) is function)
+    def _compiled(cls, name, placeholder, compile):
+        """What takes the placeholder's place in its class, which is one of the chain: a subclass may call it for its parent.
+        Another thread may have replaced it since it was called."""
+        for owner in cls.__mro__:
+            found = owner.__dict__.get(name)
+            if found is placeholder:
+                found = compile(owner)
+                found._is_compiled = True
+                setattr(owner, name, found)
+                return found
+            if hasattr(found, "_is_compiled"):
+                return found
+        raise AssertionError(f"{cls}: nothing of its chain has a {name} of ours")
 
     def _compile_init(cls):
         """Fields are set by the setters of their slots: half the price of `object.__setattr__`."""
