@@ -178,6 +178,13 @@ def test_a_time_that_there_is_not_is_refused_with_what_is_wrong_with_it(text):
         parse_span(text, NOW_MS)
 
 
+@pytest.mark.parametrize("line", [b'{"id": 7, "name": "x"}', b'{"key": "k", "payload": "as kcat writes it"}', b"{}"])
+def test_an_object_that_is_no_record_does_not_become_a_record_without_a_value(line):
+    """In a compacted topic that would delete what its key has."""
+    with pytest.raises(Failed, match="line 3 is not a record in JSON .*key, value"):
+        parse_line(line, 3, None, "json", ())
+
+
 def test_a_date_without_a_zone_is_utc():
     assert timestamp_ms("@1970-01-01T00:00:01", NOW_MS) == 1000
     assert timestamp_ms("@1970-01-01T01:00:00+01:00", NOW_MS) == 0

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BATCH_RECORDS = 5_000
 BATCH_BYTES = 500_000
 LINGER_S = 0.1
+# Of a record in JSON; where it was is written by `topic consume`, and not read.
+FIELDS = ("key", "value", "headers", "timestamp", "topic", "partition", "offset")
 
 
 @click.command()
@@ -196,6 +198,17 @@ def lines_or_pauses(stream: IO[bytes]) -> Iterator[bytes | None]:
         yield rest
 
 
+def _record_in(value: Any) -> dict[str, Any]:
+    """What anybody has as JSON is not to become a record without a key and a value: that one may delete others."""
+    if not isinstance(value, dict):
+        raise TypeError(f"{type(value).__name__} instead of an object")
+    unknown = [name for name in value if name not in FIELDS]
+    if unknown or value.keys().isdisjoint(("key", "value")):
+        found = f"{unknown[0]!r} is none of" if unknown else "there is nothing of"
+        raise ValueError(f"{found} {', '.join(FIELDS)}")
+    return value
+
+
 def _encodable(text: str) -> str:
     text.encode()  # half a character is JSON, and cannot be sent
     return text
@@ -219,7 +232,7 @@ def parse_line(
     now_ms = int(time.time() * 1000)
     if form == "json":
         try:
-            found = json.loads(line)
+            found = _record_in(json.loads(line))
             return NewRecord(
                 _bytes(found.get("key")),
                 _bytes(found.get("value")),
