@@ -161,6 +161,8 @@ def test_an_import_spoils_nothing(capfd, directory, tmp_path):
     code, _, err = run(capfd, "store", "import", file, "--store", other)
     assert code == 1
     assert "the export was cut off: 4 of 5 nodes are there" in err
+    file.write_text("")
+    assert run(capfd, "store", "import", file, "--store", other)[2] == "odradek: the export is empty\n"
     assert not other.exists()
     code, _, err = run(capfd, "store", "import", tmp_path, "--store", other)
     assert code == 2
