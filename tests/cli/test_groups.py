@@ -3,14 +3,17 @@
 import contextlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
 
 from odradek.advisor.what_if import what_if
 from odradek.cli.groups.moving import coordinators_moved, sentences
+from odradek.cli.topic import offset_ranges as offset_ranges_module
+from odradek.cli.topic.offset_ranges import Extents
 from odradek.client import sync_groups
 from odradek.coordinator.assigned import assigned_partitions
 from odradek.model.groups import Position
@@ -126,6 +129,27 @@ def test_lag_is_what_lies_between_the_commit_and_the_high_watermark(shell: Shell
     ]
     assert shell.ok("group", "lag", "late").startswith("late is Empty: 3 partitions, lag 5\n")
     assert shell.ok("group", "members", "late") == "late is Empty and has no members\n"
+
+
+def test_leaders_are_asked_once_however_many_groups_are_described(
+    shell: Shell, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is silent is waited for 2 s: for each of a thousand groups that was half an hour."""
+    names = [f"many-{number}-{orders}" for number in range(3)]
+    for number, name in enumerate(names):
+        shell.ok("group", "seek", name, "--topic", orders, "--to-offset", number, "--yes")
+    asked: list[int] = []
+
+    def counted(client: Any, view: Any, partitions: Iterable[TopicPartition]) -> Extents:
+        wanted = list(partitions)
+        asked.append(len(wanted))
+        return offset_ranges(client, view, wanted)
+
+    offset_ranges = offset_ranges_module.offset_ranges
+    monkeypatch.setattr(offset_ranges_module, "offset_ranges", counted)
+    found = shell.json("group", "describe", *names)
+    assert asked == [PARTITIONS]
+    assert [row["lag"] for row in found] == [RECORDS, RECORDS - PARTITIONS, RECORDS - 2 * PARTITIONS]
 
 
 def test_a_partition_whose_topic_is_gone_has_no_lag_and_says_why() -> None:

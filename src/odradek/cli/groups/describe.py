@@ -11,13 +11,14 @@ from odradek.cli.output import bootstrap_option, json_option, print_json, print_
 @json_option
 def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """State, coordinator, members and lag of groups; of all of them when none is named."""
-    from odradek.cli.groups.descriptions import describe_or_fail, positions, total_lag
+    from odradek.cli.groups.descriptions import describe_or_fail, positions_of, total_lag
     from odradek.client.sync import SyncClient
 
     rows = []
     with SyncClient(bootstrap) as client:
-        for group in describe_or_fail(client, names).values():
-            read, _ = positions(client, group)
+        groups = describe_or_fail(client, names).values()
+        every, _ = positions_of(client, groups)
+        for group, read in zip(groups, every, strict=True):
             rows.append(
                 {
                     "group": group.name,

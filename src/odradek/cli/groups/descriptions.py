@@ -65,15 +65,24 @@ def no_such_group(client: "SyncClient", name: str) -> NoReturn:
 
 def positions(client: "SyncClient", group: Group) -> tuple[list[Position], dict[TopicPartition, str]]:
     """Every partition that the group has committed or that a member owns; and why an end is not known."""
+    (read,), problems = positions_of(client, [group])
+    return read, problems
+
+
+def positions_of(
+    client: "SyncClient", groups: Iterable[Group]
+) -> tuple[list[list[Position]], dict[TopicPartition, str]]:
+    """The same of each. Leaders are asked once for all of them: one that is silent is waited for."""
     from odradek.client.sync_groups import committed
 
-    offsets = committed(client, group.name)
-    owners = group.owners()
-    every = sorted({*offsets, *owners})
-    starts, ends, problems = borders(client, every)
+    known = [(committed(client, group.name), group.owners()) for group in groups]
+    starts, ends, problems = borders(client, {where for pair in known for some in pair for where in some})
     return [
-        Position(where, offsets.get(where), starts.get(where), ends.get(where), owners.get(where))
-        for where in every
+        [
+            Position(where, offsets.get(where), starts.get(where), ends.get(where), owners.get(where))
+            for where in sorted({*offsets, *owners})
+        ]
+        for offsets, owners in known
     ], problems
 
 
