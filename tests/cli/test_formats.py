@@ -183,7 +183,7 @@ def test_a_time_that_there_is_not_is_refused_with_what_is_wrong_with_it(text):
 )
 def test_an_object_that_is_no_record_does_not_become_a_record_without_a_value(line):
     """In a compacted topic that would delete what its key has."""
-    with pytest.raises(Failed, match="line 3 is not a record in JSON .*key, value"):
+    with pytest.raises(Failed, match=r"line 3 is not a record in JSON .*key, value"):
         parse_line(line, 3, None, "json", ())
 
 
