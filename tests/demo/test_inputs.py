@@ -27,6 +27,17 @@ def test_any_other_file_is_lines(tmp_path):
     ]
 
 
+def test_what_is_no_csv_is_not_read_as_one(tmp_path):
+    """A bar of progress, and a line that is longer than a field may be: refused, with words about new-line characters and fields."""
+    path = tmp_path / "a.log"
+    long = b'{"a": "' + b"x" * 200_000 + b'"}'
+    path.write_bytes(b'"50 %"\r"100 %", done\n' + long + b"\n")
+    assert list(InputFile(path).records()) == [
+        (b'"50 %"\r"100 %"', b'"50 %"\r"100 %", done'),
+        (long, long),
+    ]
+
+
 def test_a_row_that_is_too_short_has_an_empty_key(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b,c\n1\n")

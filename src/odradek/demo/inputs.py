@@ -41,7 +41,7 @@ class InputFile:
                 lines.readline()
             for line in lines:
                 value = line.rstrip(b"\r\n")
-                yield _field(value, column), value
+                yield _field(value, column, is_csv=bool(self.columns)), value
 
     def _key_column(self, key: str | None) -> int:
         if key is None:
@@ -92,9 +92,9 @@ def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
     return members[0]
 
 
-def _field(line: bytes, column: int) -> bytes:
-    """One column of a line of CSV. Quotes are rare, so splitting comes first."""
-    if b'"' in line:
+def _field(line: bytes, column: int, *, is_csv: bool) -> bytes:
+    """One column of a line. In a file of another kind a quote is a character like others."""
+    if is_csv and b'"' in line:
         fields = next(csv.reader([line.decode("utf-8", errors="surrogateescape")]), [])
         return fields[column].encode("utf-8", errors="surrogateescape") if column < len(fields) else b""
     parts = line.split(b",", column + 1)
