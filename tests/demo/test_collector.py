@@ -143,3 +143,16 @@ def test_a_full_queue_is_waited_for_and_nothing_is_left_out(clock: Clock) -> Non
     assert made.run([Numbers(), Numbers()], {}, lambda: None) == 14  # type: ignore[list-item]
     assert taken == [("t", b"k%d" % n, b"v%d" % n) for _ in "ab" for n in range(7)]
     assert collecting(Full(clock)).run([], {}, lambda: None) == 0
+
+
+def test_a_record_that_is_too_large_for_the_client_is_named() -> None:
+    """It was called a mistake of ours, and no line was named."""
+
+    class Large(File):
+        def records(self) -> Iterator[tuple[bytes, bytes]]:
+            return iter([(b"", b"small"), (b"", b"x" * 1_200_000)])
+
+    made = collector.Collector("127.0.0.1:1", "t", Timeline(0.0), RATE)
+    with pytest.raises(collector.NotDelivered, match=r"record 2, of 1200000 bytes: .*Message size too large"):
+        made.run([Large()], {}, lambda: None)  # type: ignore[list-item]
+    made.abandon()

@@ -54,6 +54,8 @@ class Collector:
 
         Returns how many records there were.
         """
+        from confluent_kafka import KafkaException
+
         produce, poll = self._producer.produce, self._producer.poll
         on_delivery = self._delivered
         begun = time.perf_counter()
@@ -72,6 +74,10 @@ class Collector:
                     break
                 except BufferError:
                     poll(TICK_S)
+                except KafkaException as error:
+                    raise NotDelivered(
+                        f"record {number + 1}, of {len(value)} bytes: {error.args[0].str()}"
+                    ) from None
             self.sent = number + 1
             if number % 100 == 0:
                 poll(0)
