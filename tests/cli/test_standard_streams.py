@@ -126,12 +126,14 @@ def test_a_letter_that_the_charset_of_the_output_has_not_is_printed_as_in_json(e
     assert json.loads(lines[1].decode(encoding)) == {"name": NAME}
 
 
-def test_a_byte_of_a_path_that_is_no_text_is_printed_as_it_came():
+@each((("ascii", b"a\xe9\\u00f6\xff\n"), ("utf-8", b"a\xe9\xc3\xb6\xff\n")))
+def test_a_byte_of_a_path_that_is_no_text_is_printed_as_it_came(encoding, printed):
+    """What was done under such a name was said to be refused."""
     raw = io.BytesIO()
-    out = io.TextIOWrapper(raw, encoding="ascii")
+    out = io.TextIOWrapper(raw, encoding=encoding)
     escape_what_is_missing(out)
     print("a\udce9ö\udcff", file=out, flush=True)
-    assert raw.getvalue() == b"a\xe9\\u00f6\xff\n"
+    assert raw.getvalue() == printed
 
 
 @each(

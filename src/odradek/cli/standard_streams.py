@@ -32,11 +32,9 @@ def make_whole() -> None:
 
 def escape_what_is_missing(out: io.TextIOWrapper) -> None:
     r"""A name with a character that `out` has not is printed as in JSON, `\u2192`: a table that can be read but for a letter, and
-    JSON of the same value. UTF-8 has them all."""
+    JSON of the same value. UTF-8 has them all, but for what stands for a byte."""
     import codecs
 
-    if codecs.lookup(out.encoding).name == "utf-8":
-        return
     codecs.register_error(ESCAPED, _escaped)
     out.reconfigure(errors=ESCAPED)
 
