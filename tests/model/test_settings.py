@@ -275,6 +275,7 @@ def test_a_java_properties_file_is_read_as_java_reads_it():
             "path=C:\\\\logs\\\\",
             "tab=a\\tb",
             "unicode=\\u00e9t\\u00e9",
+            "beyond=\\ud83d\\ude00",
             "empty=",
             "key\\ with\\=signs = value # not a comment",
             "broker.id=2",
@@ -287,6 +288,7 @@ def test_a_java_properties_file_is_read_as_java_reads_it():
         "path": "C:\\logs\\",
         "tab": "a\tb",
         "unicode": "été",
+        "beyond": "\U0001f600",
         "empty": "",
         "key with=signs": "value # not a comment",
     }
@@ -304,6 +306,8 @@ def test_a_line_of_properties_ends_where_it_does_for_java():
 def test_a_broken_escape_is_refused():
     with pytest.raises(ConfigurationError, match="four hexadecimal digits"):
         parse_properties("a=\\u12")
+    with pytest.raises(ConfigurationError, match="half of a character"):
+        parse_properties("a=\\ude00\\ud83d")
 
 
 def test_the_two_selectors_of_replicas_are_known_and_no_other_class_is_loaded():

@@ -64,4 +64,11 @@ def _unescape(text: str) -> str:
             position += 4
         else:
             out.append({"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(character, character))
-    return "".join(out)
+    text = "".join(out)
+    try:
+        # What lies beyond 16 bits is two escapes, as Java has it: native2ascii writes them so.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ConfigurationError(
+            f"{text!r}: half of a character, whose other half must be escaped beside it"
+        ) from None
