@@ -110,6 +110,10 @@ def test_the_first_interrupt_is_the_commands_and_the_second_ends_it() -> None:
     [
         (("--set", "num.partitons=3"), "did you mean num.partitions?"),
         (("--brokers", "0"), "0 is not in the range"),
+        (
+            ("--set", "listeners=A://:0"),
+            "--set listeners: 3 brokers cannot have the same; each has its own here\n",
+        ),
         (("--broker", "2", "--", "true"), "--brokers"),
     ],
 )

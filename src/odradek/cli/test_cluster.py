@@ -45,7 +45,7 @@ def test_cluster(
     from odradek.testing.control_server import ControlServer
     from odradek.testing.running_cluster import running_cluster
 
-    values = parse_settings(settings, brokers)
+    values = parse_settings(settings, brokers, has_ports=False)
     with contextlib.ExitStack() as stack:
         ended = stack.enter_context(_stopped_by_signals())
         cluster = stack.enter_context(running_cluster(brokers=brokers, settings=values))

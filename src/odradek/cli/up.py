@@ -317,9 +317,9 @@ def why_not_free(port: int) -> str:
     return ""
 
 
-def parse_settings(pairs: tuple[str, ...], brokers: int) -> dict[str, str]:
+def parse_settings(pairs: tuple[str, ...], brokers: int, *, has_ports: bool = True) -> dict[str, str]:
     """NAME=VALUE pairs, checked here so that a wrong one is one sentence and not three dead brokers, or brokers that are
-    waited for where they are not."""
+    waited for where they are not. `has_ports`: the verb has options for what each broker has of its own."""
     from odradek.model.errors import ConfigurationError
     from odradek.model.settings import BrokerSettings
 
@@ -328,8 +328,11 @@ def parse_settings(pairs: tuple[str, ...], brokers: int) -> dict[str, str]:
         if name in NUMBERS:
             raise click.UsageError(f"--set {name}: brokers are numbered from 1")
         if name in EACH_ITS_OWN and brokers > 1:
-            how = "--metrics-port" if name == METRICS_LISTENER else "--port or --dir"
-            raise click.UsageError(f"--set {name}: {brokers} brokers cannot have the same; say {how}")
+            how = "say --metrics-port" if name == METRICS_LISTENER else "say --port or --dir"
+            raise click.UsageError(
+                f"--set {name}: {brokers} brokers cannot have the same; "
+                f"{how if has_ports else 'each has its own here'}"
+            )
     try:
         BrokerSettings(settings)
     except ConfigurationError as error:
