@@ -8,6 +8,7 @@ import sys
 import termios
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -30,6 +31,7 @@ from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.pictures.figures import shown_seconds
 from tests.cli.conftest import Shell
+from tests.cli.test_sources import view
 from tests.support import eventually
 
 
@@ -360,6 +362,30 @@ def test_a_move_is_behind_by_its_slowest_copy(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("odradek.cli.elect.replica_ends.replica_ends", lambda *_: ends)
     node = ReplicaAssignment(tuple(map(BrokerId, (2, 3, 4, 1))), tuple(map(BrokerId, (2, 3, 4))))
     assert status_verb._behind(None, TopicPartition("t", 0), node, 1, (1,)) == 60  # type: ignore[arg-type]
+
+
+def test_a_silent_broker_is_not_waited_for_with_each_of_its_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request to it takes half a minute: a hundred moves to it took an hour to look at."""
+    now_s = 0.0
+    asked: list[TopicPartition] = []
+
+    def silent(_client: object, where: TopicPartition, _replicas: object) -> list[ReplicaEnd]:
+        nonlocal now_s
+        now_s += 30
+        asked.append(where)
+        return [ReplicaEnd(1, 100), ReplicaEnd(2, None, problem="no answer within 30 s")]
+
+    moving = ReplicaAssignment(tuple(map(BrokerId, (1, 2))), (BrokerId(2),), (BrokerId(1),))
+    running = {TopicPartition("t", number): moving for number in range(100)}
+    monkeypatch.setattr(sources, "running_reassignments", lambda *_: running)
+    monkeypatch.setattr("odradek.cli.elect.replica_ends.replica_ends", silent)
+    monkeypatch.setattr(status_verb, "time", SimpleNamespace(monotonic=lambda: now_s))
+    seen = view([1, 2], t=[([1, 2], [])] * 100)
+    partitions = {index: one._replace(isr=(1,)) for index, one in seen.topics["t"].partitions.items()}
+    seen = seen._replace(topics={"t": seen.topics["t"]._replace(partitions=partitions)})
+    client: Any = SimpleNamespace(cluster=lambda _topics: seen)
+    rows = status_verb.status_rows(client, measured=True)
+    assert len(rows) == 100 and len(asked) == 1
 
 
 def test_nobody_waits_for_the_directory_of_a_replica_that_was_refused(

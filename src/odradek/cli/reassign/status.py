@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from odradek.model.ids import TopicPartition
 
 WATCH_S = 1.0
+MEASURING_S = 10.0
 STEPS = 12
 
 
@@ -78,7 +79,8 @@ def status(
 def status_rows(
     client: "SyncClient", targets: "Mapping[TopicPartition, Any] | None" = None, *, measured: bool = False
 ) -> list[Row]:
-    """Everything that runs, or what became of `targets`. `measured` also asks newcomers how far behind they are."""
+    """Everything that runs, or what became of `targets`. `measured` also asks newcomers how far behind they are, for some seconds:
+    after those it is not known of the others."""
     from odradek.advisor.reassignment_steps import progress
     from odradek.cli.sources import running_reassignments
     from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
@@ -91,6 +93,7 @@ def status_rows(
     wanted = sorted(running) if targets is None else sorted(targets)
     view = client.cluster({where.topic for where in wanted})
     rows = []
+    end_s = time.monotonic() + MEASURING_S
     for where in wanted:
         topic = view.topics.get(where.topic)
         found = topic.partitions.get(where.partition) if topic is not None else None
@@ -120,7 +123,9 @@ def status_rows(
                 found.isr,
                 open_step.step,
                 open_step.sentence,
-                _behind(client, where, node, found.leader, found.isr) if measured else None,
+                _behind(client, where, node, found.leader, found.isr)
+                if measured and time.monotonic() < end_s
+                else None,
             )
         )
         assert isinstance(node, ReplicaAssignment)
