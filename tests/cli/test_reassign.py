@@ -1,5 +1,6 @@
 """`reassign`: a plan, its file, its moves, their steps, and the way back."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -329,14 +330,16 @@ def test_progress_is_one_line_of_a_terminal_however_narrow(
     outside, inside = os.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, wide, 0, 0))
     client: Any = None
-    with open(inside, "w") as terminal:
-        monkeypatch.setattr(sys, "stdout", terminal)
+    with open(inside, "w") as terminal, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
         assert apply_verb.wait_for(client, {where: (BrokerId(2),)}, quiet=False) == {}
         apply_verb.wait_for_directories(client, {(where, 2): "/b"}, quiet=False)
-        terminal.flush()
-        said = os.read(outside, 10_000).decode()
+    said = b""
+    with contextlib.suppress(OSError):  # EIO, when all was read: the other end is closed
+        while piece := os.read(outside, 10_000):
+            said += piece
     os.close(outside)
-    first, *others = said.replace("\r\n", "\n").removeprefix("\r\033[K").split("\r\033[K")
+    first, *others = said.decode().replace("\r\n", "\n").removeprefix("\r\033[K").split("\r\033[K")
     assert first == f"0 of 1 done; t-0 at step 4 of 12: {sentence}"[:wide]
     assert others == [
         "1 of 1 done\n",
