@@ -96,6 +96,31 @@ def test_an_open_transaction_before_what_was_read_moves_nothing_back() -> None:
         assert stream.latestOffset(start.to_json(), limit) == start.to_json()
 
 
+def test_a_target_told_by_whoever_has_not_heard_of_a_partition_forgets_none() -> None:
+    """Left out of where a batch ends it would be new to the next run, and read from its beginning a second time."""
+    heard, other = TopicPartition("t", 0), TopicPartition("t", 1)
+    ids = {"t": bytes(range(16))}
+    start = Offsets(ids, {heard: Place(8, 0), other: Place(7, 0)})
+
+    class Late:
+        def latest(self, before: Offsets | None = None) -> Offsets:
+            places = {heard: Place(9, 0), other: Place(7, 0)}
+            return Offsets(ids, places if before else {heard: places[heard]})
+
+        def standing(self, before: Offsets, now: Offsets, what: str = "") -> Any:
+            return before.places
+
+        def check_same_topics(self, before: Offsets, now: Offsets) -> None:
+            pass
+
+    parsed = parse({"kafka.bootstrap.servers": "b:9092", "subscribe": "t"})
+    stream = StreamReader(parsed, schema_of(parsed))
+    stream._subscription = Late()
+    stream.prepareForTriggerAvailableNow()
+
+    assert offsets(stream.latestOffset(start.to_json(), EVERYTHING), "t") == {"0": 9, "1": 7}
+
+
 def test_another_epoch_alone_is_nothing_new(
     cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from odradek.client.sync import Broker, ClusterView, PartitionView, SyncClient, TopicView
 from odradek.client.sync_connection import Address
-from odradek.model.error_codes import ErrorCode
+from odradek.model.error_codes import RETRIABLE, ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.spark.offsets import Offsets, Place
@@ -159,6 +159,27 @@ def test_a_leader_older_than_one_that_is_known_is_not_believed(
     else:
         assert subscription.latest(Offsets(ids, {partition: Place(3, known)})) == now
     assert subscription.latest(Offsets({"t": b"2" * 16}, {partition: Place(3, known)})) == now
+    subscription.close()
+
+
+@pytest.mark.parametrize(("known", "is_refused"), [(b"1" * 16, True), (b"2" * 16, False)])
+def test_a_broker_that_has_not_heard_of_a_partition_that_is_read_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, known: bytes, is_refused: bool
+) -> None:
+    """Told of again it would be new to the query, and read from its beginning a second time."""
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    subscription = Subscription(parse({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}))
+    monkeypatch.setattr(subscription, "partitions", lambda seen: ({"t": b"1" * 16}, partitions[:1]))
+    monkeypatch.setattr(subscription, "_places", lambda wanted: dict.fromkeys(wanted, Place(5, 0)))
+    monkeypatch.setattr(subscription.client, "retrying", lambda asks: asks())
+    seen = Offsets({"t": known}, dict.fromkeys(partitions, Place(5, 0)))
+
+    if is_refused:
+        with pytest.raises(ProtocolError, match="t-1: this query has read it, and the cluster") as caught:
+            subscription.latest(seen)
+        assert caught.value.code in RETRIABLE
+    else:
+        assert list(subscription.latest(seen).places) == partitions[:1]
     subscription.close()
 
 

@@ -249,7 +249,7 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
         before = Offsets.from_json(start)
         now = logs = self._subscribed().latest(before)
         if self._target is not None:
-            self._target = now = self._still_there(self._target, logs)
+            self._target = now = self._still_there(self._with_all(self._target, before, logs), logs)
         self._latest = now
         # Of a partition that is new what is gone counts for nothing: a limit would be used up by it.
         begin = self._check(before, now) | self._subscribed().standing(before, logs)
@@ -331,6 +331,15 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
                     f"begins at offset {first}",
                 )
         return {p: Place(first, now.places[p].epoch) for p, first in firsts.items()}
+
+    @staticmethod
+    def _with_all(target: "Offsets", before: "Offsets", now: "Offsets") -> "Offsets":
+        """With the partitions that the query reads already, and of which whoever told of the target had not heard."""
+        from odradek.spark.offsets import Offsets
+
+        known = {p: now.places[p] for p in before.places if p in now.places}
+        ids = {p.topic: now.topic_ids.get(p.topic, NO_TOPIC_ID) for p in known}
+        return Offsets({**ids, **target.topic_ids}, {**known, **target.places})
 
     def _still_there(self, target: "Offsets", now: "Offsets") -> "Offsets":
         """What is left of the target of this run: a log that was cut below it, or made again, ends where it ends now."""

@@ -224,11 +224,13 @@ class Subscription:
     def latest(self, seen: Offsets = NOTHING) -> Offsets:
         """The end of what may be read now: the high watermark, or under read_committed the last stable offset.
 
-        Answers of leaders older than those that `seen` is from are not taken: they may know of less.
+        Answers of leaders older than those that `seen` is from are not taken, nor of a broker that has not heard of partitions of
+        `seen`: they may know of less.
         """
 
         def ask() -> Offsets:
             ids, partitions = self.partitions(seen)
+            self._refuse_fewer(seen, Offsets(ids, dict.fromkeys(partitions, NOWHERE)))
             now = Offsets(ids, self._places(dict.fromkeys(partitions, LATEST)))
             for partition, place in now.places.items():
                 before = seen.places.get(partition, NOWHERE).epoch
@@ -240,6 +242,16 @@ class Subscription:
             return now
 
         return self.client.retrying(ask)
+
+    def _refuse_fewer(self, seen: Offsets, now: Offsets) -> None:
+        """A topic's partitions become more and never fewer. One that is left out would be new to the query when it is told of
+        again, and read from its beginning."""
+        for partition in sorted(seen.places.keys() - now.places.keys()):
+            if self._options.assign is None and is_same_topic(partition.topic, seen, now):
+                raise ProtocolError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"{partition}: this query has read it, and the cluster does not tell of it",
+                )
 
     def standing(
         self, before: Offsets, now: Offsets, *, what: str = "has read up to"
