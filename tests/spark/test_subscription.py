@@ -183,6 +183,35 @@ def test_a_broker_that_has_not_heard_of_a_partition_that_is_read_is_not_believed
     subscription.close()
 
 
+@pytest.mark.parametrize("ending", [{}, {"endingOffsets": '{"t":{"0":4}}'}])
+def test_a_batch_ends_in_each_partition_in_which_it_begins(
+    monkeypatch: pytest.MonkeyPatch, ending: dict[str, str]
+) -> None:
+    """Whoever is asked for the ends may not have heard of one yet: its records would be left out in silence."""
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    subscription = Subscription(
+        parse({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", **ending})
+    )
+    told = [partitions, partitions[:1], partitions]
+    monkeypatch.setattr(subscription, "partitions", lambda *_: ({"t": b"1" * 16}, told.pop(0)))
+    monkeypatch.setattr(subscription, "_places", lambda wanted: dict.fromkeys(wanted, Place(5, 0)))
+    monkeypatch.setattr(subscription.client, "retrying", again)
+
+    start = subscription.start(default="earliest")
+    end, latest = subscription.ends(start)
+
+    assert list(end.places) == list(latest.places) == partitions
+    subscription.close()
+
+
+def again(ask: Callable[[], Offsets]) -> Offsets:
+    try:
+        return ask()
+    except ProtocolError as error:
+        assert error.code in RETRIABLE
+    return ask()
+
+
 class Started(SyncClient):
     """Of a broker that was told of the brokers and of no topic yet, which says so of one that is asked for by name; or that heard
     of none since it lost its controller."""

@@ -170,7 +170,7 @@ class BatchReader(_Executor, DataSourceReader):
         subscription = Subscription(self._options)
         try:
             start = subscription.start(default="earliest")
-            end, latest = subscription.ends()
+            end, latest = subscription.ends(start)
             begin = subscription.standing(start, latest, what="was to begin at")
             if self._options.transaction_boundaries:
                 end = end._replace(

@@ -190,13 +190,15 @@ class Subscription:
             places = self._at_offsets("startingOffsets", ids, partitions, options.starting or default)
         return Offsets(ids, places)
 
-    def ends(self) -> tuple[Offsets, Offsets]:
-        """Where a batch read stops, and where the logs end: it never stops beyond that."""
+    def ends(self, start: Offsets) -> tuple[Offsets, Offsets]:
+        """Where a batch read stops that begins at `start`, and where the logs end: it never stops beyond that."""
         options = self._options
+        # Not of their leaders: what epochs somebody named is looked at by `standing`.
+        read = Offsets(start.topic_ids, dict.fromkeys(start.places, NOWHERE))
         if options.ending_timestamps is None and options.ending in (None, names.LATEST):
-            latest = self.latest()
+            latest = self.latest(read)
             return latest, latest
-        ids, partitions = self.partitions()
+        ids, partitions = read.topic_ids, sorted(read.places)
         if options.ending_timestamps is not None:
             wanted = self._at_timestamps(
                 "endingOffsetsByTimestamp",
@@ -207,7 +209,7 @@ class Subscription:
             )
         else:
             wanted = self._at_offsets("endingOffsets", ids, partitions, options.ending or names.LATEST)
-        latest = self.latest()
+        latest = self.latest(read)
         ends = {p: self._not_beyond(p, wanted[p], latest.places[p]) for p in wanted if p in latest.places}
         return Offsets(ids, ends), latest
 
