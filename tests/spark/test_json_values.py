@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -139,6 +140,42 @@ def test_a_number_beyond_decimal_is_no_other_number(value: bytes) -> None:
     good, bad = rows(b'{"x":999.99}', value, b'{"x":-999.99,"at":{}}', schema=schema)
     assert (list(bad), [row for row, _ in good]) == ([1], [0, 2])
     assert "precision" in bad[1] or bad[1] == "a number is beyond DECIMAL"
+
+
+@pytest.mark.parametrize("number", ["350000000000000000000", "3.5e20", "-350000000000000000000"])
+def test_a_number_far_beyond_decimal_is_no_number_that_fits(number: str) -> None:
+    """Times 10**18 it does not fit into 128 bits, and what pyarrow leaves of it there may have 38 digits again."""
+    schema = schema_of("x DECIMAL(38, 18), many ARRAY<DECIMAL(38, 18)>, d DATE")
+    most = "99999999999999999999.999999999999999999"
+
+    good, bad = rows(
+        b'{"x":%b}' % number.encode(),
+        b'{"x":"%b"}' % number.encode(),
+        b'{"many":[1,%b],"d":"2024-02-29"}' % number.encode(),
+        b'{"x":%b,"many":[-%b,null,1e-18],"d":19782}' % (most.encode(), most.encode()),
+        schema=schema,
+    )
+
+    day, least = date(2024, 2, 29), Decimal("0.000000000000000001")
+    assert good == [(3, {"x": Decimal(most), "many": [Decimal(most).copy_negate(), None, least], "d": day})]
+    assert bad == dict.fromkeys(range(3), "a number is beyond DECIMAL")
+
+
+@pytest.mark.parametrize("number", [b"1.8e308", b"-9e308", b"1" + b"0" * 309])
+def test_a_number_beyond_double_is_no_infinity(number: bytes) -> None:
+    schema = schema_of("x DOUBLE, many ARRAY<DOUBLE>")
+    most = b"1.7976931348623157e308"
+
+    good, bad = rows(
+        b'{"x":%b}' % number,
+        b'{"x":-Infinity,"many":[Inf,%b]}' % most,
+        b'{"many":[Infinity,%b]}' % number,
+        schema=schema,
+    )
+
+    infinity = float("inf")
+    assert good == [(1, {"x": -infinity, "many": [infinity, float(most)]})]
+    assert bad == dict.fromkeys((0, 2), "a number is beyond DOUBLE")
 
 
 @pytest.mark.parametrize(

@@ -189,9 +189,7 @@ def test_a_batch_ends_in_each_partition_in_which_it_begins(
 ) -> None:
     """Whoever is asked for the ends may not have heard of one yet: its records would be left out in silence."""
     partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
-    subscription = Subscription(
-        parse({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", **ending})
-    )
+    subscription = Subscription(parse({"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", **ending}))
     told = [partitions, partitions[:1], partitions]
     monkeypatch.setattr(subscription, "partitions", lambda *_: ({"t": b"1" * 16}, told.pop(0)))
     monkeypatch.setattr(subscription, "_places", lambda wanted: dict.fromkeys(wanted, Place(5, 0)))

@@ -12,6 +12,7 @@ be looked for, and `}]]` is rare in JSON where `}` and `}]` are not.
 import json
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from odradek.model.errors import ConfigurationError
+from odradek.spark.ddl import type_text
 from odradek.spark.evolution import MOST_COLUMNS
 from odradek.spark.formats.decoded import Offer
 
@@ -31,12 +33,14 @@ _LEVELS = 64  # of nesting that are looked at
 _END_OF_THE_WRAPPING = r"\}\s*\]\s*\]"
 _BEHIND = "something stands behind the JSON object"
 _FIRST_VALUE = json.JSONDecoder(strict=False)
+_NUMBERS = json.JSONDecoder(strict=False, parse_int=float, parse_constant=lambda _: None)  # which are no words
 _NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 _DIGITS_BEYOND = r"(\.\d{6})\d+"
 _OF_A_MOMENT = r"^[-+0-9:.TZz ]*$"
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32}
 _LARGEST_FLOAT = 3.4028234663852886e38
+_LARGEST_DECIMAL = 38  # digits that 128 bits have room for
 PIECES = 8  # into which a block is cut that has a value of another kind than its column
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -210,8 +214,9 @@ def _is_json(text: str) -> bool:
 
 def _at_once(texts: pa.Array, kind: pa.StructType, unexpected: str = "ignore") -> pa.StructArray:
     """A date is text, which pyarrow takes for none; or days since 1970, as Debezium writes it. Columns need not have one form.
-    Nor does it take a timestamp with more digits than the column keeps, as Go and Java write them."""
-    of_text = _dates_as_text(kind)
+    Nor does it take a timestamp with more digits than the column keeps, as Go and Java write them. What it makes of a decimal has
+    to have room for it."""
+    of_text = _as_read(kind)
     try:
         return _as(kind, _read(texts, of_text, unexpected))
     except pa.ArrowInvalid:
@@ -280,17 +285,25 @@ def _times_as_found(kind: pa.DataType, values: Sequence[Any]) -> pa.DataType:
     if pa.types.is_list(kind):
         items = [item for value in values if isinstance(value, list) for item in value]
         return pa.list_(kind.value_field.with_type(_times_as_found(kind.value_type, items)))
-    return kind
+    return _as_read(kind)
 
 
-def _dates_as_text(kind: pa.DataType) -> pa.DataType:
+def _as_read(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_date32(kind):
         return pa.string()
+    if pa.types.is_decimal128(kind):
+        return _roomy(kind)
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_dates_as_text(field.type)) for field in kind])
+        return pa.struct([field.with_type(_as_read(field.type)) for field in kind])
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_dates_as_text(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_as_read(kind.value_type)))
     return kind
+
+
+def _roomy(kind: pa.Decimal128Type) -> pa.DataType:
+    """pyarrow multiplies what is written by ten for each digit that the column adds, and looks at what is left in 128 bits."""
+    has_room = kind.precision + kind.scale <= _LARGEST_DECIMAL
+    return kind if has_room else pa.decimal256(kind.precision, kind.scale)
 
 
 def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArray:
@@ -314,9 +327,10 @@ def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArr
     found = inner.flatten()
     if len(found) != count or len(inner) != count:
         raise pa.ArrowInvalid("more than one JSON object")
-    # Of a block it is not known whose number that was.
-    if _has_infinite_float(found) and (count > 1 or _has_number_beyond_float(texts[0].as_py(), found.type)):
-        raise pa.ArrowInvalid("a number is beyond FLOAT")
+    if _has_infinity(found):
+        of_each = (_beyond(text, found.type) for text in texts.to_pylist())
+        if beyond := next(filter(None, of_each), ""):
+            raise pa.ArrowInvalid(f"a number is beyond {beyond}")
     if _has_decimals(found.type):
         try:
             found.validate(full=True)
@@ -334,33 +348,36 @@ def _has_decimals(kind: pa.DataType) -> bool:
     return bool(pa.types.is_decimal(kind))
 
 
-def _has_infinite_float(found: pa.Array) -> bool:
-    """pyarrow reads a number that is too large for FLOAT as infinity, and refuses one that is too large for DOUBLE."""
-    if pa.types.is_float32(found.type):
+def _has_infinity(found: pa.Array) -> bool:
+    """pyarrow reads a number that is too large for FLOAT as infinity, and one for DOUBLE where its exponent is below 309."""
+    if pa.types.is_floating(found.type):
         return bool(pc.any(pc.is_inf(found)).as_py())
     if pa.types.is_struct(found.type) or pa.types.is_list(found.type):
         inner = found.flatten()
-        return any(map(_has_infinite_float, inner if isinstance(inner, list) else [inner]))
+        return any(map(_has_infinity, inner if isinstance(inner, list) else [inner]))
     return False
 
 
-def _has_number_beyond_float(text: str, kind: pa.DataType) -> bool:
-    """In what is FLOAT there. The word Infinity is a number as well, and none beyond."""
+def _beyond(text: str, kind: pa.DataType) -> str:
+    """The type of a column that does not hold a number of the value; "" where each does. The word Infinity is a number as well, and
+    none beyond; pyarrow takes Inf for it."""
     try:
-        value = json.loads(text, strict=False, parse_int=float, parse_constant=lambda _: None)
+        value = _NUMBERS.decode(text)
     except (ValueError, RecursionError):  # pyarrow has read it
-        return "Infinity" not in text
-    return _is_beyond_float(value, kind)
+        return "" if "Inf" in text else "FLOAT or DOUBLE"
+    return _beyond_of(value, kind)
 
 
-def _is_beyond_float(value: Any, kind: pa.DataType) -> bool:
-    if pa.types.is_float32(kind):
-        return isinstance(value, float) and abs(value) > _LARGEST_FLOAT
+def _beyond_of(value: Any, kind: pa.DataType) -> str:
+    if pa.types.is_floating(kind):
+        largest = _LARGEST_FLOAT if pa.types.is_float32(kind) else sys.float_info.max
+        return type_text(kind) if isinstance(value, float) and abs(value) > largest else ""
+    inner: Iterable[str] = ()
     if pa.types.is_struct(kind) and isinstance(value, dict):
-        return any(_is_beyond_float(value.get(field.name), field.type) for field in kind)
-    if pa.types.is_list(kind) and isinstance(value, list):
-        return any(_is_beyond_float(item, kind.value_type) for item in value)
-    return False
+        inner = (_beyond_of(value.get(field.name), field.type) for field in kind)
+    elif pa.types.is_list(kind) and isinstance(value, list):
+        inner = (_beyond_of(item, kind.value_type) for item in value)
+    return next(filter(None, inner), "")
 
 
 def _reason(error: str) -> str:
