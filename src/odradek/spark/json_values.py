@@ -33,7 +33,9 @@ _LEVELS = 64  # of nesting that are looked at
 _END_OF_THE_WRAPPING = r"\}\s*\]\s*\]"
 _BEHIND = "something stands behind the JSON object"
 _FIRST_VALUE = json.JSONDecoder(strict=False)
-_NUMBERS = json.JSONDecoder(strict=False, parse_int=float, parse_constant=lambda _: None)  # which are no words
+_NUMBERS = json.JSONDecoder(
+    strict=False, parse_int=float, parse_constant=lambda _: None
+)  # which are no words
 _NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 _DIGITS_BEYOND = r"(\.\d{6})\d+"

@@ -15,6 +15,7 @@ from google.protobuf.wrappers_pb2 import DESCRIPTOR as WRAPPERS
 
 from odradek.model.errors import ConfigurationError
 from odradek.spark.ddl import schema_of, text_of
+from odradek.spark.formats import protobuf
 from odradek.spark.formats.declared import Format, decoder, learnt
 from odradek.spark.formats.decoded import Decoded
 from tests.spark.formats.registry_server import RegistryServer, framed
@@ -240,3 +241,51 @@ def test_a_column_of_another_type_than_the_schemas(form: Format) -> None:
 
     with pytest.raises(RefusedSchema, match="field id is BIGINT by the schema; the column is STRING"):
         decoder(form, schema_of("id STRING"))
+
+
+def test_values_of_a_file_that_are_framed_say_which_message_they_are_as_well(form: Format) -> None:
+    """As every serializer of a registry writes them."""
+    value = message()(id=5).SerializeToString()
+    of_file = form._replace(is_framed=True)
+
+    done = decoded(
+        of_file, "id BIGINT", framed(5, b"\x00" + value), framed(6, b"\x02\x00" + value), b"x", None
+    )
+
+    assert done.columns.to_pylist() == [{"id": 5}, {"id": 5}, {"id": None}]
+    assert {row: why.stage for row, why in done.bad.items()} == {2: "schema"}
+
+
+def test_messages_that_hold_each_other_are_refused_before_they_have_taken_all_the_time_there_is(
+    server: RegistryServer,
+) -> None:
+    """Each way from one to the others is columns of its own: of thirteen there are six thousand million."""
+    file = FileDescriptorProto(name="ring.proto", syntax="proto3")
+    for number in range(13):
+        one = file.message_type.add(name=f"M{number}")
+        one.field.append(field("n", 1, F.TYPE_INT32))
+        one.field.extend(field(f"m{to}", to + 2, F.TYPE_MESSAGE, of=f".M{to}") for to in range(13))
+    server.has(5, serialized(file), kind="PROTOBUF")
+
+    done = decoded(Format("protobuf", registry=server.url), "n INT", framed(5, b"\x00\x08\x05"))
+
+    assert done.bad[0].stage == "schema"
+    assert done.bad[0].error == "the message M0 has more than 20,000 fields, with those nested in it"
+
+
+def test_a_schema_that_does_not_fit_is_looked_at_once(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.has(5, serialized(schema()), kind="PROTOBUF")
+    looked: list[str] = []
+    message_of = protobuf.message_of
+    monkeypatch.setattr(
+        protobuf, "message_of", lambda found: looked.append(found.full_name) or message_of(found)
+    )
+
+    done = decoded(Format("protobuf", registry=server.url), "id STRING", *[framed(5, b"\x00\x08\x05")] * 3)
+
+    assert {why.error for why in done.bad.values()} == {
+        "field id is BIGINT by the schema; the column is STRING"
+    }
+    assert (len(done.bad), looked) == (3, ["shop.Order"])

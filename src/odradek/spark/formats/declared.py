@@ -31,6 +31,7 @@ OF_SCHEMAS = ("avro", "protobuf")
 _KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
 PLAIN = pa.schema([("value", pa.string())])
 _MOST_REFERENCES = 200
+_MOST_REFUSED = 1_000  # messages of a schema that are remembered; values name any number that there are not
 
 
 class Format(NamedTuple):
@@ -153,7 +154,10 @@ def _decoder(form: Format, columns: pa.Schema, data: bytes) -> Decoder:
     if form.schema_file:
         found = _of_file(form, data)
         check_fits(found.columns, columns)
-        return _OfFile(_reader_of(found), columns, form.is_framed)
+        reader_of_file = _reader_of(found)
+        if form.is_framed and form.name == "protobuf":
+            reader_of_file = reader_of_file._replace(read=_behind_path(found.read))
+        return _OfFile(reader_of_file, columns, form.is_framed)
     registry = registry_at(form.registry)
     if form.name == "avro":
         return _OfRegistry(_avro_reader(registry, columns), lambda n: _avro(registry, n).columns, columns)
@@ -299,16 +303,32 @@ def _protobuf_reader(registry: Registry, columns: pa.Schema) -> _Readers:
     return reader
 
 
+def _behind_path(read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """For values that say which message they are, where that is known."""
+    return lambda value: read(value[message_path(value)[1] :])
+
+
 def _by_path(found: Protobuf, columns: pa.Schema) -> arrow_rows.Reader:
     """Reads values that say which message of the schema they are."""
     messages: dict[tuple[int, ...], arrow_rows.Reader] = {}
+    refused: dict[tuple[int, ...], str] = {}
+
+    def made(path: tuple[int, ...]) -> arrow_rows.Reader:
+        if path in refused:
+            raise RefusedSchema(refused[path])
+        try:
+            message = found.at(path)
+            check_fits(message.columns, columns)
+        except RefusedSchema as error:
+            if len(refused) < _MOST_REFUSED:
+                refused[path] = str(error)
+            raise
+        return _reader_of(message)
 
     def read(value: bytes) -> Any:
         path, at = message_path(value)
         if path not in messages:
-            message = found.at(path)
-            check_fits(message.columns, columns)
-            messages[path] = _reader_of(message)
+            messages[path] = made(path)
         reader = messages[path]
         if len(value) > reader.largest:
             raise TooLarge(len(value), reader.largest)

@@ -38,6 +38,7 @@ _WRAPPERS = {
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
+_MOST_FIELDS = 20_000  # of a message, with those nested in it
 _WELL_KNOWN = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 
 
@@ -142,8 +143,8 @@ def _names(descriptor: "Descriptor") -> Iterable[str]:
 def message_of(descriptor: "Descriptor") -> Message:
     from google.protobuf.message_factory import GetMessageClass
 
-    left_out: list[str] = []
-    arrow, convert = _message(descriptor, (), "", left_out)
+    walk = _Walk(descriptor.full_name)
+    arrow, convert = _message(descriptor, (), "", walk)
     if arrow is None:
         raise RefusedSchema(f"the message {descriptor.full_name} has no field that a column holds")
     parse = GetMessageClass(descriptor).FromString
@@ -152,14 +153,31 @@ def message_of(descriptor: "Descriptor") -> Message:
         row: dict[str, Any] = convert(parse(value))
         return row
 
-    return Message(descriptor.full_name, pa.schema(list(arrow)), read, tuple(left_out))
+    return Message(descriptor.full_name, pa.schema(list(arrow)), read, tuple(walk.left_out))
 
 
 Convert = Callable[[Any], Any]
 
 
+class _Walk:
+    """What is met on the way from a message to all that is nested in it. Messages that hold each other are met once on each of the
+    ways between them, of which a dozen have more than can be counted."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._fields = 0
+        self.left_out: list[str] = []
+
+    def meet(self) -> None:
+        self._fields += 1
+        if self._fields > _MOST_FIELDS:
+            raise RefusedSchema(
+                f"the message {self._root} has more than {_MOST_FIELDS:,} fields, with those nested in it"
+            )
+
+
 def _message(
-    descriptor: "Descriptor", within: tuple[str, ...], path: str, left_out: list[str]
+    descriptor: "Descriptor", within: tuple[str, ...], path: str, walk: _Walk
 ) -> tuple[pa.DataType | None, Convert]:
     """The type of a column that holds such messages, and what makes a value of one. `within`: the messages around it."""
     name = descriptor.full_name
@@ -173,10 +191,11 @@ def _message(
     columns: list[pa.Field] = []
     getters: list[tuple[str, Convert]] = []
     for field in descriptor.fields:
+        walk.meet()
         place = f"{path}.{field.name}".lstrip(".")
-        found, getter = _field(field, (*within, name), place, left_out)
+        found, getter = _field(field, (*within, name), place, walk)
         if found is None:
-            left_out.append(place)
+            walk.left_out.append(place)
         else:
             columns.append(pa.field(field.name, found))
             getters.append((field.name, getter))
@@ -190,17 +209,17 @@ def _nothing(_: Any) -> None:
 
 
 def _field(
-    field: "FieldDescriptor", within: tuple[str, ...], path: str, left_out: list[str]
+    field: "FieldDescriptor", within: tuple[str, ...], path: str, walk: _Walk
 ) -> tuple[pa.DataType | None, Convert]:
     name = field.name
     kind = field.message_type
     if kind is not None and kind.GetOptions().map_entry:
-        key, _ = _value(kind.fields_by_name["key"], within, path, left_out)
-        value, convert = _value(kind.fields_by_name["value"], within, path, left_out)
+        key, _ = _value(kind.fields_by_name["key"], within, path, walk)
+        value, convert = _value(kind.fields_by_name["value"], within, path, walk)
         if value is None:
             return None, _nothing
         return pa.map_(key, value), lambda m: [(k, convert(v)) for k, v in getattr(m, name).items()]
-    arrow, convert = _value(field, within, path, left_out)
+    arrow, convert = _value(field, within, path, walk)
     if arrow is None:
         return None, _nothing
     if field.is_repeated:
@@ -211,10 +230,10 @@ def _field(
 
 
 def _value(
-    field: "FieldDescriptor", within: tuple[str, ...], path: str, left_out: list[str]
+    field: "FieldDescriptor", within: tuple[str, ...], path: str, walk: _Walk
 ) -> tuple[pa.DataType | None, Convert]:
     if field.message_type is not None:
-        return _message(field.message_type, within, path, left_out)
+        return _message(field.message_type, within, path, walk)
     return _scalar(field)
 
 
