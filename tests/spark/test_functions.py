@@ -17,6 +17,7 @@ from odradek.spark.functions import (
     deduplicated,
     fingerprinted,
     lag_of,
+    latest_by_key,
     readable,
     windows_of,
 )
@@ -52,6 +53,18 @@ def test_every_example_runs_and_every_function_has_one(spark: Any) -> None:
     assert runner.summarize().failed == 0
     for query in spark.streams.active:
         query.stop()
+
+
+def test_a_row_without_what_orders_it_is_before_all_others_of_its_key(spark: Any) -> None:
+    rows = records(spark, b"a", b"b", b"a").selectExpr(
+        "value AS key", "offset", "if(offset = 2, NULL, offset) AS changed", "if(value = 'b', NULL, 1) AS many"
+    )
+
+    of_one = latest_by_key(rows, by="changed").collect()
+    alone = latest_by_key(rows, by="many").collect()
+
+    assert sorted((bytes(row.key), row.offset) for row in of_one) == [(b"a", 0), (b"b", 1)]
+    assert sorted(bytes(row.key) for row in alone) == [b"a", b"b"]
 
 
 def topic_of(spark: Any, cluster: ProcessCluster, topic: str, *, stream: bool = False) -> Any:

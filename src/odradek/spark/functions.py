@@ -168,7 +168,8 @@ def deduplicated(
 
 
 def latest_by_key(frame: "DataFrame", *keys: str, by: str = "") -> "DataFrame":
-    """Of each key the row that is the last by the column `by` (else the offset); rows without a key are left out.
+    """Of each key the row that is the last by the column `by` (else the offset), in which null is before all; rows without a key
+    are left out.
 
     In a stream Spark remembers a row a key, and gives it again whenever it changes (`outputMode("update")`).
 
@@ -181,7 +182,8 @@ def latest_by_key(frame: "DataFrame", *keys: str, by: str = "") -> "DataFrame":
     names = list(keys) or ["key" if "key" in frame.columns else "__key"]
     order = by or ("offset" if "offset" in frame.columns else "__offset")
     _check(frame, (*names, order), "latest_by_key")
-    last = F.max_by(F.struct(*(F.col(f"`{name}`") for name in frame.columns)), F.col(f"`{order}`"))
+    # In a struct: a null in it is the least of all, and by a null alone there is no last row.
+    last = F.max_by(F.struct(*(F.col(f"`{name}`") for name in frame.columns)), F.struct(F.col(f"`{order}`")))
     keyed = frame.dropna(subset=names).groupBy(*(F.col(f"`{name}`") for name in names))
     return keyed.agg(last.alias("last")).select("last.*")
 
