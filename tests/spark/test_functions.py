@@ -57,7 +57,10 @@ def test_every_example_runs_and_every_function_has_one(spark: Any) -> None:
 
 def test_a_row_without_what_orders_it_is_before_all_others_of_its_key(spark: Any) -> None:
     rows = records(spark, b"a", b"b", b"a").selectExpr(
-        "value AS key", "offset", "if(offset = 2, NULL, offset) AS changed", "if(value = 'b', NULL, 1) AS many"
+        "value AS key",
+        "offset",
+        "if(offset = 2, NULL, offset) AS changed",
+        "if(value = 'b', NULL, 1) AS many",
     )
 
     of_one = latest_by_key(rows, by="changed").collect()

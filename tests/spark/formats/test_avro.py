@@ -18,6 +18,7 @@ from odradek.spark.formats.avro import avro_of
 from odradek.spark.formats.declared import Format, decoder, learnt
 from odradek.spark.formats.decoded import Bad, Decoded, RefusedSchema
 from odradek.spark.formats.kinds import misfit
+from odradek.spark.formats.registry import Schema
 from tests.spark.formats.registry_server import RegistryServer, framed
 
 ORDER: dict[str, Any] = {
@@ -407,6 +408,56 @@ def test_a_schema_that_refers_to_others(server: RegistryServer) -> None:
     row = {"first": {"unit": "KG"}, "last": {"unit": "L"}}
 
     assert decoded(form, columns, framed(3, written(inlined, row))).columns.to_pylist() == [row]
+
+
+def test_a_schema_may_name_what_stands_within_those_it_refers_to() -> None:
+    """A parser of Avro's that has read one knows all its types, wherever they are met first."""
+    unit = {"type": "enum", "name": "Unit", "symbols": ["KG", "L"]}
+    amount = {"type": "record", "name": "Amount", "fields": [{"name": "n", "type": "int"}]}
+    line = {
+        "type": "record",
+        "name": "Line",
+        "namespace": "shop",
+        "fields": [{"name": "unit", "type": ["null", unit]}, {"name": "amount", "type": amount}],
+    }
+    names = {"unit": "shop.Unit", "amount": "shop.Amount", "line": "shop.Line", "again": "shop.Amount"}
+    order = {"type": "record", "name": "Order", "fields": [{"name": n, "type": t} for n, t in names.items()]}
+    inlined = {
+        **order,
+        "fields": [
+            {"name": "unit", "type": {**unit, "namespace": "shop"}},
+            {"name": "amount", "type": {**amount, "namespace": "shop"}},
+            {
+                "name": "line",
+                "type": {
+                    **line,
+                    "fields": [
+                        {"name": "unit", "type": ["null", "Unit"]},
+                        {"name": "amount", "type": "Amount"},
+                    ],
+                },
+            },
+            {"name": "again", "type": "shop.Amount"},
+        ],
+    }
+    row = {"unit": "L", "amount": {"n": 1}, "line": {"unit": "KG", "amount": {"n": 2}}, "again": {"n": 3}}
+
+    found = avro_of(json.dumps(order), [Schema("AVRO", json.dumps(line))])
+
+    assert found.read(written(inlined, row)) == row
+
+
+def test_types_that_stand_in_others_at_more_places_than_can_be_counted_are_refused() -> None:
+    """Thirty records, each twice in the next, are a thousand million columns."""
+    schema: Any = {"type": "record", "name": "R0", "fields": [{"name": "n", "type": "int"}]}
+    for number in range(1, 30):
+        twice = [{"name": "a", "type": schema}, {"name": "b", "type": ["null", f"R{number - 1}"]}]
+        schema = {"type": "record", "name": f"R{number}", "fields": twice}
+
+    with pytest.raises(
+        RefusedSchema, match=r"the record R13 has more than 20,000 fields, with those nested in it"
+    ):
+        avro_of(json.dumps(schema))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ A field that no column holds (a union of a string and a record) is left out, and
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal
 from io import BytesIO
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from odradek.spark.formats.decoded import RefusedSchema
-from odradek.spark.formats.kinds import TIMESTAMP
+from odradek.spark.formats.kinds import MOST_FIELDS, TIMESTAMP
 from odradek.spark.formats.registry import Schema
 
 PLAIN = "value"  # the one column of a schema that is no record
@@ -39,6 +39,7 @@ _TIMES: dict[str, Callable[[Any], Any]] = {
     "timestamp-micros": lambda value: value,
     "timestamp-nanos": lambda value: value // 1000,
 }
+_NAMED = ("record", "error", "enum", "fixed")
 _ENUM = "odradek-enum"
 _SYMBOLS = "odradekSymbols"
 _LARGEST_DECIMAL = 38
@@ -120,19 +121,23 @@ class _Kind(NamedTuple):
     least_bytes: int
     is_record: bool = False
     is_enum: bool = False  # which has no name of its own by then
+    fields: int = 0  # with those nested in it
 
 
 class _Walk:
     def __init__(self) -> None:
-        self._defined: dict[str, tuple[Any, str]] = {}  # referenced, and not met yet
+        self._defined: dict[
+            str, tuple[Any, str]
+        ] = {}  # referenced: a schema, and the namespace that it stands in
         self._known: dict[str, _Kind] = {}
         self._open: set[str] = set()
         self.left_out: list[str] = []
 
     def define(self, schema: Any) -> None:
         """A schema that others refer to by its name, and the names of those within it."""
-        name = _full_name(schema, "")
-        self._defined[name] = (schema, "")
+        _full_name(schema, "")
+        for name, defined, namespace in _types_of(schema, ""):
+            self._defined.setdefault(name, (defined, namespace))
 
     def kind(self, schema: Any, namespace: str, path: str) -> _Kind:
         if isinstance(schema, str):
@@ -142,6 +147,12 @@ class _Walk:
         kind = schema["type"]
         if isinstance(kind, dict | list):
             return self.kind(kind, namespace, path)
+        if (
+            kind in _NAMED
+            and (name := _full_name(schema, namespace)) in self._defined
+            and name in self._known
+        ):
+            return self._named(name, "", path)  # it was named before what it stands in
         match kind:
             case "record" | "error":
                 return self._record(schema, namespace, path)
@@ -157,7 +168,7 @@ class _Walk:
             case "map":
                 values = self.kind(schema["values"], namespace, path)
                 arrow = None if values.arrow is None else pa.map_(pa.string(), values.arrow)
-                return _Kind({"type": "map", "values": values.schema}, arrow, 1)
+                return _Kind({"type": "map", "values": values.schema}, arrow, 1, fields=values.fields)
         return self._logical(schema) or self._named(kind, namespace, path)
 
     def _named(self, name: str, namespace: str, path: str) -> _Kind:
@@ -173,8 +184,7 @@ class _Walk:
                 found = self._known[known]
                 return found if found.is_enum else found._replace(schema=known)
             if known in self._defined:
-                defined, within = self._defined.pop(known)
-                return self.kind(defined, within, path)
+                return self.kind(*self._defined[known], path)
         raise RefusedSchema(f"there is no type {name} in this schema, nor among those it refers to")
 
     def _enum(self, schema: Any, namespace: str) -> _Kind:
@@ -195,19 +205,25 @@ class _Walk:
     def _record(self, schema: Any, namespace: str, path: str) -> _Kind:
         name = _full_name(schema, namespace)
         self._open.add(name)
-        fields, columns, least = [], [], 0
+        fields, columns, least, nested = [], [], 0, len(schema["fields"])
         for field in schema["fields"]:
             place = f"{path}.{field['name']}".lstrip(".")
             found = self.kind(field["type"], name.rpartition(".")[0], place)
             fields.append({"name": field["name"], "type": found.schema})
             least += found.least_bytes
+            nested += found.fields
+            if nested > MOST_FIELDS:
+                raise RefusedSchema(
+                    f"the record {name} has more than {MOST_FIELDS:,} fields, with those nested in it"
+                )
             if found.arrow is None:
                 self.left_out.append(place)
             else:
                 columns.append(pa.field(field["name"], found.arrow))
         self._open.discard(name)
         whole = {"type": "record", "name": name, "fields": fields}
-        self._known[name] = _Kind(whole, pa.struct(columns) if columns else None, least, is_record=True)
+        arrow = pa.struct(columns) if columns else None
+        self._known[name] = _Kind(whole, arrow, least, is_record=True, fields=nested)
         return self._known[name]
 
     def _array(self, schema: Any, namespace: str, path: str) -> _Kind:
@@ -215,7 +231,7 @@ class _Walk:
         if items.least_bytes == 0:
             raise RefusedSchema("an array of values that take no byte may have any number of them")
         arrow = None if items.arrow is None else pa.list_(items.arrow)
-        return _Kind({"type": "array", "items": items.schema}, arrow, 1)
+        return _Kind({"type": "array", "items": items.schema}, arrow, 1, fields=items.fields)
 
     def _union(self, schema: list[Any], namespace: str, path: str) -> _Kind:
         found = [self.kind(branch, namespace, path) for branch in schema]
@@ -228,7 +244,7 @@ class _Walk:
             arrow = pa.int64()
         elif arrows and arrows <= {pa.float32(), pa.float64(), pa.int32(), pa.int64()}:
             arrow = pa.float64()
-        return _Kind([kind.schema for kind in found], arrow, 1)
+        return _Kind([kind.schema for kind in found], arrow, 1, fields=sum(kind.fields for kind in found))
 
     def _logical(self, schema: Any) -> _Kind | None:
         kind, logical = schema["type"], schema.get("logicalType")
@@ -250,6 +266,22 @@ def _decimal(schema: Mapping[str, Any]) -> pa.DataType | None:
         return None
     is_one = 0 <= scale <= precision and 0 < precision <= _LARGEST_DECIMAL
     return pa.decimal128(precision, scale) if is_one else None
+
+
+def _types_of(schema: Any, namespace: str) -> Iterator[tuple[str, Any, str]]:
+    """The named types of a schema, itself and those within it, each with the namespace that it stands in."""
+    if isinstance(schema, list):
+        for branch in schema:
+            yield from _types_of(branch, namespace)
+    if not isinstance(schema, dict):
+        return
+    if schema["type"] in _NAMED:
+        name = _full_name(schema, namespace)
+        yield name, schema, namespace
+        namespace = name.rpartition(".")[0]
+    inner = [schema.get(key) for key in ("type", "items", "values")]
+    for one in [*inner, *(field["type"] for field in schema.get("fields", ()))]:
+        yield from _types_of(one, namespace)
 
 
 def _full_name(schema: Mapping[str, Any], namespace: str) -> str:

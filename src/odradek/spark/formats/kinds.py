@@ -6,6 +6,8 @@ from odradek.spark.ddl import type_text
 from odradek.spark.formats.decoded import RefusedSchema
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+# Of a schema, each counted as often as it is nested: a type may stand in others at more places than can be counted.
+MOST_FIELDS = 20_000
 _WIDER = {
     pa.int32(): {pa.int64(), pa.float64()},
     # As in Avro's own resolution; beyond 2**53 a double does not hold each of them.

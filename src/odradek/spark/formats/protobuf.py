@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from odradek.spark.formats.decoded import RefusedSchema
-from odradek.spark.formats.kinds import TIMESTAMP
+from odradek.spark.formats.kinds import MOST_FIELDS, TIMESTAMP
 from odradek.spark.formats.registry import Schema
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ _WRAPPERS = {
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
-_MOST_FIELDS = 20_000  # of a message, with those nested in it
 _WELL_KNOWN = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
 
 
@@ -170,9 +169,9 @@ class _Walk:
 
     def meet(self) -> None:
         self._fields += 1
-        if self._fields > _MOST_FIELDS:
+        if self._fields > MOST_FIELDS:
             raise RefusedSchema(
-                f"the message {self._root} has more than {_MOST_FIELDS:,} fields, with those nested in it"
+                f"the message {self._root} has more than {MOST_FIELDS:,} fields, with those nested in it"
             )
 
 
