@@ -3,7 +3,10 @@
 import base64
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from select import select
+from socket import create_server
 
 import pytest
 
@@ -123,6 +126,23 @@ def test_an_answer_that_drips_ends_at_its_deadline(server: RegistryServer) -> No
 
     with pytest.raises(RegistryUnavailable, match=r"no whole answer within 0.3 s"):
         Registry(server.url, timeout_s=0.3, pause_s=0.0).schema(7, "AVRO")
+
+
+def test_the_head_of_an_answer_that_drips_ends_at_its_deadline() -> None:
+    with create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+
+        def drip() -> None:
+            for _ in range(module.ATTEMPTS):
+                with listener.accept()[0] as connection, suppress(OSError):
+                    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                    while not select([connection], [], [], 0.02)[0] or connection.recv(1 << 16):
+                        connection.sendall(b"X")
+
+        dripping = pool.submit(drip)
+        registry = Registry(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout_s=0.3, pause_s=0.0)
+        with pytest.raises(RegistryUnavailable, match=r"no whole answer within 0.3 s"):
+            registry.schema(7, "AVRO")
+        dripping.result()
 
 
 def test_nobody_at_the_address(server: RegistryServer) -> None:

@@ -8,8 +8,11 @@ import base64
 import http.client
 import json
 import os
+import socket
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -152,24 +155,44 @@ class Registry:
         url = self._url
         make = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         connection = make(str(url.hostname), url.port, timeout=self._timeout_s)
+        connection.connect()
+        # The timeout of a socket is one of each piece, and the head of an answer may come byte by byte.
+        late = threading.Timer(max(0.0, deadline - time.monotonic()), _hang_up, [connection.sock])
+        late.daemon = True
+        late.start()
         try:
-            headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-            if url.username is not None:
-                pair = f"{unquote(url.username)}:{unquote(url.password or '')}".encode()
-                headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-            connection.request("GET", url.path.rstrip("/") + path, headers=headers)
-            answer = connection.getresponse()
-            pieces, size = [], 0
-            while piece := answer.read1(1 << 16):
-                pieces.append(piece)
-                size += len(piece)
-                if size > _LARGEST:
-                    raise http.client.HTTPException(f"more than {_LARGEST >> 20} MiB")
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"no whole answer within {self._timeout_s:g} s")
-            return answer.status, b"".join(pieces)
+            answer = self._whole_answer(connection, path)
+        except (OSError, http.client.HTTPException):
+            if time.monotonic() < deadline:
+                raise
+            answer = None
         finally:
+            late.cancel()
             connection.close()
+        if answer is None or time.monotonic() >= deadline:
+            raise TimeoutError(f"no whole answer within {self._timeout_s:g} s")
+        return answer
+
+    def _whole_answer(self, connection: http.client.HTTPConnection, path: str) -> tuple[int, bytes]:
+        url = self._url
+        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if url.username is not None:
+            pair = f"{unquote(url.username)}:{unquote(url.password or '')}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        connection.request("GET", url.path.rstrip("/") + path, headers=headers)
+        answer = connection.getresponse()
+        pieces, size = [], 0
+        while piece := answer.read1(1 << 16):
+            pieces.append(piece)
+            size += len(piece)
+            if size > _LARGEST:
+                raise http.client.HTTPException(f"more than {_LARGEST >> 20} MiB")
+        return answer.status, b"".join(pieces)
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):  # it is closed by now
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def checked_url(url: str) -> Any:
