@@ -64,6 +64,16 @@ def test_an_unknown_id_is_believed_for_a_while_and_then_asked_for_again(server: 
     assert registry.schema(7, "AVRO").text == "string"
 
 
+def test_what_is_too_large_for_an_id_is_no_outage_of_the_registry(server: RegistryServer) -> None:
+    """Jersey, on which Confluent's stands, has 404 of its own for a number that is no Integer; bytes of anybody's are taken for one."""
+    server.answers["/schemas/ids/2147483648"] = (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+
+    with pytest.raises(UnknownSchema, match=r"schema id 2147483648 is in no registry: 2147483647 is the"):
+        asked(server.url).schema(2**31, "AVRO")
+    with pytest.raises(UnknownSchema, match=r"schema id 2147483647 is not in http"):
+        asked(server.url).schema(2**31 - 1, "AVRO")
+
+
 def test_a_schema_of_another_kind_is_not_the_one(server: RegistryServer) -> None:
     server.has(7, "{}", kind="JSON")
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from odradek.model.errors import ConfigurationError, OdradekError
+from odradek.model.ids import INT32_MAX
 
 TIMEOUT_S = 10.0  # for a whole answer
 ATTEMPTS = 3
@@ -74,6 +75,9 @@ class Registry:
 
     def schema(self, schema_id: int, kind: str) -> Schema:
         """Raises UnknownSchema and RegistryUnavailable, as all of them do. `kind` is AVRO or PROTOBUF."""
+        if schema_id > INT32_MAX:
+            # Asked for one of these a registry says that it knows no such path, as if it were none.
+            raise UnknownSchema(f"schema id {schema_id} is in no registry: {INT32_MAX} is the largest")
         return self._asked(f"/schemas/ids/{schema_id}", kind, f"schema id {schema_id}")
 
     def latest(self, subject: str, kind: str) -> Schema:
