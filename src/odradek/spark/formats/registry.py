@@ -191,6 +191,8 @@ class Registry:
             size += len(piece)
             if size > _LARGEST:
                 raise http.client.HTTPException(f"more than {_LARGEST >> 20} MiB")
+        if answer.length:  # `read1` takes the end of a connection for that of the answer
+            raise http.client.IncompleteRead(b"".join(pieces), answer.length)
         return answer.status, b"".join(pieces)
 
 
