@@ -67,6 +67,11 @@ def test_fields_become_columns_by_name() -> None:
         (b'{"id":1}]]}\n{"n":4,"v":[[{"id":2}', "something stands behind"),
         (b'{"id":1}]],"v":[[{"id":2}', "something stands behind"),
         (b'{"id":1}],[{"id":2}', "something stands behind"),
+        (b'{"id":1,"x":Inf}]],"z":[[{}', "something stands behind"),
+        (
+            b'{"id":1,"s":"\\"]","x":' + b"[" * 5000 + b"]" * 5000 + b'}]],"z":[[{}',
+            "something stands behind",
+        ),
     ],
 )
 def test_a_value_that_cannot_be_read_says_why_and_moves_no_other(value: bytes, why: str) -> None:
@@ -84,6 +89,12 @@ def test_a_value_that_cannot_be_read_says_why_and_moves_no_other(value: bytes, w
         (7, 6),
     ]
     assert list(bad) == [3] and why in bad[3]
+
+
+def test_what_only_pyarrow_reads_may_have_the_signs_that_close_it() -> None:
+    value = b'{"id":1,"x":Inf,"s":"]}]]","deep":' + b"[" * 5000 + b'{"a":[[{}]]}' + b"]" * 5000 + b"}"
+
+    assert rows(value, schema=schema_of("id BIGINT")) == ([(0, {"id": 1})], {})
 
 
 def test_two_values_that_make_up_for_each_other_shift_nothing() -> None:
@@ -278,6 +289,7 @@ def test_a_value_that_is_nested_deeper_than_columns_can_be_teaches_none(levels: 
         ("id BIGINT name STRING", "expected a comma or the end"),
         ("id NUMBER", "no type number; there are string"),
         ("id BIGINT, ID STRING", "column id comes twice"),
+        ("x STRUCT<a: INT, l: ARRAY<STRUCT<b: INT, B: INT>>>", "field b comes twice"),
         ("a ARRAY<INT", "expected >"),
         ("a DECIMAL(10)", "expected ,"),
         ("a DECIMAL(ten, 2)", "expected decimal"),

@@ -4,6 +4,7 @@ Spark's own words for types, read without a session, so that a job is checked be
 """
 
 import re
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -33,10 +34,15 @@ def schema_of(text: str) -> pa.Schema:
     while words.take_if(","):
         fields.append(words.field(may_have_colon=False))
     words.end()
-    twice = [f.name for f in fields if sum(g.name.lower() == f.name.lower() for g in fields) > 1]
-    if twice:
-        raise ConfigurationError(f"schema {text!r}: column {twice[0]} comes twice")
+    if twice := _twice(fields):
+        raise ConfigurationError(f"schema {text!r}: column {twice} comes twice")
     return pa.schema(fields)
+
+
+def _twice(fields: Sequence[pa.Field]) -> str:
+    """The first name that another one is the same as to Delta, to which case is nothing; or ""."""
+    names = [str(field.name) for field in fields]
+    return next((n for n in names if sum(m.lower() == n.lower() for m in names) > 1), "")
 
 
 def text_of(schema: pa.Schema) -> str:
@@ -92,6 +98,8 @@ class _Words:
             while self.take_if(","):
                 fields.append(self.field(may_have_colon=True))
             self._want(">")
+            if twice := _twice(fields):
+                raise self._wrong(f"field {twice} comes twice")
             return pa.struct(fields)
         if word == "decimal":
             self._want("(")

@@ -36,6 +36,7 @@ _FIRST_VALUE = json.JSONDecoder(strict=False)
 _NUMBERS = json.JSONDecoder(
     strict=False, parse_int=float, parse_constant=lambda _: None
 )  # which are no words
+_SIGNS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)  # brackets, and texts that may have some
 _NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 _DIGITS_BEYOND = r"(\.\d{6})\d+"
@@ -144,9 +145,22 @@ def _whole(
 def _ends_early(text: str) -> bool:
     try:
         _, end = _FIRST_VALUE.raw_decode(text)
-    except (ValueError, RecursionError):  # pyarrow judges it
-        return False
+    except (ValueError, RecursionError):  # pyarrow, which takes Inf and any depth, judges what it is
+        end = _closed_at(text)
     return end < len(text)
+
+
+def _closed_at(text: str) -> int:
+    """Where the first bracket of the text is closed; the end of the text if nowhere."""
+    depth = 0
+    for sign in _SIGNS.finditer(text):
+        if sign[0] in "{[":
+            depth += 1
+        elif sign[0] in "}]":
+            depth -= 1
+            if not depth:
+                return sign.end()
+    return len(text)
 
 
 def _known_first(
