@@ -157,6 +157,21 @@ def test_an_enum_without_a_name_is_its_number(form: Format) -> None:
     ]
 
 
+def test_an_enum_of_two_names_for_a_number_has_the_first(tmp_path: Path) -> None:
+    """As in the JSON of protobuf's own, and in every language's."""
+    file = schema()
+    kind = file.message_type[0].enum_type[0]
+    kind.options.allow_alias = True
+    kind.value.add(name="SETTLED", number=1)
+    path = tmp_path / "order.desc"
+    path.write_bytes(FileDescriptorSet(file=[file]).SerializeToString())
+    paid = message()(kind=1).SerializeToString()
+
+    done = decoded(Format("protobuf", schema_file=str(path)), "kind STRING", paid)
+
+    assert done.columns.to_pylist() == [{"kind": "PAID"}]
+
+
 def test_what_ends_too_soon_or_is_nested_without_end_is_bad(form: Format) -> None:
     tree = message("shop.Tree")()
     deep = tree

@@ -238,7 +238,8 @@ def _value(
 
 def _scalar(field: "FieldDescriptor") -> tuple[pa.DataType, Convert]:
     if field.cpp_type == _ENUM:
-        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        # Of several names for a number the first, as in protobuf's JSON.
+        names = {value.number: value.name for value in reversed(field.enum_type.values)}
         return pa.string(), lambda number: names.get(number, str(number))
     if field.type == _BYTES:
         return pa.binary(), _same
