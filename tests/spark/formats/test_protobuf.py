@@ -230,6 +230,19 @@ def test_schemas_of_a_registry_and_messages_within_them(server: RegistryServer) 
     assert (done.bad[4].stage, done.bad[4].schema_id) == ("schema", 6)
 
 
+@pytest.mark.parametrize("name", ["descriptor", "api", "type", "source_context", "any", "struct"])
+def test_what_comes_with_protobuf_is_no_reference(server: RegistryServer, name: str) -> None:
+    """A registry knows it without being told: descriptor.proto, say, of whoever has options of their own."""
+    file = FileDescriptorProto(name="default", syntax="proto3")
+    file.dependency.append(f"google/protobuf/{name}.proto")
+    file.message_type.add(name="A").field.append(field("n", 1, F.TYPE_INT32))
+    server.has(5, serialized(file), kind="PROTOBUF")
+
+    done = decoded(Format("protobuf", registry=server.url), "n INT", framed(5, b"\x00\x08\x05"))
+
+    assert (done.columns.to_pylist(), done.bad) == ([{"n": 5}], {})
+
+
 def test_a_registry_that_has_protobuf_as_text_only(server: RegistryServer) -> None:
     server.has(5, 'syntax = "proto3"; message A { int32 n = 1; }', kind="PROTOBUF")
 

@@ -38,7 +38,11 @@ _WRAPPERS = {
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
-_WELL_KNOWN = ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers")
+# In an order in which each imports only those before it.
+_WELL_KNOWN = (
+    *("any", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp"),
+    *("wrappers", "type", "api"),
+)
 
 
 class Protobuf(NamedTuple):
