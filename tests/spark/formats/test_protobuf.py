@@ -243,6 +243,22 @@ def test_what_comes_with_protobuf_is_no_reference(server: RegistryServer, name: 
     assert (done.columns.to_pylist(), done.bad) == ([{"n": 5}], {})
 
 
+def test_what_comes_with_confluents_registry_is_no_reference(server: RegistryServer) -> None:
+    """Schemas that Kafka Connect makes import both; neither is among their references."""
+    file = FileDescriptorProto(name="default", syntax="proto3")
+    file.dependency.extend(["confluent/meta.proto", "confluent/type/decimal.proto"])
+    amount = field("amount", 1, F.TYPE_MESSAGE, of=".confluent.type.Decimal")
+    file.message_type.add(name="A").field.append(amount)
+    server.has(5, serialized(file), kind="PROTOBUF", subject="orders-value")
+    form = Format("protobuf", registry=server.url)
+
+    found = learnt(form, "orders-value", lambda: pa.array([]))
+    done = decoded(form, text_of(found.columns), framed(5, b"\x00\x0a\x07\x0a\x01\x7b\x10\x05\x18\x02"))
+
+    assert text_of(found.columns) == "amount STRUCT<value: BINARY, precision: BIGINT, scale: INT>"
+    assert done.columns.to_pylist() == [{"amount": {"value": b"\x7b", "precision": 5, "scale": 2}}]
+
+
 def test_a_registry_that_has_protobuf_as_text_only(server: RegistryServer) -> None:
     server.has(5, 'syntax = "proto3"; message A { int32 n = 1; }', kind="PROTOBUF")
 

@@ -121,10 +121,11 @@ def _pooled(files: Sequence[tuple[str, Any]]) -> Protobuf:
 
     pool = DescriptorPool()
     there = {name for name, _ in files}
-    for name in _WELL_KNOWN:
-        descriptor = import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR
-        if descriptor.name not in there:
-            pool.AddSerializedFile(descriptor.serialized_pb)
+    known = [import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR for name in _WELL_KNOWN]
+    of_confluent = [(file.name, file.SerializeToString()) for file in _of_confluent()]
+    for name, serialized in [*((file.name, file.serialized_pb) for file in known), *of_confluent]:
+        if name not in there:
+            pool.AddSerializedFile(serialized)
     try:
         for name, file in files:
             file.name = name or file.name or "schema.proto"
@@ -134,6 +135,21 @@ def _pooled(files: Sequence[tuple[str, Any]]) -> Protobuf:
         raise RefusedSchema(f"this Protobuf schema does not hold together: {error}") from None
     names = tuple(n for d in last.message_types_by_name.values() for n in _names(d))
     return Protobuf(pool, tuple(name or file.name for name, file in files), names)
+
+
+def _of_confluent() -> Iterable[Any]:
+    """What Confluent's registry knows of its own. The options of meta.proto say nothing of values, so it is empty here."""
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+
+    yield FileDescriptorProto(name="confluent/meta.proto", package="confluent", syntax="proto3")
+    of_decimals = FileDescriptorProto(
+        name="confluent/type/decimal.proto", package="confluent.type", syntax="proto3"
+    )
+    decimal = of_decimals.message_type.add(name="Decimal")
+    kinds = (("value", "TYPE_BYTES"), ("precision", "TYPE_UINT32"), ("scale", "TYPE_INT32"))
+    for number, (name, kind) in enumerate(kinds, 1):
+        decimal.field.add(name=name, number=number, type=kind, label=FieldDescriptorProto.LABEL_OPTIONAL)
+    yield of_decimals
 
 
 def _names(descriptor: "Descriptor") -> Iterable[str]:
