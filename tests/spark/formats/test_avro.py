@@ -410,6 +410,28 @@ def test_a_schema_that_refers_to_others(server: RegistryServer) -> None:
     assert decoded(form, columns, framed(3, written(inlined, row))).columns.to_pylist() == [row]
 
 
+def test_a_long_in_a_column_of_doubles_is_the_double_next_to_it(tmp_path: Path) -> None:
+    """As in Avro's own resolution. pyarrow takes none above 2**53, exact or not."""
+    inner = {"type": "record", "name": "P", "fields": [{"name": "x", "type": ["long", "null"]}]}
+    of_list, of_map = {"type": "array", "items": "long"}, {"type": "map", "values": "P"}
+    fields = {"x": "long", "p": inner, "l": of_list, "m": of_map, "b": "boolean", "s": "string"}
+    schema = {"type": "record", "name": "R", "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+    rest: dict[str, Any] = {
+        "p": {"x": 2**60 + 1},
+        "l": [-(2**63), 3],
+        "m": {"a": {"x": None}},
+        "b": True,
+        "s": "",
+    }
+    values = [written(schema, {"x": 2**number, **rest}) for number in (1, 53, 62)]
+    columns = "x DOUBLE, p STRUCT<x: DOUBLE>, l ARRAY<DOUBLE>, m MAP<STRING, STRUCT<x: DOUBLE>>, b BOOLEAN"
+
+    done = decoded(file_of(tmp_path, schema), columns, *values)
+
+    row = {"p": {"x": 2.0**60}, "l": [-(2.0**63), 3.0], "m": [("a", {"x": None})], "b": True}
+    assert done.columns.to_pylist() == [{"x": 2.0**number, **row} for number in (1, 53, 62)]
+
+
 def test_a_schema_may_name_what_stands_within_those_it_refers_to() -> None:
     """A parser of Avro's that has read one knows all its types, wherever they are met first."""
     unit = {"type": "enum", "name": "Unit", "symbols": ["KG", "L"]}

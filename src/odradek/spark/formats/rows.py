@@ -110,7 +110,7 @@ def _built(
     found: list[Any], rows: Rows, kind: pa.StructType, bad: dict[int, Bad], schema_id: int | None
 ) -> Iterator[tuple[Rows, pa.StructArray]]:
     try:
-        yield rows, pa.array(found, kind)
+        yield rows, _array(found, kind)
     except UNFIT as error:
         if len(rows) == 1:
             bad[int(rows[0])] = _refused(error, schema_id)
@@ -118,6 +118,35 @@ def _built(
         half = len(rows) // 2
         for piece in (slice(half), slice(half, None)):
             yield from _built(found[piece], rows[piece], kind, bad, schema_id)
+
+
+def _array(found: list[Any], kind: pa.StructType) -> pa.StructArray:
+    try:
+        return pa.array(found, kind)
+    except UNFIT:
+        if not _has_doubles(kind):
+            raise
+    return pa.array([_with_doubles(row, kind) for row in found], kind)
+
+
+def _has_doubles(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_doubles(kind.field(number).type) for number in range(kind.num_fields))
+    return bool(pa.types.is_float64(kind))
+
+
+def _with_doubles(value: Any, kind: pa.DataType) -> Any:
+    """With the doubles next to whole numbers: pyarrow takes none above 2**53 for one, whether it is exact or not."""
+    if value is None or not _has_doubles(kind):
+        return value
+    if pa.types.is_struct(kind) and isinstance(value, dict):
+        return {field.name: _with_doubles(value.get(field.name), field.type) for field in kind}
+    if pa.types.is_map(kind):
+        pairs = value.items() if isinstance(value, dict) else value
+        return [(key, _with_doubles(item, kind.item_type)) for key, item in pairs]
+    if pa.types.is_list(kind):
+        return [_with_doubles(item, kind.value_type) for item in value]
+    return float(value) if type(value) is int else value
 
 
 def _refused(error: Exception, schema_id: int | None) -> Bad:
