@@ -41,6 +41,17 @@ def test_fields_become_columns_by_name() -> None:
     ]
 
 
+def test_a_mark_of_the_order_of_bytes_is_passed_over_as_where_columns_are_learnt() -> None:
+    """As .NET writes it before a text in UTF-8."""
+    values = [b'\xef\xbb\xbf {"id":1}', b'{"id":2}', b"\xef\xbb\xbf"]
+
+    assert inferred(values) == (schema_of("id BIGINT"), 1)
+    assert rows(*values, schema=schema_of("id BIGINT")) == (
+        [(0, {"id": 1}), (1, {"id": 2})],
+        {2: "no JSON object"},
+    )
+
+
 @pytest.mark.parametrize(
     ("value", "why"),
     [

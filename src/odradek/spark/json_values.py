@@ -37,6 +37,7 @@ _NUMBERS = json.JSONDecoder(
     strict=False, parse_int=float, parse_constant=lambda _: None
 )  # which are no words
 _SIGNS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)  # brackets, and texts that may have some
+_MARK = "\ufeff"  # of the order of bytes, before a text of .NET's
 _NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
 _HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 _DIGITS_BEYOND = r"(\.\d{6})\d+"
@@ -106,8 +107,11 @@ def _texts(values: pa.Array, bad: dict[int, str]) -> pa.Array:
                 bad[row] = "no UTF-8"
                 found.append(None)
         texts = pa.array(found, pa.string())
+    texts = pc.fill_null(texts, "{}")
+    if pc.any(pc.starts_with(texts, _MARK)).as_py():
+        texts = pc.utf8_ltrim(texts, _MARK)
     # Between tokens a tab is the same. Within a string JSON has neither: a blank would pass there, as another value.
-    texts = pc.replace_substring(pc.utf8_trim_whitespace(pc.fill_null(texts, "{}")), "\n", "\t")
+    texts = pc.replace_substring(pc.utf8_trim_whitespace(texts), "\n", "\t")
     is_object = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
     for row in np.flatnonzero(~is_object.to_numpy(zero_copy_only=False)).tolist():
         bad.setdefault(row, "no JSON object")
