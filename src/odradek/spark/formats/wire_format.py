@@ -41,7 +41,9 @@ def unframed(values: pa.Array) -> Framed:
     whole = b"".join(heads.take(pa.array(rows)).to_pylist())
     frames = np.frombuffer(whole, np.uint8).reshape(-1, FRAME)
     ids = np.ascontiguousarray(frames[:, 1:]).view(">u4").ravel().astype(np.int64)
-    by_id = {int(found): rows[ids == found] for found in np.unique(ids)}
+    order = np.argsort(ids, kind="stable")
+    found, firsts = np.unique(ids[order], return_index=True)
+    by_id = dict(zip(found.tolist(), np.split(rows[order], firsts[1:]), strict=True)) if len(ids) else {}
     bad = {
         row: Bad(
             "no schema id before the value (expected a zero byte and four of an id): it was not written by a serializer of a registry",
