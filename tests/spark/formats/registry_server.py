@@ -22,6 +22,7 @@ class RegistryServer:
         self.asked: list[str] = []
         self.authorization: list[str | None] = []
         self.delay_s = 0.0  # before each byte of a body
+        self.cuts = 0  # answers that lack their last byte
 
     def has(
         self,
@@ -60,6 +61,9 @@ def registry() -> Iterator[RegistryServer]:
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
+            if server.cuts:
+                server.cuts -= 1
+                data = data[:-1]
             if not server.delay_s:
                 self.wfile.write(data)
                 return

@@ -155,23 +155,13 @@ def test_the_head_of_an_answer_that_drips_ends_at_its_deadline() -> None:
         dripping.result()
 
 
-def test_an_answer_that_is_cut_off_is_asked_for_again() -> None:
+def test_an_answer_that_is_cut_off_is_asked_for_again(server: RegistryServer) -> None:
     """As by a registry that is stopped meanwhile, or by a proxy whose backend is."""
-    body = b'{"schema":"\\"string\\""}'
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+    server.has(7, "string")
+    server.cuts = 1
 
-        def serve() -> None:
-            for size in (len(body) - 1, len(body)):
-                with listener.accept()[0] as connection:
-                    connection.recv(1 << 16)
-                    connection.sendall(head + body[:size])
-
-        served = pool.submit(serve)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        listener.settimeout(5.0)  # where nobody asks again
-        assert asked(url).schema(7, "AVRO").text == '"string"'
-        served.result()
+    assert asked(server.url).schema(7, "AVRO").text == "string"
+    assert len(server.asked) == 2
 
 
 def test_nobody_at_the_address(server: RegistryServer) -> None:
