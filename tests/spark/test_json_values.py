@@ -183,6 +183,37 @@ def test_a_number_far_beyond_decimal_is_no_number_that_fits(number: str) -> None
     assert bad == dict.fromkeys(range(3), "a number is beyond DECIMAL")
 
 
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(b"1e-41", b'"1e-41"', b"-1E-0041", b"0." + b"0" * 60 + b"1", b'"1.0e-1000"'),
+        # These ended the process that read them.
+        *(b"1e-999999999", b'"-1e-999999999"', b"0e-2147483647", b'1e-999999999,"y":Inf'),
+        *(b'"1e\\u002d999999999"', b'"1\\u0065-999999999"', b"0." + b"0" * 91 + b"1e-9"),
+        b'1e-999999999,"deep":' + b"[" * 5000 + b"]" * 5000,
+    ],
+)
+@pytest.mark.parametrize("column", ["DECIMAL(10, 2)", "DECIMAL(38, 18)", "DECIMAL(38, 0)"])
+def test_a_number_of_too_many_digits_behind_the_point_is_bad_and_harms_no_other(
+    number: bytes, column: str
+) -> None:
+    schema = schema_of(f"x {column}, d DOUBLE, s STRING, l ARRAY<STRUCT<x: {column}>>")
+
+    good, bad = rows(
+        b'{"x":3,"d":1e-300,"s":"1e-999999999"}',
+        b'{"x":%b}' % number,
+        b'{"l":[null,{"x":2},{"x":%b}]}' % number,
+        b'{"x":"400e-2","other":1e-999999999}',
+        schema=schema,
+    )
+
+    assert [(row, found["x"], found["d"]) for row, found in good] == [(0, 3, 1e-300), (3, 4, None)]
+    assert list(bad) == [1, 2]
+    assert all(
+        "too many digits behind the point" in why or "requires scale 41" in why for why in bad.values()
+    )
+
+
 @pytest.mark.parametrize("number", [b"1.8e308", b"-9e308", b"1" + b"0" * 309])
 def test_a_number_beyond_double_is_no_infinity(number: bytes) -> None:
     schema = schema_of("x DOUBLE, many ARRAY<DOUBLE>")

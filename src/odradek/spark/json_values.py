@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,11 @@ _FIRST_VALUE = json.JSONDecoder(strict=False)
 _NUMBERS = json.JSONDecoder(
     strict=False, parse_int=float, parse_constant=lambda _: None
 )  # which are no words
+_DECIMALS = json.JSONDecoder(
+    strict=False, parse_float=Decimal, parse_int=lambda _: 0, parse_constant=lambda _: None
+)
+# In what may be a decimal with more digits behind the point than any has; the signs of one may be escaped.
+_FINE = r"[\d.][eE]-\d\d|\.\d{29}|\\u00[2-6]"
 _SIGNS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)  # brackets, and texts that may have some
 _MARK = "\ufeff"  # of the order of bytes, before a text of .NET's
 _NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
@@ -326,7 +332,37 @@ def _roomy(kind: pa.Decimal128Type) -> pa.DataType:
     return kind if has_room else pa.decimal256(kind.precision, kind.scale)
 
 
+def _check_no_too_fine(texts: pa.Array, kind: pa.StructType) -> None:
+    """pyarrow looks up by which power of ten it has to divide, far behind the end of its table for 1e-999999999: that ends the
+    process, or finds some other number there."""
+    may_be = texts.filter(pc.match_substring_regex(texts, _FINE)).to_pylist()
+    if any(_is_too_fine(text, kind) for text in may_be):
+        raise pa.ArrowInvalid("a number has too many digits behind the point for DECIMAL")
+
+
+def _is_too_fine(text: str, kind: pa.StructType) -> bool:
+    try:
+        return _is_fine_beyond(_DECIMALS.decode(text), kind)
+    except (ValueError, ArithmeticError, RecursionError):  # which pyarrow might read all the same
+        return True
+
+
+def _is_fine_beyond(value: Any, kind: pa.DataType) -> bool:
+    if pa.types.is_decimal(kind):
+        number = Decimal(value) if isinstance(value, str) else value
+        exponent = number.as_tuple().exponent if isinstance(number, Decimal) else 0
+        return isinstance(exponent, int) and -exponent > kind.scale + _LARGEST_DECIMAL
+    if pa.types.is_struct(kind) and isinstance(value, dict):
+        return any(_is_fine_beyond(value.get(field.name), field.type) for field in kind)
+    if pa.types.is_list(kind) and isinstance(value, list):
+        return any(_is_fine_beyond(item, kind.value_type) for item in value)
+    return False
+
+
 def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArray:
+    has_decimals = _has_decimals(kind)
+    if has_decimals:
+        _check_no_too_fine(texts, kind)
     count = len(texts)
     numbers = pa.array(np.arange(count)).cast(pa.string())
     lines = pc.binary_join_element_wise('{"n":', numbers, ',"v":[[', texts, "]]}\n", "")
@@ -351,7 +387,7 @@ def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArr
         of_each = (_beyond(text, found.type) for text in texts.to_pylist())
         if beyond := next(filter(None, of_each), ""):
             raise pa.ArrowInvalid(f"a number is beyond {beyond}")
-    if _has_decimals(found.type):
+    if has_decimals:
         try:
             found.validate(full=True)
         except pa.ArrowInvalid:
