@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,8 +26,9 @@ from odradek.store.api import (
     WatchKind,
 )
 from odradek.store.embedded import EmbeddedStore, EmbeddedStores
+from odradek.store.embedded.database import Database
 from odradek.store.embedded.liveness import OwnLife, PeerLife
-from odradek.store.embedded.worker import OWN_PATIENCE, Job, Worker
+from odradek.store.embedded.worker import _AGAIN_TIMES, OWN_PATIENCE, Job, Worker
 from tests.conformance.worlds import until
 
 T = TypeVar("T")
@@ -114,6 +116,42 @@ def test_a_session_goes_on_beside_one_whose_signs_of_life_it_cannot_open(
         await until(lambda: heard)
         assert heard == [WatchEvent(WatchKind.DELETED, "/e")]
         await store.close()
+
+    drive(scenario)
+
+
+def test_a_dead_session_that_cannot_be_ended_is_looked_at_once_a_tick(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk nothing can be written until somebody makes room, and that may take hours: no processor is to be busy with
+    it until then."""
+
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file, LONG_MS)
+        other = await EmbeddedStore.open(file, LONG_MS)
+        third = await EmbeddedStore.open(file, LONG_MS)
+        await store.exists("/")  # so it has met both
+        tried: list[object] = []
+
+        def full(database: Database, body: object) -> None:
+            if database is store._worker._database:
+                tried.append(body)
+            raise StoreUnavailable(message="no room left")
+
+        def look_again(worker: Worker) -> dict[int, int]:
+            worker._suspects = dict.fromkeys((other.session_id, third.session_id), _AGAIN_TIMES)
+            for _ in range(_AGAIN_TIMES):
+                with suppress(StoreUnavailable):
+                    worker._bury_the_dead()
+            return worker._suspects
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Database, "write", full)
+            await on_worker(other, lambda worker: worker._finish(SessionState.EXPIRED))
+            await until(lambda: tried)
+            assert await on_worker(store, look_again) == {}
+        for session in (store, third):
+            await session.close()
 
     drive(scenario)
 

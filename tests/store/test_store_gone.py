@@ -14,6 +14,7 @@ from odradek.store.api import SessionExpired, SessionState, StoreGone, StoreUnav
 from odradek.store.embedded import EmbeddedStore, EmbeddedStores, database, wal_index
 from odradek.store.embedded.database import Database
 from odradek.store.embedded.file import OpenFile, anew
+from odradek.store.embedded.worker import Job, Worker
 
 LONG_MS = 120_000
 
@@ -131,6 +132,29 @@ def test_a_file_that_goes_while_it_is_committed_to_is_not_acknowledged_from(file
     with pytest.raises(StoreGone, match="was removed or moved away while this process had it open"):
         database.write(lambda: file.unlink())
     database.close()
+
+
+def test_a_file_that_goes_while_a_session_begins_is_named_and_nothing_is_closed_twice(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new session ends one of a dead process, and finds at that that the file is gone. A descriptor that is closed twice may
+    be somebody else's by then."""
+
+    async def scenario() -> None:
+        dead = await EmbeddedStore.open(file, LONG_MS)
+        dead._worker.submit(Job(lambda worker: worker._finish(SessionState.EXPIRED), print, print))
+        await until_over(dead)
+        meet_peers = Worker._meet_peers
+
+        def meet_and_lose(worker: Worker) -> None:
+            meet_peers(worker)
+            file.unlink(missing_ok=True)
+
+        monkeypatch.setattr(Worker, "_meet_peers", meet_and_lose)
+        with pytest.raises(StoreGone, match="was removed or moved away"):
+            await EmbeddedStore.open(file, LONG_MS)
+
+    drive(scenario)
 
 
 async def _make(file: Path) -> None:

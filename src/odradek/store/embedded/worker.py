@@ -159,9 +159,10 @@ class Worker(threading.Thread):
             # that was killed and comes back does not meet its own old registration.
             self._bury_the_dead()
         except BaseException:
-            if self._life is not None:
-                self._life.end()
-            self._database.close()
+            if not self._is_over:  # else `_finish` has let go of all that
+                if self._life is not None:
+                    self._life.end()
+                self._database.close()
             raise
 
     def _begin_session(self) -> None:
@@ -372,16 +373,14 @@ class Worker(threading.Thread):
             peer.ring()
 
     def _bury_the_dead(self) -> None:
+        # Before the look: whom nobody can end now, as on a full disk, is looked at again once a tick.
+        self._suspects = {suspect: left - 1 for suspect, left in self._suspects.items() if left > 1}
         for session_id in tuple(self._peers):
             peer = self._peers.get(session_id)
             if peer is None:  # ended by another survivor, which we heard of during the last round
                 continue
             if peer.is_dead() or peer.is_silent(time.monotonic_ns()):
                 self._expire(peer)
-            elif session_id in self._suspects:
-                self._suspects[session_id] -= 1
-                if self._suspects[session_id] <= 0:
-                    del self._suspects[session_id]
 
     def _expire(self, peer: PeerLife) -> None:
         """Whoever is first does it. A paused process that woke up meanwhile has beaten its heart: look again."""
