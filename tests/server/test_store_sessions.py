@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from odradek.log.errors import CorruptLog, StorageError
+from odradek.log.errors import CorruptLog, StorageError, WrongDirectory
 from odradek.model.cluster import Endpoint
 from odradek.model.ids import BrokerEpoch, BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
@@ -57,7 +57,7 @@ class Away:
 class Scene:
     """The sessions of broker 1: a real broker, a store in memory, and a controller that never stands."""
 
-    def __init__(self, path: Path, ensemble: MemoryEnsemble) -> None:
+    def __init__(self, path: Path, ensemble: MemoryEnsemble, **settings: str) -> None:
         loop = asyncio.get_running_loop()
         self.ensemble = ensemble
         self.admin = ensemble.open()
@@ -78,7 +78,7 @@ class Scene:
             store=ensemble.open(),
             stores=ensemble,
             environment=Environment(loop),
-            settings=BrokerSettings({"broker.id": "1"}),
+            settings=BrokerSettings({"broker.id": "1", **settings}),
             endpoints=self.endpoints,
             endpoints_of=lambda settings: self.endpoints,
             inter_broker_listener="PLAINTEXT",
@@ -321,6 +321,82 @@ def test_addresses_that_changed_while_the_session_begins_are_written_when_the_st
         task.cancel()
 
     live(tmp_path, body)
+
+
+def test_a_session_that_ends_while_it_begins_is_followed_by_another(tmp_path: Path) -> None:
+    async def body(scene: Scene) -> None:
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        assert scene.sessions.store is not None
+        before = scene.sessions.store
+        opened = scene.ensemble.open
+        errors = [api.SessionExpired(message="it was paused for longer than its timeout")]
+
+        async def open_session(session_timeout_ms: int) -> api.Store:
+            if errors:
+                raise errors.pop()
+            return opened(session_timeout_ms)
+
+        scene.ensemble.open_session = open_session  # type: ignore[method-assign,assignment]
+        scene.ensemble.expire(before.session_id)
+
+        async def is_back() -> bool:
+            if task.done():
+                task.result()
+            return scene.sessions.store not in (None, before)
+
+        await until(is_back)
+        assert not errors
+        task.cancel()
+
+    live(tmp_path, body)
+
+
+def test_a_broker_whose_ensemble_was_emptied_waits_for_its_cluster_and_joins_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its logs belong to the cluster that it was started in."""
+
+    async def main() -> None:
+        scene = Scene(tmp_path, MemoryEnsemble(), **{"zookeeper.connect": "localhost:2181"})
+        await prepare_tree(scene.admin, Environment(asyncio.get_running_loop()))
+        ours = layout.encode_cluster_id(scene.broker.cluster_id)
+        await scene.admin.set(layout.CLUSTER_ID, ours)
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        before = scene.broker.broker_epoch
+
+        async def lose(*doomed: str) -> None:
+            assert scene.sessions.store is not None
+            scene.ensemble.expire(scene.sessions.store.session_id)
+            await scene.admin.write([api.ConditionalOps((api.DeleteTree(path),)) for path in doomed], None)
+
+        await lose("/cluster", "/brokers")
+
+        async def is_said() -> bool:
+            if task.done():
+                task.result()
+            return "it was emptied" in caplog.text
+
+        await until(is_said)
+        await scene.admin.write(
+            [
+                api.ConditionalOps((), parents=("/brokers", layout.BROKER_IDS, "/cluster")),
+                api.ConditionalOps((api.Create(layout.CLUSTER_ID, ours),)),
+            ],
+            None,
+        )
+
+        async def is_back() -> bool:
+            return scene.broker.broker_epoch not in (None, before)
+
+        await until(is_back)
+        await lose(layout.CLUSTER_ID)
+        await scene.admin.create(layout.CLUSTER_ID, layout.encode_cluster_id("another"))
+        with pytest.raises(WrongDirectory, match="has cluster another now"):
+            await task
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("wish", ["another epoch", "other addresses"])

@@ -57,6 +57,27 @@ async def prepare_tree(store: api.Store, environment: Environment, known_cluster
     return layout.decode_cluster_id(node.data)
 
 
+async def check_cluster(store: api.Store, known_cluster: str) -> None:
+    """Of an ensemble that this process has had a session with before. StoreGone where there is no cluster any more: it may be put
+    back; WrongDirectory where there is another one, to which our logs do not belong.
+    """
+    node = await _get(store, layout.CLUSTER_ID)
+    if node is None:
+        raise api.StoreGone(
+            message=f"it has no cluster any more, and had cluster {known_cluster} when this broker started: it was emptied. "
+            "Restore it (`odradek store import`); this broker goes on when the cluster is there again"
+        )
+    try:
+        found = layout.decode_cluster_id(node.data)
+    except Unreadable:
+        return  # damaged by hand; nothing says that it is another one
+    if found != known_cluster:
+        raise WrongDirectory(
+            f"the store has cluster {found} now, and had cluster {known_cluster}, to which our log directories belong, when this "
+            "broker started. Point the broker at its cluster's store, then start it again"
+        )
+
+
 async def _mend_tree(store: api.Store) -> None:
     """What an older release did not make, or somebody deleted. But which producer ids were given out would not be known."""
     paths = [path for path in layout.PERSISTENT_PATHS if path != layout.PRODUCER_ID_BLOCK]

@@ -23,7 +23,7 @@ from odradek.server.environment import Environment
 from odradek.server.gateway import Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.registration import register, register_again, rewrite
+from odradek.server.registration import check_cluster, register, register_again, rewrite
 from odradek.store import api, layout
 from odradek.store.facts import BrokerFacts
 from odradek.store.fields import Unreadable
@@ -113,7 +113,7 @@ class StoreSessions:
         while True:
             try:
                 return await self._stores.open_session(self._settings.zookeeper_session_timeout_ms)
-            except api.StoreUnavailable as error:
+            except (api.StoreUnavailable, api.SessionExpired) as error:
                 self._log.warning("store", f"no session with the store: {error}")
                 await asyncio.sleep(RETRY_S)
 
@@ -128,6 +128,8 @@ class StoreSessions:
         # The store tells a fact once. One whose delivery failed, for it asks the store too, is delivered again.
         undelivered: deque[Fact] = deque()
         try:
+            if self.registration is not None and self._settings.zookeeper_connect:
+                await check_cluster(store, self._broker.cluster_id)
             # This process goes on after its session: then its last incarnation has lost nothing, save for logs that
             # were found damaged, or whose directory failed: as at the start (`LogManager.clean_epoch`).
             clean_epoch = self._clean_epoch if self.registration is None else self.registration.epoch
