@@ -21,7 +21,7 @@ from odradek.model.ids import (
 from odradek.store import layout
 from odradek.store.api import Node, Stat
 from odradek.store.consistency import unassigned_leader
-from odradek.store.fields import Unreadable
+from odradek.store.fields import LONGEST_REASON, Unreadable
 
 
 def _node(value: object, version: int = 0, czxid: int = 7) -> Node:
@@ -257,6 +257,17 @@ def test_a_state_that_cannot_be_trusted_says_why(value: bytes, reason: str) -> N
     assert caught.value.as_fact() == UnreadableNode(
         "/brokers/topics/t/partitions/0/state", caught.value.reason, "t"
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [_state(isr=["1" * 100_000]), _state(version="1" * 100_000), _state(isr=list(range(-1, 100_000)))],
+)
+def test_a_reason_is_a_sentence_however_large_the_node(value: bytes) -> None:
+    """It is logged, journalled, and told to clients."""
+    with pytest.raises(Unreadable) as caught:
+        layout.decode_partition_state("/brokers/topics/t/partitions/0/state", value, 0)
+    assert len(caught.value.reason) == LONGEST_REASON and len(str(caught.value)) < LONGEST_REASON + 100
 
 
 def test_a_value_nested_as_deep_as_can_just_be_read_is_read_or_unreadable() -> None:

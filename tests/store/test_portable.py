@@ -68,6 +68,8 @@ def test_incarnations_of_the_old_store_are_forgotten_and_all_else_of_a_state_is_
     assert portable.portable([(STATE, Node(damaged, plain()))])[0].data == damaged
     damaged = b'{"isr_broker_epochs":' + b"[" * 100_000
     assert portable.portable([(STATE, Node(damaged, plain()))])[0].data == damaged
+    damaged = b'{"isr_broker_epochs":[],"note":"\\ud800"}'
+    assert portable.portable([(STATE, Node(damaged, plain()))])[0].data == damaged
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,21 @@ from typing import Any
 from odradek.model.errors import OdradekError
 from odradek.model.facts import UnreadableNode
 from odradek.model.ids import INT32_MAX, BrokerId
+from odradek.model.printable import shown
 
 SMALLEST_INT32 = -INT32_MAX - 1
 # Of the longest text that can be sent on: a length of 16 bits.
 LONGEST_TEXT_BYTES = (1 << 15) - 1
+LONGEST_REASON = 500
 
 
 class Unreadable(OdradekError):
     """The value of a node cannot be trusted."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}")
         self.path = path
-        self.reason = reason
+        self.reason = shown(reason, LONGEST_REASON)  # it quotes what may be as large as the node
+        super().__init__(f"{path}: {self.reason}")
 
     def as_fact(self) -> UnreadableNode:
         return UnreadableNode(self.path, self.reason, topic_of(self.path))

@@ -97,12 +97,12 @@ def _without_incarnations(path: str, data: bytes) -> bytes:
         return data
     try:
         value = json.loads(data)
+        if not isinstance(value, dict):
+            return data
+        kept = {name: item for name, item in value.items() if name not in _OURS_OF_THIS_STORE}
+        return json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return data  # damaged: moved as it is, the controller says so there as here
-    if not isinstance(value, dict):
-        return data
-    kept = {name: item for name, item in value.items() if name not in _OURS_OF_THIS_STORE}
-    return json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def registered_brokers(nodes: Iterable[tuple[str, Node]]) -> list[str]:
