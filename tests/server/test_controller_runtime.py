@@ -887,6 +887,50 @@ def test_after_a_write_that_the_store_will_not_take_a_controller_says_why_and_le
     scenario(body)
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_an_election_during_which_the_epoch_is_mended_is_held_again(is_deleted: bool) -> None:
+    """Nobody was elected, so nobody is told anything that would make a broker stand again."""
+
+    class Operator:
+        is_wanted = False
+
+        async def before(self, session_id: int, call: str) -> None:
+            if call == "multi" and self.is_wanted:
+                self.is_wanted = False
+                if is_deleted:
+                    await self.session.delete(layout.CONTROLLER_EPOCH)
+                else:
+                    await self.session.set(layout.CONTROLLER_EPOCH, b"41")
+
+        async def after(self, session_id: int, call: str) -> None:
+            """All answers come."""
+
+        def __init__(self, session: MemorySession) -> None:
+            self.session = session
+
+    async def body(cluster: Cluster) -> None:
+        await prepare_tree(cluster.operator, cluster.environment)
+        broker = cluster.brokers[1]
+        await broker.start()
+        member = cluster.members[1] = Member(cluster, broker)
+        operator = cluster.ensemble.gate = Operator(cluster.operator)
+        stand = member.runtime._stand
+
+        async def stand_and_meddle(store: Any) -> Any:
+            operator.is_wanted = not stood
+            stood.append(store)
+            return await stand(store)
+
+        stood: list[Any] = []
+        member.runtime._stand = stand_and_meddle  # type: ignore[method-assign]
+        await member.start()
+        await member.until(lambda: member.runtime.is_leading)
+        assert len(stood) == 2
+        assert (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == (b"1" if is_deleted else b"42")
+
+    scenario(body)
+
+
 def test_a_damaged_controller_epoch_stops_elections_and_no_broker(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

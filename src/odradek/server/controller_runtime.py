@@ -148,9 +148,13 @@ class ControllerRuntime:
                     timestamp_ms=self._environment.clock.now_ms(),
                 )
             )
-        except (api.NodeExists, api.BadVersion, api.NoNode):
+        except api.NodeExists:
             if self._is_stale_suspected:  # heard of meanwhile, and not to be told again
                 self._vacant.set()
+            return None
+        except (api.BadVersion, api.NoNode):
+            # The epoch was moved, by hand perhaps, and nobody held /controller: it may never be told of again.
+            self._vacant.set()
             return None
         except Unreadable as error:
             # Nobody leads until it is mended; whoever leads partitions goes on doing so.
