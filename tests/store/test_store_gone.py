@@ -1,11 +1,14 @@
 """The file of a store is removed, moved or replaced while sessions are open: nothing more is acknowledged from it."""
 
 import asyncio
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,10 +16,11 @@ import pytest
 from odradek.store.api import SessionExpired, SessionState, StoreGone, StoreUnavailable
 from odradek.store.embedded import EmbeddedStore, EmbeddedStores, database, wal_index
 from odradek.store.embedded.database import Database
-from odradek.store.embedded.file import OpenFile, anew
+from odradek.store.embedded.file import BESIDE, OpenFile, anew, hold, identity_of
 from odradek.store.embedded.worker import Job, Worker
 
 LONG_MS = 120_000
+WRITES = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
 
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 
@@ -205,6 +209,56 @@ def test_a_copy_is_for_processes_that_start_after_it(file: Path) -> None:
     drive(scenario)
 
 
+def test_a_copy_that_got_the_inode_of_the_removed_store_is_another_file() -> None:
+    """As `rm` and then `cp` do it: by the time that somebody copies, the last session has closed the file that was removed."""
+    with tempfile.TemporaryDirectory(
+        dir="/var/tmp"
+    ) as directory:  # on a disk: a file system in memory counts on
+        file = Path(directory) / "store.db"
+        file.write_bytes(b"")
+        inode = file.stat().st_ino
+        file.unlink()
+        file.write_bytes(b"")
+        if file.stat().st_ino != inode:
+            pytest.skip("this file system gives no inode out again")
+        file.unlink()
+
+        async def scenario() -> None:
+            stores = EmbeddedStores(file)
+            store = await stores.open_session(LONG_MS)
+            await store.create("/old", b"")
+            backup = sqlite3.connect(":memory:")
+            with closing(sqlite3.connect(file)) as source:
+                source.backup(backup)
+            await store.create("/acknowledged", b"")
+            remove_all(file)
+            await until_over(store)
+            await asyncio.to_thread(store._worker.join)
+            with closing(sqlite3.connect(file)) as restored:
+                backup.backup(restored)
+            backup.close()
+            file.chmod(0o600)
+            with pytest.raises(StoreGone, match="was replaced by another file"):
+                await stores.open_session(LONG_MS)
+            await stores.close()
+
+        drive(scenario)
+
+
+def test_what_holds_an_inode_costs_nobody_his_locks(file: Path) -> None:
+    asyncio.run(_make(file))
+    database = Database(file)
+    database.execute("BEGIN IMMEDIATE")
+    for path in (file, *(file.with_name(f"{file.name}{suffix}") for suffix in BESIDE)):
+        held = hold(path)
+        assert held is not None and identity_of(held) == identity_of(path)
+        os.close(held)
+    third = subprocess.run([sys.executable, "-c", WRITES, str(file)], capture_output=True, text=True)
+    assert "database is locked" in third.stderr
+    database.execute("ROLLBACK")
+    database.close()
+
+
 def test_where_there_was_a_store_none_is_made_unless_somebody_restores_one(file: Path) -> None:
     asyncio.run(_make(file))
     file.unlink()
@@ -277,8 +331,7 @@ def test_looking_at_a_store_does_not_cost_anybody_his_locks(file: Path) -> None:
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     Database(file).close()
-    writes = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
-    third = subprocess.run([sys.executable, "-c", writes, str(file)], capture_output=True, text=True)
+    third = subprocess.run([sys.executable, "-c", WRITES, str(file)], capture_output=True, text=True)
     assert "database is locked" in third.stderr
     other.execute("ROLLBACK")
     other.close()

@@ -37,7 +37,20 @@ def anew(path: Path) -> str | None:
     return None
 
 
-def identity_of(path: str | Path) -> Identity:
+def hold(path: Path) -> int | None:
+    """A descriptor by which the file keeps its inode, whatever becomes of its name. Closed it drops no lock of this process, as that
+    of an open file would (see `database`), for it opens nothing. None where there is no such thing, or no file.
+    """
+    flags = getattr(os, "O_PATH", None)
+    if flags is None:
+        return None
+    try:
+        return os.open(path, flags | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def identity_of(path: str | Path | int) -> Identity:
     """Raises OSError."""
     stat = os.stat(path)
     return stat.st_dev, stat.st_ino

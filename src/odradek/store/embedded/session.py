@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +23,7 @@ from odradek.store.api import (
     WatchEvent,
     WriteAnswer,
 )
-from odradek.store.embedded.file import Identity, WhyNot, had_one, identity_of, replaced
+from odradek.store.embedded.file import Identity, WhyNot, had_one, hold, identity_of, replaced
 from odradek.store.embedded.operations import Reading
 from odradek.store.embedded.worker import Job, Worker
 from odradek.store.loop_beat import LoopBeat
@@ -38,6 +40,7 @@ class EmbeddedStores:
         self._path = path
         self._why_not = why_not
         self._last: EmbeddedStore | None = None
+        self._held: Callable[[], object] | None = None  # lets go of the inode
 
     async def open_session(self, session_timeout_ms: int) -> EmbeddedStore:
         """Raises StoreGone where another file took the place of the one that was open."""
@@ -50,10 +53,26 @@ class EmbeddedStores:
                 if identity_of(self._path) != last.file_identity:
                     raise replaced(self._path)
         self._last = await EmbeddedStore.open(self._path, session_timeout_ms, self._why_not)
+        if self._held is None:
+            self._held = self._hold(self._last.file_identity)
         return self._last
 
+    def _hold(self, identity: Identity) -> Callable[[], object] | None:
+        """Between two sessions nobody may have the file open. Once it is removed another one would get its inode, on most file
+        systems the next one that is made, and could not be told from it.
+        """
+        held = hold(self._path)
+        if held is None:
+            return None
+        let_go = weakref.finalize(self, os.close, held)
+        if identity_of(held) == identity:
+            return let_go
+        let_go()
+        return None
+
     async def close(self) -> None:
-        """Nothing is held between sessions."""
+        if self._held is not None:
+            self._held()
 
 
 class EmbeddedStore(SessionBase):
