@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
@@ -257,6 +258,25 @@ def test_what_holds_an_inode_costs_nobody_his_locks(file: Path) -> None:
     assert "database is locked" in third.stderr
     database.execute("ROLLBACK")
     database.close()
+
+
+def test_whoever_asks_again_for_a_store_that_is_gone_for_good_keeps_nothing(file: Path) -> None:
+    """A broker asks ten times a second until somebody restarts it. An error that is raised again holds on to all who heard of it."""
+
+    async def scenario() -> None:
+        stores = EmbeddedStores(file)
+        store = await stores.open_session(LONG_MS)
+        put_a_copy(file)
+        await until_over(store)
+        frames = []
+        for _ in range(3):
+            with pytest.raises(StoreGone) as refused:
+                await stores.open_session(LONG_MS)
+            frames.append(len(traceback.extract_tb(refused.value.__traceback__)))
+        assert frames == [frames[0]] * 3
+        await stores.close()
+
+    drive(scenario)
 
 
 def test_where_there_was_a_store_none_is_made_unless_somebody_restores_one(file: Path) -> None:
