@@ -266,7 +266,7 @@ def test_whoever_asks_again_for_a_store_that_is_gone_for_good_keeps_nothing(file
     async def scenario() -> None:
         stores = EmbeddedStores(file)
         store = await stores.open_session(LONG_MS)
-        put_a_copy(file)
+        overwrite(file)
         await until_over(store)
         frames = []
         for _ in range(3):
