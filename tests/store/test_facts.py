@@ -281,6 +281,24 @@ async def test_a_damaged_configuration_takes_no_topic_out_and_allows_nothing(clu
 
 
 @in_a_cluster
+async def test_damaged_settings_of_brokers_allow_no_unclean_election(cluster: Cluster) -> None:
+    """Who has just been elected knows no former ones, and what stands in its file may allow what they did not."""
+    unclean = layout.encode_config({"unclean.leader.election.enable": "true"})
+    for name, value in (("<default>", b"{"), ("1", b"\xff"), ("2", unclean)):
+        await cluster.do(ConditionalOps((Create(layout.config_path("brokers", name), value),)))
+    loaded = await ControllerFacts(cluster.controller, cluster.wake).load(cluster.fence)
+    assert loaded.broker_configs == {
+        "<default>": {"unclean.leader.election.enable": "false"},
+        "1": {"unclean.leader.election.enable": "false"},
+        "2": {"unclean.leader.election.enable": "true"},
+    }
+    assert [(node.path, node.topic) for node in loaded.unreadable] == [
+        ("/config/brokers/1", None),
+        ("/config/brokers/<default>", None),
+    ]
+
+
+@in_a_cluster
 async def test_states_that_contradict_the_assignment_are_taken_out(cluster: Cluster) -> None:
     await cluster.topic("a", (1, 2), (1, 2))
     await cluster.do(

@@ -17,7 +17,7 @@ when to do so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
 from odradek.model.cluster import BrokerRegistration, TopicConfig
 from odradek.model.facts import (
@@ -54,6 +54,8 @@ from odradek.store.transactions import remove_notifications
 PARTITIONS_A_TURN = 2_000
 # Configurations that are read in one turn: some milliseconds.
 CONFIGS_A_TURN = 1_000
+# Of a configuration that cannot be read, to whoever does not know a former one.
+ALLOWS_NOTHING = {"unclean.leader.election.enable": "false"}
 # Announcements of configuration changes that are kept; every broker has read the older ones long ago.
 CONFIG_CHANGES_KEPT = 1000
 
@@ -313,11 +315,7 @@ class ControllerFacts(_Hints):
             topics=tuple(topics),
             states=states,
             topic_configs=await self._topic_configs(names, unreadable),
-            broker_configs={
-                fact.entity_name: fact.config
-                for fact in await all_configs(self.store, "brokers")
-                if isinstance(fact, ConfigChanged) and not fact.unreadable
-            },
+            broker_configs=await self._broker_configs(unreadable),
             delete_topics=deletions.topics,
             reassignment=reassignment,
             preferred_election=preferred,
@@ -470,6 +468,13 @@ class ControllerFacts(_Hints):
             await asyncio.sleep(0)
         return states
 
+    async def _broker_configs(self, unreadable: list[UnreadableNode]) -> dict[str, Mapping[str, str]]:
+        configs: dict[str, Mapping[str, str]] = {}
+        for fact in await all_configs(self.store, "brokers"):
+            unreadable += fact.unreadable
+            configs[fact.entity_name] = ALLOWS_NOTHING if fact.unreadable else fact.config
+        return configs
+
     async def _topic_configs(
         self, names: Sequence[str], unreadable: list[UnreadableNode]
     ) -> dict[str, TopicConfig]:
@@ -479,7 +484,7 @@ class ControllerFacts(_Hints):
             if fact.unreadable:
                 # The topic is where its own node says, and goes on; what it allows is not known, so it is not allowed.
                 unreadable += [UnreadableNode(node.path, node.reason) for node in fact.unreadable]
-                configs[fact.entity_name] = TopicConfig({"unclean.leader.election.enable": "false"})
+                configs[fact.entity_name] = TopicConfig(ALLOWS_NOTHING)
             elif fact.config:
                 configs[fact.entity_name] = TopicConfig(dict(fact.config))
         return configs
