@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from odradek.store import chroot
 from odradek.store.api import (
     ConditionalOps,
     Conflict,
@@ -49,6 +50,32 @@ async def test_a_chrooted_session_sees_its_own_tree_only(world: World) -> None:
     await plain.create("/clusters/red/other")
     await until(lambda: len(heard) == 2)
     assert heard == [WatchEvent(WatchKind.CHANGED, "/controller_epoch"), WatchEvent(WatchKind.CHILDREN, "/")]
+
+
+def test_others_have_their_turns_while_many_paths_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller writes and reads a node for each of 100,000 partitions."""
+    monkeypatch.setattr(chroot, "AT_ONCE", 10)
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(turn)
+
+    async def main() -> None:
+        session = await ChrootedStores(MemoryEnsemble(), "/red").open_session(6000)
+        paths = ["/a", *(f"/a/{number}" for number in range(99))]
+        turn()
+        made = await session.write([ConditionalOps((Create(path),)) for path in paths], None)
+        assert made == [Stored(0)] * 100 and turns >= 18
+        before = turns
+        assert None not in await session.get_many(paths)
+        assert turns >= before + 9
+        before = turns
+        assert len(await session.children_many(["/", *paths])) == 101
+        assert turns >= before + 9
+
+    asyncio.run(main())
 
 
 @on_every_store

@@ -47,7 +47,9 @@ class EmbeddedStores:
         last = self._last
         if last is not None:
             if last.gone is not None and last.gone.is_final:
-                raise last.gone.with_traceback(None)  # else it would hold on to all who were told of it before
+                raise last.gone.with_traceback(
+                    None
+                )  # else it would hold on to all who were told of it before
             self._why_not = _was_open  # by this process
             with suppress(OSError):  # told by whoever opens it
                 if identity_of(self._path) != last.file_identity:
