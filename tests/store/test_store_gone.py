@@ -246,6 +246,33 @@ def test_a_copy_that_got_the_inode_of_the_removed_store_is_another_file() -> Non
         drive(scenario)
 
 
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_store_that_was_restored_under_a_session_is_not_gone_on_with(file: Path, is_older: bool) -> None:
+    """Than the session, or only than what it said last. `sqlite3 STORE ".restore COPY"` goes by SQLite's own locks and log. What was acknowledged since the copy is not in it."""
+
+    async def scenario() -> None:
+        await _make(file)
+        stores = EmbeddedStores(file)
+        store = None if is_older else await stores.open_session(LONG_MS)
+        with closing(sqlite3.connect(":memory:")) as copy:
+            with closing(sqlite3.connect(file)) as source:
+                source.backup(copy)
+            store = store or await stores.open_session(LONG_MS)
+            await store.create("/acknowledged", b"")
+            with closing(sqlite3.connect(file)) as restored:
+                copy.backup(restored)
+        with pytest.raises((StoreGone, SessionExpired)):
+            await store.create("/lost", b"")
+        async with asyncio.timeout(10):
+            await until_over(store)
+        assert store.gone is not None
+        with pytest.raises(StoreGone, match="Restart every broker"):
+            await stores.open_session(LONG_MS)
+        await stores.close()
+
+    drive(scenario)
+
+
 def test_what_holds_an_inode_costs_nobody_his_locks(file: Path) -> None:
     asyncio.run(_make(file))
     database = Database(file)

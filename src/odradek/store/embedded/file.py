@@ -74,7 +74,7 @@ def had_one(path: Path) -> str | None:
 
 def replaced(path: Path) -> StoreGone:
     gone = StoreGone(
-        message=f"{path} was replaced by another file while this process ran, and what it knows of the cluster is that of the "
+        message=f"{path} was replaced by another file, or a copy was restored into it, while this process ran, and what it knows of the cluster is that of the "
         "former one. Restart every broker of this cluster to go on with the new one"
     )
     gone.is_final = True

@@ -38,7 +38,7 @@ from odradek.store.api import (
 )
 from odradek.store.embedded import liveness
 from odradek.store.embedded.database import Database
-from odradek.store.embedded.file import Identity, WhyNot
+from odradek.store.embedded.file import Identity, WhyNot, replaced
 from odradek.store.embedded.liveness import OwnLife, PeerLife
 from odradek.store.embedded.operations import SESSION_ENDED, SESSION_NEW, Reading, Writing
 from odradek.store.embedded.watches import ArmedWatches
@@ -272,9 +272,9 @@ class Worker(threading.Thread):
         def change() -> T:
             nonlocal lines, zxid
             writing = Writing(self._database)
+            self._hear_news(writing)
             if not writing.has_session(self.session_id):
                 raise SessionExpired(message=f"session {self.session_id} was ended by another process")
-            self._hear_news(writing)
             outcome = body(writing)
             writing.finish()
             lines, zxid = writing.lines, writing.zxid
@@ -319,6 +319,8 @@ class Worker(threading.Thread):
         zxid, pruned = reading.zxids()
         if zxid == self._seen_zxid:
             return
+        if zxid < self._seen_zxid:  # ids only grow
+            raise replaced(self._path)
         if self._seen_zxid < pruned:
             raise SessionExpired(message=f"session {self.session_id} slept for {_KEEP_CHANGES_S:.0f} s")
         changes = reading.changes_after(self._seen_zxid)
