@@ -20,7 +20,10 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/files.py _with_spare",
     ),
     "`odradek dump`, which reads the files of a broker that does not run": ("log/dump.py *",),
-    "another store: a world has `store.memory`": ("store/embedded/* *",),
+    "another store: a world has `store.memory`": (
+        "store/embedded/* *",
+        "server/registration.py check_cluster",
+    ),
     "the process: arguments, signals, exit codes, what it imports": (
         "server/main.py *",
         "server/__main__.py *",

@@ -104,7 +104,8 @@ class Database:
         self.executemany = self._connection.executemany
         try:
             self._retry(self._check_format)
-            self._retry(self._use_wal)
+            if create:  # whoever only reads changes nothing
+                self._retry(self._use_wal)
             self._check_length()
             self.execute("PRAGMA synchronous = FULL")
             self.execute("PRAGMA journal_size_limit = 16777216")
@@ -192,15 +193,8 @@ class Database:
 
     def _use_wal(self) -> None:
         """A file that `.recover` or VACUUM INTO has made has a rollback journal: with it nobody can commit while somebody reads."""
-        if self.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-            return
-        try:
+        if self.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
             self.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if (
-                _code(error) != _SQLITE_READONLY
-            ):  # else it is only to be read; who wants to write hears of that
-                raise
 
     def _check_length(self) -> None:
         """SQLite reads a last page that was cut off as if the rest were zeros; we do not.
