@@ -152,8 +152,10 @@ class ControllerRuntime:
             if self._is_stale_suspected:  # heard of meanwhile, and not to be told again
                 self._vacant.set()
             return None
-        except (api.BadVersion, api.NoNode):
+        except (api.BadVersion, api.NoNode) as error:
             # The epoch was moved, by hand perhaps, and nobody held /controller: it may never be told of again.
+            self._log.warning("election", f"the election is held again: {error}")
+            await asyncio.sleep(RETRY_S)
             self._vacant.set()
             return None
         except Unreadable as error:

@@ -216,13 +216,14 @@ class StoreUnavailable(StoreError):
 
 
 class NotAllowed(StoreUnavailable):
-    """The store does not know us, or does not let us at this node. Nothing was changed."""
+    """The store does not know us, or does not let us at this node. Nothing was changed by that transaction; what a `write` of several
+    did before it stands."""
 
     verdict = "refuses it"
 
 
 class TooLarge(StoreUnavailable):
-    """More than the store takes in one transaction. Nothing was changed."""
+    """More than the store takes in one transaction. Nothing was changed by it; what a `write` of several did before it stands."""
 
     verdict = "refuses it"
 
