@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kazoo.exceptions import ConnectionLoss
+from kazoo.exceptions import ConnectionLoss, NoAuthError, UnimplementedError
 
 from odradek.store.api import (
     Check,
@@ -25,6 +25,7 @@ from odradek.store.api import (
     check_path,
     check_paths,
 )
+from odradek.store.zookeeper import session
 from odradek.store.zookeeper.link import LinkState
 from odradek.store.zookeeper.requests import ArmMany, ListMany, Multi, ReadMany, Refused, SetMany
 from odradek.store.zookeeper.security import OPEN, Security
@@ -297,6 +298,8 @@ def test_an_answer_that_nobody_foresaw_reaches_whoever_asked(where: str) -> None
 class Wire:
     """The way of one session to a server that the test plays."""
 
+    refusal: Exception | None = None  # of a read of many nodes
+
     def __init__(self, store: ZooKeeperStore) -> None:
         self._store = store
         self._asked: list[tuple[Any, Callable[[Any, BaseException | None, int], None]]] = []
@@ -318,18 +321,40 @@ class Wire:
     async def answer(self, mzxids: dict[str, int], number: int = 1) -> None:
         for _ in range(number):
             request, settle = self._asked.pop(0)
-            mzxid = mzxids.get(request.path, 0)
-            settle(
-                SimpleNamespace(version=0, cversion=0, czxid=1, mzxid=mzxid, ephemeralOwner=0), None, mzxid
-            )
+            if isinstance(request, ArmMany):
+                settle(None, None, 0)
+            elif isinstance(request, ReadMany):
+                if self.refusal is None:
+                    settle(
+                        [Node(b"", Stat(0, 0, 1, mzxids.get(path, 0))) for path in request._paths], None, 0
+                    )
+                else:
+                    settle(None, self.refusal, 0)
+            else:
+                mzxid = mzxids.get(request.path, 0)
+                settle(
+                    SimpleNamespace(version=0, cversion=0, czxid=1, mzxid=mzxid, ephemeralOwner=0),
+                    None,
+                    mzxid,
+                )
             await self.turn()
+
+    async def answer_all(self, mzxids: dict[str, int]) -> int:
+        """How many there were."""
+        count = 0
+        while self._asked:
+            await self.answer(mzxids)
+            count += 1
+        return count
 
     async def turn(self) -> None:
         for _ in range(5):
             await asyncio.sleep(0)
 
 
-def test_a_change_is_told_though_the_connection_is_lost_again_while_it_comes_back() -> None:
+def test_a_change_is_told_though_the_connection_is_lost_again_while_it_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Of two watched nodes the first was looked at again, and has changed; then the connection went once more."""
 
     async def main() -> None:
@@ -346,17 +371,47 @@ def test_a_change_is_told_though_the_connection_is_lost_again_while_it_comes_bac
         after = {"/controller": 9, "/feature": 1}
         await wire.lose()
         await wire.up()
-        await wire.answer(after, 2)
+        await wire.answer(after, 3)
         await wire.lose()
         await wire.up()
-        await wire.answer(after, 3)
+        await wire.answer(after, 5)
         assert store.state is SessionState.CONNECTED
         assert heard == [WatchEvent(WatchKind.CHANGED, "/controller")]
+
+    monkeypatch.setattr(session, "_READ_AT_ONCE", 1)
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("refusal", "requests"),
+    [(None, 1 + 2 * 3 + 1), (UnimplementedError(), 1 + 2 * 3 + 601), (NoAuthError(), 1 + 2 * 3 + 601)],
+)
+def test_many_watches_are_armed_again_in_a_few_requests(refusal: Exception | None, requests: int) -> None:
+    """A controller watches a node for each topic, and can do nothing until all of them are armed again."""
+
+    async def main() -> None:
+        store = ZooKeeperStore("127.0.0.1:1", 60_000, Security(), lambda path: OPEN, 10)
+        wire = Wire(store)
+        heard: list[WatchEvent] = []
+        store.listen(on_watch=heard.append)
+        await wire.up()
+        store._watches.data |= {f"/{number}": Stat(0, 0, 1, 1) for number in range(600)}
+        store._watches.data["/new"] = None
+        await wire.lose()
+        await wire.up()
+        wire.refusal = refusal
+        mzxids = {f"/{number}": 1 for number in range(600)}
+        assert await wire.answer_all(mzxids | {"/7": 9}) == requests
+        assert store.state is SessionState.CONNECTED
+        assert heard == [WatchEvent(WatchKind.CHANGED, "/7"), WatchEvent(WatchKind.CREATED, "/new")]
+        assert len(store._watches.data) == 599
 
     asyncio.run(main())
 
 
-def test_a_session_of_many_watches_is_in_touch_all_the_time_that_it_takes_to_arm_them_again() -> None:
+def test_a_session_of_many_watches_is_in_touch_all_the_time_that_it_takes_to_arm_them_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A slow ensemble, and ten thousand topics: each answer says that the session lives, not the last one alone."""
 
     async def main() -> None:
@@ -374,12 +429,13 @@ def test_a_session_of_many_watches_is_in_touch_all_the_time_that_it_takes_to_arm
             await asked
         await wire.lose()
         await wire.up()
-        for _ in range(11):
+        for number in (1, *[2] * 10):
             now_s += 1
-            await wire.answer({})
+            await wire.answer({}, number)
             assert not store._is_silent()
         assert store.state is SessionState.CONNECTED
 
+    monkeypatch.setattr(session, "_READ_AT_ONCE", 1)
     asyncio.run(main())
 
 

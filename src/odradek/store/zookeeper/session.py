@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from odradek.store.api import (
     Fence,
     Node,
     NoNode,
+    NotAllowed,
     Op,
     Put,
     SessionExpired,
@@ -432,18 +433,46 @@ class ZooKeeperStore(SessionBase):
         try:
             # Where nothing is armed this alone says that the server has heard of us.
             await self._ask(self._link.exists("/", watch=False), "/", lambda answer: None, coming_back=True)
-            stats = await self._reads(data, self._data_stat, coming_back=True)
+            data_now = await self._data_again(data)
             parents = await self._reads(
                 children, lambda path: _or_none(self._children_stat(path)), coming_back=True
             )
         except (StoreUnavailable, SessionExpired):
             return
-        data_now = dict(zip(data, stats, strict=True))
         children_now = dict(zip(children, parents, strict=True))
         for event in missed(data, children, data_now, children_now):
             self._fire(event)
         self._become(SessionState.CONNECTED)
         logger.warning("connected to ZooKeeper again, after %.1f s", self._loop.time() - self._lost_at)
+
+    async def _data_again(self, data: Mapping[str, Stat | None]) -> dict[str, Stat | None]:
+        """The stat of each node, watched again. Of nodes that were there many in a request: a controller watches one for each topic,
+        and nobody gets through before all are armed."""
+        now: dict[str, Stat | None] = {}
+        there = [path for path, stat in data.items() if stat is not None] if self._has_read_many else []
+        chunks = [there[start : start + _READ_AT_ONCE] for start in range(0, len(there), _READ_AT_ONCE)]
+        try:
+            for chunk, stats in zip(
+                chunks, await self._reads(chunks, self._many_stats, coming_back=True), strict=True
+            ):
+                now.update(zip(chunk, stats, strict=True))
+        except NoReadMany:  # another member, of an older release
+            self._has_read_many = False
+        except NotAllowed:  # one is not ours to read any more: to look whether it is there is everybody's
+            now.clear()
+        others = [path for path in data if path not in now]
+        now.update(zip(others, await self._reads(others, self._data_stat, coming_back=True), strict=True))
+        return now
+
+    def _many_stats(self, paths: Sequence[str]) -> asyncio.Future[list[Stat | None]]:
+        """Armed first, as by `_watch_many`. What fires between the two is told at once, for it was armed before."""
+
+        def read(answer: list[Node | int | None]) -> list[Stat | None]:
+            return [None if node is None else node.stat for node in _each(paths, answer)]
+
+        armed = self._ask(self._link.arm_many(paths), paths[0], lambda answer: None, coming_back=True)
+        armed.add_done_callback(_retrieve)
+        return self._ask(ReadMany(paths), paths[0], read, coming_back=True)
 
     def _data_stat(self, path: str) -> asyncio.Future[Stat | None]:
         return self._ask(self._link.exists(path, watch=True), path, _stat_or_none, coming_back=True)
