@@ -331,6 +331,30 @@ def test_old_changes_are_forgotten_and_who_slept_through_them_is_gone(file: Path
     drive(scenario)
 
 
+def test_changes_are_kept_for_as_long_as_a_session_may_be_paused(file: Path) -> None:
+    """zookeeper.session.timeout.ms may be any number. A process that was stopped for less has its session when it goes on."""
+
+    async def scenario() -> None:
+        store, sleeper = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, 600_000)
+        await store.exists("/")  # so it has met the other one
+        await store.create("/n")
+        now = time.monotonic()
+
+        def forgotten(worker: Worker, later_s: int) -> bool:
+            worker._prune(now + later_s)
+            return worker.read(lambda reading: reading.zxids()[1]) > 0
+
+        found = [
+            await on_worker(store, lambda worker, later_s=later_s: forgotten(worker, later_s))
+            for later_s in (0, 599, 601)
+        ]
+        assert found == [False, False, True]
+        await sleeper.close()
+        await store.close()
+
+    drive(scenario)
+
+
 def test_watches_fire_when_nobody_rang(file: Path) -> None:
     """A process that is killed between its commit and the bell, or a foreign hand in the file: the next tick."""
 

@@ -52,7 +52,7 @@ OWN_PATIENCE = 0.8
 _AGAIN_S = 0.001
 _AGAIN_TIMES = 50
 _PRUNE_EVERY_S = 30.0
-# Changes are kept for longer than any session may be silent and still live.
+# Changes are kept for at least this long, and for as long as any session may be silent and still live.
 _KEEP_CHANGES_S = 120.0
 
 
@@ -322,7 +322,9 @@ class Worker(threading.Thread):
         if zxid < self._seen_zxid:  # ids only grow
             raise replaced(self._path)
         if self._seen_zxid < pruned:
-            raise SessionExpired(message=f"session {self.session_id} slept for {_KEEP_CHANGES_S:.0f} s")
+            raise SessionExpired(
+                message=f"session {self.session_id} slept through changes that are not kept any more"
+            )
         changes = reading.changes_after(self._seen_zxid)
         self._seen_zxid = zxid
         if changes:  # a transaction of checks alone has an id and changed nothing
@@ -452,8 +454,10 @@ class Worker(threading.Thread):
     def _prune(self, now: float) -> None:
         self._next_prune = now + _PRUNE_EVERY_S
         self._seen_when.append((now, self._seen_zxid))
+        timeouts_ms = [self._timeout_ms, *(peer.timeout_ms for peer in self._peers.values())]
+        keep_s = max(_KEEP_CHANGES_S, max(timeouts_ms) / 1000)
         old = 0
-        while now - self._seen_when[0][0] > _KEEP_CHANGES_S:
+        while now - self._seen_when[0][0] > keep_s:
             old = self._seen_when.popleft()[1]
         if old:
             self.write(lambda writing: writing.forget_changes_until(old))
