@@ -11,12 +11,14 @@ from odradek.controller.core import ControllerCore
 from odradek.controller.effects import Effects
 from odradek.controller.events import Tick
 from odradek.controller.pending_deletions import RETRY, RETRY_MS
+from odradek.model.controller_requests import AlterReassignmentsAnswer
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import DeleteTopicsRequested, TopicsChanged
 from odradek.model.ids import BrokerId, TopicId
 from odradek.model.values import replace
 from odradek.store.pending_deletions import encode_pending_deletions
-from tests.controller.world import ControllerDied, World, lai, state, stops, tp
+from tests.controller.six import result
+from tests.controller.world import ControllerDied, World, answer_of, lai, state, stops, tp
 
 THREE = BrokerId(3)
 WITHOUT_THE_DEAD = ControllerSettings(delete_topic_with_offline_replicas=True)
@@ -355,6 +357,7 @@ def test_a_dead_leaver_of_a_partition_whose_newcomer_may_not_go_is_not_forgotten
     world.reassign({"e-0": [1], "f-0": [1, 2]})
     world.alter("f-0", [1, 2])
     assert set(world.context.pending_deletions[THREE]) == {tp("e-0"), tp("f-0")}
+    monkeypatch.undo()  # there is room for what 2 has to delete
     found = world.states[tp("f-0")].leader_and_isr
     world.before_write = lambda writes: world.states.update(
         {tp("f-0"): state(2, [2], leader_epoch=found.leader_epoch + 1, version=found.partition_epoch + 1)}
@@ -363,3 +366,40 @@ def test_a_dead_leaver_of_a_partition_whose_newcomer_may_not_go_is_not_forgotten
     assert world.node("e-0") == ((1, 3), (), ()) and world.node("f-0") == ((1, 2, 3), (2,), (3,))
     assert set(world.context.pending_deletions[THREE]) == {tp("f-0")}
     assert told(world.start(3), 3)[0] == "StopReplica"
+
+
+def test_more_cancelled_at_once_than_the_node_of_a_broker_can_name_is_refused_and_nobody_resigns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thousands of topics were to go to a broker that died before it had them; and to one that lives."""
+    monkeypatch.setattr(pending_deletions_module, "MOST_NODE_BYTES", 150)
+    world = World().brokers(1, 2, 3)
+    world.elect()
+    topics = ("d", "e", "f")
+    for topic in topics:
+        world.create(topic, [1])
+    for is_dead in (True, False):
+        world.reassign({f"{topic}-0": [1, 3] for topic in topics})
+        if is_dead:
+            world.kill(3)
+        answer = answer_of(world.reassign({f"{topic}-0": None for topic in topics}))
+        assert isinstance(answer, AlterReassignmentsAnswer)
+        assert {where.topic: error for where, (error, _) in answer.partitions.items()} == {
+            "d": ErrorCode.NONE,
+            "e": ErrorCode.NONE,
+            "f": ErrorCode.POLICY_VIOLATION,
+        }
+        assert (
+            "drop fewer replicas of broker 3 at a time, or start it first" in answer.partitions[tp("f-0")][1]
+        )
+        (kept,) = world.pending_deletions.values()
+        assert set(kept) == {tp("d-0"), tp("e-0")} and len(encode_pending_deletions(kept)) <= 150
+        assert world.node("d-0") == ((1,), (), ()) and world.node("f-0") == ((1, 3), (3,), ())
+
+        if is_dead:
+            world.start(3)
+        for topic in ("d", "e"):
+            world.stopped(3, f"{topic}-0")
+        assert result(world.reassign({"f-0": None}), "f-0")[0] is ErrorCode.NONE
+        world.stopped(3, "f-0")
+        assert world.pending_deletions == {} and world.node("f-0") == ((1,), (), ())

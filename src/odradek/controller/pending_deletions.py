@@ -36,12 +36,6 @@ MOST_NODE_BYTES = 1_000_000
 _ROW_BYTES = 64  # of a topic's row in it, its id among them, without its name and its partitions
 
 
-def plan_kept(plan: Plan, broker: BrokerId, added: Mapping[TopicPartition, TopicId]) -> None:
-    """Store that `broker` must delete these too. Before the write that makes a topic node forget them."""
-    kept = unnamed(plan.context, broker)
-    plan.other_writes.append(WritePendingDeletions(broker, {**kept, **added}))
-
-
 def unnamed(context: ControllerContext, broker: BrokerId) -> dict[TopicPartition, TopicId]:
     """Of what `broker` must delete that which no topic node names any more, and its own node has to."""
     kept = context.pending_deletions.get(broker, {})
@@ -60,34 +54,56 @@ def _is_named(
     )
 
 
-class Room:
-    """What there is in a broker's node for partitions that a topic node is to forget."""
+class Rooms:
+    """What there is in brokers' nodes for partitions that topic nodes are to forget."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._rooms: dict[BrokerId, _Room] = {}
+        self._taken: set[BrokerId] = set()
+
+    def take(self, behind: Mapping[BrokerId, Mapping[TopicPartition, TopicId]]) -> tuple[BrokerId, ...]:
+        """The brokers in whose nodes there is no room for what is left behind there. Where there is none of these it is taken, else
+        nothing is."""
+        for broker in behind:
+            if broker not in self._rooms:
+                self._rooms[broker] = _Room(self._context, broker)
+        full = tuple(sorted(b for b, theirs in behind.items() if not self._rooms[b].has_for(theirs)))
+        if not full:
+            for broker, theirs in behind.items():
+                self._rooms[broker].take(theirs)
+                self._taken.add(broker)
+        return full
+
+    def plan_kept(self, plan: Plan) -> None:
+        """Store that brokers must delete what was taken, too. Before the write that makes a topic node forget it."""
+        for broker in sorted(self._taken):
+            plan.other_writes.append(WritePendingDeletions(broker, self._rooms[broker].kept))
+
+
+class _Room:
+    """Of the node of one broker."""
 
     def __init__(self, context: ControllerContext, broker: BrokerId) -> None:
-        self.kept = unnamed(context, broker)
-        self._topics = {topic for topic, _ in self.kept}
-        self._used = most_bytes(self.kept)
+        self.kept: dict[TopicPartition, TopicId] = {}
+        self._rows: set[tuple[str, TopicId]] = set()
+        self._used = 0
+        self.take(unnamed(context, broker))
 
-    def has_for(self, topic_partition: TopicPartition) -> bool:
-        return self._used + self._takes(topic_partition) <= MOST_NODE_BYTES
+    def has_for(self, added: Mapping[TopicPartition, TopicId]) -> bool:
+        return self._used + self._takes(added) <= MOST_NODE_BYTES
 
-    def take(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
-        self._used += self._takes(topic_partition)
-        self._topics.add(topic_partition.topic)
-        self.kept[topic_partition] = topic_id
+    def take(self, added: Mapping[TopicPartition, TopicId]) -> None:
+        self._used += self._takes(added)
+        self._rows |= {(tp.topic, topic_id) for tp, topic_id in added.items()}
+        self.kept.update(added)
 
-    def _takes(self, topic_partition: TopicPartition) -> int:
-        topic, partition = topic_partition
-        row = 0 if topic in self._topics else len(topic) + _ROW_BYTES
-        return row + len(str(partition)) + 1
-
-
-def most_bytes(kept: Iterable[TopicPartition]) -> int:
-    """What these take in the node of a broker, of one topic or of many."""
-    partitions = set(kept)
-    topics = {topic for topic, _ in partitions}
-    numbers = sum([len(str(partition)) + 1 for _, partition in partitions])
-    return numbers + sum(map(len, topics)) + _ROW_BYTES * len(topics)
+    def _takes(self, added: Mapping[TopicPartition, TopicId]) -> int:
+        """In the JSON of the node: a row for each topic, with the numbers of its partitions."""
+        new = {tp: topic_id for tp, topic_id in added.items() if self.kept.get(tp) != topic_id}
+        rows = {(tp.topic, topic_id) for tp, topic_id in new.items()} - self._rows
+        numbers = sum([len(str(tp.partition)) + 1 for tp in new])
+        return numbers + sum([len(topic) + _ROW_BYTES for topic, _ in rows])
 
 
 def plan_notifications(plan: Plan, brokers: Iterable[BrokerId]) -> None:

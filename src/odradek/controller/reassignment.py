@@ -32,11 +32,11 @@ in `reassignment_rules`.
 """
 
 from odradek.controller.context import ControllerContext, Reassignment, ReassignmentPhase
-from odradek.controller.effects import Write, WritePendingDeletions, WriteReassignmentNode
+from odradek.controller.effects import Write, WriteReassignmentNode
 from odradek.controller.election import reassigned_leader
 from odradek.controller.events import Event, ReassignmentStep, WriteAnswer
 from odradek.controller.partition_states import plan_partition_move
-from odradek.controller.pending_deletions import Room
+from odradek.controller.pending_deletions import Rooms
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import (
     GROWING,
@@ -55,7 +55,7 @@ from odradek.controller.states import PartitionState, ReplicaState
 from odradek.controller.task import Task
 from odradek.controller.topic_nodes import commit_topic_answer, topic_write
 from odradek.model.cluster import ReplicaAssignment
-from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.ids import TopicPartition
 from odradek.model.values import dataclass
 
 DONE = object()
@@ -187,27 +187,24 @@ class CompleteReassignments(Task):
     def plan(self, plan: Plan) -> None:
         context = plan.context
         final = {}
-        rooms: dict[BrokerId, Room] = {}
+        rooms = Rooms(context)
         for topic_partition in self.partitions:
             moving = context.reassignments.get(topic_partition)
             if moving is None:
                 continue
-            behind = [b for b, kept in context.pending_deletions.items() if topic_partition in kept]
-            for broker in behind:
-                if broker not in rooms:
-                    rooms[broker] = Room(context, broker)
-            if not all(rooms[broker].has_for(topic_partition) for broker in behind):
+            behind = {
+                broker: {topic_partition: kept[topic_partition]}
+                for broker, kept in context.pending_deletions.items()
+                if topic_partition in kept
+            }
+            if rooms.take(behind):
                 continue  # the topic node goes on naming them as removing, until they return and have deleted it
-            for broker in behind:
-                rooms[broker].take(topic_partition, context.pending_deletions[broker][topic_partition])
             plan.outcomes[topic_partition] = DONE
             final[topic_partition] = ReplicaAssignment(moving.stored.target_replicas)
             plan.notify_metadata(topic_partition)
             before, after = shown(moving.stored), shown(final[topic_partition])
             plan.note("assignment", str(topic_partition), before, after)
-        for broker, room in sorted(rooms.items()):  # until now the topic node names them as removing
-            if not final.keys().isdisjoint(room.kept):
-                plan.other_writes.append(WritePendingDeletions(broker, room.kept))
+        rooms.plan_kept(plan)  # until now the topic node names them as removing
         changed = {tp for tp in final if final[tp] != context.reassignments[tp].stored}
         for topic in sorted({tp.topic for tp in changed}):
             plan.other_writes.append(topic_write(context, topic, final))

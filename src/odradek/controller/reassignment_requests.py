@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import Answer, StateChange, Write, WriteReassignmentNode
 from odradek.controller.events import WriteAnswer
+from odradek.controller.pending_deletions import Rooms
 from odradek.controller.plan import Plan
 from odradek.controller.reassignment_rules import (
     assignment_towards,
@@ -120,7 +121,8 @@ def _start(
 def _without_room(
     context: ControllerContext, requested: Mapping[TopicPartition, ReplicaAssignment]
 ) -> dict[TopicPartition, Refusal]:
-    """Those of topics whose node would be larger than the store takes: no controller could write it, nor go on."""
+    """Those whose topic's node, or whose dropped replicas' broker's, would be larger than the store takes: no controller could write
+    it, nor go on."""
     found: dict[TopicPartition, Refusal] = {}
     for topic in sorted({tp.topic for tp in requested}):
         of_topic = context.partitions_of(topic)
@@ -131,6 +133,16 @@ def _without_room(
                 f"{MOST_NODE_BYTES}; reassign fewer of its {len(of_topic)} partitions at a time"
             )
             found |= {tp: (ErrorCode.POLICY_VIOLATION, why) for tp in of_topic if tp in requested}
+    rooms = Rooms(context)
+    for topic_partition in sorted(requested.keys() - found.keys()):
+        dropped = dropped_by(context.stored_assignment(topic_partition), requested[topic_partition])
+        kept = {topic_partition: context.topic_id(topic_partition.topic)}
+        if full := rooms.take(dict.fromkeys(dropped, kept)):
+            why = (
+                f"what broker {full[0]} must delete would not fit into its node any more; drop fewer replicas of broker "
+                f"{full[0]} at a time, or start it first"
+            )
+            found[topic_partition] = ErrorCode.POLICY_VIOLATION, why
     return found
 
 

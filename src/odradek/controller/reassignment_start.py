@@ -6,7 +6,7 @@ from odradek.controller.context import ControllerContext, Reassignment
 from odradek.controller.effects import Write, WritePendingDeletions
 from odradek.controller.events import Event, ReassignmentStep, WriteAnswer
 from odradek.controller.partition_states import plan_partition_move
-from odradek.controller.pending_deletions import commit_wanted, plan_kept, unnamed
+from odradek.controller.pending_deletions import commit_wanted, unnamed
 from odradek.controller.plan import Notification, Plan
 from odradek.controller.reassignment_rules import GROWING, dropped_by, loses_records, selector_among, shown
 from odradek.controller.replica_removal import commit_left, commit_removals, plan_removal
@@ -62,7 +62,7 @@ class DropReplicas(Task):
                 plan.lead(topic_partition, leader=after.leader, isr=after.isr)
             plan.forget_eligible(topic_partition, dropped)
         for broker, theirs in sorted(kept.items()):  # the topic node will not name them any more
-            plan_kept(plan, broker, theirs)
+            plan.other_writes.append(WritePendingDeletions(broker, {**unnamed(context, broker), **theirs}))
         plan.telling.leader_and_isr.clear()
         plan.telling.metadata.clear()
 

@@ -16,7 +16,6 @@ old and new replicas alike are deleted (golden 05c).
 
 from collections.abc import Iterable
 
-from odradek.controller import pending_deletions
 from odradek.controller.context import ControllerContext
 from odradek.controller.effects import (
     RemoveTopic,
@@ -30,7 +29,7 @@ from odradek.controller.effects import (
 )
 from odradek.controller.events import Conflict, StopReplicaAnswered, Stored, WriteAnswer
 from odradek.controller.partition_states import plan_partition_move
-from odradek.controller.pending_deletions import commit_kept, plan_kept
+from odradek.controller.pending_deletions import Rooms, commit_kept
 from odradek.controller.plan import Plan
 from odradek.controller.replica_states import plan_replica_move
 from odradek.controller.states import PartitionState, ReplicaState
@@ -218,29 +217,32 @@ class CompleteDeletions(Task):
     def plan(self, plan: Plan) -> None:
         context = plan.context
         gone: list[TopicPartition] = []
-        left_behind: dict[BrokerId, dict[TopicPartition, TopicId]] = {}
-        room = _Room(context)
+        rooms = Rooms(context)
         removals: list[Write] = []
         for topic in sorted(context.topics_to_delete):
             if topic not in context.topics or not is_deleted_everywhere(context, topic):
                 continue
-            if not room.has_for(topic):
+            topic_id = context.topic_id(topic)
+            left_behind: dict[BrokerId, dict[TopicPartition, TopicId]] = {}
+            for topic_partition in context.partitions_of(topic):
+                for broker in context.assignments[topic_partition].replicas:
+                    if context.replica_state(topic_partition, broker) is not SUCCESSFUL:
+                        left_behind.setdefault(broker, {})[topic_partition] = topic_id
+            if rooms.take(left_behind):
                 continue  # as if it had to wait for the dead: until one of them returns
             for topic_partition in context.partitions_of(topic):
                 for broker in context.assignments[topic_partition].replicas:
-                    if plan.replica_state(topic_partition, broker) is SUCCESSFUL:
-                        plan_replica_move(plan, topic_partition, broker, ReplicaState.NON_EXISTENT)
-                    else:
+                    if topic_partition in left_behind.get(broker, ()):
                         plan.changes.append(_left_behind(topic_partition, broker))
-                        left_behind.setdefault(broker, {})[topic_partition] = context.topic_id(topic)
+                    else:
+                        plan_replica_move(plan, topic_partition, broker, ReplicaState.NON_EXISTENT)
             plan.note("topic", topic, "being deleted", "deleted")
             removals += [RemoveTopic(topic), RemoveTopicConfig(topic), RemoveTopicDeletion(topic)]
             gone += [tp for tp in context.legacy_reassignments if tp.topic == topic]
         if gone:  # before the request to delete is removed: a successor must find what is left to do
             left = {tp: target for tp, target in context.legacy_reassignments.items() if tp not in gone}
             plan.other_writes.append(WriteReassignmentNode(left))
-        for broker, kept in sorted(left_behind.items()):  # while the topic node still says whose data it is
-            plan_kept(plan, broker, kept)
+        rooms.plan_kept(plan)  # while the topic node still says whose data it is
         plan.other_writes += removals
 
     def commit_answer(self, context: ControllerContext, write: Write, answer: WriteAnswer) -> bool:
@@ -254,38 +256,6 @@ class CompleteDeletions(Task):
             context.commit_topic_gone(write.topic)
             context.deletions_requested -= {write.topic}
         return False
-
-
-class _Room:
-    """What there is in the nodes of dead brokers, for topics that leave something behind there."""
-
-    def __init__(self, context: ControllerContext) -> None:
-        self._context = context
-        self._used: dict[BrokerId, int] = {}
-
-    def has_for(self, topic: str) -> bool:
-        """Taken, if so."""
-        context = self._context
-        behind: dict[BrokerId, list[TopicPartition]] = {}
-        for topic_partition in context.partitions_of(topic):
-            for broker in context.assignments[topic_partition].replicas:
-                if context.replica_state(topic_partition, broker) is not SUCCESSFUL:
-                    behind.setdefault(broker, []).append(topic_partition)
-        used = {
-            broker: self._used_by(broker) + pending_deletions.most_bytes(partitions)
-            for broker, partitions in behind.items()
-        }
-        if any(size > pending_deletions.MOST_NODE_BYTES for size in used.values()):
-            return False
-        self._used.update(used)
-        return True
-
-    def _used_by(self, broker: BrokerId) -> int:
-        if broker not in self._used:
-            self._used[broker] = pending_deletions.most_bytes(
-                pending_deletions.unnamed(self._context, broker)
-            )
-        return self._used[broker]
 
 
 def is_deleted_everywhere(context: ControllerContext, topic: str) -> bool:
