@@ -75,6 +75,24 @@ def test_who_is_not_the_controller_any_more_is_not_the_last_to_be_asked(
     assert answers == []
 
 
+def test_a_broker_that_does_not_tell_who_is_controller_now_ends_no_verb(
+    shell: Shell, answers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was done by then: who has refused has refused, and to ask who it is now changes nothing."""
+    original = SyncClient.cluster
+    passing = [ConnectionLost("closed by the other side"), ConnectionLost("no answer in time")]
+
+    def cluster(self: SyncClient, *args: Any, **options: Any) -> Any:
+        if passing and not answers:  # the refusal has come
+            raise passing.pop()
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(SyncClient, "cluster", cluster)
+    answers += [refused("told")]
+    assert shell.ok("topic", "create", "told").startswith("told created")
+    assert passing == []
+
+
 def test_whoever_asks_waits_longer_than_the_controller_may(
     shell: Shell, answers: list[Any], waited: list[float]
 ) -> None:

@@ -4,7 +4,7 @@ import errno
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,11 +22,17 @@ from odradek.client.sync_connection import (
     Unreachable,
     parse_addresses,
 )
+from odradek.client.sync_groups import coordinators
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.create_topics import CreateTopicsRequest
+from odradek.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -431,6 +437,52 @@ def test_a_broker_that_hears_of_no_change_any_more_is_not_the_only_one_that_is_a
             assert client.list_offsets({ORDERS: LATEST})[ORDERS].offset == 7
             asked = len(cut_off.requests)
             assert client.leader(ORDERS, refresh=True)[0] == 2 and len(cut_off.requests) == asked
+
+
+def test_a_broker_that_is_stopped_uses_up_no_time_in_which_others_could_be_asked(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections stand, and nothing comes: whoever was refused NOT_CONTROLLER would wait for it while another is controller."""
+    monkeypatch.setattr(sync, "ANSWER_PATIENCE_S", 0.05)
+    goes_on = threading.Event()
+    with ScriptedBroker() as stopped:
+        everybody = broker.metadata()
+        everybody.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=stopped.port))
+
+        def silent(request: Request, version: int) -> None:
+            assert goes_on.wait(60)
+
+        coordinator = Coordinator(key="g", node_id=1)
+        broker.answer(FindCoordinatorRequest, lambda *_: FindCoordinatorResponse(coordinators=[coordinator]))
+        stopped.answer(FindCoordinatorRequest, silent)
+        broker.answer(MetadataRequest, lambda *_: everybody)
+        questions: list[Callable[[SyncClient], object]] = [
+            lambda client: client.cluster([]).controller_id,
+            lambda client: coordinators(client, ["g"], timeout_s=5)["g"],
+        ]
+        for question in questions:
+            stopped.answer(MetadataRequest, lambda *_: everybody)
+            with SyncClient(stopped.address, request_timeout_s=5) as client:
+                client.cluster([])
+                stopped.answer(MetadataRequest, silent)
+                assert question(client) == 1
+        goes_on.set()
+
+
+def test_who_is_asked_while_its_answers_to_others_are_awaited_is_given_the_whole_time(
+    broker: ScriptedBroker, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come in order, and would be lost with the connection."""
+    everybody = broker.metadata()
+    everybody.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=1))
+    broker.answer(MetadataRequest, lambda *_: everybody)
+    client.cluster([])
+    deadline = client.deadline()
+    connection = client.connection_to(ANY, deadline)
+    first = connection.send(MetadataRequest(topics=[]), 12, deadline)
+    monkeypatch.setattr(sync, "ANSWER_PATIENCE_S", 0.0)
+    assert client.cluster([]).controller_id == 1
+    assert connection.receive(first, deadline).controller_id == 1
 
 
 def test_a_host_that_is_silent_is_not_waited_for_each_time_that_another_broker_is_asked(

@@ -33,7 +33,7 @@ def ask_controller(
     """The answer of whoever is controller. `codes`: the errors in an answer. A connection that breaks is not tried
     again, for then nobody knows what was done."""
     from odradek.client.sync import CONTROLLER
-    from odradek.client.sync_connection import Unreachable
+    from odradek.client.sync_connection import DeadlineExceeded, Unreachable
     from odradek.model.error_codes import ErrorCode
 
     # The controller may wait for as long as the request allows, and says only then what it could not finish.
@@ -51,7 +51,10 @@ def ask_controller(
         if time.monotonic() + PAUSE_S > deadline:
             fail(f"no controller answers: {why}")
         time.sleep(PAUSE_S)
-        client.cluster([])
+        try:
+            client.retrying(lambda: client.cluster([]), timeout_s=deadline - time.monotonic())
+        except (DeadlineExceeded, Unreachable) as error:
+            fail(f"no controller answers: {why}, and no broker tells which one is: {error}")
 
 
 def poll(ask: Callable[[], T], *, patience_s: float = POLL_PATIENCE_S) -> T:

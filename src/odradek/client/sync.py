@@ -55,6 +55,10 @@ MAX_TIMESTAMP = -3
 
 BOOTSTRAP_TIMEOUT_S = 8.0
 REQUEST_TIMEOUT_S = 30.0
+# What any broker may be asked takes it some milliseconds, and about a second while it waits for news of a leader that may have died.
+# Who has not answered by then may be stopped, and others are asked: so many of them with this patience, and one with all of it.
+ANSWER_PATIENCE_S = 2.0
+_MOST_IMPATIENT = 2
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 0.5
@@ -186,6 +190,22 @@ class SyncClient:
             raise Unreachable(f"broker {broker} is not in the cluster; brokers alive: {known}")
         return self._connection(self._brokers[broker].address, deadline, f"broker {broker}: ")
 
+    def of_any(self, ask: Callable[[SyncConnection, float], T], *, timeout_s: float | None = None) -> T:
+        """What ANY broker answers. `ask` is given a connection and a deadline, again with others where there is no answer: so it may
+        only ask what may be asked twice. Raises as `call`."""
+        deadline = self.deadline(timeout_s)
+        others = {broker.address for broker in self._brokers.values()}.union(self._addresses)
+        for left in range(min(len(others) - 1, _MOST_IMPATIENT), 0, -1):
+            connection = self.connection_to(ANY, deadline)
+            if connection.awaits_answers:
+                return ask(connection, deadline)  # they would be lost with it
+            now = time.monotonic()
+            try:
+                return ask(connection, now + min(ANSWER_PATIENCE_S, (deadline - now) / (left + 1)))
+            except ConnectionLost:
+                self._doubt()
+        return ask(self.connection_to(ANY, deadline), deadline)
+
     def _may_be_reached(self, broker: int) -> bool:
         """As far as is known: where nobody answered before, it may be gone, or at another address by now."""
         known = self._brokers.get(broker)
@@ -207,7 +227,12 @@ class SyncClient:
         """
         asked = None if topics is None else [MetadataRequestTopic(name=t) for t in sorted(set(topics))]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-        answer = self.call(ANY, request, timeout_s=timeout_s)
+
+        def ask(connection: SyncConnection, deadline: float) -> Any:
+            version = connection.version_for(MetadataRequest)
+            return connection.receive(connection.send(request, version, deadline), deadline)
+
+        answer = self.of_any(ask, timeout_s=timeout_s)
         if not answer.brokers:
             raise Starting(f"{self._asked} is starting: it does not know of any broker of its cluster yet")
         brokers = {b.node_id: Broker(b.node_id, Address(b.host, b.port), b.rack) for b in answer.brokers}

@@ -256,6 +256,10 @@ class SyncConnection:
             raise
 
     @property
+    def awaits_answers(self) -> bool:
+        return bool(self._expected)
+
+    @property
     def is_open(self) -> bool:
         """As far as can be seen without asking. A broker closes what was idle for connections.max.idle.ms: a request
         sent there would be lost, and nobody could say whether it had been acted on."""

@@ -6,8 +6,8 @@ What comes back is what the brokers said, message by message; reading it is the 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from odradek.client.sync import ANY, SyncClient, answered, code_of
-from odradek.client.sync_connection import left_out
+from odradek.client.sync import SyncClient, answered, code_of
+from odradek.client.sync_connection import SyncConnection, left_out
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
@@ -72,9 +72,7 @@ def coordinators(
     """Broker id by group, or by transactional id where `key_type` says so; waits while there is none."""
     names = sorted(set(groups))
 
-    def ask() -> dict[str, int]:
-        deadline = client.deadline(timeout_s)
-        connection = client.connection_to(ANY, deadline)
+    def ask(connection: SyncConnection, deadline: float) -> dict[str, int]:
         version = connection.version_for(FindCoordinatorRequest)
 
         def told(request: FindCoordinatorRequest) -> Any:
@@ -88,7 +86,9 @@ def coordinators(
             name: _node(told(FindCoordinatorRequest(key=name, key_type=key_type)), name) for name in names
         }
 
-    return client.retrying(ask, timeout_s=timeout_s) if names else {}
+    if not names:
+        return {}
+    return client.retrying(lambda: client.of_any(ask, timeout_s=timeout_s), timeout_s=timeout_s)
 
 
 def _nobody(group: str) -> NoReturn:
