@@ -147,6 +147,14 @@ def test_8_a_recovered_partition_does_not_begin_to_recover_by_request(isr: list[
     assert not changed(world)
 
 
+def test_8_a_recovery_state_that_there_is_not_is_refused() -> None:
+    """Written to the store, the next controller could not read it, and the topic would be out of service."""
+    world = three()
+    for recovery in (2, -1):
+        assert error_of(world.alter("t-0", [2, 1], recovery=recovery)) is ErrorCode.INVALID_REQUEST
+    assert not changed(world)
+
+
 def test_8_only_a_lone_leader_recovers() -> None:
     world = three()
     world.states[tp("t-0")] = state(2, [2], recovery=1)

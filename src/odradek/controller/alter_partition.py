@@ -96,6 +96,8 @@ class AlterPartition(Task):
             return ErrorCode.NONE
         if item.partition_epoch < current.partition_epoch:
             return ErrorCode.INVALID_UPDATE_VERSION
+        if item.leader_recovery_state not in (RECOVERED, RECOVERING):
+            return ErrorCode.INVALID_REQUEST  # whoever read it in the store would not know what it says
         if item.leader_recovery_state == RECOVERING and (
             len(isr) > 1 or current.leader_recovery_state == RECOVERED
         ):
