@@ -24,6 +24,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from odradek.protocol.primitives import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -119,4 +120,14 @@ def _apply(broker: "Broker", resource_type: int, config: AlterableConfig, overri
     else:
         taken = set(given)
         items = [item for item in items if item not in taken]
-    overrides[name] = ",".join(items)
+    merged = ",".join(items)
+    size = len(merged.encode())
+    if operation == APPEND and size > MAX_STRING_BYTES:
+        raise ProtocolError(ErrorCode.INVALID_CONFIG, _too_long(name, size))
+    overrides[name] = merged
+
+
+def _too_long(name: str, size: int) -> str:
+    """DescribeConfigs could not answer any more."""
+    instead = "; a * stands for all replicas" if name.endswith(".replication.throttled.replicas") else ""
+    return f"{name} would have {size} bytes, and {MAX_STRING_BYTES} can be told{instead}"
