@@ -4,7 +4,7 @@ import pytest
 
 from odradek.advisor.roll_plan import Moment, RollPlan, check, fragile, roll_plan
 from odradek.advisor.shutdown_impact import shutdown_impact
-from odradek.advisor.what_if_steps import Reassign, ask
+from odradek.advisor.what_if_steps import CatchUp, Reassign, ask
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, three, tp
 
@@ -118,6 +118,21 @@ def test_the_remedy_of_a_partition_that_moves_is_about_its_target() -> None:
     (moved,), after = ask(world.context, [Reassign(impact.remedy)])
     assert moved.unfinished == () and shutdown_impact(after, ids(2, 3)).is_safe
     assert after.assignments[tp("t-0")].replicas == (1,)
+
+
+def test_a_remedy_that_calls_off_what_runs_ends_at_once_and_who_is_behind_is_waited_for() -> None:
+    """Nobody is added to the replicas of before, so the reassignment waits for nobody."""
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
+    world.reassign({"t-0": [1, 2]})
+    impact = shutdown_impact(world.context, ids(1, 2))
+    assert impact.remedy == {tp("t-0"): (3, 2)} and impact.safe_once_in_sync == {tp("t-0"): (3,)}
+    assert impact.sentences()[-2:] == [
+        "  first reassign t-0 to [3, 2]",
+        "  t-0 is safe once broker 3 is in sync",
+    ]
+    (moved, _), after = ask(world.context, [Reassign(impact.remedy), CatchUp()])
+    assert moved.unfinished == () and shutdown_impact(after, ids(1, 2)).is_safe
 
 
 def test_whoever_alone_is_in_sync_is_kept_by_the_remedy_until_others_are() -> None:

@@ -34,7 +34,9 @@ class ShutdownImpact:
     lands_on_min_isr: tuple[PartitionOutcome, ...]
     moves_its_leader: tuple[PartitionOutcome, ...]
     remedy: dict[TopicPartition, tuple[BrokerId, ...]]  # target replicas that make it safe
-    safe_once_in_sync: dict[TopicPartition, tuple[BrokerId, ...]]  # nothing has to move: these catch up first
+    safe_once_in_sync: dict[
+        TopicPartition, tuple[BrokerId, ...]
+    ]  # these catch up first; behind the remedy, where there is one
     without_remedy: dict[TopicPartition, str]  # why nothing that could be asked for makes it safe
 
     @property
@@ -205,6 +207,9 @@ class _Remedies:
             self.hopeless[topic_partition] = TOO_FEW
             return
         self.moves[topic_partition] = after
+        behind = tuple(b for b in after if b not in isr and b not in self.leaving)
+        if behind and set(after) == set(stored.origin_replicas):
+            self.waits[topic_partition] = behind  # what runs is only called off, and that waits for nobody
         for broker in after:
             if broker not in target and broker in self.load:
                 self.load[broker] += 1
