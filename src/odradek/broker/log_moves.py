@@ -31,6 +31,7 @@ from odradek.broker.organs import Organ
 from odradek.broker.pending_calls import PendingCalls
 from odradek.log.errors import CorruptLog, MissingFile, StorageError
 from odradek.log.future_logs import is_too_long
+from odradek.log.reading import MOST_SEGMENTS_READ
 from odradek.log.steps import Steps, Work
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 # What is copied or synced within one turn, before the swap.
 LAST_BYTES = 1 << 18
 LAST_UNFLUSHED_BYTES = 1 << 22
-# That are read at once: of each a descriptor is held.
-MOST_SEGMENTS = 16
 RETRY_MS = 1000
 # Space that is left on the directory a replica goes to: a full disk would take all that is on it offline.
 SPARE_BYTES = 1 << 24
@@ -510,7 +509,7 @@ def _read(log: "PartitionLog", offset: int, max_bytes: int) -> "LogRead":
             max_bytes=max_bytes,
             upper_bound_offset=log.log_end_offset,
             min_one_batch=True,
-            most_segments=MOST_SEGMENTS,
+            most_segments=MOST_SEGMENTS_READ,
         )
     except StorageError as error:
         raise _of_the_source(error) from error

@@ -10,6 +10,9 @@ from odradek.records.batch import BATCH_OVERHEAD, LENGTH_OFFSET, LOG_OVERHEAD
 
 # Whoever does not say how many segments are looked into.
 ALL = 1 << 62
+# That are looked into for one answer, or one piece of a copy: of each a descriptor is held until it is sent, and a client may make one with
+# each batch, by timestamps that are far apart.
+MOST_SEGMENTS_READ = 16
 
 
 class LogRead(NamedTuple):

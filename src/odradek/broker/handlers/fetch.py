@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.broker.answers import Answer, Buffer, Park, Reply
 from odradek.broker.fetch_sessions import NO_SESSION, FetchSession, ParkedFetch, WantedPartition
 from odradek.broker.read_replicas import preferred_read_replica
+from odradek.log.reading import MOST_SEGMENTS_READ
 from odradek.log.segment import IndexPending
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -80,9 +81,6 @@ _FORESEEN = frozenset(
 )
 # What is taken in, or looked at, in one turn: some eight milliseconds. More, and `large_fetches` does it in slices.
 MOST_AT_ONCE = 2_000
-# Of one partition, that are looked into for one answer: of each a descriptor is held until it is sent, and a client may make one with each
-# batch, by timestamps that are far apart.
-MOST_SEGMENTS = 16
 # Fewer bytes than these name no more partitions: a row has 28 and more; before version 9, which adds the leader epoch, 16.
 LARGE_BYTES, LARGE_BYTES_BEFORE = 25 * MOST_AT_ONCE, 16 * MOST_AT_ONCE
 HAS_NEW_LEADER = (NOT_LEADER, int(ErrorCode.FENCED_LEADER_EPOCH))
@@ -349,7 +347,7 @@ class FetchWait(ParkedFetch):
                 max_bytes=max(wanted.max_bytes, 0),
                 upper_bound_offset=end,
                 min_one_batch=True,
-                most_segments=MOST_SEGMENTS,
+                most_segments=MOST_SEGMENTS_READ,
             )
         except ProtocolError:
             return None
@@ -533,7 +531,7 @@ class FetchWait(ParkedFetch):
                         max_bytes=max(min(wanted.max_bytes, room), 0),
                         upper_bound_offset=upper_bound,
                         min_one_batch=not so_far,
-                        most_segments=MOST_SEGMENTS,
+                        most_segments=MOST_SEGMENTS_READ,
                     )
                     is_urgent = (
                         is_urgent or found.ends_early
