@@ -285,7 +285,7 @@ def test_an_answer_looks_into_so_many_segments_and_does_not_wait_for_the_bytes_o
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """3,000 segments of a batch each took 70 ms of a turn, and 3,000 descriptors until they were sent."""
-    monkeypatch.setattr("odradek.broker.handlers.fetch.MOST_SEGMENTS", 3)
+    monkeypatch.setattr("odradek.broker.handlers.fetch.MOST_SEGMENTS_READ", 3)
     for n in range(8):
         world.produce(1, b"%d" % n)
         world[1].logs.logs[TopicPartition("t", 0)].roll(world.now_ms)

@@ -536,7 +536,7 @@ def test_of_many_small_segments_some_are_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of each a descriptor is held until it is read."""
-    monkeypatch.setattr("odradek.broker.log_moves.MOST_SEGMENTS", 3)
+    monkeypatch.setattr("odradek.broker.log_moves.MOST_SEGMENTS_READ", 3)
     world = a_world(tmp_path)
     for n in range(20):
         world.produce(1, b"%d" % n)
