@@ -3,14 +3,19 @@
 import asyncio
 import logging
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from odradek.advisor import shutdown_impact
+from odradek.controller.context import ControllerContext
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server import broker_runtime
@@ -69,6 +74,34 @@ def test_without_a_policy_it_is_said_and_done(tmp_path: Path, said: Callable[[],
         assert "broker 1 holds the only replica of 1 partitions: single-0" in said()
 
 
+async def at_once(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+def test_what_stopping_would_cost_is_reckoned_while_clients_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 40,000 partitions it takes two seconds, each time it is asked; of the context there is one that nobody else steps."""
+    world = three("t", [1, 2])
+    real = shutdown_impact.shutdown_impact
+    asked: list[tuple[int, ControllerContext]] = []
+
+    def impact(context: ControllerContext, brokers: list[BrokerId]) -> shutdown_impact.ShutdownImpact:
+        asked.append((threading.get_ident(), context))
+        return real(context, brokers)
+
+    monkeypatch.setattr(shutdown_impact, "shutdown_impact", impact)
+
+    async def scenario() -> None:
+        settings = BrokerSettings({"odradek.controlled.shutdown.refuse": "offline"})
+        aside = partial(asyncio.get_running_loop().run_in_executor, None)
+        await agree(lambda: None, lambda: world.core, settings, BrokerId(1), asyncio.Event(), aside)
+
+    asyncio.run(scenario())
+    ((thread, context),) = asked
+    assert thread != threading.get_ident() and context is not world.context
+
+
 def test_each_attempt_asks_for_the_core_anew() -> None:
     """In the pause between two a thread may have begun to step it, or another broker may have been elected."""
     world = three("single", [1])
@@ -82,7 +115,7 @@ def test_each_attempt_asks_for_the_core_anew() -> None:
                 "controlled.shutdown.retry.backoff.ms": "1",
             }
         )
-        await agree(lambda: None, lambda: cores.pop(0), settings, BrokerId(1), asyncio.Event())
+        await agree(lambda: None, lambda: cores.pop(0), settings, BrokerId(1), asyncio.Event(), at_once)
 
     with pytest.raises(ShutdownRefused):
         asyncio.run(scenario())
@@ -98,9 +131,9 @@ def test_a_store_in_which_nodes_are_missing_is_no_reason_to_stop_at_any_price() 
             {"odradek.controlled.shutdown.refuse": "offline", "controlled.shutdown.max.retries": "1"}
         )
         with pytest.raises(ShutdownRefused, match=r"cannot be read from the store: .*/brokers/ids"):
-            await agree(lambda: store, lambda: None, settings, BrokerId(1), asyncio.Event())
+            await agree(lambda: store, lambda: None, settings, BrokerId(1), asyncio.Event(), at_once)
         promised = frozenset({TopicPartition("t", 0)})
-        why = await fell_under_min(store, None, settings, BrokerId(1), promised)
+        why = await fell_under_min(store, None, settings, BrokerId(1), promised, at_once)
         assert why is not None and "cannot be read" in why
 
     asyncio.run(scenario())

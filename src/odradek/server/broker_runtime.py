@@ -533,6 +533,7 @@ class BrokerRuntime:
                     settings,
                     self.broker_id,
                     self._hurry,
+                    self._environment.run_aside,
                 )
             if await hand_over(
                 parts.channel,
@@ -543,7 +544,12 @@ class BrokerRuntime:
                 self._hurry,
             ):
                 short = await fell_under_min(
-                    sessions.store, parts.controller.core, settings, self.broker_id, promised
+                    sessions.store,
+                    parts.controller.core,
+                    settings,
+                    self.broker_id,
+                    promised,
+                    self._environment.run_aside,
                 )
                 if short is None:
                     return

@@ -13,8 +13,9 @@ has handed over and left every ISR: the controller lets go one after the other, 
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from odradek.broker.core import Broker
 from odradek.model.counted import counted
@@ -25,7 +26,6 @@ from odradek.server.controlled_shutdown import attempts_of, was_hurried
 from odradek.store import api
 
 if TYPE_CHECKING:
-    from odradek.advisor.shutdown_impact import ShutdownImpact
     from odradek.controller.context import ControllerContext
     from odradek.controller.core import ControllerCore
 
@@ -35,6 +35,13 @@ MOST_NAMED = 10
 
 # Partitions that were said to keep enough in sync.
 Promised = frozenset[TopicPartition]
+T = TypeVar("T")
+
+
+class Aside(Protocol):
+    """Has a thread do something, as `Environment.run_aside`."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class ShutdownRefused(OdradekError):
@@ -47,9 +54,11 @@ async def agree(
     settings: BrokerSettings,
     broker: BrokerId,
     hurry: asyncio.Event,
+    aside: Aside,
 ) -> Promised:
     """Returns when the broker may stop; ShutdownRefused otherwise. `core`: of the controller, if it lives here. Both are
-    asked for at every attempt: meanwhile another session may have begun, and a thread may step the core.
+    asked for at every attempt: meanwhile another session may have begun, and a thread may step the core. `aside`: of 40,000
+    partitions the impact takes seconds, in which clients are still served.
     """
     refuse = settings.odradek_controlled_shutdown_refuse
     attempts = attempts_of(settings)
@@ -57,13 +66,13 @@ async def agree(
     told: list[str] = []
     for attempt in range(1, attempts + 1):
         try:
-            context = await _context(store(), core(), settings)
-            impact = _impact(context, broker)
-            why, sentences = impact.refuses(refuse), impact.sentences()
+            known = await _known(store(), core(), settings)
+            why, sentences, promised = await aside(partial(_judged, known, broker, refuse))
         except api.StoreError as error:
             why, sentences = f"what stopping would cost cannot be read from the store: {error}", []
-        if why is None:
-            return _promised(context, broker) if refuse == "under-min" else frozenset()
+        else:
+            if why is None:
+                return promised
         if sentences != told:
             told = sentences
             for sentence in sentences:
@@ -83,12 +92,13 @@ async def fell_under_min(
     settings: BrokerSettings,
     broker: BrokerId,
     promised: Promised,
+    aside: Aside,
 ) -> str | None:
     """After leadership was handed over: why the broker must stay all the same. None: as was promised."""
     if not promised:
         return None
     try:
-        context = await _context(store, core, settings)
+        context = await aside(await _known(store, core, settings))
     except api.StoreError as error:
         return f"whether enough stay in sync cannot be read from the store: {error}"
     here = context.partitions_on.get(broker, set())
@@ -118,25 +128,33 @@ def _promised(context: "ControllerContext", broker: BrokerId) -> Promised:
     )
 
 
-async def _context(
+async def _known(
     store: api.Store | None, core: "ControllerCore | None", settings: BrokerSettings
-) -> "ControllerContext":
+) -> "Callable[[], ControllerContext]":
+    """What is known of the cluster, to be made into a context by a thread."""
     # Not above: a broker that is never refused needs no controller for it.
     from odradek.advisor.observed import observed_context
     from odradek.controller.context import ControllerSettings
     from odradek.store.facts import read_metadata
 
     if core is not None and core.context is not None and not core.is_writing:
-        return core.context  # it also knows who else is leaving
+        forked = core.context.fork()  # by now: it is stepped on meanwhile. It also knows who else is leaving
+        return lambda: forked
     if store is None:
         raise api.StoreUnavailable(message="there is no session")
-    return observed_context(await read_metadata(store), ControllerSettings.of(settings))
+    return partial(observed_context, await read_metadata(store), ControllerSettings.of(settings))
 
 
-def _impact(context: "ControllerContext", broker: BrokerId) -> "ShutdownImpact":
+def _judged(
+    known: "Callable[[], ControllerContext]", broker: BrokerId, refuse: str
+) -> tuple[str | None, list[str], Promised]:
+    """Why the broker may not stop, the impact in sentences, and what is promised if it may."""
     from odradek.advisor.shutdown_impact import shutdown_impact
 
-    return shutdown_impact(context, [broker])
+    context = known()
+    impact = shutdown_impact(context, [broker])
+    promised: Promised = _promised(context, broker) if refuse == "under-min" else frozenset()
+    return impact.refuses(refuse), impact.sentences(), promised
 
 
 def only_here(broker: Broker) -> list[TopicPartition]:
