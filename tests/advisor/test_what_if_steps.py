@@ -12,6 +12,7 @@ from odradek.advisor.what_if_steps import (
     Start,
     ask,
 )
+from odradek.controller import reassignment_requests
 from odradek.controller.context import ReassignmentPhase
 from odradek.model.ids import BrokerId
 from tests.controller.world import three, tp
@@ -136,3 +137,16 @@ def test_a_broker_that_was_shut_down_in_order_comes_back_with_all_it_held_and_on
 def test_a_step_that_cannot_be_says_why(step: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         ask(three("t", [2]).context, [step])  # type: ignore[list-item]
+
+
+def test_more_reassignments_than_a_node_can_name_are_no_step_that_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The controller refuses them, each for all the others."""
+    monkeypatch.setattr(reassignment_requests, "MOST_NODE_BYTES", 60)
+    world = three("t", [1, 2], [2, 3], [3, 1])
+    targets = {tp("t-0"): ids(2, 3), tp("t-1"): ids(3, 1), tp("t-2"): ids(1, 2)}
+    with pytest.raises(
+        ValueError, match=r"^reassign t-0 to \[2, 3\]: .*; reassign fewer of its 3 partitions at a time$"
+    ):
+        ask(world.context, [Reassign(targets)])

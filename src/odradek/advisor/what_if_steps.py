@@ -12,7 +12,7 @@ from odradek.advisor.what_if import WhatIf, advance, compared, returned
 from odradek.controller.context import CLUSTER_DEFAULT, ControllerContext, ReassignmentPhase
 from odradek.controller.effects import StateChange
 from odradek.controller.events import Event, Requested, StopReplicaAnswered
-from odradek.controller.reassignment_requests import refusal
+from odradek.controller.reassignment_requests import results_of
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.controller_requests import (
     AlterPartitionAsked,
@@ -154,10 +154,11 @@ def _caught_up(context: ControllerContext) -> tuple[WhatIf, ControllerContext]:
 
 def _reassigned(context: ControllerContext, step: Reassign) -> tuple[WhatIf, ControllerContext]:
     before = context
+    results, _ = results_of(context, step.targets)
     for topic_partition, target in sorted(step.targets.items()):
         if topic_partition not in context.assignments:
             raise ValueError(missing_partition(context, topic_partition))
-        error, why = refusal(context, topic_partition, target)
+        error, why = results[topic_partition]
         if error is not ErrorCode.NONE:
             raise ValueError(f"reassign {topic_partition} to {list(target)}: {why.rstrip('.')}")
     moves = ", ".join(f"{tp} to {','.join(map(str, t))}" for tp, t in sorted(step.targets.items())[:3])

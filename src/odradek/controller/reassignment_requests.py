@@ -46,15 +46,30 @@ MOST_NODE_BYTES = 1_000_000
 def tasks_of_request(
     context: ControllerContext, request_id: int, asked: AlterReassignmentsAsked
 ) -> list[Task]:
+    results, requested = results_of(
+        context, asked.targets, may_change_size=asked.allow_replication_factor_change
+    )
+    overridden = [tp for tp in results if tp in context.legacy_reassignments and tp in requested]
+    tasks = _start(context, requested, "reassignment asked for")
+    if overridden:
+        tasks.append(TrimLegacyNode(tuple(overridden), ()))
+    return [*tasks, AnswerReassignments(request_id, results, requested)]
+
+
+def results_of(
+    context: ControllerContext,
+    targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None],
+    *,
+    may_change_size: bool = True,
+) -> tuple[dict[TopicPartition, Refusal], dict[TopicPartition, ReplicaAssignment]]:
+    """What each is answered, and what the topic nodes are to hold of those that are accepted and change anything."""
     results: dict[TopicPartition, Refusal] = {}
     requested: dict[TopicPartition, ReplicaAssignment] = {}
     # One value for all that move alike: of 100,000 partitions a few hundred assignments are different.
     alike: dict[tuple[ReplicaAssignment, tuple[BrokerId, ...]], ReplicaAssignment] = {}
-    for topic_partition in sorted(asked.targets):
-        target = asked.targets[topic_partition]
-        results[topic_partition] = refusal(
-            context, topic_partition, target, may_change_size=asked.allow_replication_factor_change
-        )
+    for topic_partition in sorted(targets):
+        target = targets[topic_partition]
+        results[topic_partition] = refusal(context, topic_partition, target, may_change_size=may_change_size)
         if results[topic_partition][0] is ErrorCode.NONE:
             stored = context.stored_assignment(topic_partition)
             goal = stored.origin_replicas if target is None else target
@@ -66,11 +81,7 @@ def tasks_of_request(
     for topic_partition, refused in _without_room(context, requested).items():
         results[topic_partition] = refused
         del requested[topic_partition]
-    overridden = [tp for tp in results if tp in context.legacy_reassignments and tp in requested]
-    tasks = _start(context, requested, "reassignment asked for")
-    if overridden:
-        tasks.append(TrimLegacyNode(tuple(overridden), ()))
-    return [*tasks, AnswerReassignments(request_id, results, requested)]
+    return results, requested
 
 
 def tasks_of_node(context: ControllerContext, event: ReassignmentRequested) -> list[Task]:
