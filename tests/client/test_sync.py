@@ -744,6 +744,25 @@ def test_to_look_up_where_a_broker_is_takes_no_more_time_than_the_call_has(
     assert waited and max(waited) <= 2.0
 
 
+def test_a_topic_is_waited_for_no_longer_than_was_said(
+    broker: ScriptedBroker, client: SyncClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that is stopped, and the only one, used to be given all of what a request may take."""
+    waited: list[float] = []
+    receive = SyncConnection.receive
+
+    def noted(self: SyncConnection, pending: Any, deadline: float, *into: Any) -> Any:
+        waited.append(deadline - clock.now)
+        clock.now += 3.0
+        return receive(self, pending, deadline + 60, *into)
+
+    monkeypatch.setattr(SyncConnection, "receive", noted)
+    broker.partitions = {}
+    with pytest.raises(DeadlineExceeded):
+        client.topic("orders", timeout_s=10.0, is_known=True)
+    assert len(waited) == 4 and max(waited) <= 10.0 and waited[-1] <= 1.0
+
+
 def test_another_controller_is_looked_up_where_the_last_one_does_not_answer(
     broker: ScriptedBroker, client: SyncClient
 ) -> None:

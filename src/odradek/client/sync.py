@@ -273,9 +273,11 @@ class SyncClient:
         A broker that has just started is given until the deadline. With `is_known` the controller has said that the topic is
         there, so a broker that has not heard of it is waited for too; with `is_new`, which includes this, every leader as well.
         """
+        deadline = self.deadline(timeout_s)
 
         def ask() -> TopicView:
-            view = self.cluster([name])
+            left_s = None if timeout_s is None else max(0.0, deadline - time.monotonic())
+            view = self.cluster([name], timeout_s=left_s)
             topic = view.topics.get(name)
             if topic is None:
                 raise answered(view.errors.get(name, _UNKNOWN), f"topic {name}")
