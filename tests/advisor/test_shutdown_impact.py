@@ -1,7 +1,11 @@
 """The impact of a shutdown, and the roll plan."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
+from odradek.advisor import roll_plan as roll_plan_module
 from odradek.advisor.roll_plan import Moment, RollPlan, check, fragile, roll_plan
 from odradek.advisor.shutdown_impact import shutdown_impact
 from odradek.advisor.what_if_steps import CatchUp, Reassign, ask
@@ -357,3 +361,25 @@ def test_a_partition_one_death_takes_offline_anyway_is_named_and_blames_no_plan(
     assert fragile(world.context, roll_plan(world.context, ids(2))) == (tp("t-0"),), (
         "no plan, nothing restarted"
     )
+
+
+def test_a_broker_that_may_join_a_batch_is_asked_for_its_own_partitions_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a hundred brokers with 20,000 partitions a plan took 20 s: all that the whole batch has was put in order each time."""
+    racks, size = 3, 8
+    world = World().brokers(*range(1, racks * size + 1))
+    world.elect()
+    rows = [[1 + n % size + size * ((rack + n) % racks) for rack in range(racks)] for n in range(10 * size)]
+    world.create("t", *rows)
+    ordered: list[int] = []
+
+    def counted(items: Iterable[Any]) -> list[Any]:
+        found = sorted(items)
+        ordered.append(len(found))
+        return found
+
+    monkeypatch.setattr(roll_plan_module, "sorted", counted, raising=False)
+    plan = roll_plan(world.context, list(world.context.brokers))
+    assert [len(batch) for batch in plan.batches] == [size, size, size - 1, 1], "its controller is the last"
+    assert sum(ordered) < (racks + len(plan.batches) + 1) * len(rows) and check(world.context, plan) == []

@@ -10,7 +10,7 @@ The certificate is the list of all these moments with what was left. `check` doe
 controller's own step (`what_if`) about every one of them again.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from odradek.advisor.what_if import what_if
 from odradek.controller.context import ControllerContext
@@ -116,7 +116,12 @@ def roll_plan(
     unknown = [b for b in wanted if b not in context.brokers]
     if unknown:
         raise ValueError(f"cannot restart {unknown}: live brokers are {sorted(context.brokers)}")
-    alone = [example for b in wanted for example in _dangers(context, (b,), survives)]
+    held = context.partitions_on
+    alone = [
+        example
+        for b in wanted
+        for example in _dangers(context, (b,), survives, among=sorted(held.get(b, ())))
+    ]
     if alone:
         return RollPlan((), (), tuple(alone), survives)
     waiting = [b for b in wanted if b != context.broker]
@@ -125,7 +130,9 @@ def roll_plan(
         batch: list[BrokerId] = []
         for broker in waiting:
             full = at_once is not None and len(batch) >= at_once
-            if not full and next(_dangers(context, (*batch, broker), survives), None) is None:
+            # Those that it has nothing of are as safe as without it.
+            dangers = _dangers(context, (*batch, broker), survives, among=held.get(broker, ()))
+            if not full and next(dangers, None) is None:
                 batch.append(broker)
         batches.append(tuple(batch))
         waiting = [b for b in waiting if b not in batch]
@@ -181,10 +188,10 @@ def check(context: ControllerContext, plan: RollPlan) -> list[str]:
 
 
 def _dangers(
-    context: ControllerContext, down: tuple[BrokerId, ...], survives: int
+    context: ControllerContext, down: tuple[BrokerId, ...], survives: int, *, among: Iterable[TopicPartition]
 ) -> Iterator[CounterExample]:
-    """Partitions that would be left without a live member of the ISR, lowest first."""
-    for topic_partition in sorted(_touched(context, down)):
+    """Partitions that would be left without a live member of the ISR."""
+    for topic_partition in among:
         state = context.leadership(topic_partition)
         if state is None or state.leader not in context.brokers:
             continue  # offline before anybody restarts: not made so by us
