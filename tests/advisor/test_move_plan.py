@@ -262,3 +262,17 @@ def test_any_plan_keeps_the_rules(seed: int) -> None:
     held = sum(brokers[0] in replicas for replicas in assignment)
     assert drained.copies == held - len(drained.left_out)
     assert counts(context, drained)[brokers[0]] == len(drained.left_out)
+
+
+def test_of_a_partition_that_never_had_a_leader_somebody_must_be_there_who_is_to_stay() -> None:
+    """Its first leader is chosen among those before anybody goes."""
+    world = World().brokers(1, 2, 3)
+    world.elect()
+    world.kill(2, 3)
+    world.create("t", [3, 2], [1, 2])
+    plan = move_plan(world.context, MoveGoal(replication_factor=1))
+    assert plan.targets == {tp("t-0"): (3,), tp("t-1"): (1,)} and plan.waits_for == {tp("t-0"): (3,)}
+    (moved,), _ = ask(world.context, [Reassign(plan.targets)])
+    assert [sentence.split(" does not")[0] for sentence in moved.unfinished] == ["the reassignment of t-0"]
+    world.start(3)
+    assert move_plan(world.context, MoveGoal(replication_factor=1)).waits_for == {}

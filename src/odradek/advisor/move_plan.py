@@ -338,8 +338,10 @@ class _Work:
 
     def _waited_for(self, move: Move, state: LeaderAndIsr | None) -> Replicas:
         """Who must be there again before every replica of the target can be in the ISR."""
-        if state is None or not (move.adding or move.removing):
+        if not (move.adding or move.removing):
             return ()
+        if state is None:  # its first leader is chosen among the target, before anybody goes
+            return () if self.context.online_of(move.after, move.topic_partition) else move.after
         behind = [broker for broker in move.after if broker not in state.isr]
         if not self.context.online_of((state.leader,), move.topic_partition):
             behind += state.isr  # one of them has to lead before anybody catches up, and at the end
