@@ -122,12 +122,10 @@ def _apply(broker: "Broker", resource_type: int, config: AlterableConfig, overri
         items = [item for item in items if item not in taken]
     merged = ",".join(items)
     size = len(merged.encode())
-    if operation == APPEND and size > MAX_STRING_BYTES:
-        raise ProtocolError(ErrorCode.INVALID_CONFIG, _too_long(name, size))
+    if operation == APPEND and size > MAX_STRING_BYTES:  # DescribeConfigs could not answer any more
+        instead = "; a * stands for all replicas" if name.endswith(".replication.throttled.replicas") else ""
+        raise ProtocolError(
+            ErrorCode.INVALID_CONFIG,
+            f"{name} would have {size} bytes, and {MAX_STRING_BYTES} can be told{instead}",
+        )
     overrides[name] = merged
-
-
-def _too_long(name: str, size: int) -> str:
-    """DescribeConfigs could not answer any more."""
-    instead = "; a * stands for all replicas" if name.endswith(".replication.throttled.replicas") else ""
-    return f"{name} would have {size} bytes, and {MAX_STRING_BYTES} can be told{instead}"
