@@ -160,6 +160,16 @@ def test_a_moment_of_a_paused_host_comes_when_it_goes_on_and_a_cancelled_one_nev
     assert [task.cancelled() for task in tasks] == [False, True]
 
 
+def test_a_run_goes_no_further_than_it_was_told_where_a_timer_by_then_was_cancelled() -> None:
+    loop, seen = SimLoop(0), list[float]()
+    loop.call_at(1.0, seen.append, 1.0).cancel()
+    loop.call_at(5.0, seen.append, 5.0)
+
+    loop.run_until(2.0)
+
+    assert (loop.time(), seen) == (2.0, [])
+
+
 def test_attempts_in_vain_come_at_longer_and_longer_intervals() -> None:
     loop = SimLoop(0)
     pauses = Pauses()

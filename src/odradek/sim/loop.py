@@ -354,11 +354,9 @@ class SimLoop(asyncio.AbstractEventLoop):
                 self._most_events = inf
                 return True
             if not ready:
-                if not timers or timers[0][0] > when:
-                    return False
                 while timers and timers[0][2]._cancelled:
                     heappop(timers)
-                if not timers:
+                if not timers or timers[0][0] > when:
                     return False
                 now = timers[0][0]
                 if now > self.now:
