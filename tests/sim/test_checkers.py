@@ -40,6 +40,24 @@ BAD_DELIVERIES: list[tuple[str, list[str], list[Sent | Polled]]] = [
     ("acknowledged, never read", ["unseen"], [A, B, polled("c", (0, "a"))]),
     ("nothing was read at all", ["unseen"], [A]),
     ("a whole batch never read", ["unseen", "unseen"], [sent("p", "a b", (0, 1)), polled("c")]),
+    ("the first record was read once, and is gone in the end", ["lost-write"], [A, B, polled("c", (0, "a"), (1, "b")), polled("final-0", (1, "b"))]),
+    ("the last one was", ["unseen"], [A, B, polled("c", (0, "a"), (1, "b")), polled("final-0", (0, "a"))]),
+    ("all were", ["unseen", "unseen"], [A, B, polled("c", (0, "a"), (1, "b")), polled("final-0")]),
+    (
+        "one that nobody acknowledged was read, and is gone in the end",
+        ["lost-read"],
+        [sent("p", "a", (), "unknown"), B, polled("c", (0, "a"), (1, "b")), polled("final-0", (1, "b"))],
+    ),
+    (
+        "one with acks 1 was read, and is gone in the end",
+        ["lost-read"],
+        [sent("p", "a", (0,), acks=1), polled("c", (0, "a")), polled("final-0")],
+    ),
+    (
+        "what two were given is named once",
+        ["lost-read"],
+        [polled("c", (0, "a"), (1, "b")), polled("d", (0, "a"), (1, "b")), polled("final-0", (1, "b"))],
+    ),
     (
         "two consumers read different values",
         ["inconsistent-offsets"],
@@ -163,6 +181,14 @@ GOOD_DELIVERIES: list[tuple[str, list[Sent | Polled]]] = [
 @pytest.mark.parametrize(("why", "events"), GOOD_DELIVERIES, ids=[w for w, _ in GOOD_DELIVERIES])
 def test_a_good_history_of_clients_passes(why: str, events: list[Sent | Polled]) -> None:
     assert check(History(events)) == []
+
+
+def test_what_was_read_once_may_be_gone_below_the_start_of_its_log_or_with_its_topic() -> None:
+    events = [A, sent("p", "b", (), "unknown"), polled("c", (0, "a"), (1, "b")), polled("final-0")]
+
+    assert len(check(History(events))) == 2
+    assert check(History(events), log_starts={T: 2}) == []
+    assert check(History(events), gone={T}) == []
 
 
 def test_unread_records_are_no_anomaly_while_the_polls_go_on() -> None:

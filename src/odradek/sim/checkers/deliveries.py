@@ -4,6 +4,7 @@
 |---|---|---|
 | lost-write | an acknowledged record lies below the highest offset anyone read, and nobody read it | I1 |
 | unseen | acknowledged, and not read by the end of the final polls | I1 |
+| lost-read | a consumer was given a record, and who reads everything in the end is not | I1 |
 | inconsistent-offsets | two values at one offset | I2 |
 | G1a | a record was read whose send definitely failed | I3 |
 | uncommitted-read | a consumer was given a record at or above the high watermark of the same answer | I3 |
@@ -13,7 +14,9 @@
 | int-poll-skip, int-nonmonotonic-poll | the same inside one poll | I6 |
 
 Records of other producers between two of mine (int-send-skip) and interleaved sends (G0) are allowed by Kafka.
-Only acks=all promises survival: lost-write and unseen ask nothing of acks 0 and 1.
+Only acks=all promises survival: lost-write and unseen ask nothing of acks 0 and 1. Where somebody reads everything once more at the
+very end, only what that one was given counts as read: what others were given long ago may be gone. Whatever its acks, a record
+that a consumer was given is committed, and stays.
 
 After an unclean election (`lossy`) records may be gone and their offsets taken anew, so there one value is asked of
 an offset *and leader epoch*, and one place of a value in what the last reader got.
@@ -55,6 +58,7 @@ def check(
     was deleted because somebody asked for it. `compacted`: topics of which only the last record of a key is to be read.
     """
     starts = log_starts or {}
+    has_end = history.is_final and any(poll.consumer.startswith(FINAL) for poll in history.polls())
     by_partition: dict[TopicPartition, tuple[list[Sent], list[Polled]]] = defaultdict(lambda: ([], []))
     for event in history.events:
         sends, polls = by_partition[event.topic_partition]
@@ -69,8 +73,7 @@ def check(
         if partition in lossy:
             found += _inconsistent_in_an_epoch(partition, polls)
             found += _aborted_reads(partition, attempts, polls)
-            final = [poll for poll in polls if poll.consumer.startswith(FINAL)]
-            found += _duplicates(partition, attempts, _versions([], final))
+            found += _duplicates(partition, attempts, _versions([], _final(polls)))
             continue
         versions = _versions(sends, polls)
         found += _inconsistent_offsets(partition, versions)
@@ -79,7 +82,11 @@ def check(
             if is_final:
                 found += _lost_states(partition, sends, attempts, polls, starts.get(partition, 0))
         elif partition not in gone:
-            found += _losses(partition, sends, polls, is_final=is_final, log_start=starts.get(partition, 0))
+            log_start = starts.get(partition, 0)
+            in_the_end = _final(polls) if has_end else polls
+            found += _losses(partition, sends, in_the_end, is_final=is_final, log_start=log_start)
+            if has_end:
+                found += _lost_reads(partition, sends, polls, log_start)
         found += _aborted_reads(partition, attempts, polls)
         found += _duplicates(partition, attempts, versions)
         found += _falling_sends(partition, sends)
@@ -87,6 +94,10 @@ def check(
     found += _uncommitted(history)
     excluded = frozenset(allowed)
     return [anomaly for anomaly in found if anomaly.name not in excluded]
+
+
+def _final(polls: list[Polled]) -> list[Polled]:
+    return [poll for poll in polls if poll.consumer.startswith(FINAL)]
 
 
 def _uncommitted(history: History) -> Iterator[Anomaly]:
@@ -156,6 +167,26 @@ def _losses(
                     f"{_show([value])} of {send.producer} was acknowledged at offset {offset} "
                     f"and not read by the final polls, which ended at {highest}",
                 )
+
+
+def _lost_reads(
+    partition: TopicPartition, sends: list[Sent], polls: list[Polled], log_start: int
+) -> Iterator[Anomaly]:
+    """Of those that were acknowledged with acks=all see `_losses`."""
+    missed_elsewhere = {
+        value for send in sends if send.outcome == "ok" and send.acks == -1 for value in send.values
+    }
+    read = {offset for poll in _final(polls) for offset, _ in poll.records}
+    for poll in polls:
+        for offset, value in poll.records:
+            if offset < log_start or offset in read or value in missed_elsewhere:
+                continue
+            read.add(offset)
+            yield Anomaly(
+                "lost-read",
+                partition,
+                f"{poll.consumer} was given {_show([value])} at offset {offset}, and who reads everything in the end is not",
+            )
 
 
 def _lost_states(
