@@ -3,9 +3,10 @@
 import pytest
 
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.sim.administration import Administration
+from odradek.sim import run as sim_run
 from odradek.sim.checkers.retention import Retained, Segment, let_go_as_asked
 from odradek.sim.plan import draw
+from odradek.sim.retention import deleted_unasked
 from odradek.sim.run import CORRECTNESS, OK, run
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
@@ -74,9 +75,17 @@ def test_a_start_that_retention_moved_is_asked_for_by_that_and_no_further(
 ) -> None:
     """Where administrators set retention a log begins where it was at work, or where they deleted: unknown, the start is too far."""
     assert run(draw(3)).code == OK
-    judged = Administration.deleted_unasked
-    monkeypatch.setattr(
-        Administration, "deleted_unasked", lambda administration, retained: judged(administration, {})
-    )
+    monkeypatch.setattr(sim_run, "deleted_unasked", lambda world, retained: deleted_unasked(world, {}))
     seen = run(draw(3))
+    assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {"StartIsAsked"})
+
+
+def test_a_log_of_coordinators_that_lost_its_beginning_is_found_where_nobody_deletes_records() -> None:
+    plan = draw(8)
+    assert not plan.is_administered
+    told = "leader_log_start > log.log_start_offset and leader_log_start <= log.log_end_offset"
+    of_coordinators = 'self.topic_partition.topic == "__consumer_offsets"'
+    begins_at_2 = f"{of_coordinators} and log.log_start_offset < (leader_log_start := 2) <= mark"
+    with applied([Edit("replication.replica:Replica.append_as_follower", told, begins_at_2)]):
+        seen = run(plan)
     assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {"StartIsAsked"})

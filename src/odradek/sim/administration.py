@@ -8,12 +8,12 @@ by the end of the faults has to come true once everything is healed: the run wai
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from odradek.model.error_codes import RETRIABLE, ErrorCode
-from odradek.model.ids import TopicId, TopicPartition
+from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import alter_partition_reassignments as alter_reassignments
 from odradek.protocol.messages import (
     create_partitions,
@@ -24,8 +24,7 @@ from odradek.protocol.messages import (
     list_offsets,
     list_partition_reassignments,
 )
-from odradek.sim.checkers.beliefs import begins_as_asked, deleted_everywhere
-from odradek.sim.checkers.history import Anomaly
+from odradek.sim.checkers.beliefs import deleted_everywhere
 from odradek.sim.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.loop import Host
 from odradek.sim.operations import EARLIEST, LATEST, MAX_TIMESTAMP, TOPIC_RESOURCE, Operations
@@ -407,16 +406,6 @@ class Administration(Operations):
         address = await self._leader(partition)
         assert address is not None, f"{partition} has no leader, and the cluster is at rest"
         return address
-
-    def deleted_unasked(self, retained: Mapping[tuple[TopicId, TopicPartition], int]) -> Iterator[Anomaly]:
-        """A log begins where an administrator has asked for, or where retention was at work, which is judged (`retained`), or before.
-        Nobody misses a record below the start of a log, so what goes too far is missed by nobody else."""
-        for partition, state in sorted(self.world.view(with_batches=False).partitions.items()):
-            found = self.world.topics.assignment(partition.topic)
-            if partition.topic in self.plan.all_topics and found is not None and found.topic_id is not None:
-                asked = self.asked_to_delete.get(partition, 0)
-                kept = retained.get((found.topic_id, partition), 0)
-                yield from begins_as_asked(partition, state, max(asked, kept))
 
     async def _delete_up_to(
         self, address: Address, partition: TopicPartition, offset: int, client: SimClient | None = None

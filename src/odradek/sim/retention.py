@@ -4,11 +4,13 @@ Both are looked at where the broker itself asks and tells (`LogManager.retention
 which segments are let go, and whoever is interested is told in that turn. Files are read as they lie on the disk.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicId, TopicPartition
+from odradek.sim.checkers.beliefs import begins_as_asked
+from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.retention import Retained, Segment, let_go_as_asked
 from odradek.sim.log_files import newest_ms, segment_files
 from odradek.sim.world import SimBroker, World
@@ -67,6 +69,21 @@ class Retention:
                 {"message": "whoever watches retention", "exception": error}
             )
             self._world.loop.interrupt()
+
+
+def deleted_unasked(
+    world: World, retained: Mapping[tuple[TopicId, TopicPartition], int]
+) -> Iterator[Anomaly]:
+    """A log begins where an administrator has asked for, or where retention was at work, which is judged (`retained`), or before:
+    of whatever topic, and whoever has a copy. Nobody misses a record below the start of a log, so what goes too far is missed by
+    nobody else."""
+    administration = world.administration
+    asked = {} if administration is None else administration.asked_to_delete
+    for partition, state in sorted(world.view(with_batches=False).partitions.items()):
+        found = world.topics.assignment(partition.topic)
+        if found is not None and found.topic_id is not None:
+            kept = retained.get((found.topic_id, partition), 0)
+            yield from begins_as_asked(partition, state, max(asked.get(partition, 0), kept))
 
 
 def _segment(base_offset: int, file: Any) -> Segment:

@@ -64,6 +64,7 @@ from odradek.sim.plan import (
 )
 from odradek.sim.quiescence import IDLE_S, not_quiescent, pending
 from odradek.sim.restart import known_differently, would_not_restart
+from odradek.sim.retention import deleted_unasked
 from odradek.sim.sharer import GROUP as SHARERS
 from odradek.sim.waits import unanswered
 from odradek.sim.watch import Watch
@@ -396,8 +397,7 @@ class _Run:
         found += [a for check in replicas.QUIESCENCE_CHECKS for a in check(view)]
         found += known_differently(world)
         found += untidy_store(world)
-        if world.administration is not None:
-            found += world.administration.deleted_unasked(self.watch.retention.furthest)
+        found += deleted_unasked(world, self.watch.retention.furthest)
         found += would_not_restart(world)
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
