@@ -17,6 +17,7 @@ from odradek.sim.checkers.replicas import PartitionView
 from odradek.sim.endings import Endings
 from odradek.sim.plan import Fault, Plan
 from odradek.sim.run import OK, describe, run
+from odradek.sim.scenario import play
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
 from tests.sim.test_beliefs import T, healthy_world
@@ -274,6 +275,23 @@ def test_a_checkpoint_that_says_more_than_is_so_is_named() -> None:
     assert found((1, 0)) == found((0, 0), (9, 8)) == ["CheckpointHolds"]
     assert found((2, 1), (9, 8)) == ["CheckpointHolds"] * 2
     assert found((0, 0), (8, 9)) == []
+
+
+def test_a_checkpoint_of_what_is_not_committed_is_found_in_a_scenario() -> None:
+    """The log ends behind it: as a leader its next life would tell consumers of a record that no follower has."""
+    told = """cluster replica.lag.time.max.ms=600000
+topic t replicas=2,3 min=1
+withhold fetch 3
+produce t-0 a acks=1
+run 6
+kill 2
+"""
+    at = "broker.replica_manager:ReplicaManager.checkpoint_high_watermarks"
+    with applied([Edit(at, "partition.high_watermark", "partition.log.log_end_offset")]):
+        broken = play(told)
+
+    assert "\n! CheckpointHolds: t-0: broker 2 ends, and its replication-offset-checkpoint says 1" in broken
+    assert "!" not in play(told)
 
 
 def test_a_checkpoint_on_the_disk_of_a_process_that_ends_is_read() -> None:

@@ -61,14 +61,12 @@ def _checkpoints(broker: SimBroker) -> Iterator[Checkpoint]:
                 log = logs.logs.get(partition)
                 if log is None or log.failure is not None or logs.directory_of(partition) != directory.path:
                     continue
+                replica = broker.replica(partition)
+                most = {RECOVERY_POINT: log.recovery_point, LOG_START: log.log_start_offset}
+                if replica is not None and replica.log is log:  # else it has not been told of since its start
+                    most[HIGH_WATERMARK] = replica.high_watermark
                 yield Checkpoint(
-                    partition,
-                    broker.broker_id,
-                    name,
-                    offset,
-                    {RECOVERY_POINT: log.recovery_point, LOG_START: log.log_start_offset}.get(
-                        name, log.log_end_offset
-                    ),
+                    partition, broker.broker_id, name, offset, most.get(name, log.log_end_offset)
                 )
 
 

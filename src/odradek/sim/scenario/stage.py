@@ -108,7 +108,9 @@ class Stage(Administrating, Breaking, Producing, Querying, Repeating, Withholdin
     def _anomalies(self) -> list[str]:
         watch, acknowledgements = self.watch, self._acknowledgements
         assert acknowledgements is not None
-        found = [str(anomaly) for anomaly in (*acknowledgements.found, *watch.found, *watch.check())]
+        let_in, self.world.let_in = self.world.let_in, []
+        anomalies = (*acknowledgements.found, *watch.found, *watch.check(), *let_in)
+        found = [str(anomaly) for anomaly in anomalies]
         watch.found, acknowledgements.found = [], []
         self._mistakes.check()
         found += [f"crash: {mistake}" for mistake in self._mistakes.found]
