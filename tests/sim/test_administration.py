@@ -209,6 +209,16 @@ def test_a_seed_with_administrators_is_right_and_comes_to_rest(seed: int) -> Non
     assert outcome.code == OK, describe(outcome)
 
 
+def test_laggards_that_are_left_alone_in_a_plan_may_lose_records_as_in_the_whole_one() -> None:
+    """As `--only` and `--shrink` leave them: it allows the unclean election itself."""
+    plan = draw(9)
+    others = {number for number, fault in enumerate(plan.faults) if fault.kind != "leave_laggards"}
+    outcome = run(plan.without(others))
+
+    assert [fault.kind for fault in outcome.injected] == ["leave_laggards"]
+    assert outcome.code == OK, describe(outcome)
+
+
 def test_delete_records_that_is_answered_too_early_is_named() -> None:
     world = World(0)
     administration = Administration(world, replace(draw(1), faults=()), "t", {"min.insync.replicas": "1"})

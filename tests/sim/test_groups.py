@@ -12,15 +12,19 @@ from odradek.sim.checkers.groups import (
     Joined,
     SentOff,
     Term,
+    Tried,
     check_groups,
     judged_too_early,
 )
 from odradek.sim.checkers.removals import Removal
 from odradek.sim.group_member import GroupMember
-from odradek.sim.plan import GROUP_KINDS, Fault, _of_groups
+from odradek.sim.plan import GROUP_KINDS, Fault, _of_groups, draw
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
 from tests.sim.plans import three_brokers
+from tests.support import each
 
 T, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -56,9 +60,35 @@ def test_what_is_committed_only_rises() -> None:
     assert found(Committed(T, 2, 0.0, 0.1), Committed(T, 1, 0.2, 0.3)) == ["lost-commit"], "by a zombie"
 
 
+def test_an_offset_that_nobody_has_asked_to_commit_is_named() -> None:
+    assert found(Committed(T, 2, 0.0, 0.1), Fetched(T, 3, 0.2, 0.3)) == ["unasked-offset"]
+    assert found(Fetched(T, 0, 0.2, 0.3)) == ["unasked-offset"], "and not -1"
+    assert found(Committed(OTHER, 9, 0.0, 0.1), Fetched(T, 9, 0.2, 0.3)) == ["unasked-offset"], "of another"
+    assert found(Fetched(T, 2, 0.2, 0.3), Committed(T, 2, 0.4, 0.5)) == ["unasked-offset"], "as yet"
+    assert found(Fetched(T, -1, 0.2, 0.3)) == found(Fetched(T, 7, 0.2, 0.3), gone=(T,)) == []
+    unheard = GroupHistory([Fetched(T, 5, 0.2, 0.3)], tried=[Tried(T, 5, 0.1)])
+    assert list(check_groups(unheard)) == [], "it may have been carried out, and its answer lost"
+
+
+WRONG_OFFSETS = {
+    # What is told, in which seed, and what that is.
+    "of nobody": ("stood.committed._replace(offset=stood.committed.offset + 1000)", 5, "unasked-offset"),
+    # The topic may have unclean elections; what the group commits does not hang on its records.
+    "of long ago": ("stood.committed._replace(offset=max(stood.committed.offset - 3, 0))", 60, "lost-commit"),
+}
+
+
+@each(WRONG_OFFSETS)
+def test_a_coordinator_that_tells_other_offsets_is_found(whose: str) -> None:
+    wrong, seed, name = WRONG_OFFSETS[whose]
+    with applied([Edit("coordinator.fetching:_partition", "stood.committed", wrong)]):
+        seen = run(draw(seed))
+    assert name in {anomaly.name for anomaly in seen.anomalies}
+
+
 def test_what_was_under_way_at_the_same_time_of_another_partition_or_of_a_deleted_topic_is_no_loss() -> None:
     assert found(Committed(T, 2, 0.0, 0.3), Fetched(T, 1, 0.2, 0.4)) == []
-    assert found(Committed(T, 2, 0.0, 0.1), Fetched(OTHER, 1, 0.2, 0.3)) == []
+    assert found(Committed(T, 2, 0.0, 0.1), Fetched(OTHER, -1, 0.2, 0.3)) == []
     assert found(Committed(T, 2, 0.0, 0.1), Fetched(T, -1, 0.2, 0.3), gone=(T,)) == []
 
 

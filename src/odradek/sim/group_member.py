@@ -20,7 +20,16 @@ from odradek.protocol.messages import (
     offset_fetch,
     sync_group,
 )
-from odradek.sim.checkers.groups import Committed, Fetched, GroupHistory, HandedOut, Joined, SentOff, Term
+from odradek.sim.checkers.groups import (
+    Committed,
+    Fetched,
+    GroupHistory,
+    HandedOut,
+    Joined,
+    SentOff,
+    Term,
+    Tried,
+)
 from odradek.sim.client import RETRY_S, Address, Pauses, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, CoordinatorClient
 
@@ -262,6 +271,7 @@ class GroupMember:
 
     async def _try_to_commit(self, partition: TopicPartition, offset: int, generation: int) -> int:
         asked_s = self._group.now_s
+        self._history.tried.append(Tried(partition, offset, asked_s))
         row = offset_commit.OffsetCommitRequestPartition(
             partition_index=partition.partition, committed_offset=offset, committed_metadata=self._name
         )

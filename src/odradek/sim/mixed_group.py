@@ -35,7 +35,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.sim.checkers.groups import Committed, Fetched
+from odradek.sim.checkers.groups import Committed, Fetched, Tried
 from odradek.sim.checkers.mixed import MixedHistory
 from odradek.sim.checkers.sharers import MemberAnswer, Shared, Taken
 from odradek.sim.client import Pauses, RequestFailed, SimClient
@@ -116,6 +116,7 @@ class Progress:
         )
 
         async def commit(named_epoch: int) -> int:
+            self._history.offsets.tried.append(Tried(partition, offset, self._group.now_s))
             request = OffsetCommitRequest(
                 group_id=GROUP,
                 generation_id_or_member_epoch=named_epoch,

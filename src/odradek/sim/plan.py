@@ -190,7 +190,7 @@ QUIET_SHARE = 0.25  # of the time of every seed
 PACE = 0.5
 SESSION_MS, LAG_MS = 3_000, 5_000
 # May lose acknowledged records, with everybody's consent: few seeds, so that most can demand everything.
-UNCLEAN = frozenset({"elect_unclean", "allow_unclean"})
+UNCLEAN = frozenset({"elect_unclean", "allow_unclean", "leave_laggards"})
 # Records below the log start are gone because somebody asked for it.
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
 SETS_MIN_ISR, MOVES_LOGS = frozenset({"set_min_isr", "leave_laggards"}), frozenset({"move_log_dir"})

@@ -19,7 +19,8 @@ class Checkpoint(NamedTuple):
 
 def checkpoints_hold(all_checkpoints: Iterable[Checkpoint]) -> Iterator[Anomaly]:
     """CheckpointHolds: of no log the next start reads more than is so: that it is flushed further than it is (what was torn would be
-    taken for damage, or for records), begins later than it does, or is committed, or cleaned, beyond its end."""
+    taken for damage, or for records), begins later than it does, is committed above the high watermark of its replica, or cleaned beyond
+    its end."""
     for one in all_checkpoints:
         if one.offset > one.most:
             yield Anomaly(

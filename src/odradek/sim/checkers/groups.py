@@ -3,6 +3,7 @@
 | name | meaning |
 |---|---|
 | lost-commit | an offset is told that is smaller than one that had been committed before it was asked for |
+| unasked-offset | an offset is told that is larger than any that somebody had asked to commit |
 | generation-fell | who asks to join later is in an earlier generation than somebody was told of before |
 | generation-twice | one generation with two leaders, or a leader stores one after a later one was told |
 | share-twice | in one generation a partition is two members', or a member has two shares |
@@ -84,6 +85,14 @@ class Fetched(NamedTuple):
     told_s: float
 
 
+class Tried(NamedTuple):
+    """A commit that was asked for, whatever came of it."""
+
+    topic_partition: TopicPartition
+    offset: int
+    asked_s: float
+
+
 class SentOff(NamedTuple):
     """Told that it is no member."""
 
@@ -107,6 +116,7 @@ class GroupHistory:
     events: list[Joined | Committed | Fetched] = field(default_factory=list)
     handed_out: list[HandedOut] = field(default_factory=list)
     sent_off: list[SentOff] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
 
 
 def check_groups(
@@ -124,6 +134,7 @@ def check_groups(
             yield from _terms(one)
         yield from _of_former_lives(history, removals)
         yield from _commits(history, frozenset(gone))
+        yield from _unasked(history, frozenset(gone))
 
 
 def _lives(history: GroupHistory, removals: Sequence[Removal]) -> list[GroupHistory]:
@@ -164,6 +175,24 @@ def _commits(history: GroupHistory, gone: frozenset[TopicPartition]) -> Iterator
             )
         if isinstance(event, Committed) and event.offset > known[-1][1]:
             known.append((event.told_s, event.offset))
+
+
+def _unasked(history: GroupHistory, gone: frozenset[TopicPartition]) -> Iterator[Anomaly]:
+    """Whoever goes on from there passes over records that nobody of the group has had."""
+    asked: dict[TopicPartition, list[tuple[float, int]]] = {}
+    for one in (*history.tried, *(event for event in history.events if isinstance(event, Committed))):
+        asked.setdefault(one.topic_partition, []).append((one.asked_s, one.offset))
+    for event in history.events:
+        if not isinstance(event, Fetched) or event.topic_partition in gone:
+            continue
+        by_then = (offset for at, offset in asked.get(event.topic_partition, ()) if at <= event.told_s)
+        most = max(by_then, default=-1)
+        if event.offset > most:
+            yield Anomaly(
+                "unasked-offset",
+                event.topic_partition,
+                f"the group is told {event.offset} at {event.told_s:.3f} s; up to {most} was to be committed",
+            )
 
 
 def _generations(history: GroupHistory) -> Iterator[Anomaly]:
