@@ -4,14 +4,15 @@ import pytest
 
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim import run as sim_run
-from odradek.sim.checkers.retention import Retained, Segment, let_go_as_asked
+from odradek.sim.checkers.retention import Oldest, Retained, Segment, let_go_as_asked, old_is_let_go
 from odradek.sim.plan import draw
 from odradek.sim.retention import deleted_unasked
-from odradek.sim.run import CORRECTNESS, OK, run
+from odradek.sim.run import CORRECTNESS, LIVENESS, OK, run
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
 from tests.support import each
 
+T = TopicPartition("t", 0)
 # Three segments of 100 bytes, and the last one; one is too old, and 150 bytes may stay.
 SEGMENTS = (Segment(0, 100, 1_000), Segment(5, 100, 7_000), Segment(9, 100, 8_000), Segment(12, 50, 9_000))
 GOOD = Retained(TopicPartition("t", 0), BrokerId(1), SEGMENTS, 9, 9, 12, 10_000, 5_000, 150)
@@ -89,3 +90,18 @@ def test_a_log_of_coordinators_that_lost_its_beginning_is_found_where_nobody_del
     with applied([Edit("replication.replica:Replica.append_as_follower", told, begins_at_2)]):
         seen = run(plan)
     assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {"StartIsAsked"})
+
+
+def test_what_retention_should_have_taken_is_named() -> None:
+    kept = Oldest(TopicPartition("t", 0), BrokerId(1), Segment(0, 100, 5_000), 149, 10_000, 5_000, 150)
+    assert list(old_is_let_go(kept)) == []
+    assert list(old_is_let_go(kept._replace(retention_ms=-1, retention_bytes=-1, left_bytes=1 << 40))) == []
+    assert list(old_is_let_go(kept._replace(segment=Segment(0, 100, -1)))) == [], "its records have no time"
+    for late in (kept._replace(now_ms=10_001), kept._replace(left_bytes=150), kept._replace(retention_bytes=0)):
+        assert [(one.name, one.topic_partition) for one in old_is_let_go(late)] == [("OldIsLetGo", T)]
+
+
+def test_retention_that_takes_nothing_is_found() -> None:
+    with applied([Edit("log.retention:drop_expired_segments", "if by_time: ...", "if False: ...")]):
+        seen = run(draw(3))
+    assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (LIVENESS, {"OldIsLetGo"})

@@ -11,7 +11,7 @@ from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicId, TopicPartition
 from odradek.sim.checkers.beliefs import begins_as_asked
 from odradek.sim.checkers.history import Anomaly
-from odradek.sim.checkers.retention import Retained, Segment, let_go_as_asked
+from odradek.sim.checkers.retention import Oldest, Retained, Segment, let_go_as_asked, old_is_let_go
 from odradek.sim.log_files import newest_ms, segment_files
 from odradek.sim.world import SimBroker, World
 
@@ -84,6 +84,32 @@ def deleted_unasked(
         if found is not None and found.topic_id is not None:
             kept = retained.get((found.topic_id, partition), 0)
             yield from begins_as_asked(partition, state, max(asked.get(partition, 0), kept))
+
+
+def unretained(world: World) -> Iterator[Anomaly]:
+    """Of the logs of a cluster at rest, by their files."""
+    for broker in world.brokers.values():
+        runtime = broker.runtime
+        if not broker.is_serving or runtime is None:
+            continue
+        for partition, log in runtime.logs.logs.items():
+            replica = broker.replica(partition)
+            if not log.config.is_deleted or log.failure is not None or replica is None or replica.log is not log:
+                continue
+            files = segment_files(log)
+            if len(files) < 2 or files[1][0] > replica.high_watermark:
+                continue
+            yield from old_is_let_go(
+                Oldest(
+                    partition,
+                    broker.broker_id,
+                    _segment(*files[0]),
+                    sum(0 if file is None else len(file.data) for _, file in files[1:]),
+                    runtime.now_ms(),
+                    log.config.retention_ms,
+                    log.config.retention_bytes,
+                )
+            )
 
 
 def _segment(base_offset: int, file: Any) -> Segment:

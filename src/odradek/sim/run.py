@@ -64,7 +64,7 @@ from odradek.sim.plan import (
 )
 from odradek.sim.quiescence import IDLE_S, not_quiescent, pending
 from odradek.sim.restart import known_differently, would_not_restart
-from odradek.sim.retention import deleted_unasked
+from odradek.sim.retention import deleted_unasked, unretained
 from odradek.sim.sharer import GROUP as SHARERS
 from odradek.sim.waits import unanswered
 from odradek.sim.watch import Watch
@@ -434,12 +434,12 @@ class _Run:
             raise Broken(LIVENESS, str(found[0]), found)
 
     def _be_cleaned(self) -> None:
-        """What is dirty enough is compacted, though nothing is written any more."""
+        """What is dirty enough is compacted, and what is too old or too much is let go, though nothing is written any more."""
         world = self.world
         end = world.loop.time() + CLEANED_WITHIN_S
-        while dirty := [dirty_is_cleaned(*one) for one in uncleaned(world)]:
+        while found := [*(dirty_is_cleaned(*one) for one in uncleaned(world)), *unretained(world)]:
             if world.loop.time() >= end:
-                raise Broken(LIVENESS, f"{CLEANED_WITHIN_S:g} s after the last record: {dirty[0]}", dirty)
+                raise Broken(LIVENESS, f"{CLEANED_WITHIN_S:g} s after the last record: {found[0]}", found)
             self._advance_to(world.loop.time() + 0.5)
 
     def _come_to_rest(self, within_s: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""What retention took from a log: whole segments, each too old or too much, and nothing above the high watermark."""
+"""What retention took from a log: whole segments, each too old or too much, and nothing above the high watermark; and what it left."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -55,3 +55,29 @@ def let_go_as_asked(seen: Retained) -> Iterator[Anomaly]:
                 f"its segment {segment.base_offset} is {age_ms} ms old of {seen.retention_ms}, and {left} bytes are left of "
                 f"{seen.retention_bytes}"
             )
+
+
+class Oldest(NamedTuple):
+    """The first segment of a log, where another one is written by now and nothing of it is above the high watermark."""
+
+    topic_partition: TopicPartition
+    broker: BrokerId
+    segment: Segment
+    left_bytes: int  # without it
+    now_ms: int
+    retention_ms: int
+    retention_bytes: int
+
+
+def old_is_let_go(seen: Oldest) -> Iterator[Anomaly]:
+    """OldIsLetGo: it is neither too old nor too much. Of one whose records have no time only the size is judged."""
+    segment = seen.segment
+    age_ms = seen.now_ms - segment.newest_ms
+    is_old = seen.retention_ms >= 0 and segment.newest_ms >= 0 and age_ms > seen.retention_ms
+    if is_old or 0 <= seen.retention_bytes <= seen.left_bytes:
+        yield Anomaly(
+            "OldIsLetGo",
+            seen.topic_partition,
+            f"broker {seen.broker} keeps the segment {segment.base_offset}, {age_ms} ms old of {seen.retention_ms}, and "
+            f"{seen.left_bytes} bytes are left without it of {seen.retention_bytes}",
+        )
