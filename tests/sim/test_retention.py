@@ -97,7 +97,11 @@ def test_what_retention_should_have_taken_is_named() -> None:
     assert list(old_is_let_go(kept)) == []
     assert list(old_is_let_go(kept._replace(retention_ms=-1, retention_bytes=-1, left_bytes=1 << 40))) == []
     assert list(old_is_let_go(kept._replace(segment=Segment(0, 100, -1)))) == [], "its records have no time"
-    for late in (kept._replace(now_ms=10_001), kept._replace(left_bytes=150), kept._replace(retention_bytes=0)):
+    for late in (
+        kept._replace(now_ms=10_001),
+        kept._replace(left_bytes=150),
+        kept._replace(retention_bytes=0),
+    ):
         assert [(one.name, one.topic_partition) for one in old_is_let_go(late)] == [("OldIsLetGo", T)]
 
 

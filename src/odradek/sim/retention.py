@@ -94,7 +94,12 @@ def unretained(world: World) -> Iterator[Anomaly]:
             continue
         for partition, log in runtime.logs.logs.items():
             replica = broker.replica(partition)
-            if not log.config.is_deleted or log.failure is not None or replica is None or replica.log is not log:
+            if (
+                not log.config.is_deleted
+                or log.failure is not None
+                or replica is None
+                or replica.log is not log
+            ):
                 continue
             files = segment_files(log)
             if len(files) < 2 or files[1][0] > replica.high_watermark:

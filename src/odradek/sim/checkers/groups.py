@@ -179,9 +179,10 @@ def _commits(history: GroupHistory, gone: frozenset[TopicPartition]) -> Iterator
 
 def _unasked(history: GroupHistory, gone: frozenset[TopicPartition]) -> Iterator[Anomaly]:
     """Whoever goes on from there passes over records that nobody of the group has had."""
+    committed = [e for e in history.events if isinstance(e, Committed)]
     asked: dict[TopicPartition, list[tuple[float, int]]] = {}
-    for one in (*history.tried, *(event for event in history.events if isinstance(event, Committed))):
-        asked.setdefault(one.topic_partition, []).append((one.asked_s, one.offset))
+    for partition, offset, asked_s in (*history.tried, *((e[0], e[1], e[2]) for e in committed)):
+        asked.setdefault(partition, []).append((asked_s, offset))
     for event in history.events:
         if not isinstance(event, Fetched) or event.topic_partition in gone:
             continue
