@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from odradek.model.ids import TopicPartition
 from odradek.sim import scenario
+from odradek.sim.checkers.history import Polled
+from odradek.sim.scenario.stage import Stage
 
 SCENARIOS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.txt"))
 
@@ -33,3 +36,15 @@ def test_there_are_enough_of_them() -> None:
 def test_a_command_nobody_knows_is_an_error_and_not_an_outcome() -> None:
     with pytest.raises(scenario.Wrong, match="no command 'explode'"):
         scenario.play("cluster brokers=1\nexplode 1\n----\n")
+
+
+def test_what_was_read_once_and_is_gone_at_the_end_of_a_scenario_is_named() -> None:
+    stage = Stage()
+    try:
+        for command in ("cluster", "topic t replicas=1,2,3", "produce t-0 a b"):
+            stage.does(command)
+        assert stage.end() == []
+        stage.history.events.append(Polled("r", TopicPartition("t", 0), ((7, b"z"),)))
+        assert [line.partition(":")[0] for line in stage.end()] == ["! lost-read"]
+    finally:
+        stage.close()

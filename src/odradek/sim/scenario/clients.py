@@ -18,6 +18,7 @@ from odradek.protocol.messages import produce as pm
 from odradek.records.batch import iter_batches
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import decode_batch
+from odradek.sim.checkers.deliveries import FINAL
 from odradek.sim.checkers.history import History, Polled, Sent, has_key
 from odradek.sim.client import EPOCH_MS, RequestFailed, SimClient
 from odradek.sim.loop import Host
@@ -140,14 +141,17 @@ class Producing:
         partition = partition_of(words.plain[0])
         yield self._call(self._read(partition, words.named.get("from"), int(words.named.get("at", "0"))))
 
-    async def _read(self, partition: TopicPartition, source: str | None, start: int) -> str:
+    async def _read(
+        self, partition: TopicPartition, source: str | None, start: int, *, is_final: bool = False
+    ) -> str:
         client = self.client
         await client.refresh([partition.topic])
         if source is not None:
             client.leaders[partition] = (int(source), -1)
             client.brokers.setdefault(int(source), (f"b{source}", PORT))
         history = History()
-        consumer = StateConsumer(client, f"r{len(self.history.events)}", partition, history, start)
+        name = f"{FINAL if is_final else 'r'}{len(self.history.events)}"
+        consumer = StateConsumer(client, name, partition, history, start)
         end = self.world.loop.time() + 10.0
         while self.world.loop.time() < end:
             count = await consumer.poll(max_wait_ms=0)

@@ -100,7 +100,7 @@ class Stage(Administrating, Breaking, Producing, Querying, Repeating, Withholdin
         is_over = all(broker.is_running for broker in self._world.brokers.values())
         if is_over:
             for partition in dict.fromkeys(event.topic_partition for event in self.history.events):
-                self._call(self._read(partition, None, 0))
+                self._call(self._read(partition, None, 0, is_final=True))
         self.history.is_final = is_over
         compacted = {s.topic_partition.topic for s in self.history.sends() if any(map(has_key, s.values))}
         return [f"! {anomaly}" for anomaly in check(self.history, compacted=compacted)]
