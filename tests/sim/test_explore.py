@@ -41,6 +41,7 @@ LENGTHS = {
     "bounced_is_as_before": 8,
     "eligible_in_its_next_life": 10,
     "judged_one_by_one": 14,
+    "commits_alone": 4,
     "takes_an_answer_twice": 9,
 }
 # The world exempts a broker that lost its disk from StrongIsr; the controller's own invariants see it first.

@@ -139,6 +139,18 @@ SEARCHED: tuple[Mutant, ...] = (
         search=Search("I8", CUT),
     ),
     Mutant(
+        "commits_alone",
+        "KAFKA-15583: a leader commits although its ISR is too small, while somebody who lacks what it commits is eligible",
+        (
+            Edit(
+                "replication.partition:Partition._measure_min_isr",
+                "len(self.state.isr) < self.effective_min_isr or self.has_eligible",
+                "False",
+            ),
+        ),
+        search=Search("I8", CUT._replace(power_cuts=1, broker_crashes=0)),
+    ),
+    Mutant(
         "takes_an_answer_twice",
         "an answer to a fetch sent before the last one is taken for the answer to that; a real log would refuse the records it "
         "has already, the one of the search takes what it is given",

@@ -1,5 +1,5 @@
 """The simulator's own checkers over every state of the search: `TypeOk`, `LeaderInIsr`, `ValidHighWatermark`,
-`WeakIsr`, `StrongIsr`, one leader an epoch and fenced writes (I10); where the power may be cut also what the ISR must hold (I8).
+`WeakIsr`, `StrongIsr`, one leader an epoch and fenced writes (I10); where the power may be cut also what the ISR must hold, and who is eligible outside it (I8).
 
 All of them are about one replica, two replicas, or the state node. So they are asked of each pair of replicas, which
 repeat over and over, and the answer is remembered.
@@ -83,7 +83,7 @@ class Invariants:
             exempt = _exempt(self.model, state)
             isr = tuple(b for b in isr if b not in exempt)
             committed = self.model.counts.of[state.counts].committed
-            for member in isr if committed else ():
+            for member in (*isr, *_eligible(self.model, state)) if committed else ():
                 names = (*names, *self._completeness(views[member], committed))
         for one, other in self._combinations:
             # Where nobody is exempt the last two say nothing, and cost little.
@@ -141,8 +141,9 @@ def anomalies(model: Model, state: State) -> list[Anomaly]:
     found = [anomaly for check in checks for anomaly in check(whole if check in NODE_CHECKS else told)]
     committed = model.counts.of[state.counts].committed
     stored = model.controller_values.of[state.controller].stored
+    candidates = {*(set(stored.isr) - exempt), *_eligible(model, state)}
     for member in told.partitions[TP].replicas:
-        if member.broker in stored.isr and member.broker not in exempt:
+        if member.broker in candidates:
             found += _incomplete(member, committed)
     return found
 
@@ -160,6 +161,20 @@ def view_of(model: Model, state: State, exempt: frozenset[int] = NOBODY_EXEMPT) 
 
 def _exempt(model: Model, state: State) -> frozenset[int]:
     return frozenset(broker for broker, is_exempt in enumerate(model.exempt(state)) if is_exempt)
+
+
+def _eligible(model: Model, state: State) -> list[int]:
+    """Outside the stored ISR, while that is too small (KIP-966): they may be elected as its members may. Not one that has lost records
+    in the life in which it is eligible: the controller hears of that when it is back."""
+    stored = model.controller_values.of[state.controller].stored
+    if len(stored.isr) >= model.scope.min_insync_replicas:
+        return []
+    lost = [model.replica_values.of[replica].lost_life for replica in state.replicas]
+    return [
+        b
+        for b, life in zip(stored.elr, stored.elr_broker_epochs, strict=True)
+        if not lost[b] or life > lost[b]
+    ]
 
 
 def _without(view: ReplicaView, exempt: frozenset[int]) -> ReplicaView:
