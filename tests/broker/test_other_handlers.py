@@ -1,4 +1,4 @@
-"""DeleteRecords, WriteTxnMarkers and the SASL requests."""
+"""DeleteRecords, WriteTxnMarkers, the SASL requests and those about ACLs."""
 
 from pathlib import Path
 
@@ -8,7 +8,10 @@ from odradek.broker.marker_writes import WAIT_MS
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.headers import encode_request
+from odradek.protocol.messages import create_acls as ca
+from odradek.protocol.messages import delete_acls as da
 from odradek.protocol.messages import delete_records as dr
+from odradek.protocol.messages import describe_acls as sd
 from odradek.protocol.messages import sasl_authenticate as sa
 from odradek.protocol.messages import sasl_handshake as sh
 from odradek.protocol.messages import write_txn_markers as wm
@@ -27,6 +30,23 @@ def test_a_sasl_request_that_cannot_be_read_is_no_question_to_answer(world: Worl
     answer = world.send_frame(1, frame[4:], Pending(sa.SaslAuthenticateResponse, 0), world.connection())
     assert isinstance(answer.result, CloseConnection)
     assert "9 bytes announced, 5 left" in answer.result.reason
+
+
+def test_acls_are_answered_as_by_a_broker_of_apache_without_an_authorizer(world: World) -> None:
+    described = world.call(1, sd.DescribeAclsRequest(resource_type_filter=1, operation=1), 1)
+    assert (described.error_code, described.error_message, described.resources) == (
+        ErrorCode.SECURITY_DISABLED,
+        "No Authorizer is configured on the broker",
+        [],
+    )
+    creation = ca.AclCreation(resource_type=2, resource_name="t", principal="User:ann", host="*", operation=3)
+    created = world.call(1, ca.CreateAclsRequest(creations=[creation, creation]), 2)
+    refused = (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    assert [(row.error_code, row.error_message) for row in created.results] == [refused] * 2
+    deleted = world.call(1, da.DeleteAclsRequest(filters=[da.DeleteAclsFilter(resource_type_filter=1)]), 3)
+    assert [(row.error_code, row.error_message, row.matching_acls) for row in deleted.filter_results] == [
+        (*refused, [])
+    ]
 
 
 def test_a_transaction_marker_is_appended_as_a_control_batch_and_waits_for_its_commit(tmp_path: Path) -> None:

@@ -146,8 +146,8 @@ APIS: dict[int, Api] = {
     )
 }
 
-# Administration that comes later: the tables stand, no handler does.
-_LATER = frozenset((29, 30, 31, 51))
+# Administration that comes later: the table stands, no handler does.
+_LATER = frozenset((51,))
 
 # What ApiVersions lists: key -> lowest and highest version.
 #

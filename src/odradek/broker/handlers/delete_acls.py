@@ -1,0 +1,31 @@
+"""DeleteAcls (key 31), versions 1-3.
+
+There is no authorizer, so nothing can match: SECURITY_DISABLED for each filter, in the words of Apache's broker without one.
+
+v1 pattern type (KIP-290).
+v2 flexible.
+v3 resource type user (KIP-373).
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Reply
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    asked = DeleteAclsRequest.decode(request.api_version, request.body, budget=request.budget)
+    refused = DeleteAclsFilterResult(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
+    )
+    response = DeleteAclsResponse(filter_results=[refused] * len(asked.filters))
+    return Reply([response.encode(request.api_version)])

@@ -1,0 +1,26 @@
+"""DescribeAcls (key 29), versions 1-3.
+
+There is no authorizer, so there are no entries: SECURITY_DISABLED, in the words of Apache's broker without one.
+
+v1 pattern type (KIP-290).
+v2 flexible.
+v3 resource type user (KIP-373).
+"""
+
+from typing import TYPE_CHECKING
+
+from odradek.broker.answers import Answer, Reply
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+if TYPE_CHECKING:
+    from odradek.broker.core import Broker
+    from odradek.broker.request import Request
+
+
+def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
+    DescribeAclsRequest.decode(request.api_version, request.body, budget=request.budget)
+    response = DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+    )
+    return Reply([response.encode(request.api_version)])
