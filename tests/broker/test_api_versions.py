@@ -3,13 +3,14 @@
 import pytest
 
 from odradek.broker.answers import CloseConnection
+from odradek.broker.effects import LogLine
 from odradek.broker.handlers.table import HANDLERS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.api_keys import SERVED, ApiKey
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import api_versions as av
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
-from tests.broker.world import Pending, World
+from tests.broker.world import Pending, World, told
 
 
 def test_every_served_key_has_a_handler_and_api_versions_says_so(world: World) -> None:
@@ -35,6 +36,29 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0_with_its_ow
     answer = pending.message
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(r.api_key, r.min_version, r.max_version) for r in answer.api_keys] == [(18, 0, 4)]
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "line"),
+    [
+        (
+            11,
+            1,
+            "JoinGroup version 1 of {} (old) is not served here, 2 to 9 are: so asks a client from before Kafka 2.1",
+        ),
+        (11, 10, "JoinGroup version 10 of {} (old) is not served here, 2 to 9 are"),
+        (38, 0, "API key 38 version 0 of {} (old) is not served here"),
+    ],
+)
+def test_the_line_about_a_version_that_is_not_served_says_which_are(
+    world: World, key: int, version: int, line: str
+) -> None:
+    connection = world.connection()
+    frame = encode_request(18, 0, 7, "old", b"\0")[4:]
+    frame = key.to_bytes(2, "big") + version.to_bytes(2, "big") + frame[4:]
+    asked = world.send_frame(1, frame, Pending(av.ApiVersionsResponse, 0), connection)
+    assert isinstance(asked.result, CloseConnection)
+    assert [said.text for said in told(world, LogLine)] == [line.format(connection.peer)]
 
 
 @pytest.mark.parametrize("name", ["", "-x", "x-", "has space", "ünicode"])

@@ -11,7 +11,7 @@ from odradek.broker.effects import LogLine
 from odradek.broker.handlers.api_versions import unsupported_version
 from odradek.model.error_codes import ErrorCode
 from odradek.model.printable import shown
-from odradek.protocol.api_keys import APIS, ApiKey
+from odradek.protocol.api_keys import APIS, SERVED, ApiKey
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -31,10 +31,19 @@ def refuse(broker: "Broker", request: "Request") -> Answer:
         broker.effects.append(
             LogLine(
                 "warning",
-                f"{name} version {version} of {connection.peer}{client} is not served here",
+                f"{name} version {version} of {connection.peer}{client} is not served here{_those_that_are(key, version)}",
                 key=f"unserved {connection.address}",
             )
         )
     if key == ApiKey.API_VERSIONS:
         return unsupported_version(broker)
     return CloseConnection(f"{name} version {version} is not served")
+
+
+def _those_that_are(key: int, version: int) -> str:
+    """The versions of the key that are served, and who asks for one below them (KIP-896)."""
+    if key not in SERVED:
+        return ""
+    first, last = SERVED[key]
+    served = f", {first} to {last} are"
+    return f"{served}: so asks a client from before Kafka 2.1" if version < first else served
