@@ -130,6 +130,22 @@ def test_confluent_changes_configuration_without_a_restart(cluster: ProcessClust
     assert "Invalid value soon for configuration retention.ms: Not a number of type LONG" in sentence
 
 
+def test_confluent_is_told_that_no_authorizer_is_configured(cluster: ProcessCluster) -> None:
+    admin = confluent.AdminClient({"bootstrap.servers": cluster.bootstrap})
+    whichever = confluent.AclBindingFilter(
+        confluent.ResourceType.ANY,
+        None,
+        confluent.ResourcePatternType.ANY,
+        None,
+        None,
+        confluent.AclOperation.ANY,
+        confluent.AclPermissionType.ANY,
+    )
+    assert admin.describe_acls(whichever).result(20) == [], "librdkafka reads the entries, and not the error"
+    code, sentence = refused(admin.delete_acls([whichever])[whichever])
+    assert (code, sentence) == (KafkaError.SECURITY_DISABLED, "No Authorizer is configured.")
+
+
 # ----------------------------------------------------------------------------------------------- kafka-python
 
 
