@@ -63,6 +63,13 @@ def test_a_stable_group_that_has_read_everything_is_well() -> None:
     assert found[1].detail == "Stable for 90 s, generation 3"
 
 
+def test_a_group_without_a_name_is_seen_in_each_sentence() -> None:
+    nameless = Group("", "Stable", "classic", "consumer", "range", BrokerId(1), (BOTH,))
+    found = trees(nameless, read_to("t-0", 5, 5, BOTH))
+    assert len(found) == 5
+    assert all("''" in tree.condition for tree in found)
+
+
 def test_a_coordinator_that_refuses_commits_is_the_first_reason() -> None:
     built = world()
     built.context.topic_configs[AT.topic] = {"min.insync.replicas": "2"}

@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 
 from odradek.advisor.what_if import what_if
-from odradek.cli.groups.moving import coordinators_moved, sentences
+from odradek.cli.groups.moving import Move, coordinators_moved, sentences
 from odradek.cli.topic import offset_ranges as offset_ranges_module
 from odradek.cli.topic.offset_ranges import Extents
 from odradek.client import sync_groups
@@ -445,6 +445,12 @@ def test_what_if_names_the_groups_whose_coordinator_moves(shell: Shell, orders: 
     others = sorted({1, 2, 3} - {before["coordinator"]})
     found = shell.json("what-if", "--kill", others[0])
     assert not any("steered" in move["groups"] for move in found["coordinators"])
+
+
+def test_a_group_without_a_name_is_seen_in_a_sentence() -> None:
+    """Old clients commit for one: `group.id` empty, and no subscription."""
+    move = Move(TopicPartition("__consumer_offsets", 0), BrokerId(3), BrokerId(1), ("g1", ""))
+    assert sentences([move]) == ["coordinator 3 -> 1 of '', g1"]
 
 
 def test_where_there_is_no_group_no_coordinator_is_said_to_move(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from odradek.controller.context import ControllerContext
 from odradek.model.counted import counted
 from odradek.model.groups import EMPTY, STABLE, Generation, Group, GroupHistory, Position
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.printable import named
 from odradek.model.values import dataclass
 
 # More generations than this within the time: somebody comes and goes.
@@ -66,7 +67,7 @@ def why_group(
     # That it has a leader, and that acks=all is accepted: a replica that lags hinders nobody.
     trees = why_partition(context, at, now_ms)[:2]
     coordinated = Why(
-        f"{group.name} has a coordinator that can write",
+        f"{named(group.name)} has a coordinator that can write",
         all(tree.holds for tree in trees),
         f"broker {group.coordinator}, which leads {at}",
         because=tuple(tree for tree in trees if not tree.holds),
@@ -81,7 +82,7 @@ def why_group(
 
 
 def _stable(group: Group, history: GroupHistory | None, now_ms: int) -> Why:
-    condition = f"{group.name} is stable"
+    condition = f"{named(group.name)} is stable"
     churn = _churn(history, now_ms)
     if group.state in (STABLE, EMPTY):
         since = _since(history, now_ms)
@@ -175,7 +176,7 @@ def _churn(history: GroupHistory | None, now_ms: int) -> Why:
 
 
 def _subscriptions(context: ControllerContext, group: Group) -> Why:
-    condition = f"every topic {group.name} subscribes to is there"
+    condition = f"every topic {named(group.name)} subscribes to is there"
     topics = sorted({topic for member in group.members for topic in member.topics or ()})
     missing = [topic for topic in topics if topic not in context.topics]
     if not missing:
@@ -186,7 +187,7 @@ def _subscriptions(context: ControllerContext, group: Group) -> Why:
 
 
 def _owned(context: ControllerContext, group: Group) -> Why:
-    condition = f"every partition {group.name} subscribes to has a reader"
+    condition = f"every partition {named(group.name)} subscribes to has a reader"
     topics = sorted({topic for member in group.members for topic in member.topics or ()})
     every = {where for topic in topics if topic in context.topics for where in context.partitions_of(topic)}
     if group.state != STABLE or not every or any(member.partitions is None for member in group.members):
@@ -218,7 +219,7 @@ def _keeps_up(group: Group, read: Sequence[Position], history: GroupHistory | No
     detail = counted(behind, "record") + " behind"
     if most:
         detail += ", most in " + ", ".join(f"{one.partition} ({one.lag})" for one in most)
-    return Why(f"{group.name} keeps up", not found, detail, because=tuple(found))
+    return Why(f"{named(group.name)} keeps up", not found, detail, because=tuple(found))
 
 
 def _position(group: Group, one: Position, history: GroupHistory | None, now_ms: int) -> Why:

@@ -21,6 +21,11 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(_escape, text)
 
 
+def named(name: str) -> str:
+    """A name within a sentence, printable; an empty one, which groups of old clients have, as ''."""
+    return printable(name) or "''"
+
+
 def shown(text: str, longest: int = LONGEST_TEXT) -> str:
     """Printable, and at most `longest` characters; what was left out is counted."""
     safe = printable(text[: longest + 1])

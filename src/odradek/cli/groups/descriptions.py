@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from odradek.cli.output import fail
 from odradek.model.groups import CLASSIC, CONSUMER, DEAD, Group, GroupMember, Position
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.model.printable import printable
+from odradek.model.printable import named
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
@@ -55,11 +55,11 @@ def no_such_group(client: "SyncClient", name: str) -> NoReturn:
     there = list_groups(client).groups
     guess = nearest(name, there)
     if guess and guess != name:
-        fail(f"there is no group {printable(name)}; did you mean {printable(guess)}?")
-    names = [printable(one) for one in sorted(there)]
+        fail(f"there is no group {named(name)}; did you mean {named(guess)}?")
+    names = [named(one) for one in sorted(there)]
     shown = ", ".join(names[:SHOWN_GROUPS]) or "none"
     fail(
-        f"there is no group {printable(name)}; groups there are: {shown}{', ...' if len(names) > SHOWN_GROUPS else ''}"
+        f"there is no group {named(name)}; groups there are: {shown}{', ...' if len(names) > SHOWN_GROUPS else ''}"
     )
 
 

@@ -4,7 +4,7 @@ import click
 
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 from odradek.model.counted import counted
-from odradek.model.printable import printable
+from odradek.model.printable import named
 
 
 @click.command()
@@ -46,7 +46,7 @@ def lag(name: str, bootstrap: str, as_json: bool) -> None:
         )
         return
     behind = "lag not known" if total is None else f"lag {total}"
-    print(f"{printable(name)} is {group.state}: {counted(len(read), 'partition')}, {behind}")
+    print(f"{named(name)} is {group.state}: {counted(len(read), 'partition')}, {behind}")
     if read:
         print_table(
             ("partition", "committed", "high watermark", "lag", "member", "client"),

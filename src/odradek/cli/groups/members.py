@@ -4,7 +4,7 @@ import click
 
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 from odradek.model.counted import counted
-from odradek.model.printable import printable
+from odradek.model.printable import named
 
 
 @click.command()
@@ -38,9 +38,9 @@ def members(name: str, bootstrap: str, as_json: bool) -> None:
         )
         return
     if not group.members:
-        print(f"{printable(name)} is {group.state} and has no members")
+        print(f"{named(name)} is {group.state} and has no members")
         return
-    print(f"{printable(name)} is {group.state}: {counted(len(group.members), 'member')}")
+    print(f"{named(name)} is {group.state}: {counted(len(group.members), 'member')}")
     print_table(
         ("member", "instance", "client", "host", "count", "partitions"),
         [

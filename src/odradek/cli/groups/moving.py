@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.model.printable import printable
+from odradek.model.printable import named
 
 if TYPE_CHECKING:
     from odradek.advisor.what_if import WhatIf
@@ -42,14 +42,16 @@ def coordinators_moved(answers: "Sequence[WhatIf]", bootstrap: str | None) -> li
                 before, _ = leaders.get(where, (outcome.leader_before, outcome.leader_before))
                 leaders[where] = before, outcome.leader_after
     moved = {where: pair for where, pair in sorted(leaders.items()) if pair[0] != pair[1]}
-    named: dict[TopicPartition, list[str]] | None = None
+    by_partition: dict[TopicPartition, list[str]] | None = None
     if bootstrap is not None and any(where.topic == GROUPS_TOPIC for where in moved):
-        named = groups_by_partition(bootstrap)
+        by_partition = groups_by_partition(bootstrap)
     return [
         Move(
             where,
             *pair,
-            tuple(named.get(where, ())) if named is not None and where.topic == GROUPS_TOPIC else None,
+            tuple(by_partition.get(where, ()))
+            if by_partition is not None and where.topic == GROUPS_TOPIC
+            else None,
         )
         for where, pair in moved.items()
     ]
@@ -83,8 +85,8 @@ def sentences(moved: Sequence[Move]) -> list[str]:
     lines = []
     for (before, after), groups in sorted(by_brokers.items()):
         more = f" and {len(groups) - SHOWN} more" if len(groups) > SHOWN else ""
-        named = ", ".join(map(printable, sorted(groups)[:SHOWN]))
-        lines.append(f"coordinator {_broker(before)} -> {_broker(after)} of {named}{more}")
+        first = ", ".join(map(named, sorted(groups)[:SHOWN]))
+        lines.append(f"coordinator {_broker(before)} -> {_broker(after)} of {first}{more}")
     for (before, after, topic), number in sorted(unnamed.items()):
         lines.append(f"coordinator {_broker(before)} -> {_broker(after)} of {number} of {topic}'s partitions")
     return lines

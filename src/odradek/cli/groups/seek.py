@@ -14,7 +14,7 @@ import click
 from odradek.cli.outcomes import outcome, print_outcomes
 from odradek.cli.output import bootstrap_option, fail, json_option, print_table
 from odradek.model.counted import counted, numbered
-from odradek.model.printable import printable
+from odradek.model.printable import named
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
@@ -186,7 +186,7 @@ def _meaning(code: int) -> str:
 
 
 def show(name: str, report: list[dict[str, Any]], yes: bool) -> None:
-    print(f"{printable(name)}: {'moved' if yes else 'nothing is moved yet; --yes moves'}")
+    print(f"{named(name)}: {'moved' if yes else 'nothing is moved yet; --yes moves'}")
     print_table(
         ("partition", "committed", "new", ""),
         [

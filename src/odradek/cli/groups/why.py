@@ -7,7 +7,7 @@ from odradek.cli.output import print_table
 from odradek.model.counted import counted
 from odradek.model.errors import OdradekError
 from odradek.model.groups import Group, GroupHistory, Position
-from odradek.model.printable import printable
+from odradek.model.printable import named, printable
 
 if TYPE_CHECKING:
     from odradek.advisor.explain import Why
@@ -114,13 +114,13 @@ def show(
     wrong = [tree for tree in trees if not tree.holds]
     stable = trees[1]
     if wrong:
-        print(f"group {printable(group.name)} is not well:")
+        print(f"group {named(group.name)} is not well:")
         for tree in wrong:
             for line in tree.lines():
                 print(f"  {printable(line)}")
     else:
         members = counted(len(group.members), "member")
-        print(f"group {printable(group.name)} is well: {stable.detail}, {members}.")
+        print(f"group {named(group.name)} is well: {stable.detail}, {members}.")
     if read:
         rows = sorted(read, key=lambda one: (-(one.lag or 0), one.partition))
         print_table(
