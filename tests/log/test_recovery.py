@@ -416,6 +416,48 @@ def test_12_an_epoch_file_ahead_or_behind_is_settled_by_the_batches(disk: Disk, 
     assert state(recovered(disk).log) == before
 
 
+@pytest.mark.parametrize(
+    "entries",
+    [
+        "0\n4\n0 0\n1 14\n2 20\n3 30\n",  # begins too late: a follower would keep what its leader never had
+        "0\n4\n0 0\n1 10\n2 28\n3 30\n",
+        "0\n4\n0 0\n1 2\n2 20\n3 30\n",  # too early
+        "0\n4\n0 0\n1 10\n2 16\n3 30\n",
+        "0\n4\n0 4\n1 10\n2 20\n3 30\n",
+        "0\n4\n0 0\n1 10\n2 20\n7 30\n",  # a number that none of its batches has
+        "0\n3\n1 0\n2 20\n3 30\n",
+        "0\n3\n0 0\n1 10\n3 30\n",  # without one of them
+    ],
+)
+def test_12_an_epoch_file_with_a_bit_turned_in_what_was_flushed_is_settled_by_the_batches(
+    disk: Disk, entries: str
+) -> None:
+    """The file has no checksum, and one bit makes of a number another one. Seed 22: `4 40` had become `4 44`."""
+    before = state(filled(disk))
+    disk.file("leader-epoch-checkpoint").write_text(entries)
+    assert state(recovered(disk, recovery_point=35).log) == before
+
+
+def test_12_epochs_of_which_compaction_left_no_batch_are_known_by_the_file_alone(disk: Disk) -> None:
+    log = disk.create()
+    log.config = config(cleanup_policy="compact")
+    follow(log, b"".join(batch(base_offset=offset, leader_epoch=offset // 3) for offset in (0, 1, 2, 9, 10)))
+    entries = "0\n4\n0 0\n1 3\n2 6\n3 9\n"
+    disk.file("leader-epoch-checkpoint").write_text(entries)
+    assert disk.open(recovery_point=11).log.epochs.entries == [(0, 0), (1, 3), (2, 6), (3, 9)]
+    assert disk.file("leader-epoch-checkpoint").read_text() == entries
+
+
+def test_12_whether_the_epochs_fit_is_not_asked_of_damaged_batches(disk: Disk) -> None:
+    """They are found, and told, when somebody reads them."""
+    before = state(filled(disk))
+    path = disk.file(file_name(10, ".log"))
+    data = bytearray(path.read_bytes())
+    data[16] = 7  # magic
+    path.write_bytes(data)
+    assert disk.open(recovery_point=35).log.epochs.entries == before["epochs"]
+
+
 def test_files_whose_names_are_no_offsets_are_nobodys(disk: Disk) -> None:
     before = state(filled(disk))
     strangers = ["²" * 20 + ".log", "²" * 20 + ".index", "².snapshot", "notes.log", "notes.log.swap"]

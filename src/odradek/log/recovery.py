@@ -8,7 +8,9 @@ of recovery costs only time.
 After a clean stop nothing is scanned but the few batches behind the last index entry.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from odradek.log.checkpoints import (
@@ -51,8 +53,20 @@ from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.records.batch import ATTRIBUTES_OFFSET, BatchHeader
 from odradek.records.checksum import crc32c
 
+_BASE_OFFSET = attrgetter("base_offset")
+
 # What a crash left on its way in or out.
 _LEFT_OVER = (SWAP_SUFFIX, DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)
+
+
+def _contradicts(entry: EpochEntry, behind: BatchHeader, log_start_offset: int) -> bool:
+    """Whether the first batch at or behind its start is not of this epoch. Of a gap, which compaction leaves, it may be a later one."""
+    if behind.leader_epoch < 0:
+        return False
+    if behind.base_offset < entry.start_offset and entry.start_offset > log_start_offset:
+        return True  # an epoch begins with a batch
+    is_in_gap = entry.start_offset < behind.base_offset
+    return behind.leader_epoch < entry.epoch or (behind.leader_epoch > entry.epoch and not is_in_gap)
 
 
 def _is_swap(name: str) -> bool:
@@ -595,7 +609,7 @@ class _Opening:
         if (
             last_epoch > self.epochs.latest
             or self._epoch_contradicts(last_epoch)
-            or (not self.was_clean and self._epochs_begin_too_late())
+            or (not self.was_clean and (self._epochs_begin_too_late() or self._is_epoch_file_damaged()))
         ):
             self.epochs = LeaderEpochs(self._epochs_of_batches())
         if self.epochs.entries != self.epochs_on_disk:
@@ -614,6 +628,44 @@ class _Opening:
             for _, header in segment.headers(segment.position_of(self.log_start_offset)):
                 return self.epochs.entries[0].start_offset > max(header.base_offset, self.log_start_offset)
         return False
+
+    def _is_epoch_file_damaged(self) -> bool:
+        """Whether some entry contradicts the batches before it and behind it. The file has no checksum, and one bit makes another
+        number of a number: what was scanned has been learnt from the batches, and the rest is compared here.
+
+        The batches of an entry may have gone by compaction. Damaged batches contradict nobody: who reads them is told.
+        """
+        former = -1
+        for entry in self.epochs.entries:
+            if entry.start_offset >= self.recovery_point:
+                break  # learnt from the batches
+            try:
+                before, behind = self._batches_around(entry.start_offset)
+            except CorruptLog:
+                before = behind = None
+            if behind is not None and _contradicts(entry, behind, self.log_start_offset):
+                return True
+            if (
+                before is not None
+                and before.leader_epoch > former
+                and entry.start_offset > self.log_start_offset
+            ):
+                return True
+            former = entry.epoch
+        return False
+
+    def _batches_around(self, offset: int) -> tuple[BatchHeader | None, BatchHeader | None]:
+        """The last batch that ends before this offset, and the first that ends at it or behind it."""
+        before: BatchHeader | None = None
+        for segment in self.segments[max(bisect_left(self.segments, offset, key=_BASE_OFFSET) - 1, 0) :]:
+            try:
+                for _, header in segment.headers(segment.position_before(offset)):
+                    if header.last_offset >= offset:
+                        return before, header
+                    before = header
+            finally:
+                segment.close_handles()
+        return before, None
 
     def _last_epoch(self) -> int:
         """Of the last batch; -1 in an empty log. Looks no further than the last index entry of a segment."""

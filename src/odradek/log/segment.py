@@ -338,6 +338,18 @@ class Segment:
                 return position + at
             at += length + LOG_OVERHEAD
 
+    def position_before(self, offset: int) -> int:
+        """Where some batch begins that ends before `offset`: by the index, so near the last of them. Else 0."""
+        for _ in range(2):
+            relative, position = self._floor(offset - 1 - self.base_offset)
+            if position <= 0:
+                return 0
+            data = self.file.read_at(position, BATCH_OVERHEAD)
+            if self._is_indexed_batch(data, position, self.base_offset + relative):
+                return position
+            self._rebuild()
+        return 0
+
     def _floor(self, relative_offset: int) -> tuple[int, int]:
         if self.offset_index is not None:
             return self.offset_index.floor(relative_offset)
