@@ -393,6 +393,34 @@ def test_of_a_key_at_one_offset_of_two_topics_the_later_topic_has_the_last(
     assert verify(job.table, cluster.bootstrap).is_equal
 
 
+def test_records_between_two_batches_that_none_tells_of_are_missed_by_verify(job: TablesJob) -> None:
+    """A table that was put back to how it was, and went on: in the topic b is deleted."""
+    upserts = Upserts(job)
+    for batch_id in (0, 3):
+        upserts.run(batch_id, ranges_of(batch_id))
+
+    assert upserts.rows() == {b"a": 5, b"b": 2, b"e": None}
+    assert not verify(job.table, job.bootstrap).is_equal
+
+
+def test_of_a_key_that_two_applications_have_merged_the_later_commit_has_the_last(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint was lost, and the job goes on under another id, which comes first in the order of names."""
+    old, new = Upserts(job), Upserts(job._replace(app_id="anew"))
+    old.run(0, ranges_of(0))
+    for batch_id in range(len(BATCHES)):
+        new.run(batch_id, ranges_of(batch_id))
+
+    assert new.rows() == LAST and verify(job.table, job.bootstrap).is_equal
+    monkeypatch.setattr(tables, "_in_log", lambda _: iter(()))
+    with pytest.raises(
+        CannotVerify, match="applications 'tables:.*' and 'anew', and Delta's log does not reach back"
+    ):
+        verify(job.table, job.bootstrap)
+    assert verify(job.table, job.bootstrap, app_id="anew").is_equal
+
+
 def test_a_full_disk_is_a_sentence_and_leaves_no_file(tmp_path: Path) -> None:
     schema = rows_schema(("key", "value", "topic", "partition", "offset"))
     values = [str(n * 7919).encode() * 50 for n in range(3_000)]

@@ -16,7 +16,7 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from odradek.spark import tables
-from odradek.spark.fingerprint import EMPTY
+from odradek.spark.fingerprint import EMPTY, of_rows
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.source import schema_of
@@ -80,6 +80,46 @@ def test_what_retention_has_taken_is_counted_and_the_rest_compared_batch_by_batc
     assert not harmed.is_equal, "the commits prove what the topic no longer holds"
     assert harmed.partitions[0].different == ((0, 10),)
     assert "DIFFERENT in [0, 10)" in str(harmed.partitions[0])
+
+
+def without_batch(batch_id: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table tells of all batches but this one."""
+    noted = tables.committed_batches
+
+    def others(table: DeltaTable, app_id: str | None = None) -> list[tables.CommittedBatch]:
+        return [batch for batch in noted(table, app_id) if batch.batch_id != batch_id]
+
+    monkeypatch.setattr(tables, "committed_batches", others)
+
+
+@pytest.mark.parametrize("is_decoded", [False, True])
+def test_records_between_two_batches_that_none_tells_of_are_missing(
+    cluster: ProcessCluster,
+    client: SyncClient,
+    table: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_decoded: bool,
+) -> None:
+    """The table was put back to how it was, with what is kept below it, and the job went on."""
+    path, topic = table
+    DeltaTable(path).delete("offset >= 10 AND offset < 20")
+    without_batch(1, monkeypatch)
+    if is_decoded:
+        noted = tables.committed_batches
+        rows = of_rows(DeltaTable(path).to_pyarrow_table().combine_chunks().to_batches()[0])
+
+        def as_rows(*of: Any) -> list[tables.CommittedBatch]:
+            return [batch._replace(rows=EMPTY if batch.batch_id else rows) for batch in noted(*of)]
+
+        monkeypatch.setattr(tables, "committed_batches", as_rows)
+
+    report = verify(path, cluster.bootstrap)
+
+    assert not report.is_equal and (report.rows is None or report.rows.is_equal)
+    assert "10 of no batch: DIFFERENT in [10, 20)" in str(report.partitions[0])
+    assert verify(path, cluster.bootstrap, app_id="app").is_equal, "others may have read them"
+    delete_below(client, topic, 20)
+    assert verify(path, cluster.bootstrap).is_equal, "as where the loss of data was allowed"
 
 
 def test_where_there_is_nothing_to_compare_it_says_what_is_missing(

@@ -267,17 +267,22 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         send_letters(options.letters, whole.letters, own, batch_id=batch_id)
 
     def _check_checkpoint(self, batch_id: int) -> None:
-        """What is fused commits every batch: a table without any has not been written from a checkpoint that is further."""
+        """What is fused commits every batch: a table without the one before has not been written from this checkpoint, or was put
+        back to how it was before."""
         from odradek.spark import tables
 
         if self._schema != DESCRIPTION or not batch_id:
             return
         path, app_id = self.options.table, self.options.app_id
         table = tables.open_table(path)
-        if table is None or tables.last_batch(table, app_id) is None:
+        done = None if table is None else tables.last_batch(table, app_id)
+        if done is None or done < batch_id - 1:
+            has = "no batch" if done is None else f"batch {done}"
+            last = "" if done is None else " as its last"
             raise tables.WrongCheckpoint(
-                f"{path} has no batch of application {app_id!r}, and this checkpoint is at batch {batch_id}: it belongs to "
-                f"another table or another job, or the table was re-created; begin with a checkpoint of its own (--checkpoint)"
+                f"{path} has {has} of application {app_id!r}{last}, and this checkpoint is at batch {batch_id}: it belongs to another "
+                f"table or another job, or the table was re-created or put back to how it was; begin with a checkpoint of its own "
+                f"(--checkpoint), or restore the one that belongs to the table"
             )
 
     def _check_letters(self, whole: "Written") -> None:

@@ -317,6 +317,12 @@ def _in_log(table: DeltaTable) -> Iterator[dict[str, Any]]:
             yield note
 
 
+@answering
+def batches_in_log(table: DeltaTable) -> list[tuple[str, int]]:
+    """Application and batch of each commit, oldest first, as far back as Delta's log reaches."""
+    return [(note["appId"], note["batchId"]) for note in _in_log(table)][::-1]
+
+
 def _remember(table: DeltaTable, path: str, app_id: str, batch_id: int) -> None:
     """Keeps the note of a batch whose driver died before it could."""
     table_id = id_of(table)

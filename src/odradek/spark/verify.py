@@ -5,12 +5,13 @@
     the commits  what each batch noted about itself when it was written
 
 The table must agree with the commits on every batch, and the topic with the commits on every batch that it still holds
-whole; what retention has taken is counted, and proved by the commits. No offset may be in the table twice, and no two
+whole; what retention has taken is counted, and proved by the commits. Of what the topic holds between two batches each record is of
+a batch. No offset may be in the table twice, and no two
 batches may claim the same offsets. Where the rows are not the records as they are (decoded values, the rows of a query),
 the commits' count and fingerprint of rows are compared instead.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +50,10 @@ class PartitionReport(NamedTuple):
     log_start_offset: int
     high_watermark: int
     gone: Fingerprint = EMPTY  # of `commits`, the batches that the topic does not hold whole any more
-    different: tuple[tuple[int, int], ...] = ()  # the batches on which two witnesses disagree
+    different: tuple[
+        tuple[int, int], ...
+    ] = ()  # the batches on which two witnesses disagree, and what none tells of
+    missing: int = 0  # records between two batches, which the topic holds and no batch tells of
 
     @property
     def is_equal(self) -> bool:
@@ -67,10 +71,11 @@ class PartitionReport(NamedTuple):
         where = ", ".join(f"[{start}, {end})" for start, end in self.different)
         gone = f", {self.gone.count} of them gone from the topic" if self.gone.count else ""
         table = f"table {self.table.count} {self.table.hex[:8]}, " if self.table is not None else ""
+        missing = f", {self.missing} of no batch" if self.missing else ""
         return (
             f"{self.partition} [{self.start}, {self.end}): topic {self.topic.count} {self.topic.hex[:8]}, "
             f"{table}commits {self.commits.count} {self.commits.hex[:8]}{gone}, "
-            f"doubled {self.doubled}: {verdict}{' in ' + where if where else ''}{behind}"
+            f"doubled {self.doubled}{missing}: {verdict}{' in ' + where if where else ''}{behind}"
         )
 
 
@@ -160,20 +165,19 @@ def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_commit
         whose = f"application {app_id!r}" if app_id else "any odradek application"
         raise CannotVerify(f"{table} tells of no batch of {whose}, so of no offsets to compare")
     connection = ConnectionOptions(bootstrap=bootstrap, read_committed=read_committed)
+    is_all = app_id is None
     if any(commit.upserts for commit in commits):
-        return Report(table, opened.version(), (), _of_upserts(opened, commits, connection))
+        return Report(table, opened.version(), (), _of_upserts(opened, commits, connection, is_all=is_all))
     noted = [commit.rows for commit in commits if commit.rows is not None]
     if not noted:
-        return Report(
-            table, opened.version(), _of_records(opened, commits, connection, is_all=app_id is None)
-        )
+        return Report(table, opened.version(), _of_records(opened, commits, connection, is_all=is_all))
     if len(noted) < len(commits):
         raise CannotVerify(
             f"{table} holds rows of queries and records as they are, written by several applications: they cannot be told "
             f"apart; name one application whose rows are the only ones of their kind"
         )
     rows = RowsReport(_of_all_rows(opened), sum(noted, EMPTY))
-    return Report(table, opened.version(), _of_decoded(commits, connection), rows)
+    return Report(table, opened.version(), _of_decoded(commits, connection, is_all=is_all), rows)
 
 
 def _of_records(
@@ -185,7 +189,7 @@ def _of_records(
     with SyncClient(connection.bootstrap) as client:
         for partition, parts in by_partition.items():
             table_side = found.pop(partition, _Rows(dict.fromkeys(parts, EMPTY), EMPTY, 0))
-            reports.append(_compared(client, partition, parts, table_side, connection))
+            reports.append(_compared(client, partition, parts, table_side, connection, is_all=is_all))
     # Rows of partitions that no commit tells of: in the table, and nobody knows from where.
     for partition, rows in sorted(found.items()) if is_all else ():
         reports.append(PartitionReport(partition, 0, 0, EMPTY, rows.total, EMPTY, rows.doubled, 0, 0))
@@ -193,13 +197,16 @@ def _of_records(
 
 
 def _of_decoded(
-    commits: Sequence[CommittedBatch], connection: ConnectionOptions
+    commits: Sequence[CommittedBatch], connection: ConnectionOptions, *, is_all: bool
 ) -> tuple[PartitionReport, ...]:
     by_partition = _parts_by_partition(commits)
     if not by_partition:
         return ()
     with SyncClient(connection.bootstrap) as client:
-        return tuple(_compared(client, p, parts, None, connection) for p, parts in by_partition.items())
+        return tuple(
+            _compared(client, partition, parts, None, connection, is_all=is_all)
+            for partition, parts in by_partition.items()
+        )
 
 
 def _parts_by_partition(commits: Iterable[CommittedBatch]) -> dict[TopicPartition, list[Part]]:
@@ -217,6 +224,8 @@ def _compared(
     parts: Sequence[Part],
     rows: "_Rows | None",
     connection: ConnectionOptions,
+    *,
+    is_all: bool,
 ) -> PartitionReport:
     topic = gone = EMPTY
     different = []
@@ -228,6 +237,12 @@ def _compared(
             topic += held
         if held not in (None, part.fingerprint) or (rows and rows.by_part[part] != part.fingerprint):
             different.append((part.start, part.end))
+    missing = 0
+    for gap, _ in _gaps(client, parts) if is_all else ():
+        held = _held_by_topic(client, gap, connection)
+        if held is not None and held.count:
+            missing += held.count
+            different.append((gap.start, gap.end))
     return PartitionReport(
         partition=partition,
         start=parts[0].start,
@@ -239,8 +254,24 @@ def _compared(
         log_start_offset=client.begin_offsets([partition])[partition],
         high_watermark=client.end_offsets([partition])[partition],
         gone=gone,
-        different=tuple(different),
+        different=tuple(sorted(different)),
+        missing=missing,
     )
+
+
+def _gaps(client: SyncClient, parts: Iterable[Part]) -> Iterator[tuple[Part, Part]]:
+    """The offsets of a topic between two parts of it, as far as it still holds them, and the part behind. They may have no record."""
+    before: Part | None = None  # the one that goes furthest
+    for part in sorted(parts, key=lambda part: (part.topic_partition, part.topic_id, part.start)):
+        if before is None or before[:2] != part[:2] or before.topic_id != part.topic_id:
+            before = part
+            continue
+        if before.end < part.start:
+            partition = part.topic_partition
+            start = max(before.end, client.begin_offsets([partition])[partition])
+            if start < part.start:
+                yield Part(*partition, start, part.start, topic_id=part.topic_id), part
+        before = max(before, part, key=lambda one: one.end)
 
 
 def _held_by_topic(client: SyncClient, part: Part, connection: ConnectionOptions) -> Fingerprint | None:
@@ -267,10 +298,10 @@ def fingerprint_of_topic(part: Part, connection: ConnectionOptions) -> Fingerpri
 
 
 def _of_upserts(
-    opened: DeltaTable, commits: Sequence[CommittedBatch], connection: ConnectionOptions
+    opened: DeltaTable, commits: Sequence[CommittedBatch], connection: ConnectionOptions, *, is_all: bool
 ) -> RowsReport:
     """Each row is a record of the topic, and the last one of its key: which these are, the topic is asked again, batch by
-    batch. Compaction may have taken others meanwhile; retention may not."""
+    batch. Compaction may have taken others meanwhile; retention may not. What stands between two batches is read with the later one."""
     from odradek.spark.dead_letters import dead_letters
 
     if not all(commit.upserts for commit in commits):
@@ -284,11 +315,20 @@ def _of_upserts(
         )
     frame = _frame_of_keys(table)
     last: dict[bytes, tuple[str, int, int] | None] = {}
-    for commit in commits:
+    starts: dict[Part, int] = {}
+    if is_all:
+        with SyncClient(connection.bootstrap) as client:
+            every = [part for commit in commits for part in commit.parts]
+            starts = {part: gap.start for gap, part in _gaps(client, every)}
+    # In the order of the commits. Of those that Delta's log has no more (before all that it has) nobody knows it.
+    order = {batch: n for n, batch in enumerate(tables.batches_in_log(opened))}
+    whose: dict[bytes, str] = {}
+    for commit in sorted(commits, key=lambda one: order.get((one.app_id, one.batch_id), -1)):
         # As the merge has it, where a key is in several partitions: a later batch is later, and within one the greater offset.
         of_batch: dict[bytes, tuple[int, int, str, bool]] = {}
         for part in commit.parts:
-            wanted = OffsetRange(part.topic, part.partition, part.start, part.end, part.topic_id)
+            start = starts.get(part, part.start)
+            wanted = OffsetRange(part.topic, part.partition, start, part.end, part.topic_id)
             for _, batch in read_one(wanted, connection, rows_schema(("key", "offset", "value"))):
                 values = zip(*(batch.column(n).to_pylist() for n in ("key", "offset")), strict=True)
                 is_null = batch.column("value").is_null().to_pylist()
@@ -297,6 +337,13 @@ def _of_upserts(
                         one = (offset, part.partition, part.topic, is_deleted)
                         own = key[frame:]
                         of_batch[own] = max(one, of_batch.get(own, one))
+        if (commit.app_id, commit.batch_id) not in order:
+            others = {whose.setdefault(key, commit.app_id) for key in of_batch} - {commit.app_id}
+            if others:
+                raise CannotVerify(
+                    f"{table}: the same keys were merged by applications {commit.app_id!r} and {min(others)!r}, and Delta's log does not "
+                    f"reach back to tell which was the last; name the last one (--app-id)"
+                )
         for key, (offset, partition, topic, is_deleted) in of_batch.items():
             last[key] = None if is_deleted else (topic, partition, offset)
     prefix = "__" if "__key" in {field.name for field in opened.schema().fields} else ""
