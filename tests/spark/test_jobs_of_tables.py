@@ -4,6 +4,7 @@ import json
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import dead_letters as letters_module
+from odradek.spark import replay as replay_module
 from odradek.spark import session as session_module
 from odradek.spark import tables
 from odradek.spark.ddl import schema_of as schema_of_text
@@ -329,6 +331,42 @@ def test_letters_of_a_batch_that_is_not_in_the_table_are_not_fed_again_before_it
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
     assert replay(job.table)[:2] == (0, 2)
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
+
+
+@pytest.mark.parametrize("where", ["not_ended", "replayed", "batches"])
+@pytest.mark.parametrize("what", ["begins", "ends"])
+def test_letters_are_fed_once_though_their_job_is_at_work_meanwhile(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch, where: str, what: str
+) -> None:
+    """A batch begins, or one that had died before its rows comes again and reads what it could not, while letters are looked at."""
+    shape = columns_of(job)
+    less = shape._replace(columns=schema_of_text("id BIGINT, name BIGINT"))
+    writer(job, shape).commit([task(job, shape, 0, 5)], 0)
+    keep_shape(job.table, shape)
+
+    def begin() -> None:
+        dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 1, 3, batch_id=1)], batch_id=1)
+
+    def end() -> None:
+        writer(job, shape).commit([task(job, shape, 1, 3, batch_id=1)], 1)
+
+    if what == "ends":
+        begin()
+    looks = getattr(replay_module, where)
+    calls = count(-1 if where == "not_ended" else 0)  # before the turn it is asked who may be given up
+
+    def looks_later(table: str) -> Any:
+        if not next(calls):
+            end() if what == "ends" else begin()
+        return looks(table)
+
+    monkeypatch.setattr(replay_module, where, looks_later)
+    replay(job.table)
+    if what == "begins":
+        end()
+
+    assert sorted(DeltaTable(job.table).to_pyarrow_table().column("id").to_pylist()) == list(range(6))
+    assert verify(job.table, job.bootstrap).is_equal
 
 
 def test_letters_of_an_application_that_is_given_up_wait_for_no_batch(

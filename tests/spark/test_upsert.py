@@ -415,7 +415,7 @@ def test_of_a_key_that_two_applications_have_merged_the_later_commit_has_the_las
     assert new.rows() == LAST and verify(job.table, job.bootstrap).is_equal
     monkeypatch.setattr(tables, "_in_log", lambda _: iter(()))
     with pytest.raises(
-        CannotVerify, match="applications 'tables:.*' and 'anew', and Delta's log does not reach back"
+        CannotVerify, match=r"applications 'tables:.*' and 'anew', and Delta's log does not reach back"
     ):
         verify(job.table, job.bootstrap)
     assert verify(job.table, job.bootstrap, app_id="anew").is_equal

@@ -119,12 +119,11 @@ def _without_bytes(letter: DeadLetter) -> DeadLetter:
 
 
 def batches(table: str) -> Iterator[pa.RecordBatch]:
-    """All letters, in no order, with the columns of `LETTERS`: null where they were written before there
+    """All letters that are there now, in no order, with the columns of `LETTERS`: null where they were written before there
     was one."""
     place = dead_letters_of(table)
     opened = tables.open_table(place)
-    if opened is not None:
-        yield from in_files(place, [placed.name for placed in files_of(opened)], LETTERS)
+    return in_files(place, [] if opened is None else [placed.name for placed in files_of(opened)], LETTERS)
 
 
 def in_files(place: str, files: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -110,11 +110,13 @@ def _check_given_up(table: str, given_up: Collection[str]) -> None:
 
 def _turn(table: str, shape: Shape, given_up: Collection[str]) -> tuple[int, int, tuple[str, ...]]:
     tables.remember_all(table, REPLAY_APP)
-    done = replayed(table)
     pack = _Pack(table, shape)
     rows = 0  # of packs that are committed
+    # In this order: a batch that begins meanwhile has none of these letters, one that ends has noted which it could read.
+    every = batches(table)
     # A batch that comes again would add those that it reads by then, too.
     begun = [batch for batch in not_ended(table) if batch.app_id not in given_up]
+    done = replayed(table)
     held = {one for batch in begun for one in batch.letters()} - done
     waiting = len(held)
     done |= held
@@ -124,7 +126,7 @@ def _turn(table: str, shape: Shape, given_up: Collection[str]) -> tuple[int, int
         for batch in begun
     )
     try:
-        for letters in batches(table):
+        for letters in every:
             who = identities(letters)
             first = {one: n for n, one in reversed(list(enumerate(who)))}
             new = sorted(n for one, n in first.items() if one not in done)
