@@ -604,7 +604,14 @@ def test_the_command_takes_what_a_job_takes(job: TablesJob, server: RegistryServ
         ConfigurationError, match="--from-checkpoint and --starting-offsets: expected one of them"
     ):
         planned(job._replace(from_checkpoint=str(checkpoint), starting_offsets="latest"))
-    Path(job.checkpoint_directory).mkdir(parents=True)
+    # A start that died before its first batch has left a checkpoint from which Spark knows no offset.
+    own = Path(job.checkpoint_directory)
+    (own / "offsets").mkdir(parents=True)
+    (own / "metadata").write_text('{"id":"5e0bb63b-7ee4-4f14-a2ab-7b7d0a4bd9f8"}')
+    (own / "offsets" / ".0.crc").write_bytes(b"crc")
+    again = planned(job._replace(from_checkpoint=str(checkpoint)))
+    assert again.is_new and again.job.starting_offsets == moved.job.starting_offsets
+    (own / "offsets" / "0").write_text("v1")
     assert planned(job._replace(from_checkpoint="gone")).job.starting_offsets == "earliest"
 
 

@@ -92,6 +92,12 @@ def may_have_batches(location: str) -> bool:
     return not path.is_absolute() or not path.is_dir() or any((path / "commits").glob("[0-9]*"))
 
 
+def has_begun(directory: str) -> bool:
+    """Whether a query with this checkpoint goes on where that stands. One that died before it noted its first batch has left a
+    directory, and begins as if it were new."""
+    return any(Path(directory, "offsets").glob("[0-9]*"))
+
+
 def _last_done(directory: Path) -> int:
     if not (directory / "offsets").is_dir():
         raise ConfigurationError(f"--from-checkpoint {directory}: there is no directory `offsets` in it")

@@ -22,7 +22,7 @@ from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.spark import ddl, dead_letters, tables
 from odradek.spark.arrow_schema import rows_schema
-from odradek.spark.checkpoints import starting_offsets
+from odradek.spark.checkpoints import has_begun, starting_offsets
 from odradek.spark.connect import ADDRESS, is_remote, remote_session, shown
 from odradek.spark.evolution import FIXED, Evolve, addable, change_of, same
 from odradek.spark.formats import declared as formats
@@ -286,7 +286,7 @@ class Plan(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        return not Path(self.job.checkpoint_directory).exists()
+        return not has_begun(self.job.checkpoint_directory)
 
     def lines(self) -> Iterator[tuple[str, str]]:
         job = self.job
@@ -359,7 +359,7 @@ class Plan(NamedTuple):
 def planned(job: TablesJob) -> Plan:
     """Asks cluster and table. Whatever is wrong with either is a sentence now, and not a hundred lines of Spark's later."""
     job.check()
-    if job.from_checkpoint and not Path(job.checkpoint_directory).exists():
+    if job.from_checkpoint and not has_begun(job.checkpoint_directory):
         job = job._replace(starting_offsets=starting_offsets(job.from_checkpoint, job.topics))
     with SyncClient(job.bootstrap) as client:
         topics = {name: existing_topic(client, name, "--topic") for name in job.topics}

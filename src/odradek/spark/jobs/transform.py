@@ -15,6 +15,7 @@ from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.spark import batch_notes
 from odradek.spark.arrow_schema import rows_schema
+from odradek.spark.checkpoints import has_begun
 from odradek.spark.decoding import Decoding, letters_in
 from odradek.spark.jobs.tables import (
     Plan,
@@ -196,8 +197,8 @@ class TransformPlan(NamedTuple):
     def lines(self) -> Iterator[tuple[str, str]]:
         job = self.job
         held = sum(self.end[p] - self.begin[p] for p in self.end)
-        is_new = not Path(job.checkpoint_directory).exists()
-        where = f"begins at {job.starting_offsets}" if is_new else "goes on where its checkpoint stands"
+        begins = f"begins at {job.starting_offsets}"
+        where = "goes on where its checkpoint stands" if has_begun(job.checkpoint_directory) else begins
         yield (
             "topics",
             f"{', '.join(job.topics)}: {counted(len(self.end), 'partition')}, {held:,} offsets; {where}",
