@@ -5,6 +5,7 @@ import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -22,6 +23,7 @@ from odradek.spark.fingerprint import of_records
 from odradek.spark.kill_switch import STEPS
 from odradek.spark.parquet import batch_of, file_name
 from odradek.spark.sink import DESCRIPTION, BatchWriter, DeltaSink, DeltaWriter, ParquetSink, table_options
+from odradek.spark.storage import Directory
 from odradek.spark.writing import TableOptions, Written, write_rows
 from tests.spark.power_cuts import PowerCuts, data_of
 
@@ -629,6 +631,52 @@ def test_notes_of_batches_are_rolled_up_and_a_crash_on_the_way_loses_none(
     assert batch_notes.find(table, "id", "app", 10) is None
     assert batch_notes.find(table, "another", "app", 3) is None
     assert len(list((tmp_path / "_odradek" / "batches").rglob("*.json*"))) == 2 + 2 + 1
+
+
+@pytest.mark.parametrize("asks", ["keep", "every"])
+def test_whoever_rolls_notes_up_meanwhile_takes_none_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: str
+) -> None:
+    """Another driver of the batch does, or the job whose table is verified: between any two files that are read."""
+    monkeypatch.setattr(batch_notes, "ROLLED", 4)
+    lists, reads = Directory.listed, Directory.read
+
+    def check(at: int) -> bool:
+        """Whether there was a moment of this number."""
+        table = str(tmp_path / f"{at}")
+        for batch_id in range(3):
+            batch_notes.keep(table, "id", note(batch_id))
+        moments = count()
+        moment = -1
+
+        def rolls() -> None:
+            nonlocal moment
+            moment = next(moments)
+            if moment == at:
+                batch_notes.keep(table, "id", note(3))
+
+        def listed_earlier(storage: Directory, *of: str) -> list[str]:
+            found = lists(storage, *of)
+            rolls()
+            return found
+
+        def read_later(storage: Directory, name: str) -> bytes:
+            rolls()
+            return reads(storage, name)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Directory, "listed", listed_earlier)
+            patch.setattr(Directory, "read", read_later)
+            if asks == "keep":
+                batch_notes.keep(table, "id", note(3))
+            else:
+                seen = [n["batchId"] for n in batch_notes.every(table, "id")]
+                assert seen[:3] == list(range(3)), at
+        if asks == "keep":
+            assert [n["batchId"] for n in batch_notes.every(table, "id")] == list(range(4)), at
+        return moment >= at
+
+    assert [check(at) for at in range(5)] == [True] * 5 and not check(50)
 
 
 @pytest.mark.parametrize("divided", [False, True])

@@ -46,17 +46,12 @@ def every(table: str, table_id: str, app_id: str | None = None) -> Iterator[Note
     """Of one application or of all, each batch once."""
     storage = storage_of(table)
     files = storage.listed(_NOTES if app_id is None else _directory(app_id))
-    for _, of_one in groupby(files, key=lambda file: file.rsplit("/", 1)[0]):
-        # A batch that is in both is the same: the single one is looked at last, as it was written last.
-        ordered = sorted(of_one, key=lambda file: (file.endswith(".json"), file))
-        found = {
-            note["batchId"]: note
-            for file in ordered
-            if file.endswith((".json", ".jsonl"))
-            for note in _read(storage, file)
-            if note["tableId"] == table_id
-        }
-        yield from (found[batch] for batch in sorted(found))
+    for directory, of_one in groupby(files, key=lambda file: file.rsplit("/", 1)[0]):
+        # In this order: who rolls some up meanwhile takes the single ones away behind that. A batch that is in both is the same,
+        # but for what was written last, which is single.
+        single = _by_batch(storage, [file for file in of_one if file.endswith(".json")])
+        found = _by_batch(storage, _rolled(storage, directory)) | single
+        yield from (found[batch] for batch in sorted(found) if batch[0] == table_id)
 
 
 def _roll(storage: Storage, directory: str, batch_id: int) -> None:
@@ -64,12 +59,15 @@ def _roll(storage: Storage, directory: str, batch_id: int) -> None:
     listed = [file for file in storage.listed(directory) if file.endswith(".json")]
     single = [file for file in listed if int(PurePosixPath(file).stem) <= batch_id]
     whole = f"{directory}/upto-{batch_id:010d}.jsonl"
-    # Rolled up before, perhaps, by one who died while taking away the single ones.
-    notes = {
-        (note["tableId"], note["batchId"]): note for file in (whole, *single) for note in _read(storage, file)
-    }
-    storage.replace(whole, _text(notes.values()))
+    kept = _by_batch(storage, single)
+    # Behind the single ones: another driver of the batch may have rolled them up by now, or one who died while taking them away.
+    storage.replace(whole, _text((_by_batch(storage, [whole]) | kept).values()))
     storage.delete(single)
+
+
+def _by_batch(storage: Storage, files: Iterable[str]) -> dict[tuple[str, int], Note]:
+    """Of what is there of the files, by table and batch; the last is what counts."""
+    return {(note["tableId"], note["batchId"]): note for file in files for note in _read(storage, file)}
 
 
 def _text(notes: Iterable[Note]) -> bytes:
