@@ -373,13 +373,19 @@ def test_letters_of_an_application_that_is_given_up_wait_for_no_batch(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its checkpoint is lost, and another application reads on: the batch that it had begun never comes."""
-    begun_with_letters(job, monkeypatch)
+    shape = begun_with_letters(job, monkeypatch)
 
     with pytest.raises(ConfigurationError, match=f"'other' has begun no batch .*; these have: {job.name}"):
         replay(job.table, given_up=["other"])
     for rows in (2, 0):
         assert replay(job.table, given_up=[job.name])[:2] == (rows, 2)
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 6
+    assert verify(job.table, job.bootstrap).is_equal
+    # It comes all the same.
+    writer(job, shape).commit([task(job, shape, 1, 3, batch_id=1)], 1)
+    report = verify(job.table, job.bootstrap)
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 8
+    assert not report.is_equal and report.doubled == 2 and "doubled 2: DIFFERENT" in str(report.partitions[1])
 
 
 def test_an_empty_text_that_divides_a_table_which_wants_one_is_a_dead_letter(

@@ -176,8 +176,9 @@ def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_commit
             f"{table} holds rows of queries and records as they are, written by several applications: they cannot be told "
             f"apart; name one application whose rows are the only ones of their kind"
         )
+    partitions = _of_decoded(commits, connection, _doubled_in(opened, commits), is_all=is_all)
     rows = RowsReport(_of_all_rows(opened), sum(noted, EMPTY))
-    return Report(table, opened.version(), _of_decoded(commits, connection, is_all=is_all), rows)
+    return Report(table, opened.version(), partitions, rows)
 
 
 def _of_records(
@@ -197,14 +198,20 @@ def _of_records(
 
 
 def _of_decoded(
-    commits: Sequence[CommittedBatch], connection: ConnectionOptions, *, is_all: bool
+    commits: Sequence[CommittedBatch],
+    connection: ConnectionOptions,
+    doubled: Mapping[TopicPartition, int],
+    *,
+    is_all: bool,
 ) -> tuple[PartitionReport, ...]:
     by_partition = _parts_by_partition(commits)
     if not by_partition:
         return ()
     with SyncClient(connection.bootstrap) as client:
         return tuple(
-            _compared(client, partition, parts, None, connection, is_all=is_all)
+            _compared(client, partition, parts, None, connection, is_all=is_all)._replace(
+                doubled=doubled.get(partition, 0)
+            )
             for partition, parts in by_partition.items()
         )
 
@@ -397,12 +404,37 @@ def _of_table(
                     continue
                 chosen = rows.filter(pa.array((numbers >= part.start) & (numbers < part.end)))
                 sums[part] += of_arrow(chosen.column("key"), chosen.column("value"))
-    doubled = {}
-    for partition, pieces in offsets.items():
-        every = np.concatenate(pieces)
-        doubled[partition] = len(every) - len(np.unique(every))
-    return {p: _Rows(of_parts[p], totals[p], doubled[p]) for p in totals}
+    return {p: _Rows(of_parts[p], totals[p], _doubled(offsets[p])) for p in totals}
+
+
+def _doubled(offsets: Sequence[Any]) -> int:
+    every = np.concatenate(offsets)
+    return len(every) - len(np.unique(every))
 
 
 def _of_all_rows(opened: DeltaTable) -> Fingerprint:
     return sum((of_rows(batch) for batch in rows_of(opened, tables.dividing_columns(opened))), EMPTY)
+
+
+def _doubled_in(opened: DeltaTable, commits: Iterable[CommittedBatch]) -> dict[TopicPartition, int]:
+    """Of each partition how many offsets come more than once, where a record becomes one row: of a query's rows nobody knows that, and
+    a topic that was made again has its offsets again."""
+    from odradek.spark.dead_letters import REPLAY_APP
+
+    place = rows_schema(("topic", "partition", "offset"))
+    columns = [f"__{name}" for name in place.names]
+    if not {*columns} <= {field.name for field in opened.schema().fields}:
+        return {}
+    ids: dict[TopicPartition, set[bytes]] = {}
+    for commit in commits:
+        if not commit.parts and commit.rows != EMPTY and commit.app_id != REPLAY_APP:
+            return {}
+        for part in commit.parts:
+            ids.setdefault(part.topic_partition, set()).add(part.topic_id)
+    offsets: dict[TopicPartition, list[Any]] = {}
+    for batch in rows_of(opened, tables.dividing_columns(opened), columns):
+        for partition, rows in of_each_partition(batch.rename_columns(place.names).cast(place)):
+            offsets.setdefault(partition, []).append(rows.column("offset").to_numpy())
+    return {
+        partition: _doubled(found) for partition, found in offsets.items() if len(ids.get(partition, ())) == 1
+    }
