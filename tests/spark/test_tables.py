@@ -381,6 +381,24 @@ def test_a_checkpoint_of_another_table_is_noticed_and_adds_nothing(tmp_path: Pat
     assert len(offsets_in(tmp_path)) == 10
 
 
+def test_a_table_that_forgets_its_transactions_knows_its_batches_all_the_same(tmp_path: Path) -> None:
+    """Delta drops the number of an application that was quiet for so long; a batch that comes again would be there twice, and a
+    checkpoint be taken for that of another table."""
+    commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    DeltaTable(tmp_path).alter.set_table_properties(
+        {"delta.setTransactionRetentionDuration": "interval 0 days"}
+    )
+    assert DeltaTable(tmp_path).transaction_version("app") is None
+
+    assert not commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    writer = DeltaWriter(TableOptions(str(tmp_path), "app"), DESCRIPTION)
+    writer.commit([written(tmp_path, 1, rows(5, 10))], 1)
+    forget_history(tmp_path)
+    assert not commit(tmp_path, 1, written(tmp_path, 1, rows(5, 10)))
+
+    assert offsets_in(tmp_path) == list(range(10))
+
+
 def test_an_existing_table_is_appended_to(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.Table.from_batches([rows(0, 5)]))
 

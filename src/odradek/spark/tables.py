@@ -57,6 +57,7 @@ METADATA = "odradek"
 RECAST = "recast"
 QUERY_ID = "queryId"
 ATTEMPTS = 20
+_FORGETS = "delta.setTransactionRetentionDuration"
 
 
 class WrongCheckpoint(OdradekError):
@@ -94,8 +95,12 @@ def open_table(path: str) -> DeltaTable | None:
 
 @answering
 def last_batch(table: DeltaTable, app_id: str) -> int | None:
-    """Of an application; None where the table has none of it."""
-    return table.transaction_version(app_id)
+    """Of an application; None where the table has none of it. A table that is told to forget who was quiet for so long
+    (`delta.setTransactionRetentionDuration`) has what its batches noted."""
+    found: int | None = table.transaction_version(app_id)
+    if found is None and _FORGETS in table.metadata().configuration:
+        found = max((note["batchId"] for note in notes(table, app_id)), default=None)
+    return found
 
 
 @answering
