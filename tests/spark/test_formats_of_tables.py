@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from pyspark.sql.types import StructType
 
 from odradek.cli.spark import spark as spark_commands
@@ -210,10 +211,14 @@ def test_a_replay_that_dies_doubles_and_loses_nothing(
     assert verify(job.table, job.bootstrap).is_equal
 
 
+@pytest.mark.parametrize(
+    "error", [ConnectionBroken("connection reset"), CommitFailedError("version 1 already exists")]
+)
 def test_a_replay_whose_commit_was_not_answered_counts_its_rows(
-    job: TablesJob, server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+    job: TablesJob, server: RegistryServer, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """As in an object store: the commit has landed, and the connection breaks before the answer."""
+    """As in an object store: the commit has landed, and the connection breaks before the answer; or that was 503, and what the library
+    repeats is refused."""
     has_letters_of_a_schema_that_came(job, server)
     real, broken = tables._add, []
 
@@ -221,7 +226,7 @@ def test_a_replay_whose_commit_was_not_answered_counts_its_rows(
         done = real(*what)
         if not broken:
             broken.append(True)
-            raise ConnectionBroken("connection reset")
+            raise error
         return done
 
     monkeypatch.setattr(tables, "_add", breaks_once)

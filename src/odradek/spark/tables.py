@@ -144,14 +144,14 @@ def commit(
         noted["rows"] = {"count": rows.count, "hash": rows.hex}
     recasts = Recasts(path, app_id, batch_id)
     batch = _Batch(path, app_id, batch_id, tuple(files), spec.whole(schema), spec, recasts)
-    is_unheard = False
+    last: Exception | None = None
     for _ in range(ATTEMPTS):
         table = open_table(path)
         if table is not None and has_batch(table, path, app_id, batch_id, found, query_id):
             storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
-            # Where nobody heard what became of a commit of ours, its files tell.
-            return is_unheard and bool(files) and files[0].name in {placed.name for placed in files_of(table)}
+            # A commit of ours of which nobody heard, or which the library made twice, is told by its files.
+            return last is not None and bool(files) and files[0].name in {one.name for one in files_of(table)}
         before = -1 if table is None else table.version()
         try:
             with answers(path):  # here already: what a store refuses is not tried again
@@ -162,13 +162,13 @@ def commit(
                 raise
             # Somebody else has committed, perhaps this very batch, or created the table; or nobody heard what became of it.
             last = error
-            is_unheard = is_unheard or isinstance(error, ConnectionBroken)
             continue
         # Spark's checkpoint goes on behind this: a power cut must not leave it ahead of the table.
         delta_log.sync(path, before)
         batch_notes.keep(path, id_of(table or opened(path)), noted)
         delete_orphans(path, app_id=app_id, batch_id=batch_id, just_named=named)
         return True
+    assert last is not None
     raise last
 
 
