@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from odradek.spark import batch_notes, delta_log, tables
+from odradek.spark.cannot_write import NotShared
 from odradek.spark.fingerprint import of_records
 from odradek.spark.kill_switch import STEPS
 from odradek.spark.parquet import batch_of, file_name
@@ -397,6 +398,22 @@ def test_a_table_that_forgets_its_transactions_knows_its_batches_all_the_same(tm
     assert not commit(tmp_path, 1, written(tmp_path, 1, rows(5, 10)))
 
     assert offsets_in(tmp_path) == list(range(10))
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_file_that_the_driver_does_not_see_is_in_no_commit(tmp_path: Path, is_new: bool) -> None:
+    """Of a worker with a disk of its own, or deleted by a VACUUM without its retention: nobody could read the table any more."""
+    if not is_new:
+        commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    done = written(tmp_path, 1, rows(5, 10))
+    (tmp_path / done.files[0].name).unlink()
+
+    with pytest.raises(
+        NotShared, match=f"{done.files[0].name} is not there, .*; nothing of batch 1 is in the table"
+    ):
+        commit(tmp_path, 1, done)
+    if not is_new:
+        assert offsets_in(tmp_path) == list(range(5))
 
 
 def test_an_existing_table_is_appended_to(tmp_path: Path) -> None:

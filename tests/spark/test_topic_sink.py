@@ -21,12 +21,12 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.produce import ProduceResponse
-from odradek.spark.cannot_write import CannotWrite
+from odradek.spark.cannot_write import CannotWrite, NotShared
 from odradek.spark.kill_switch import TOPIC_STEPS
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.topic_commit import AheadOfCheckpoint, commit
 from odradek.spark.topic_options import TopicOptions
-from odradek.spark.topic_writing import DamagedFile, NotShared, Staged, discard, stage, staged_directory
+from odradek.spark.topic_writing import DamagedFile, Staged, discard, stage, staged_directory
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.task_context import Context
 from tests.support import eventually, full_disk

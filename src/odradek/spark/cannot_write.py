@@ -12,6 +12,10 @@ class CannotWrite(OdradekError):
     """A file could not be written; the message says where, why, and what of the batch is there."""
 
 
+class NotShared(OdradekError):
+    """The driver does not see what a task wrote."""
+
+
 @contextmanager
 def told(place: object, batch_id: int, of: str = "the table") -> Iterator[None]:
     """`place` is where is written, for a batch of `of`."""

@@ -33,6 +33,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark import batch_notes, delta_log, in_work
 from odradek.spark import parts as parts_of_batch
+from odradek.spark.cannot_write import NotShared
 from odradek.spark.ddl import type_text
 from odradek.spark.evolution import FIXED, Change, Evolve, change_of, has_local_times, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint
@@ -146,12 +147,20 @@ def commit(
     batch = _Batch(path, app_id, batch_id, tuple(files), spec.whole(schema), spec, recasts)
     last: Exception | None = None
     for _ in range(ATTEMPTS):
+        gone = _gone(
+            batch
+        )  # looked at before the table: another driver takes them away once that has the batch
         table = open_table(path)
         if table is not None and has_batch(table, path, app_id, batch_id, found, query_id):
             storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             # A commit of ours of which nobody heard, or which the library made twice, is told by its files.
             return last is not None and bool(files) and files[0].name in {one.name for one in files_of(table)}
+        if gone is not None:
+            raise NotShared(
+                f"{gone} is not there, which a task has just written: executors and driver have to share the directory of the table, or "
+                f"somebody has deleted it (VACUUM without its retention); nothing of batch {batch_id} is in the table"
+            )
         before = -1 if table is None else table.version()
         try:
             with answers(path):  # here already: what a store refuses is not tried again
@@ -457,6 +466,12 @@ def _add(
         metadata={METADATA: note},
     )
     return {file.name for file in files} | {one.file.name for _, one in rewritten}, note
+
+
+def _gone(batch: _Batch) -> Path | None:
+    """A file of the batch that is not where its task wrote it. What a store has answered for, it has."""
+    files = () if is_in_store(batch.path) else (Path(batch.path, file.name) for file in batch.files)
+    return next((file for file in files if not file.exists()), None)
 
 
 def _sync(batch: _Batch, files: Iterable[TableFile]) -> None:

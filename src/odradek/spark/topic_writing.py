@@ -26,7 +26,7 @@ from odradek.client.sync_transaction import BatchInFile
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import BATCH_OVERHEAD, read_header
-from odradek.spark.cannot_write import told
+from odradek.spark.cannot_write import NotShared, told
 from odradek.spark.encode import Places, encoded, records_of, slices_of
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.freed_memory import keep_freed_memory
@@ -40,10 +40,6 @@ SLICE_BYTES = 16 << 20
 # A file has a slice at least, and an eighth of what its task has written, so that a task has few.
 _SHARE = 8
 _PLACE = Struct(">I")
-
-
-class NotShared(OdradekError):
-    """The driver does not see what a task wrote."""
 
 
 class DamagedFile(OdradekError):
