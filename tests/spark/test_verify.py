@@ -122,6 +122,31 @@ def test_records_between_two_batches_that_none_tells_of_are_missing(
     assert verify(path, cluster.bootstrap).is_equal, "as where the loss of data was allowed"
 
 
+@pytest.mark.parametrize("is_decoded", [False, True])
+def test_of_two_writers_of_a_table_one_may_be_verified(
+    cluster: ProcessCluster, table: tuple[str, str], monkeypatch: pytest.MonkeyPatch, is_decoded: bool
+) -> None:
+    """Its rows are told from those of the other by their offsets, or the notes of both tell of all."""
+    path, _ = table
+    noted = tables.committed_batches
+    rows = of_rows(DeltaTable(path).to_pyarrow_table().combine_chunks().to_batches()[0])
+
+    def of_two(opened: DeltaTable, app_id: str | None = None) -> list[tables.CommittedBatch]:
+        """As if the second batch were of another one."""
+        found = [batch._replace(app_id="other") if batch.batch_id == 1 else batch for batch in noted(opened)]
+        if is_decoded:
+            found = [batch._replace(rows=rows if batch.batch_id == 1 else EMPTY) for batch in found]
+        return [batch for batch in found if app_id in (None, batch.app_id)]
+
+    monkeypatch.setattr(tables, "committed_batches", of_two)
+    for app_id, count in (("app", 20), ("other", 10), (None, 30)):
+        report = verify(path, cluster.bootstrap, app_id=app_id)
+        assert report.is_equal, report
+        assert report.topic_side.count == count
+    DeltaTable(path).delete("offset = 14")
+    assert not verify(path, cluster.bootstrap, app_id="other").is_equal
+
+
 def test_where_there_is_nothing_to_compare_it_says_what_is_missing(
     cluster: ProcessCluster, table: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -160,7 +160,8 @@ def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_commit
             f"{table} has deletion vectors: rows of it were deleted, and are still in its files; in Spark, "
             f"REORG TABLE ... APPLY (PURGE) writes the files without them"
         )
-    commits = tables.committed_batches(opened, app_id)
+    every = tables.committed_batches(opened)
+    commits = [commit for commit in every if app_id in (None, commit.app_id)]
     if not any(commit.parts or commit.rows is not None for commit in commits):
         whose = f"application {app_id!r}" if app_id else "any odradek application"
         raise CannotVerify(f"{table} tells of no batch of {whose}, so of no offsets to compare")
@@ -168,15 +169,15 @@ def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_commit
     is_all = app_id is None
     if any(commit.upserts for commit in commits):
         return Report(table, opened.version(), (), _of_upserts(opened, commits, connection, is_all=is_all))
-    noted = [commit.rows for commit in commits if commit.rows is not None]
-    if not noted:
+    if all(commit.rows is None for commit in commits):
         return Report(table, opened.version(), _of_records(opened, commits, connection, is_all=is_all))
-    if len(noted) < len(commits):
+    noted = [commit.rows for commit in every if commit.rows is not None]
+    if len(noted) < len(every):
         raise CannotVerify(
             f"{table} holds rows of queries and records as they are, written by several applications: they cannot be told "
             f"apart; name one application whose rows are the only ones of their kind"
         )
-    partitions = _of_decoded(commits, connection, _doubled_in(opened, commits), is_all=is_all)
+    partitions = _of_decoded(commits, connection, _doubled_in(opened, every), is_all=is_all)
     rows = RowsReport(_of_all_rows(opened), sum(noted, EMPTY))
     return Report(table, opened.version(), partitions, rows)
 
@@ -190,6 +191,8 @@ def _of_records(
     with SyncClient(connection.bootstrap) as client:
         for partition, parts in by_partition.items():
             table_side = found.pop(partition, _Rows(dict.fromkeys(parts, EMPTY), EMPTY, 0))
+            if not is_all:  # others may have read the same partition
+                table_side = table_side._replace(total=sum(table_side.by_part.values(), EMPTY))
             reports.append(_compared(client, partition, parts, table_side, connection, is_all=is_all))
     # Rows of partitions that no commit tells of: in the table, and nobody knows from where.
     for partition, rows in sorted(found.items()) if is_all else ():
