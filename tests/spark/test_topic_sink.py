@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+from odradek.cli.spark import spark as spark_commands
 from odradek.client import sync_transaction
 from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_connection import ConnectionLost, SyncConnection
@@ -445,6 +447,24 @@ def test_a_batch_that_nobody_gives_again_is_noted_nowhere(sink: Sink, client: Sy
     assert name not in client.cluster().topics
     assert not (Path(once.options.directory) / "_odradek").exists()
     assert list(staged_directory(once.options).iterdir()) == []
+
+
+def test_a_sink_with_a_topic_of_its_own_for_its_progress_is_verified(sink: Sink) -> None:
+    own = f"progress-of-{sink.options.topic}"
+    Sink(sink.options._replace(progress_topic=own), []).run()
+    asked = [
+        "verify",
+        "--directory",
+        sink.options.directory,
+        "--bootstrap",
+        sink.options.connection.bootstrap,
+    ]
+
+    named = CliRunner().invoke(spark_commands, [*asked, "--progress-topic", own])
+    other = CliRunner().invoke(spark_commands, asked)
+
+    assert (named.exit_code, "3 batches" in named.output) == (0, True), named.output
+    assert "progress in topic odradek-sinks (--progress-topic names another)" in str(other.exception)
 
 
 def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:

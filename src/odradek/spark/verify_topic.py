@@ -83,7 +83,10 @@ def verify_topics(
     """Compares what the sink of this directory noted with its topics. Reads both whole; needs no Spark."""
     notes = list(batch_notes.every(directory, progress_topic, app_id))
     if not notes:
-        raise NothingNoted(f"{directory} tells of no batch that was written into a topic")
+        raise NothingNoted(
+            f"{directory} tells of no batch that was written into a topic, with its progress in topic {progress_topic} "
+            f"(--progress-topic names another)"
+        )
     by_partition: dict[TopicPartition, dict[Producer, _Noted]] = {}
     for note in notes:
         for topic, partition, first, count, text in note["parts"]:

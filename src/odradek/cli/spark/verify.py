@@ -17,6 +17,7 @@ from odradek.model.counted import counted
 @click.option(
     "--read-committed", is_flag=True, help="If the table was read so: without what transactions took back."
 )
+@click.option("--progress-topic", help="With --directory: of a sink with this option progressTopic.")
 @bootstrap_option
 @json_option
 def verify(
@@ -24,6 +25,7 @@ def verify(
     directory: str | None,
     app_id: str | None,
     read_committed: bool,
+    progress_topic: str | None,
     bootstrap: str,
     as_json: bool,
 ) -> None:
@@ -34,7 +36,7 @@ def verify(
     if (table is None) == (directory is None):
         raise click.UsageError("one of --table and --directory says what to verify")
     if directory is not None:
-        _verify_topics(directory, app_id, bootstrap, as_json=as_json)
+        _verify_topics(directory, app_id, progress_topic, bootstrap, as_json=as_json)
         return
     assert table is not None
     from odradek.spark.verify import verify as verified
@@ -57,11 +59,15 @@ def verify(
         fail(f"{table} is not what the topic says")
 
 
-def _verify_topics(directory: str, app_id: str | None, bootstrap: str, *, as_json: bool) -> None:
+def _verify_topics(
+    directory: str, app_id: str | None, progress_topic: str | None, bootstrap: str, *, as_json: bool
+) -> None:
     from odradek.spark.topic_options import PROGRESS_TOPIC
     from odradek.spark.verify_topic import verify_topics
 
-    report = verify_topics(directory, bootstrap, progress_topic=PROGRESS_TOPIC, app_id=app_id)
+    report = verify_topics(
+        directory, bootstrap, progress_topic=progress_topic or PROGRESS_TOPIC, app_id=app_id
+    )
     if as_json:
         print_json(report.to_json())
     else:
