@@ -17,17 +17,19 @@ from pyspark.sql.types import StructType
 
 from odradek.client.sync import SyncClient
 from odradek.spark import in_work, parquet_directory
+from odradek.spark.cannot_write import NotShared
 from odradek.spark.checkpoints import starting_offsets
 from odradek.spark.fingerprint import of_rows
 from odradek.spark.kill_switch import OFF
 from odradek.spark.parquet import FileWriter, file_name
 from odradek.spark.partitioning import Spec
-from odradek.spark.sink import ParquetWriter
+from odradek.spark.sink import ParquetSink, ParquetWriter
 from odradek.spark.table_files import Layout
 from odradek.spark.tables import WrongCheckpoint
 from odradek.spark.writing import TableOptions, Written, write_rows
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
+from tests.support import full_disk
 
 MakeTopic = Callable[..., str]
 SCHEMA = pa.schema(
@@ -294,6 +296,35 @@ def test_a_failed_batch_and_an_old_checkpoint_leave_nothing(directory: Directory
         directory.writer.commit(directory.tasks(1, end=9), 1)
 
     assert directory.seen() == 30
+
+
+def test_a_batch_that_cannot_be_shown_leaves_nothing_of_its_files(directory: Directory) -> None:
+    """The disk is full once they are put together."""
+    done = directory.tasks(0)
+    with full_disk(16), pytest.raises(OSError, match="File too large"):
+        directory.writer.commit(done, 0)
+    directory.writer.abort(done, 0)
+
+    assert directory.left() == [] and directory.seen() == 0
+
+
+def test_a_file_that_the_driver_does_not_see_is_said(directory: Directory) -> None:
+    done = directory.tasks(0)
+    directory.writer.abort(done, 0)
+
+    with pytest.raises(NotShared, match="executors and driver have to share the directory"):
+        directory.writer.commit(done, 0)
+
+
+def test_a_directory_may_have_any_name(tmp_path: Path) -> None:
+    """The library of Delta tables takes some for others, and has no part in this."""
+    given = {"path": str(tmp_path / "50%20[a]"), "partitionBy": "partition"}
+    writer = ParquetSink(given).writer(from_arrow_schema(SCHEMA), overwrite=False)
+
+    writer.commit([writer.write(iter([rows(0, 5)]))])
+
+    found = [*(tmp_path / "50%20[a]").rglob("*.parquet")]
+    assert [pq.read_metadata(file).num_rows for file in found] == [5]
 
 
 def test_a_batch_write_without_an_id_that_fails_leaves_nothing_of_tasks_that_were_killed(

@@ -20,6 +20,7 @@ from typing import Any
 
 from odradek.spark import in_work
 from odradek.spark import parts as parts_of_batch
+from odradek.spark.cannot_write import NotShared
 from odradek.spark.fingerprint import Fingerprint
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.parts import Part, merged
@@ -120,11 +121,17 @@ def _show(
                 sync(Path(directory, name))
             sync(Path(directory))
         os.rename(ready, target)
-    except OSError:
+    except OSError as error:
         # Another driver of the same batch was faster, and takes away what is left of it at any of these steps.
-        if not target.exists():
-            raise
-        return False
+        if target.exists():
+            return False
+        shutil.rmtree(ready, ignore_errors=True)
+        if isinstance(error, FileNotFoundError):
+            raise NotShared(
+                f"{error.filename} is not there, which a task has just written: executors and driver have to share the directory, or "
+                f"somebody has deleted it; nothing of batch {batch_id} is seen"
+            ) from None
+        raise
     return True
 
 

@@ -348,7 +348,7 @@ class ParquetSink(DataSource):
                 f"the rows have a column {taken[0]}, and readers take the one of that name from the directories, batch=...; give it "
                 f"another name"
             )
-        options = table_options({**given, "table": given["path"]}, is_stream=is_stream)
+        options = table_options({**given, "table": given["path"]}, is_stream=is_stream, is_delta=False)
         check_layout(options.layout, schema)
         return ParquetWriter(given["path"], options, schema)
 
@@ -490,10 +490,13 @@ def _check_options(
         raise ConfigurationError(f"{who} has no option {unknown[0]}; it has {', '.join(names)}")
 
 
-def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "TableOptions":
+def table_options(
+    given: Mapping[str, str], *, is_stream: bool = True, is_delta: bool = True
+) -> "TableOptions":
     from odradek.spark.evolution import Evolve
     from odradek.spark.kill_switch import KillSwitch
     from odradek.spark.shape import Shape
+    from odradek.spark.table_files import Layout
     from odradek.spark.tables import layout_of
     from odradek.spark.writing import TableOptions
 
@@ -507,7 +510,8 @@ def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "Table
     for name, what in needed:
         if not options.get(name.lower()):
             raise ConfigurationError(f"the option {name} is missing: {what}")
-    check_table(options["table"], "the option table")
+    if is_delta:
+        check_table(options["table"], "the option table")
     number = options.get("batchid", "0")
     batch_id = number_in(number, LARGEST)
     if batch_id is None or (not is_named and number != "0"):
@@ -518,13 +522,8 @@ def table_options(given: Mapping[str, str], *, is_stream: bool = True) -> "Table
         raise ConfigurationError(f"rowsAreRecords={are_records!r}: expected true or false")
     shape = Shape.from_text(options["shape"]) if options.get("shape") else None
     upserts = options.get("upserts", "")
-    layout = _of_options(
-        layout_of,
-        options["table"],
-        options.get("partitionby", ""),
-        options.get("targetfilesize", ""),
-        options.get("sortby", ""),
-    )
+    cut = [options.get(name, "") for name in ("partitionby", "targetfilesize", "sortby")]
+    layout = _of_options(layout_of, options["table"], *cut) if is_delta else _of_options(Layout.of, *cut)
     evolve = _of_options(Evolve.of, options.get("evolve", ""))
     if evolve.changes_more:
         check_evolves(options["table"], f"the option evolve={evolve}")

@@ -38,6 +38,12 @@ class Layout(NamedTuple):
     target_bytes: int = 0  # of a file, as it is on disk; 0: as large as it comes
     sort_by: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, partition_by: str, target_file_size: str, sort_by: str) -> "Layout":
+        """As asked for. ConfigurationError where that cannot be read."""
+        names = tuple(name.strip() for name in sort_by.split(",") if name.strip())
+        return cls(Spec.of(partition_by), size_of(target_file_size), names)
+
     def check(self, columns: pa.Schema) -> "Layout":
         """ConfigurationError where rows of these columns cannot be cut so."""
         self.spec.check(columns)

@@ -46,7 +46,7 @@ from odradek.spark.recast import Recast, Recasts
 from odradek.spark.required import Path as RequiredPath
 from odradek.spark.required import key_of, paths_of
 from odradek.spark.storage import Storage, storage_of
-from odradek.spark.table_files import Layout, size_of
+from odradek.spark.table_files import Layout
 from odradek.spark.table_rows import PlacedFile, file_paths, files_of, path_of
 
 if TYPE_CHECKING:
@@ -639,8 +639,7 @@ def spec_of(table: DeltaTable) -> Spec:
 
 def layout_of(path: str, partition_by: str, target_file_size: str, sort_by: str) -> Layout:
     """As asked for; a table that is there keeps how it is divided."""
-    names = tuple(name.strip() for name in sort_by.split(",") if name.strip())
-    asked = Layout(Spec.of(partition_by), size_of(target_file_size), names)
+    asked = Layout.of(partition_by, target_file_size, sort_by)
     table = open_table(path)
     if table is None:
         return asked
