@@ -20,7 +20,7 @@ ACTIONS = ("dlq", "skip", "pause")
 
 
 class TooManyLetters(OdradekError):
-    """A batch has more records that become no row than the job allows; nothing of it is in the table."""
+    """A batch has more records that become no row than the job allows; nothing of it is written."""
 
 
 def actions_of(text: str) -> dict[str, str]:
@@ -60,5 +60,5 @@ class Most(NamedTuple):
             allowed = f"{self.number:g} %" if self.is_share else f"{self.number:g}"
             raise TooManyLetters(
                 f"{refused:,} of {counted(records, 'record')} in this batch become no row, and --max-dead-letters allows {allowed}: "
-                f"nothing of the batch is in the table; see what is wrong with --on-error pause, or allow more"
+                f"nothing of the batch is written; see what is wrong with --on-error pause, or allow more"
             )
