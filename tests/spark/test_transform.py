@@ -485,7 +485,10 @@ def test_letters_are_in_before_the_rows_and_a_crash_between_doubles_none(
     assert len(list(letters.glob("*.parquet"))) == 2, "orphans are gone"
     monkeypatch.setattr(decodings, "current_batch_id", lambda: 5)
     tasks()
-    with pytest.raises(TooManyLetters, match="2 of 4 records in this batch become no row, .*: nothing of the batch is written"):
+    with pytest.raises(
+        TooManyLetters,
+        match=r"2 of 4 records in this batch become no row, .*: nothing of the batch is written",
+    ):
         decodings.commit_letters(str(tmp_path), "app", 5, "1", run_id="a")
 
 

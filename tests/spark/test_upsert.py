@@ -18,14 +18,15 @@ from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import tables, upsert
 from odradek.spark.arrow_schema import rows_schema
-from odradek.spark.cannot_write import CannotWrite
+from odradek.spark.cannot_write import CannotWrite, NotShared
 from odradek.spark.dead_letters import dead_letters, keep_shape
 from odradek.spark.evolution import Evolve
 from odradek.spark.growth import columns_of
 from odradek.spark.jobs.tables import TablesJob, followed, planned
 from odradek.spark.kill_switch import OFF, STEPS
+from odradek.spark.object_store import StoreError
 from odradek.spark.options import parse
-from odradek.spark.parquet import file_name
+from odradek.spark.parquet import TableFile, file_name
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.replay import replay
 from odradek.spark.shape import COLUMNS, META, BadValue, Shape
@@ -226,26 +227,45 @@ def test_wherever_the_driver_dies_the_batch_is_merged_once(job: TablesJob, step:
     assert verify(job.table, job.bootstrap).is_equal
 
 
+@pytest.mark.parametrize("where", ["last_changes", "_merge"])
 def test_of_two_drivers_one_merges_and_the_other_finds_it_done(
-    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
+    """Which takes the changes away, of the other as well."""
     upserts = Upserts(job)
     upserts.run(0, ranges_of(0))
-    merge = upsert._merge
+    goes_on = getattr(upsert, where)
     others = []
 
-    def late(*given: Any) -> None:
+    def late(*given: Any) -> Any:
         if not others:
             others.append(1)
             upserts.run(1, ranges_of(1))
-        merge(*given)
+        return goes_on(*given)
 
-    monkeypatch.setattr(upsert, "_merge", late)
+    monkeypatch.setattr(upsert, where, late)
     upserts.run(1, ranges_of(1))
 
     assert upserts.rows() == {b"a": 3, b"d": 4}
     history = [note for note in DeltaTable(job.table).history() if tables.METADATA in note]
     assert sorted(note[tables.METADATA]["batchId"] for note in history) == [0, 1]
+
+
+def test_changes_that_the_driver_does_not_see_are_said(
+    job: TablesJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a worker with a disk of its own."""
+    upserts = Upserts(job)
+    upserts.run(0, ranges_of(0))
+    goes_on = upsert.last_changes
+
+    def without_files(path: str, files: Sequence[TableFile], schema: pa.Schema) -> pa.Table:
+        upsert.discard(path, files)
+        return goes_on(path, files, schema)
+
+    monkeypatch.setattr(upsert, "last_changes", without_files)
+    with pytest.raises(NotShared, match="executors and driver have to share the directory of the table"):
+        upserts.run(1, ranges_of(1))
 
 
 def test_a_batch_meets_another_writer_and_is_merged_into_what_that_left(
@@ -465,6 +485,23 @@ def test_of_a_task_that_fails_neither_changes_nor_letters_are_left(tmp_path: Pat
         _write_changes(read(), from_arrow_schema(schema), options, 4)
 
     assert files() == []
+
+
+def test_what_went_wrong_in_a_task_is_said_though_the_store_does_not_delete_its_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: str) -> None:
+        raise StoreError("the store cannot be reached")
+
+    def read() -> Iterator[tuple[pa.RecordBatch, list[Any]]]:
+        monkeypatch.setattr(upsert, "storage_of", away)
+        raise Died
+        yield
+
+    schema = rows_schema(COLUMNS)
+    options = TableOptions(str(tmp_path / "table"), "app", upserts="dlq")
+    with pytest.raises(Died):
+        _write_changes(read(), from_arrow_schema(schema), options, 4)
 
 
 def test_changes_and_letters_of_a_batch_that_fails_are_deleted_and_others_are_not(

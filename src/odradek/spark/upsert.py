@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 
+from odradek.model.errors import OdradekError
 from odradek.spark import batch_notes, delta_log, tables
-from odradek.spark.cannot_write import told
+from odradek.spark.cannot_write import NotShared, told
 from odradek.spark.evolution import FIXED, Evolve
 from odradek.spark.formats.decoded import KEY
 from odradek.spark.object_store import ConnectionBroken, answering, answers, storage_options
@@ -70,7 +71,8 @@ class ChangeFiles:
     def discard(self) -> None:
         if self._writer is not None:
             self._writer.discard()
-        storage_of(self._directory).delete(file.name for file in self._done)
+        with suppress(OdradekError):  # of a store that does not answer: the error before it is to be said
+            storage_of(self._directory).delete(file.name for file in self._done)
 
     def _end(self, writer: FileWriter) -> None:
         with told(self._directory, self._who[1]):
@@ -174,7 +176,15 @@ def merge(
             custom_metadata={tables.METADATA: noted}, app_transactions=[Transaction(app_id, batch_id)]
         )
         if changes is None:
-            changes = last_changes(path, files, schema)
+            try:
+                changes = last_changes(path, files, schema)
+            except FileNotFoundError as error:
+                if _version(path, app_id) >= batch_id:
+                    continue  # another driver has merged the batch, and taken them away
+                raise NotShared(
+                    f"{path}: changes that a task has just written are not there ({error}): executors and driver have to share the "
+                    f"directory of the table; nothing of batch {batch_id} is in the table"
+                ) from None
         before = table.version()
         try:
             with answers(path):
