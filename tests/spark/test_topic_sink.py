@@ -29,6 +29,7 @@ from odradek.spark.options import ConnectionOptions
 from odradek.spark.topic_commit import AheadOfCheckpoint, commit
 from odradek.spark.topic_options import TopicOptions
 from odradek.spark.topic_writing import DamagedFile, Staged, discard, stage, staged_directory
+from odradek.spark.verify_topic import SinkReport, verify_topics
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.task_context import Context
 from tests.support import eventually, full_disk
@@ -465,6 +466,24 @@ def test_a_sink_with_a_topic_of_its_own_for_its_progress_is_verified(sink: Sink)
 
     assert (named.exit_code, "3 batches" in named.output) == (0, True), named.output
     assert "progress in topic odradek-sinks (--progress-topic names another)" in str(other.exception)
+
+
+def test_records_of_a_batch_whose_note_is_lost_are_found_wherever_they_are(sink: Sink) -> None:
+    """Also where no other batch has any: in a directory that was put back to how it was, say."""
+    for batch_id in range(2):
+        rows = pa.record_batch({"value": [b"v"], "partition": pa.array([batch_id], pa.int32())})
+        commit(sink.options, [stage([rows], sink.options, batch_id=batch_id)], batch_id)
+
+    def report() -> SinkReport:
+        connection = sink.options.connection
+        return verify_topics(sink.options.directory, connection.bootstrap, progress_topic="odradek-sinks")
+
+    assert report().is_equal and [one.partition.partition for one in report().partitions] == [0, 1]
+    (note,) = (Path(sink.options.directory) / "_odradek").rglob("0000000001.json")
+    note.unlink()
+
+    assert [(one.partition.partition, one.unknown) for one in report().partitions] == [(0, 0), (1, 1)]
+    assert not report().is_equal
 
 
 def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:
