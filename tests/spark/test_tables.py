@@ -11,11 +11,13 @@ from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from odradek.spark import batch_notes, delta_log, tables
@@ -360,6 +362,31 @@ def test_two_queries_of_one_id_are_told_apart_where_their_rows_are_not(tmp_path:
         ):
             of_query("other", batch_id)
     assert len(offsets_in(tmp_path)) == 10 and of_query("one", 2)
+
+
+@pytest.mark.parametrize("kind", [DeltaSink, ParquetSink])
+def test_a_batch_of_a_checkpoint_that_was_put_back_is_not_taken_for_one_that_comes_again(
+    tmp_path: Path, kind: type[DataSource]
+) -> None:
+    """Or of a copy: it lacks the last batch, and plans one of that number anew, with other rows, which are nowhere yet."""
+    checkpoint, path = tmp_path / "checkpoint", str(tmp_path / "table")
+    (checkpoint / "offsets").mkdir(parents=True)
+    given = {"appId": "app", "checkpointLocation": str(checkpoint)}
+    given["path" if kind is ParquetSink else "table"] = path
+
+    def runs(end: int, epoch: int) -> None:
+        text = f'v1\n{{}}\n{{"orders":{{"offsets":{{"0":{end}}},"leaderEpochs":{{"0":{epoch}}}}}}}'
+        (checkpoint / "offsets" / "0").write_text(text)
+        writer = kind(given).streamWriter(SCHEMA, overwrite=False)
+        assert isinstance(writer, DeltaWriter)
+        writer.commit([writer.written(iter([rows(0, end)]), 0)], 0)
+
+    runs(5, 0)
+    runs(5, 1)
+    with pytest.raises(tables.WrongCheckpoint, match="has batch 0 of application 'app' with other r"):
+        runs(7, 2)
+    seen = DeltaTable(path).file_uris() if kind is DeltaSink else [*Path(path).glob("*/*.parquet")]
+    assert [pq.read_metadata(file).num_rows for file in seen] == [5]
 
 
 def test_a_checkpoint_of_another_table_is_noticed_and_adds_nothing(tmp_path: Path) -> None:

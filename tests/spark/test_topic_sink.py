@@ -524,6 +524,26 @@ def test_a_batch_of_another_checkpoint_is_not_taken_for_one_that_comes_again(
     assert read(client, sink) == whole(0, 0)
 
 
+def test_a_batch_of_a_checkpoint_that_was_put_back_is_not_taken_for_one_that_comes_again(
+    sink: Sink, client: SyncClient, tmp_path: Path
+) -> None:
+    """Or of a copy: it lacks the last batch, and plans one of that number anew, with other records, which are nowhere yet."""
+    options = sink.options._replace(checkpoint=str(tmp_path / "checkpoint"))
+    offsets = tmp_path / "checkpoint" / "offsets" / "0"
+    offsets.parent.mkdir(parents=True)
+
+    def runs(end: int, epoch: int) -> bool:
+        offsets.write_text(
+            f'v1\n{{}}\n{{"orders":{{"offsets":{{"0":{end}}},"leaderEpochs":{{"0":{epoch}}}}}}}'
+        )
+        return commit(options, sink.stage(0, epoch, 2), 0)
+
+    assert runs(10, 0) and not runs(10, 1)
+    with pytest.raises(AheadOfCheckpoint, match="has written batch 0 into its topics from other records"):
+        runs(12, 2)
+    assert read(client, sink) == whole(0)
+
+
 def test_a_file_that_the_driver_does_not_see_is_said(sink: Sink, client: SyncClient) -> None:
     staged = sink.stage(0, 0, 2)
     discard(sink.options, staged)

@@ -25,7 +25,7 @@ from odradek.spark.fingerprint import Fingerprint
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.parts import Part, merged
 from odradek.spark.storage import Directory, sync, sync_name
-from odradek.spark.tables import QUERY_ID, WrongCheckpoint
+from odradek.spark.tables import ENDS, QUERY_ID, WrongCheckpoint
 
 NOTE = "_note.json"  # readers pass over names that begin so
 
@@ -44,6 +44,7 @@ def commit(
     rows: Fingerprint | None = None,
     is_named: bool = True,
     query_id: str = "",
+    ends: str = "",
 ) -> bool:
     """Shows the files, unless the batch is there already; True if they were not there before. What is not `is_named` comes
     once, and nothing has to be remembered of it."""
@@ -72,6 +73,8 @@ def commit(
         }
         if query_id:
             note[QUERY_ID] = query_id
+        if ends:
+            note[ENDS] = ends
         if rows is not None:
             note["rows"] = {"count": rows.count, "hash": rows.hex}
         is_new = _show(path, target, app_id, batch_id, files, note)
@@ -79,10 +82,12 @@ def commit(
         is_new = False
     if target.exists() and not is_new:
         there = json.loads((target / NOTE).read_text(encoding="utf-8"))
-        if there["parts"] != found or there.get(QUERY_ID, query_id) != query_id:
+        is_same = there["parts"] == found and there.get(QUERY_ID, query_id) == query_id
+        if not is_same or (ends and not found and there.get(ENDS, ends) != ends):
             raise WrongCheckpoint(
                 f"{path} has batch {batch_id} of application {app_id!r} with other records, or from another query: this "
-                f"checkpoint is not the one the files were written from; give this query another appId"
+                f"checkpoint is not the one the files were written from, or was put back to before that batch; restore the one that "
+                f"belongs to them, or give this query another appId"
             )
     if target.exists():
         sync(target.parent)  # of another driver's batch as well, which may have died right behind the rename

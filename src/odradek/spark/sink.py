@@ -33,7 +33,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 import odradek
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import number_in
-from odradek.spark.checkpoints import may_have_batches
+from odradek.spark.checkpoints import ends_of_batch, may_have_batches
 from odradek.spark.micro_batch import current_batch_id
 from odradek.spark.offsets import LARGEST
 from odradek.spark.options import NUMBER, SourceOptions
@@ -234,6 +234,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     evolve=self.options.evolve,
                     spec=self.options.layout.spec,
                     query_id=whole.query_id,
+                    ends=ends_of_batch(self.options.checkpoint, batchId),
                 )
             if self.options.evolve != FIXED:
                 growth.forget(self.options.table, self.options.app_id, batchId)
@@ -380,6 +381,7 @@ class ParquetWriter(DeltaWriter):
                 rows=whole.rows,
                 is_named=self.options.is_named,
                 query_id=whole.query_id,
+                ends=ends_of_batch(self.options.checkpoint, batchId),
             )
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)
@@ -538,6 +540,7 @@ def table_options(
         evolve,
         batch_id,
         is_named,
+        checkpoint=options.get("checkpointlocation", "").removeprefix("file:"),
     )
 
 

@@ -57,7 +57,12 @@ METADATA = "odradek"
 # In a note: what the fingerprint of all rows has become more by, because some were written anew with wider types.
 RECAST = "recast"
 QUERY_ID = "queryId"
+ENDS = "ends"  # in a note: where the batch ends in its sources, as a digest
 ATTEMPTS = 20
+_ADVICE = (
+    "restore the checkpoint that belongs to the table, or give the application another id "
+    "(the rows would then be in the table twice)"
+)
 _FORGETS = "delta.setTransactionRetentionDuration"
 
 
@@ -124,12 +129,13 @@ def commit(
     evolve: Evolve = FIXED,
     spec: Spec = UNDIVIDED,
     query_id: str = "",
+    ends: str = "",
 ) -> bool:
     """Adds the files to the table in one step, unless the batch is in it already; True if it was added now.
 
     `schema` is that of the rows, `spec` how the files are divided. `note` is kept in the commit beside what proves the batch.
     What `evolve` allows to become of the table's columns becomes of them in that same step. `query_id` tells one checkpoint
-    from another, where the rows do not ("": nobody knows).
+    from another, where the rows do not, and `ends` where the batch ends from one that was planned anew ("": nobody knows).
     """
     found = merged(parts)
     noted: dict[str, Any] = {
@@ -141,6 +147,8 @@ def commit(
     }
     if query_id:
         noted[QUERY_ID] = query_id
+    if ends:
+        noted[ENDS] = ends
     if rows is not None:
         noted["rows"] = {"count": rows.count, "hash": rows.hex}
     recasts = Recasts(path, app_id, batch_id)
@@ -151,7 +159,7 @@ def commit(
             batch
         )  # looked at before the table: another driver takes them away once that has the batch
         table = open_table(path)
-        if table is not None and has_batch(table, path, app_id, batch_id, found, query_id):
+        if table is not None and has_batch(table, path, app_id, batch_id, found, query_id, ends):
             storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             # A commit of ours of which nobody heard, or which the library made twice, is told by its files.
@@ -195,7 +203,13 @@ class _Batch(NamedTuple):
 
 @answering
 def has_batch(
-    table: DeltaTable, path: str, app_id: str, batch_id: int, parts: tuple[Part, ...], query_id: str = ""
+    table: DeltaTable,
+    path: str,
+    app_id: str,
+    batch_id: int,
+    parts: tuple[Part, ...],
+    query_id: str = "",
+    ends: str = "",
 ) -> bool:
     """Whether the table has it; WrongCheckpoint if what it has is another one."""
     done = last_batch(table, app_id)
@@ -206,6 +220,8 @@ def has_batch(
         _check_same_batch(table, app_id, batch_id, done, parts)
     if query_id:
         _check_same_query(table, path, app_id, done, query_id)
+    if ends and done == batch_id and not parts:
+        _check_same_ends(table, path, app_id, batch_id, ends)
     if done < batch_id:
         _check_nothing_lost(table, path, app_id, batch_id, done)
         return False
@@ -235,6 +251,16 @@ def _check_same_query(table: DeltaTable, path: str, app_id: str, done: int, quer
             f"{table.table_uri} has batch {done} of application {app_id!r} from a query of another checkpoint, and two cannot "
             f"share an id: each would take batches of the other for its own; give this one another id (appId, --app-id), or "
             f"restore the checkpoint that belongs to the table"
+        )
+
+
+def _check_same_ends(table: DeltaTable, path: str, app_id: str, batch_id: int, ends: str) -> None:
+    note = _noted(table, path, app_id, batch_id)
+    before = None if note is None else note.get(ENDS)  # an older release noted none
+    if before not in (None, ends):
+        raise WrongCheckpoint(
+            f"{table.table_uri} has batch {batch_id} of application {app_id!r} with other rows: it ends elsewhere in what the query "
+            f"reads, so the checkpoint was put back to before that batch, or is a copy; {_ADVICE}"
         )
 
 
@@ -743,21 +769,17 @@ def _check_same_batch(
     table: DeltaTable, app_id: str, batch_id: int, done: int, parts: tuple[Part, ...]
 ) -> None:
     """A batch that is there already must be the one that comes again, not one of a lost checkpoint."""
-    advice = (
-        "restore the checkpoint that belongs to the table, or give the application another id "
-        "(the rows would then be in the table twice)"
-    )
     if done > batch_id:
         raise WrongCheckpoint(
             f"{table.table_uri} already has batch {done} of application {app_id!r}, but this checkpoint is "
-            f"only at batch {batch_id}: it is not the one the table was written from, or another driver goes on with it; {advice}"
+            f"only at batch {batch_id}: it is not the one the table was written from, or another driver goes on with it; {_ADVICE}"
         )
     note = _noted(table, path_of(table.table_uri), app_id, batch_id)
     before = None if note is None else _committed(note)
     if before is not None and before.parts != parts:
         raise WrongCheckpoint(
             f"{table.table_uri} has batch {batch_id} of application {app_id!r} with other records: "
-            f"{_told(before.parts)} there, {_told(parts)} now; {advice}"
+            f"{_told(before.parts)} there, {_told(parts)} now; {_ADVICE}"
         )
 
 

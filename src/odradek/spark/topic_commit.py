@@ -23,6 +23,7 @@ from odradek.client.sync_transaction import BatchInFile, Transaction
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicId, TopicPartition, topic_id_to_text
 from odradek.spark import batch_notes, topic_progress
+from odradek.spark.checkpoints import ends_of_batch
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.open_files import OpenFiles
 from odradek.spark.topic_options import TopicOptions
@@ -37,6 +38,7 @@ _BYTES_A_MS = 2_000
 
 # In a note: of which query the batch is.
 QUERY_ID = "queryId"
+ENDS = "ends"  # and where it ends in the sources of that query, as a digest
 
 
 class AheadOfCheckpoint(OdradekError):
@@ -138,6 +140,8 @@ def _sent(
     }
     if query_id := _query_of(staged):
         note[QUERY_ID] = query_id
+    if ends := ends_of_batch(options.checkpoint, batch_id):
+        note[ENDS] = ends
     if options.is_named:
         progress = TopicPartition(options.progress_topic, 0)
         offsets = transaction.send({progress: [topic_progress.record(options.app_id, note)]})
@@ -178,6 +182,13 @@ def _is_there(client: SyncClient, options: TopicOptions, batch_id: int, query_id
         )
     if note is None or done < batch_id:
         return False
+    ends = ends_of_batch(options.checkpoint, batch_id)
+    if ends and note.get(ENDS, ends) != ends:
+        raise AheadOfCheckpoint(
+            f"application {options.app_id!r} has written batch {batch_id} into its topics from other records: it ends elsewhere in what "
+            f"the query reads, so the checkpoint was put back to before that batch, or is a copy; restore the one that belongs to the "
+            f"topics, or {advice}"
+        )
     keep(options, {**note, "offset": offset})
     return True
 

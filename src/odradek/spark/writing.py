@@ -51,6 +51,7 @@ class TableOptions(NamedTuple):
     there: pa.Schema | None = None
     # The topic that dead letters go to as well.
     letters_to: TopicOptions | None = None
+    checkpoint: str = ""  # of the query; "" of a batch write
 
     @property
     def letters(self) -> str:
