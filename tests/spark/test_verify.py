@@ -15,12 +15,13 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from odradek.spark import tables
+from odradek.spark import table_rows, tables
 from odradek.spark.fingerprint import EMPTY, of_rows
 from odradek.spark.options import parse
+from odradek.spark.parts import Part
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.source import schema_of
-from odradek.spark.verify import CannotVerify, verify
+from odradek.spark.verify import CannotVerify, _of_table, verify
 from odradek.spark.writing import TableOptions, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
@@ -190,6 +191,28 @@ def test_rows_of_queries_and_records_are_not_told_apart(
         CannotVerify, match="holds rows of queries and records as they are, written by several"
     ):
         verify(path, cluster.bootstrap)
+
+
+def test_a_batch_is_looked_at_once_and_not_with_each_piece_of_the_table(
+    table: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that runs for a year has a million of them."""
+    path, topic = table
+    looks: list[int] = []
+
+    class Looked(Part):
+        @property
+        def end(self) -> int:
+            looks.append(self.start)
+            return self[3]
+
+    parts = [Looked(topic, 0, n, n + 1) for n in range(0, 30)]
+    monkeypatch.setattr(table_rows, "_PIECE_ROWS", 1)
+
+    found = _of_table(DeltaTable(path), {TopicPartition(topic, 0): parts})
+
+    assert [one.count for one in found[TopicPartition(topic, 0)].by_part.values()] == [1] * 30
+    assert len(looks) <= 60, "of 30 pieces"
 
 
 def test_a_table_that_is_behind_the_topic_is_equal_as_far_as_it_goes(

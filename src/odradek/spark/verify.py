@@ -392,6 +392,11 @@ def _of_table(
     totals: dict[TopicPartition, Fingerprint] = {}
     of_parts: dict[TopicPartition, dict[Part, Fingerprint]] = {}
     offsets: dict[TopicPartition, list[Any]] = {}
+    borders = {
+        partition: (np.array([part.start for part in parts]), np.array([part.end for part in parts]))
+        for partition, parts in by_partition.items()
+    }
+    nobodys = np.array([], np.int64), np.array([], np.int64)
     wanted = rows_schema(_COLUMNS)
     for batch in rows_of(opened, tables.dividing_columns(opened), wanted.names):
         # Files that others have written anew (OPTIMIZE) may have other Arrow types.
@@ -402,10 +407,10 @@ def _of_table(
             offsets.setdefault(partition, []).append(numbers)
             parts = by_partition.get(partition, ())
             sums = of_parts.setdefault(partition, dict.fromkeys(parts, EMPTY))
-            for part in parts:
-                if part.end <= numbers.min() or part.start > numbers.max():
-                    continue
-                chosen = rows.filter(pa.array((numbers >= part.start) & (numbers < part.end)))
+            starts, ends = borders.get(partition, nobodys)
+            for n in np.flatnonzero((starts <= numbers.max()) & (ends > numbers.min())).tolist():
+                part = parts[n]
+                chosen = rows.filter(pa.array((numbers >= starts[n]) & (numbers < ends[n])))
                 sums[part] += of_arrow(chosen.column("key"), chosen.column("value"))
     return {p: _Rows(of_parts[p], totals[p], _doubled(offsets[p])) for p in totals}
 
