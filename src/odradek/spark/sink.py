@@ -282,8 +282,8 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             last = "" if done is None else " as its last"
             raise tables.WrongCheckpoint(
                 f"{path} has {has} of application {app_id!r}{last}, and this checkpoint is at batch {batch_id}: it belongs to another "
-                f"table or another job, or the table was re-created or put back to how it was; begin with a checkpoint of its own "
-                f"(--checkpoint), or restore the one that belongs to the table"
+                f"table or another job, or the table was re-created, was put back to how it was, or has lost commits (`odradek spark "
+                f"verify` says which rows); begin with a checkpoint of its own (--checkpoint), or restore the one that belongs to the table"
             )
 
     def _check_letters(self, whole: "Written") -> None:
