@@ -28,6 +28,7 @@ from odradek.spark.kill_switch import TOPIC_STEPS
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.topic_commit import AheadOfCheckpoint, commit
 from odradek.spark.topic_options import TopicOptions
+from odradek.spark.topic_sink import TopicWriter
 from odradek.spark.topic_writing import DamagedFile, Staged, discard, stage, staged_directory
 from odradek.spark.verify_topic import SinkReport, verify_topics
 from odradek.testing.process_cluster import ProcessCluster
@@ -484,6 +485,17 @@ def test_records_of_a_batch_whose_note_is_lost_are_found_wherever_they_are(sink:
 
     assert [(one.partition.partition, one.unknown) for one in report().partitions] == [(0, 0), (1, 1)]
     assert not report().is_equal
+
+
+def test_a_batch_write_without_an_id_that_fails_leaves_nothing_of_tasks_that_were_killed(sink: Sink) -> None:
+    """No later batch finds it. Those of others at work stay."""
+    once = sink._replace(options=sink.options._replace(is_named=False, app_id="of-one-write"))
+    other = sink.stage(0, 0, 1)
+    once.stage(0, 0, 2)
+
+    TopicWriter(once.options).abort([None, None])
+
+    assert [file.name for file in staged_directory(sink.options).iterdir()] == other[0].files
 
 
 def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:

@@ -192,9 +192,11 @@ def _commit_or_discard(
 
 def _abort(options: "TopicOptions", messages: Sequence[WriterCommitMessage | None]) -> None:
     """Of a commit that raised as well, even where the transaction is committed: what was staged is needed by nobody."""
-    from odradek.spark.topic_writing import discard
+    from odradek.spark.topic_writing import discard, forget
 
     discard(options, _staged(messages))
+    if not options.is_named:  # no later batch finds what tasks have left that were killed
+        forget(options, options.batch_id)
 
 
 def _staged(messages: Sequence[WriterCommitMessage | None]) -> "list[Staged]":
