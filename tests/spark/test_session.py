@@ -428,4 +428,7 @@ def test_a_master_that_is_not_there_is_said_before_spark_starts(monkeypatch: pyt
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         session.check_master(f"spark://127.0.0.1:{one},127.0.0.1:{listener.getsockname()[1]}")
+    for wrong in ("spark://master", "spark://master:port", "spark://127.0.0.1:70000"):
+        with pytest.raises(session.NoMaster, match=f"^{wrong}: expected spark://HOST:PORT"):
+            session.check_master(wrong)
     session.check_master("local[2]")

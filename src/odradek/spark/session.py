@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.model.errors import OdradekError
+from odradek.model.ids import number_in
 from odradek.spark import fork_server
 from odradek.spark.own_directory import own_directory
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER_ANSWERS_S = 10
+_LARGEST_PORT = 65_535
 OLDEST_JAVA = 17  # Spark 4 runs on nothing older
 # Where executors find an archive of `odradek spark pack`, from the directory they run in.
 UNPACKED = "odradek-packed"
@@ -222,8 +224,13 @@ def check_master(master: str) -> None:
     reason = ""
     for address in addresses.split(","):
         host, _, port = address.rpartition(":")
+        number = number_in(port, _LARGEST_PORT)
+        if not host or number is None:
+            raise NoMaster(
+                f"{master}: expected spark://HOST:PORT, or several of them as in spark://HOST:PORT,HOST:PORT"
+            )
         try:
-            socket.create_connection((host, int(port)), MASTER_ANSWERS_S).close()
+            socket.create_connection((host, number), MASTER_ANSWERS_S).close()
         except OSError as error:
             reason = error.strerror or str(error)
         else:
