@@ -10,6 +10,8 @@ nothing has to be remembered of how rows were dealt out to tasks, and a batch th
                                           its time; the batch is sent again
     crash after it has ended              the record says so: nothing is sent
     another checkpoint under the same id  the record says of which query its batch is: that is no batch that comes again
+    a checkpoint that was put back, or    the record says where its batch ends in what the query reads: one of its number that was planned
+    a copy of it                          anew is no batch that comes again, either
     two drivers at the same time          the later one's begin fences the other, which can neither send nor end any more;
                                           then it looks which batches are there
     the coordinator loses patience        it aborts all of it, and who comes back is fenced
