@@ -406,6 +406,13 @@ def test_a_stream_into_files_that_others_read(
     fill(client, topic, 1, [b"8"])
     with pytest.raises(Exception, match="odradek-parquet has no option colour"):
         run(colour="red")
+    for kind in ("offsets", "commits"):
+        for file in (tmp_path / "checkpoint" / kind).iterdir():
+            if file.name not in ("0", ".0.crc"):
+                file.unlink()
+    with pytest.raises(Exception, match="was put back to before that batch"):
+        run()
+    assert spark.read.parquet(str(tmp_path / "files")).count() == 51
 
 
 @pytest.mark.spark
