@@ -5,9 +5,8 @@
     the commits  what each batch noted about itself when it was written
 
 The table must agree with the commits on every batch, and the topic with the commits on every batch that it still holds
-whole; what retention has taken is counted, and proved by the commits. Of what the topic holds between two batches each record is of
-a batch. No offset may be in the table twice, and no two
-batches may claim the same offsets. Where the rows are not the records as they are (decoded values, the rows of a query),
+whole; what retention has taken is counted, and proved by the commits. Each record that the topic holds between two batches
+is missing. No offset may be in the table twice, and no two batches may claim the same offsets. Where the rows are not the records as they are (decoded values, the rows of a query),
 the commits' count and fingerprint of rows are compared instead.
 """
 
@@ -52,7 +51,7 @@ class PartitionReport(NamedTuple):
     gone: Fingerprint = EMPTY  # of `commits`, the batches that the topic does not hold whole any more
     different: tuple[
         tuple[int, int], ...
-    ] = ()  # the batches on which two witnesses disagree, and what none tells of
+    ] = ()  # batches on which two witnesses disagree, and what is missing
     missing: int = 0  # records between two batches, which the topic holds and no batch tells of
 
     @property
