@@ -185,7 +185,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         if written:
             whole = together(written, DESCRIPTION)
             self._check_letters(whole)
-            self._check_checkpoint(batchId)
+            self._check_checkpoint(whole, batchId)
             who: dict[str, Any] = {"app_id": self.options.app_id, "batch_id": batchId}
             has_letters = whole.letters or self.options.shape is not None
             before = begun(self.options.letters, **who) if has_letters else None
@@ -267,7 +267,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         own = to._replace(app_id=f"{to.app_id}:{whole.query_id}")
         send_letters(options.letters, whole.letters, own, batch_id=batch_id)
 
-    def _check_checkpoint(self, batch_id: int) -> None:
+    def _check_checkpoint(self, whole: "Written", batch_id: int) -> None:
         """What is fused commits every batch: a table without the one before has not been written from this checkpoint, or was put
         back to how it was before."""
         from odradek.spark import tables
@@ -278,6 +278,9 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         table = tables.open_table(path)
         done = None if table is None else tables.last_batch(table, app_id)
         if done is None or done < batch_id - 1:
+            self._is_there(
+                whole, batch_id
+            )  # says more where it is a batch of another query, or the store has lost commits
             has = "no batch" if done is None else f"batch {done}"
             last = "" if done is None else " as its last"
             raise tables.WrongCheckpoint(
