@@ -583,13 +583,13 @@ def test_a_trigger_asks_for_all_topics_at_once(
     stream = reader(cluster, ",".join(topics), startingOffsets="earliest")
     start = stream.initialOffset()
     asked: list[object] = []
-    call = SyncClient.call
+    send = SyncConnection.send
 
-    def counting(self: SyncClient, to: Any, request: Any, **more: Any) -> Any:
+    def counting(self: SyncConnection, request: Any, *arguments: Any, **more: Any) -> Any:
         asked.append(request)
-        return call(self, to, request, **more)
+        return send(self, request, *arguments, **more)
 
-    monkeypatch.setattr(SyncClient, "call", counting)
+    monkeypatch.setattr(SyncConnection, "send", counting)
 
     end = stream.latestOffset(start, EVERYTHING)
 

@@ -347,7 +347,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "no administrator of a world takes compaction from a topic": (
         "log/segment.py Segment.has_gaps",
-        "log/segment.py lacks_records",
     ),
     "a broker has to obey a later controller while the one before has not lost its session": (
         "server/controller_term.py ControllerTerm._check_superseded",
