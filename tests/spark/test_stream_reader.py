@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from odradek.client.sync import OffsetAndEpoch, SyncClient
+from odradek.client.sync_connection import SyncConnection
 from odradek.client.sync_fetch import TopicRecreated
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
