@@ -485,6 +485,68 @@ def test_who_is_asked_while_its_answers_to_others_are_awaited_is_given_the_whole
     assert connection.receive(first, deadline).controller_id == 1
 
 
+def two_addresses(broker: ScriptedBroker, client: SyncClient) -> None:
+    everybody = broker.metadata()
+    everybody.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=1))
+    broker.answer(MetadataRequest, lambda *_: everybody)
+    client.cluster([])
+
+
+def test_an_answer_that_has_begun_is_waited_for(
+    broker: ScriptedBroker, client: SyncClient, clock: Clock
+) -> None:
+    """Of 100,000 partitions it has megabytes: from afar they take longer than it takes to see that a broker is stopped."""
+    two_addresses(broker, client)
+
+    def slow(request: Request, version: int) -> MetadataResponse:
+        clock.sleep(2 * sync.ANSWER_PATIENCE_S)
+        return broker.metadata()
+
+    before = len(broker.requests)
+    broker.answer(MetadataRequest, slow)
+    assert client.cluster([]).controller_id == 1
+    assert len(broker.requests) == before + 1
+
+
+def test_a_broker_that_answers_many_short_questions_is_asked_them_once(
+    broker: ScriptedBroker, client: SyncClient, clock: Clock
+) -> None:
+    """Before Kafka 3.0 each group is asked for by itself."""
+
+    def one(request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+        clock.sleep(sync.ANSWER_PATIENCE_S / 4)
+        return FindCoordinatorResponse(node_id=1)
+
+    old = [
+        ApiVersion(api_key=MetadataRequest.KEY, min_version=0, max_version=9),
+        ApiVersion(api_key=FindCoordinatorRequest.KEY, min_version=0, max_version=3),
+    ]
+    broker.answer(ApiVersionsRequest, lambda *_: ApiVersionsResponse(api_keys=old))
+    broker.answer(FindCoordinatorRequest, one)
+    two_addresses(broker, client)
+    before = len(broker.requests)
+    names = [f"g{number}" for number in range(10)]
+    assert coordinators(client, names) == dict.fromkeys(names, 1)
+    assert len(broker.requests) == before + 10
+
+
+def test_a_coordinator_is_looked_for_no_longer_than_was_said(
+    broker: ScriptedBroker, client: SyncClient, clock: Clock
+) -> None:
+    answers = [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE]
+
+    def late(request: Request, version: int) -> FindCoordinatorResponse:
+        clock.sleep(0.8)
+        return FindCoordinatorResponse(
+            coordinators=[Coordinator(key="g", node_id=1, error_code=answers.pop(0))]
+        )
+
+    broker.answer(FindCoordinatorRequest, late)
+    client.cluster([])
+    with pytest.raises(DeadlineExceeded, match="no answer in time"):
+        coordinators(client, ["g"], timeout_s=1)
+
+
 def test_a_host_that_is_silent_is_not_waited_for_each_time_that_another_broker_is_asked(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -724,9 +786,9 @@ def test_to_look_up_where_a_broker_is_takes_no_more_time_than_the_call_has(
     waited: list[float] = []
     receive = SyncConnection.receive
 
-    def noted(self: SyncConnection, pending: Any, deadline: float, *into: Any) -> Any:
+    def noted(self: SyncConnection, pending: Any, deadline: float, *into: Any, **begins: Any) -> Any:
         waited.append(deadline - clock.now)
-        return receive(self, pending, deadline, *into)
+        return receive(self, pending, deadline, *into, **begins)
 
     def metadata(request: Request, version: int) -> MetadataResponse:
         answer = broker.metadata()
@@ -751,7 +813,7 @@ def test_a_topic_is_waited_for_no_longer_than_was_said(
     waited: list[float] = []
     receive = SyncConnection.receive
 
-    def noted(self: SyncConnection, pending: Any, deadline: float, *into: Any) -> Any:
+    def noted(self: SyncConnection, pending: Any, deadline: float, *into: Any, **begins: Any) -> Any:
         waited.append(deadline - clock.now)
         clock.now += 3.0
         return receive(self, pending, deadline + 60, *into)

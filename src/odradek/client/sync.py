@@ -56,7 +56,7 @@ MAX_TIMESTAMP = -3
 BOOTSTRAP_TIMEOUT_S = 8.0
 REQUEST_TIMEOUT_S = 30.0
 # What any broker may be asked takes it some milliseconds, and about a second while it waits for news of a leader that may have died.
-# Who has not answered by then may be stopped, and others are asked: so many of them with this patience, and one with all of it.
+# Who has not begun to answer by then may be stopped, and others are asked: so many of them with this patience, and one with all of it.
 ANSWER_PATIENCE_S = 2.0
 _MOST_IMPATIENT = 2
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -73,6 +73,7 @@ _APPENDED_PERHAPS = (
 )
 
 T = TypeVar("T")
+Telling = Callable[[Request, int], Any]
 
 
 class Broker(NamedTuple):
@@ -190,21 +191,22 @@ class SyncClient:
             raise Unreachable(f"broker {broker} is not in the cluster; brokers alive: {known}")
         return self._connection(self._brokers[broker].address, deadline, f"broker {broker}: ")
 
-    def of_any(self, ask: Callable[[SyncConnection, float], T], *, timeout_s: float | None = None) -> T:
-        """What ANY broker answers. `ask` is given a connection and a deadline, again with others where there is no answer: so it may
-        only ask what may be asked twice. Raises as `call`."""
+    def of_any(self, ask: Callable[[SyncConnection, Telling], T], *, timeout_s: float | None = None) -> T:
+        """What ANY broker answers. `ask` is given a connection and what sends a request of a version there and returns its answer, again
+        with others where there is none: so it may only ask what may be asked twice. Raises as `call`."""
         deadline = self.deadline(timeout_s)
         others = {broker.address for broker in self._brokers.values()}.union(self._addresses)
         for left in range(min(len(others) - 1, _MOST_IMPATIENT), 0, -1):
             connection = self.connection_to(ANY, deadline)
             if connection.awaits_answers:
-                return ask(connection, deadline)  # they would be lost with it
-            now = time.monotonic()
+                return ask(connection, _telling(connection, deadline))  # they would be lost with it
+            patience_s = min(ANSWER_PATIENCE_S, (deadline - time.monotonic()) / (left + 1))
             try:
-                return ask(connection, now + min(ANSWER_PATIENCE_S, (deadline - now) / (left + 1)))
+                return ask(connection, _telling(connection, deadline, patience_s))
             except ConnectionLost:
                 self._doubt()
-        return ask(self.connection_to(ANY, deadline), deadline)
+        connection = self.connection_to(ANY, deadline)
+        return ask(connection, _telling(connection, deadline))
 
     def _may_be_reached(self, broker: int) -> bool:
         """As far as is known: where nobody answered before, it may be gone, or at another address by now."""
@@ -218,6 +220,13 @@ class SyncClient:
     def deadline(self, timeout_s: float | None = None) -> float:
         return time.monotonic() + (self.request_timeout_s if timeout_s is None else timeout_s)
 
+    def left_of(self, timeout_s: float | None) -> Callable[[], float | None]:
+        """What is left of it whenever that is asked, for each of several questions; None where it is None."""
+        if timeout_s is None:
+            return lambda: None
+        deadline = self.deadline(timeout_s)
+        return lambda: max(0.0, deadline - time.monotonic())
+
     # Metadata ---------------------------------------------------------------------------------------------
 
     def cluster(self, topics: Iterable[str] | None = None, *, timeout_s: float | None = None) -> ClusterView:
@@ -228,9 +237,8 @@ class SyncClient:
         asked = None if topics is None else [MetadataRequestTopic(name=t) for t in sorted(set(topics))]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
 
-        def ask(connection: SyncConnection, deadline: float) -> Any:
-            version = connection.version_for(MetadataRequest)
-            return connection.receive(connection.send(request, version, deadline), deadline)
+        def ask(connection: SyncConnection, told: Telling) -> Any:
+            return told(request, connection.version_for(MetadataRequest))
 
         answer = self.of_any(ask, timeout_s=timeout_s)
         if not answer.brokers:
@@ -273,11 +281,10 @@ class SyncClient:
         A broker that has just started is given until the deadline. With `is_known` the controller has said that the topic is
         there, so a broker that has not heard of it is waited for too; with `is_new`, which includes this, every leader as well.
         """
-        deadline = self.deadline(timeout_s)
+        left_s = self.left_of(timeout_s)
 
         def ask() -> TopicView:
-            left_s = None if timeout_s is None else max(0.0, deadline - time.monotonic())
-            view = self.cluster([name], timeout_s=left_s)
+            view = self.cluster([name], timeout_s=left_s())
             topic = view.topics.get(name)
             if topic is None:
                 raise answered(view.errors.get(name, _UNKNOWN), f"topic {name}")
@@ -587,6 +594,16 @@ class SyncClient:
                 causes.append(error)
         starting = any(isinstance(cause, Starting) for cause in causes)
         raise (Starting if starting else Unreachable)("; ".join(map(str, causes)))
+
+
+def _telling(connection: SyncConnection, deadline: float, patience_s: float | None = None) -> Telling:
+    """`patience_s`: within which an answer begins to come; a long one comes slowly from afar."""
+
+    def told(request: Request, version: int) -> Any:
+        begins_by = deadline if patience_s is None else min(deadline, time.monotonic() + patience_s)
+        return connection.receive(connection.send(request, version, begins_by), deadline, begins_by=begins_by)
+
+    return told
 
 
 def _all_of(

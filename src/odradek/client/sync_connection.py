@@ -201,15 +201,25 @@ class SyncConnection:
         self._expected.append(correlation_id)
         return PendingAnswer(correlation_id, response_type_of(request_type), version)
 
-    def receive(self, pending: PendingAnswer, deadline: float, into: FrameBuffer | None = None) -> Any:
+    def receive(
+        self,
+        pending: PendingAnswer,
+        deadline: float,
+        into: FrameBuffer | None = None,
+        *,
+        begins_by: float | None = None,
+    ) -> Any:
         """The answer to `pending`. Answers to older requests that come first are kept for whoever asks.
 
-        Read `into` a buffer, what lies in the answer as bytes is there until the next one is read into it.
+        Read `into` a buffer, what lies in the answer as bytes is there until the next one is read into it. `begins_by`: by when
+        its first bytes are there.
         """
         frame = self._early.pop(pending.correlation_id, None)
         while frame is None:
             is_it = self._expected[0] == pending.correlation_id
-            arrived = self._read_frame(pending.response_type.__name__, deadline, into if is_it else None)
+            arrived = self._read_frame(
+                pending.response_type.__name__, deadline, into if is_it else None, begins_by
+            )
             correlation_id = self._expected.popleft()
             if correlation_id == pending.correlation_id:
                 frame = arrived
@@ -306,9 +316,11 @@ class SyncConnection:
             raise ConnectionLost(f"{self.address}: {len(frame)} bytes that are no answer to ApiVersions")
         return frame, offset
 
-    def _read_frame(self, name: str, deadline: float, into: FrameBuffer | None = None) -> memoryview:
+    def _read_frame(
+        self, name: str, deadline: float, into: FrameBuffer | None = None, begins_by: float | None = None
+    ) -> memoryview:
         try:
-            (size,) = struct.unpack(">i", self._read_exactly(4, deadline))
+            (size,) = struct.unpack(">i", self._read_exactly(4, deadline if begins_by is None else begins_by))
             if not 4 <= size <= MAX_ANSWER_BYTES:
                 raise ConnectionLost(f"{self.address}: an answer of {size} bytes instead of {name}")
             return self._read_exactly(size, deadline, into)

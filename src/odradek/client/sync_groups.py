@@ -6,7 +6,7 @@ What comes back is what the brokers said, message by message; reading it is the 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from odradek.client.sync import SyncClient, answered, code_of
+from odradek.client.sync import SyncClient, Telling, answered, code_of
 from odradek.client.sync_connection import SyncConnection, left_out
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
@@ -72,23 +72,21 @@ def coordinators(
     """Broker id by group, or by transactional id where `key_type` says so; waits while there is none."""
     names = sorted(set(groups))
 
-    def ask(connection: SyncConnection, deadline: float) -> dict[str, int]:
+    def ask(connection: SyncConnection, told: Telling) -> dict[str, int]:
         version = connection.version_for(FindCoordinatorRequest)
-
-        def told(request: FindCoordinatorRequest) -> Any:
-            return connection.receive(connection.send(request, version, deadline), deadline)
-
         if version >= _FIRST_WITH_KEYS:
-            rows = told(FindCoordinatorRequest(key_type=key_type, coordinator_keys=names)).coordinators
-            told_of = {row.key: _node(row, row.key) for row in rows}
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=names)
+            told_of = {row.key: _node(row, row.key) for row in told(request, version).coordinators}
             return {name: told_of[name] if name in told_of else _nobody(name) for name in names}
         return {
-            name: _node(told(FindCoordinatorRequest(key=name, key_type=key_type)), name) for name in names
+            name: _node(told(FindCoordinatorRequest(key=name, key_type=key_type), version), name)
+            for name in names
         }
 
     if not names:
         return {}
-    return client.retrying(lambda: client.of_any(ask, timeout_s=timeout_s), timeout_s=timeout_s)
+    left_s = client.left_of(timeout_s)
+    return client.retrying(lambda: client.of_any(ask, timeout_s=left_s()), timeout_s=timeout_s)
 
 
 def _nobody(group: str) -> NoReturn:
@@ -145,8 +143,8 @@ def delete(client: SyncClient, groups: Iterable[str]) -> dict[str, ErrorCode]:
 def committed(client: SyncClient, group: str, *, timeout_s: float | None = None) -> dict[TopicPartition, int]:
     """All offsets the group has committed; without those of transactions that are still open."""
 
-    def ask(broker: int) -> dict[TopicPartition, int]:
-        deadline = client.deadline(timeout_s)
+    def ask(broker: int, left_s: float | None) -> dict[TopicPartition, int]:
+        deadline = client.deadline(left_s)
         connection = client.connection_to(broker, deadline)
         version = connection.version_for(OffsetFetchRequest)
         if version >= _FIRST_WITH_GROUPS:
@@ -187,8 +185,8 @@ def commit(
         topics=[OffsetCommitRequestTopic(name=name, partitions=rows) for name, rows in topics.items()],
     )
 
-    def ask(broker: int) -> dict[TopicPartition, ErrorCode]:
-        answer = client.call(broker, request)
+    def ask(broker: int, left_s: float | None) -> dict[TopicPartition, ErrorCode]:
+        answer = client.call(broker, request, timeout_s=left_s)
         told = {
             TopicPartition(topic.name, row.partition_index): code_of(row.error_code)
             for topic in answer.topics
@@ -214,11 +212,16 @@ _ELSEWHERE = (
 
 
 def _at_coordinator(
-    client: SyncClient, group: str, ask: Callable[[int], T], timeout_s: float | None = None
+    client: SyncClient, group: str, ask: Callable[[int, float | None], T], timeout_s: float | None = None
 ) -> T:
-    return client.retrying(
-        lambda: ask(coordinators(client, [group], timeout_s=timeout_s)[group]), timeout_s=timeout_s
-    )
+    """`ask` is given the coordinator, and what is left of the time."""
+    left_s = client.left_of(timeout_s)
+
+    def asked() -> T:
+        coordinator = coordinators(client, [group], timeout_s=left_s())[group]
+        return ask(coordinator, left_s())
+
+    return client.retrying(asked, timeout_s=timeout_s)
 
 
 def _of_coordinators(
