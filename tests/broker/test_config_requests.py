@@ -365,6 +365,31 @@ def test_a_list_that_no_answer_could_tell_any_more_is_not_appended_to(world: Wor
     assert (row.error_code, len(row.configs[0].value)) == (0, 26889)
 
 
+def test_a_value_that_no_answer_can_tell_is_refused_alone(world: World, store: Store) -> None:
+    """An earlier version appended to lists without end, and so do Apache's brokers: others are described beside it, and it can be
+    set again."""
+    name = "follower.replication.throttled.replicas"
+    long = ",".join(f"{number}:1" for number in range(6_000))
+    store.nodes["topics", "t"] = ({name: long, "retention.ms": "5"}, 0)
+    store.nodes["brokers", "1"] = ({"log.cleaner.threads": "é" * 20_000}, 0)
+    topics = world[1].broker.metadata.topics
+    topics["u"] = topics["t"]
+    rows = describe(world, store, (TOPIC, "t", None), (TOPIC, "u", None), (BROKER, "1", None))
+    assert [(row.error_code, row.error_message) for row in rows] == [
+        (
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"{name} has {len(long)} bytes, and 32767 can be told: set it to less",
+        ),
+        (0, ""),
+        (
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "log.cleaner.threads has 40000 bytes, and 32767 can be told: set it to less",
+        ),
+    ]
+    (row,) = describe(world, store, (TOPIC, "t", ["retention.ms"]))
+    assert (row.error_code, row.configs[0].value) == (0, "5")
+
+
 def test_settings_of_many_topics_are_changed_some_in_a_turn(world: World, store: Store) -> None:
     names = [f"topic-{number}" for number in range(1_000)]
     world[1].broker.metadata.topics |= dict.fromkeys(names[:-1], world[1].broker.metadata.topics["t"])

@@ -10,7 +10,7 @@ v3 type and documentation (KIP-569).
 v4 flexible.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from odradek.broker import loggers
@@ -48,6 +48,7 @@ from odradek.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from odradek.protocol.primitives import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -175,6 +176,10 @@ def _described(
         return _refused(resource, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, configs.unreadable[entity]))
     stored = configs.configs.get(entity, NOTHING_STORED).overrides
     dynamic_default = configs.configs.get(("brokers", DEFAULT_NAME), NOTHING_STORED).overrides
+    if untold := _untold(
+        {**dynamic_default, **stored} if resource.resource_type == BROKER else stored, names
+    ):
+        return _refused(resource, untold)
     if resource.resource_type == TOPIC:
         entries = topics.of(stored, names)
     elif resource.resource_name:
@@ -186,6 +191,20 @@ def _described(
         resource_name=resource.resource_name,
         configs=[_row(entry, asked) for entry in entries],
     )
+
+
+def _untold(stored: Mapping[str, str], names: Mapping[str, object] | None) -> ProtocolError | None:
+    """Of a value that has no room in a string: the others of the answer are told beside it."""
+    for name, value in stored.items():
+        if names is not None and name not in names:
+            continue
+        size = len(value.encode())
+        if size > MAX_STRING_BYTES:
+            return ProtocolError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"{name} has {size} bytes, and {MAX_STRING_BYTES} can be told: set it to less",
+            )
+    return None
 
 
 def _row(entry: ConfigEntry, asked: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
