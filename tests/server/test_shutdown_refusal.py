@@ -139,6 +139,21 @@ def test_a_store_in_which_nodes_are_missing_is_no_reason_to_stop_at_any_price() 
     asyncio.run(scenario())
 
 
+def test_a_broker_whose_session_is_over_is_told_so_when_it_is_to_stop() -> None:
+    """Before it is registered again the cluster takes it for dead. The process used to end with its logs open."""
+    world = three("t", [1, 2])
+    world.kill(1)
+
+    async def scenario() -> None:
+        settings = BrokerSettings(
+            {"odradek.controlled.shutdown.refuse": "offline", "controlled.shutdown.max.retries": "1"}
+        )
+        with pytest.raises(ShutdownRefused, match="it is not registered at the moment"):
+            await agree(lambda: None, lambda: world.core, settings, BrokerId(1), asyncio.Event(), at_once)
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("retries", ["0", "-1"])
 def test_without_a_retry_it_is_asked_once(tmp_path: Path, retries: str) -> None:
     """Apache's brokers take any number. None is no reason to stop at any price, nor never to stop."""

@@ -152,6 +152,12 @@ def _judged(
     from odradek.advisor.shutdown_impact import shutdown_impact
 
     context = known()
+    if broker not in context.brokers:  # its session is over, and another begins
+        return (
+            "it is not registered at the moment, so nobody can say what stopping would cost",
+            [],
+            frozenset(),
+        )
     impact = shutdown_impact(context, [broker])
     promised: Promised = _promised(context, broker) if refuse == "under-min" else frozenset()
     return impact.refuses(refuse), impact.sentences(), promised
