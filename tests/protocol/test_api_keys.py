@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from odradek.broker.handlers.envelope import FORWARDABLE
 from odradek.model.error_codes import INVALID_METADATA, RETRIABLE, ErrorCode
 from odradek.protocol import messages
 from odradek.protocol.api_keys import (
@@ -78,3 +79,9 @@ def test_error_codes_are_those_of_apache() -> None:
     assert of_3_9 | of_4_1 == {code.value: code.name for code in ErrorCode}
     assert {row["code"] for row in rows if row["retriable"]} == set(RETRIABLE)
     assert {row["code"] for row in rows if row["invalid_metadata"]} == set(INVALID_METADATA)
+
+
+def test_what_apache_forwards_may_come_in_an_envelope() -> None:
+    """As far as it is served."""
+    forwarded = {key for key, row in APACHE.items() if row["forwardable"]}
+    assert set(map(int, FORWARDABLE)) == forwarded & set(map(int, SERVED))

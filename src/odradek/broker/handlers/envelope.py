@@ -28,9 +28,17 @@ FORWARDABLE = frozenset(
     (
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
     )
 )
 _VERSION = Struct(">h")
