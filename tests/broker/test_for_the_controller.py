@@ -153,7 +153,8 @@ def test_envelopes_are_refused_where_they_cannot_be(world: World) -> None:
     assert refused(to=2) == ErrorCode.NOT_CONTROLLER
     assert refused() == ErrorCode.INVALID_REQUEST
     alice = b"\x05User\x06alice\0\0"
-    for principal in (b"", b"\0", b"\0\0", b"\0\x09junk", b"\0\0" + alice[:8], b"\0\x01" + alice):
+    latin = b"\0\0\x05User\x02\xe9\0\0"
+    for principal in (b"", b"\0", b"\0\0", b"\0\x09junk", b"\0\0" + alice[:8], b"\0\x01" + alice, latin):
         assert refused(request_principal=principal) == ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
     produce = encode_request(0, 9, 1, None, b"")[4:]
     assert refused(request_data=produce) == ErrorCode.INVALID_REQUEST

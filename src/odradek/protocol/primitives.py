@@ -113,7 +113,10 @@ def read_compact_nullable_string(buffer: Buffer, position: int, name: str) -> tu
     stop = position + length - 1
     if stop > len(buffer) or length > MAX_STRING_BYTES + 1:
         raise too_long(name, length - 1, len(buffer) - position)
-    return str(buffer[position:stop], "utf-8"), stop
+    try:
+        return str(buffer[position:stop], "utf-8"), stop
+    except UnicodeDecodeError:
+        raise MalformedMessage(f"{name}: not UTF-8") from None
 
 
 def read_compact_string(buffer: Buffer, position: int, name: str) -> tuple[str, int]:
