@@ -493,17 +493,19 @@ def two_addresses(broker: ScriptedBroker, client: SyncClient) -> None:
 
 
 def test_an_answer_that_has_begun_is_waited_for(
-    broker: ScriptedBroker, client: SyncClient, clock: Clock
+    broker: ScriptedBroker, client: SyncClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 100,000 partitions it has megabytes: from afar they take longer than it takes to see that a broker is stopped."""
     two_addresses(broker, client)
+    read = SyncConnection._read_exactly
 
-    def slow(request: Request, version: int) -> MetadataResponse:
+    def slowly(self: SyncConnection, size: int, *when: Any) -> memoryview:
+        found = read(self, size, *when)
         clock.sleep(2 * sync.ANSWER_PATIENCE_S)
-        return broker.metadata()
+        return found
 
+    monkeypatch.setattr(SyncConnection, "_read_exactly", slowly)
     before = len(broker.requests)
-    broker.answer(MetadataRequest, slow)
     assert client.cluster([]).controller_id == 1
     assert len(broker.requests) == before + 1
 
