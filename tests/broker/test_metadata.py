@@ -254,6 +254,21 @@ def test_a_broker_that_was_told_of_brokers_alone_waits_for_the_topics(world: Wor
     ]
 
 
+def test_no_coordinator_is_made_by_a_broker_that_was_told_of_brokers_alone(world: World) -> None:
+    """The topic of groups is there, as a rule: with fewer brokers than it wants the log said that it could not be made."""
+    world.kill(2)
+    world.topics_at_start = {GROUPS_TOPIC}
+    world.restart(2)
+    world.notify_metadata(to=[2], bare=True)
+    answer = world.call(2, FindCoordinatorRequest(key="a"), 2)
+    assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert told(world, fx.StoreRequest, 2) == []
+    world.notify_metadata(to=[2])
+    world.call(2, FindCoordinatorRequest(key="a"), 2)
+    (asked,) = told(world, fx.StoreRequest, 2)
+    assert [new.topic for new in asked.question.topics] == [GROUPS_TOPIC]
+
+
 def test_topics_that_never_come_are_not_waited_for_without_end(world: World) -> None:
     """They were deleted while this broker started, and nobody tells a broker of what it has never heard."""
     world.kill(2)

@@ -55,7 +55,8 @@ MAX_TIMESTAMP = -3
 
 BOOTSTRAP_TIMEOUT_S = 8.0
 REQUEST_TIMEOUT_S = 30.0
-# What any broker may be asked takes it some milliseconds, and about a second while it waits for news of a leader that may have died.
+# What any broker may be asked takes it some milliseconds, about a second while it waits for news of a leader that may have died, and
+# five where it has just started and is told of nobody; others may know more.
 # Who has not begun to answer by then may be stopped, and others are asked: so many of them with this patience, and one with all of it.
 ANSWER_PATIENCE_S = 2.0
 _MOST_IMPATIENT = 2

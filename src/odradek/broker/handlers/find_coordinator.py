@@ -1,7 +1,7 @@
 """FindCoordinator (key 10), versions 0-6.
 
 Which broker coordinates a group or a transactional id: the leader of its partition of `__consumer_offsets`, or of
-`__transaction_state`, which the first such request makes. Until that has leaders: COORDINATOR_NOT_AVAILABLE.
+`__transaction_state`, which the first such request makes, once the controller has told which topics there are. Until that has leaders: COORDINATOR_NOT_AVAILABLE.
 
 v0 of a group.
 v1 key type (group 0, transaction 1), error message, throttle time.
@@ -47,7 +47,8 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = FindCoordinatorRequest.decode(version, request.body, budget=request.budget)
     keys = asked.coordinator_keys if version >= FIRST_WITH_KEYS else [asked.key]
     topic = TOPICS.get(asked.key_type)
-    if topic is not None and keys and not broker.metadata.topics.get(topic):
+    metadata = broker.metadata
+    if topic is not None and keys and not metadata.topics.get(topic) and metadata.knows_topics(now_ms):
         _create(broker, topic)  # once, however many keys there are
     if version >= FIRST_WITH_KEYS:
         rows: list[Coordinator] = []
@@ -105,7 +106,7 @@ def _refused(key: str, error: ErrorCode) -> Coordinator:
 
 def _create(broker: "Broker", topic: str) -> None:
     """As any broker may; the client asks again until there are leaders."""
-    if topic in broker.being_created or not broker.metadata.brokers:
+    if topic in broker.being_created:
         return
     try:
         new = plan_internal_topic(broker, topic)
