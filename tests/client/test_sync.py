@@ -788,9 +788,9 @@ def test_to_look_up_where_a_broker_is_takes_no_more_time_than_the_call_has(
     waited: list[float] = []
     receive = SyncConnection.receive
 
-    def noted(self: SyncConnection, pending: Any, deadline: float, *into: Any, **begins: Any) -> Any:
+    def noted(self: SyncConnection, pending: Any, deadline: float, *into: Any) -> Any:
         waited.append(deadline - clock.now)
-        return receive(self, pending, deadline, *into, **begins)
+        return receive(self, pending, deadline, *into)
 
     def metadata(request: Request, version: int) -> MetadataResponse:
         answer = broker.metadata()
@@ -815,7 +815,7 @@ def test_a_topic_is_waited_for_no_longer_than_was_said(
     waited: list[float] = []
     receive = SyncConnection.receive
 
-    def noted(self: SyncConnection, pending: Any, deadline: float, *into: Any, **begins: Any) -> Any:
+    def noted(self: SyncConnection, pending: Any, deadline: float, *into: Any) -> Any:
         waited.append(deadline - clock.now)
         clock.now += 3.0
         return receive(self, pending, deadline + 60, *into)

@@ -602,7 +602,7 @@ def _telling(connection: SyncConnection, deadline: float, patience_s: float | No
 
     def told(request: Request, version: int) -> Any:
         begins_by = deadline if patience_s is None else min(deadline, time.monotonic() + patience_s)
-        return connection.receive(connection.send(request, version, begins_by), deadline, begins_by=begins_by)
+        return connection.receive(connection.send(request, version, begins_by), deadline, None, begins_by)
 
     return told
 

@@ -206,7 +206,6 @@ class SyncConnection:
         pending: PendingAnswer,
         deadline: float,
         into: FrameBuffer | None = None,
-        *,
         begins_by: float | None = None,
     ) -> Any:
         """The answer to `pending`. Answers to older requests that come first are kept for whoever asks.
