@@ -195,6 +195,16 @@ def test_a_listener_with_a_name_nobody_knows_is_said_so(monkeypatch: pytest.Monk
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("host", ["kafka..example", "k" * 64 + ".example"])
+def test_a_listener_with_a_name_that_is_none_is_said_so(host: str) -> None:
+    async def main() -> None:
+        wanted = settings(listeners=f"PLAINTEXT://{host}:0")
+        with pytest.raises(CannotListen, match=rf"the name {host} .*choose a name"):
+            await Listeners().open(asyncio.get_running_loop(), wanted, lambda name: asyncio.Protocol())
+
+    asyncio.run(main())
+
+
 def test_brokers_talk_over_the_listener_that_is_named_or_that_has_the_protocol() -> None:
     protocols = "A:SSL,B:PLAINTEXT,PLAINTEXT:PLAINTEXT"
     assert inter_broker_listener(settings()) == "PLAINTEXT"

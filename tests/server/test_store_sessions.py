@@ -100,6 +100,7 @@ def live(path: Path, body: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
         scene = Scene(path, MemoryEnsemble())
         await prepare_tree(scene.admin, Environment(asyncio.get_running_loop()))
+        await scene.admin.set(layout.CLUSTER_ID, layout.encode_cluster_id(scene.broker.cluster_id))
         await body(scene)
 
     asyncio.run(main())
@@ -397,6 +398,27 @@ def test_a_broker_whose_ensemble_was_emptied_waits_for_its_cluster_and_joins_no_
             await task
 
     asyncio.run(main())
+
+
+def test_a_broker_whose_file_got_another_cluster_joins_it_neither(tmp_path: Path) -> None:
+    """`sqlite3 STORE ".restore COPY"`, with a copy of another cluster that has had more transactions."""
+
+    async def body(scene: Scene) -> None:
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        assert scene.sessions.store is not None
+        before = scene.broker.broker_epoch
+        scene.ensemble.expire(scene.sessions.store.session_id)
+        await scene.admin.set(layout.CLUSTER_ID, layout.encode_cluster_id("another"))
+
+        async def is_over() -> bool:
+            return task.done() or scene.broker.broker_epoch not in (None, before)
+
+        await until(is_over)
+        with pytest.raises(WrongDirectory, match="has cluster another now"):
+            task.result()
+
+    live(tmp_path, body)
 
 
 @pytest.mark.parametrize("wish", ["another epoch", "other addresses"])

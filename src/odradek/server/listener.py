@@ -95,6 +95,9 @@ async def bind(
         host = "0.0.0.0"  # every interface and a free port: one port, so one family
     try:
         return await loop.create_server(make_protocol, host, listener.port, backlog=ACCEPTED_A_TURN)
+    except UnicodeError as error:  # a label of the name is empty, or too long
+        unknown = socket.gaierror(socket.EAI_NONAME, "no name can be like that")
+        raise _named(unknown, listener, setting) from error
     except OSError as error:
         raise _named(error, listener, setting) from error
 

@@ -58,7 +58,7 @@ async def prepare_tree(store: api.Store, environment: Environment, known_cluster
 
 
 async def check_cluster(store: api.Store, known_cluster: str) -> None:
-    """Of an ensemble that this process has had a session with before. StoreGone where there is no cluster any more: it may be put
+    """Of a store that this process has had a session with before. StoreGone where there is no cluster any more: it may be put
     back; WrongDirectory where there is another one, to which our logs do not belong.
     """
     node = await _get(store, layout.CLUSTER_ID)

@@ -128,7 +128,7 @@ class StoreSessions:
         # The store tells a fact once. One whose delivery failed, for it asks the store too, is delivered again.
         undelivered: deque[Fact] = deque()
         try:
-            if self.registration is not None and self._settings.zookeeper_connect:
+            if self.registration is not None:
                 await check_cluster(store, self._broker.cluster_id)
             # This process goes on after its session: then its last incarnation has lost nothing, save for logs that
             # were found damaged, or whose directory failed: as at the start (`LogManager.clean_epoch`).
