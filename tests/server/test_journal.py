@@ -1,6 +1,7 @@
 """The journal: a line a step, in order, however large the steps are."""
 
 import asyncio
+import errno
 import json
 import logging
 from pathlib import Path
@@ -12,14 +13,14 @@ from odradek.controller.effects import CreatePartitionState, Effects, StateChang
 from odradek.controller.events import Elected, Event, Tick
 from odradek.controller.journal import as_json
 from odradek.controller.journal_text import AT_ONCE
-from odradek.log.errors import DiskFault
+from odradek.log import files
 from odradek.log.files import OsDirectory
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import ControllerChanged, MetadataLoaded
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from odradek.server import journal as module
-from odradek.server.appended_file import AppendedFile
+from odradek.server.appended_file import AGAIN_S, AppendedFile
 from odradek.server.environment import Environment
 from odradek.server.journal import LARGE_STEPS_WAIT_S, MOST_WRITTEN_AT_ONCE, Journal
 from odradek.server.log_limits import LimitedLog
@@ -150,22 +151,31 @@ def test_a_line_in_pieces_is_not_torn_apart_by_a_new_file(tmp_path: Path) -> Non
     assert (tmp_path / "a.jsonl").read_text() == "[7]\n"
 
 
-def test_a_file_that_cannot_be_written_is_not_kept_open(tmp_path: Path) -> None:
-    """The disk it lies on could not be unmounted. When it can be written again it is; once it is closed it is not."""
-    log, directory = (
-        LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0),
-        OsDirectory.create(str(tmp_path)),
-    )
-    file = AppendedFile(directory, "a.jsonl", log)
+def test_a_file_that_could_not_be_written_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that was full has room again. Until then it is not kept open, for it could not be unmounted, and for some seconds
+    it is not asked again, for a disk that fails may be slow at that. Once the file is closed nothing is written to it."""
+    log, now = LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0), [100.0]
+    file = AppendedFile(OsDirectory.create(str(tmp_path)), "a.jsonl", log, monotonic=lambda: now[0])
     file.append(b"one\n")
-    directory.health.fail(DiskFault("Input/output error"))
-    file.append(b"two\n")
-    assert open_under(tmp_path) == []
-    directory.health.failure = None
+    refused = []
+
+    def refuse(*_: object) -> int:
+        refused.append(now[0])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(files, "_pwrite", refuse)
+        for _ in range(3):
+            file.append(b"two\n")
+    assert refused == [100.0] and open_under(tmp_path) == []
     file.append(b"three\n")
-    file.close()
+    now[0] += AGAIN_S
     file.append(b"four\n")
-    assert (tmp_path / "a.jsonl").read_text() == "one\nthree\n" and open_under(tmp_path) == []
+    file.close()
+    file.append(b"five\n")
+    assert (tmp_path / "a.jsonl").read_text() == "one\nfour\n" and open_under(tmp_path) == []
 
 
 @pytest.mark.parametrize("count", [1, MOST_WRITTEN_AT_ONCE + 1])
@@ -226,3 +236,29 @@ def test_a_journal_that_falls_far_behind_leaves_out_what_follows_up_to_the_next_
     assert [line["at_ms"] for line in lines_of(tmp_path)] == [1, 2, 6, 7]
     said = [record.message for record in caplog.records if "values behind" in record.message]
     assert len(said) == 1
+
+
+@pytest.mark.parametrize("count", [1, MOST_WRITTEN_AT_ONCE + 1])
+def test_behind_a_line_that_could_not_be_written_the_journal_begins_again_with_an_election(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Played again, or asked for what stood at a time, a journal with a hole would say what was not so."""
+    is_full = [False]
+    append = AppendedFile.append
+
+    def maybe(self: AppendedFile, data: bytes, *, goes_on: bool = False) -> bool:
+        return not is_full[0] and append(self, data, goes_on=goes_on)
+
+    monkeypatch.setattr(AppendedFile, "append", maybe)
+    snapshot = MetadataLoaded((), (), {})
+
+    async def scenario() -> None:
+        journal = journal_in(tmp_path, asyncio.get_running_loop())
+        elected = Elected(BrokerId(7), ControllerEpoch(4), 4, snapshot)
+        for at_ms, event in ((1, Tick()), (2, Tick()), (3, Tick()), (4, elected), (5, Tick())):
+            is_full[0] = at_ms == 2
+            journal.record(at_ms, ControllerEpoch(3), event, writes(count))
+            await journal.finish()
+
+    asyncio.run(scenario())
+    assert [line["at_ms"] for line in lines_of(tmp_path)] == [1, 4, 5]

@@ -1,17 +1,52 @@
 """A file for people that only grows: journal, state-change log. Losing a line of it must never stop a broker."""
 
-from odradek.log.files import Directory, File
+import time
+from collections.abc import Callable
+
+from odradek.log.errors import StorageError
+from odradek.log.files import Directory, File, Health, OsDirectory
 from odradek.model.errors import OdradekError
 from odradek.server.log_limits import LimitedLog
 
 # Beyond this the file is put aside as `.1` and a new one begun.
 LARGEST_FILE_BYTES = 256 * 1024 * 1024
+# After an error: a disk that was full may have room again, and one that fails may be slow at that.
+AGAIN_S = 10.0
+
+
+class _PassingHealth(Health):
+    """Of a directory as far as nobody depends on it: a failure is forgotten after a while."""
+
+    __slots__ = ("_failed_at", "_monotonic")
+
+    def __init__(self, path: str, monotonic: Callable[[], float]) -> None:
+        super().__init__(path)
+        self._monotonic = monotonic
+        self._failed_at = 0.0
+
+    def fail(self, error: StorageError) -> StorageError:
+        self._failed_at = self._monotonic()
+        super().fail(type(error)(error.message))  # one without a trace, which holds the file open
+        return error
+
+    def check(self) -> None:
+        if self.failure is not None and self._monotonic() - self._failed_at >= AGAIN_S:
+            self.failure = None
+        super().check()
 
 
 class AppendedFile:
     def __init__(
-        self, directory: Directory, name: str, log: LimitedLog, *, largest_bytes: int = LARGEST_FILE_BYTES
+        self,
+        directory: Directory,
+        name: str,
+        log: LimitedLog,
+        *,
+        largest_bytes: int = LARGEST_FILE_BYTES,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        if isinstance(directory, OsDirectory):  # a simulated one may be the logs' own
+            directory = OsDirectory(directory.path, _PassingHealth(directory.path, monotonic))
         self._directory = directory
         self._name = name
         self._log = log
@@ -24,11 +59,11 @@ class AppendedFile:
         self._is_closed = True
         self._file = None
 
-    def append(self, data: bytes, *, goes_on: bool = False) -> None:
-        """Not flushed. What cannot be written is said, not too often, and left out. `goes_on`: in the middle of a
+    def append(self, data: bytes, *, goes_on: bool = False) -> bool:
+        """Not flushed. What cannot be written is said, not too often, and left out: False. `goes_on`: in the middle of a
         line, which is not to be torn apart by a new file."""
         if self._is_closed:
-            return
+            return False
         try:
             if self._file is None:
                 self._file = self._directory.open(self._name, create=True)
@@ -40,7 +75,19 @@ class AppendedFile:
             self._file.append(data)
         except OdradekError as error:
             self._file = None  # or a disk that failed could not be unmounted
-            self._log.warning(f"file {self._name}", f"{self._name} cannot be written: {error}")
+            path = f"{self._directory.path}/{self._name}"
+            self._log.warning(
+                f"file {self._name}", f"{path} cannot be written, and is tried again: {_why(error)}"
+            )
+            return False
+        return True
+
+
+def _why(error: OdradekError) -> str:
+    """Without what is to be done about a log directory. A function of its own: a frame that is on a trace and keeps the cause
+    holds the file open."""
+    cause = error.__cause__
+    return str(cause.strerror if isinstance(cause, OSError) else error)
 
 
 def _is_torn(file: File) -> bool:

@@ -3,7 +3,7 @@ With each step go its classic lines in the state-change log.
 
 A file per controller, JSON lines, append-only: `controller-<broker>.jsonl`. Every line holds the event, the writes, the
 requests and the changes of one `core.step`, so that a run can be read, compared and played again. The journal is for
-people: it is not flushed, and a journal that cannot be written is said once and left, the controller goes on.
+people: it is not flushed, and a journal that cannot be written is said and left up to the next election, the controller goes on.
 """
 
 import asyncio
@@ -48,6 +48,7 @@ class Journal:
         self._waiting: deque[_Step] = deque()
         self._waiting_values = 0
         self._leaves_out = False
+        self._has_hole = False  # a line could not be written
         self._writing: asyncio.Task[None] | None = None
         self._is_free = asyncio.Event()
         self._is_free.set()
@@ -69,7 +70,8 @@ class Journal:
         if not self._waiting and self._writing is None and weight <= MOST_WRITTEN_AT_ONCE:
             self._leaves_out = False
             try:
-                self._file.append("".join(self._pieces(step)).encode())
+                if self._is_wanted(event):
+                    self._has_hole = not self._file.append("".join(self._pieces(step)).encode())
                 for lines in self._lines(step):
                     state_change_log.write_lines(lines, now_ms)
             except Exception as mistake:
@@ -110,9 +112,11 @@ class Journal:
     async def _write_large(self, step: _Step) -> None:
         goes_on = False
         try:
-            async for piece in self._one_by_one(self._pieces(step)):
-                self._file.append(piece.encode(), goes_on=goes_on)
-                goes_on = True
+            if self._is_wanted(step[2]):
+                async for piece in self._one_by_one(self._pieces(step)):
+                    if not self._has_hole:
+                        self._has_hole = not self._file.append(piece.encode(), goes_on=goes_on)
+                        goes_on = True
             goes_on = False
             async for lines in self._one_by_one(self._lines(step)):
                 state_change_log.write_lines(lines, step[0])
@@ -120,6 +124,12 @@ class Journal:
             if goes_on:
                 self._file.append(b"\n", goes_on=True)  # the next line is to be readable
             self._not_written(mistake)
+
+    def _is_wanted(self, event: "Event") -> bool:
+        """Behind a line that could not be written the journal begins again with an election: from there it can be played."""
+        if _is_election(event):
+            self._has_hole = False
+        return not self._has_hole
 
     def _not_written(self, mistake: Exception) -> None:
         """A step that has no words yet. The controller knows what it did; only people miss a line."""
