@@ -113,7 +113,7 @@ class Cluster:
         self._environment = Environment(SinkLoop(loop, self.told))  # type: ignore[arg-type]
         log = LimitedLog(logging.getLogger("odradek.server"), loop.time)
         files = OsDirectory.create(str(directory))
-        self._log = state_change_log.FileHandler(files, log)
+        self._log = state_change_log.FileHandler(files, "state-change.log", log)
         self._journal = _Journal(files, CONTROLLER, log, self._environment)
         self._limited_log = log
         self._active_at = 0.0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from odradek.log.files import OsDirectory
+from odradek.model.settings import BrokerSettings
 from odradek.server import state_change_log
 from odradek.server.log_limits import LimitedLog
 
@@ -27,7 +28,9 @@ def file(tmp_path: Path) -> Iterator[Path]:
     before = (logger.handlers[:], logger.propagate, logger.level)
     logger.handlers = []
     logger.setLevel(logging.INFO)
-    state_change_log.write_to(OsDirectory.create(str(tmp_path)), LimitedLog(logger, lambda: 0.0))
+    state_change_log.write_to(
+        OsDirectory.create(str(tmp_path)), "state-change.log", LimitedLog(logger, lambda: 0.0)
+    )
     yield tmp_path / "state-change.log"
     logger.handlers, logger.propagate = before[0], before[1]
     logger.setLevel(before[2])
@@ -64,3 +67,24 @@ def test_another_reader_of_the_logger_is_told_too(file: Path, caplog: pytest.Log
     state_change_log.write_lines(LINES[:1], 0)
     assert [record.getMessage() for record in caplog.records] == [LINES[0][1]]
     assert len(without_time(file)) == 1
+
+
+def test_brokers_that_share_a_directory_do_not_write_over_each_other(tmp_path: Path) -> None:
+    """Of one host, with `odradek.journal.dir` in what their settings have in common."""
+    limited = LimitedLog(state_change_log.logger, lambda: 0.0)
+    handlers = {}
+    for broker in ("1", "2"):
+        settings = BrokerSettings({"broker.id": broker, "odradek.journal.dir": str(tmp_path)})
+        directory, name = OsDirectory.create(str(tmp_path)), state_change_log.file_name(settings)
+        handlers[broker] = state_change_log.FileHandler(directory, name, limited)
+    for turn in range(2):
+        for broker, handler in handlers.items():
+            handler.append_lines([("INFO", f"broker {broker}, turn {turn}")], 0)
+    lines = [line for file in tmp_path.iterdir() for line in file.read_text().splitlines()]
+    assert sorted(line.rpartition("INFO ")[2] for line in lines) == [
+        f"broker {broker}, turn {turn}" for broker in handlers for turn in range(2)
+    ]
+
+
+def test_in_a_log_directory_the_file_has_apaches_name() -> None:
+    assert state_change_log.file_name(BrokerSettings({"broker.id": "1"})) == "state-change.log"

@@ -324,7 +324,7 @@ class BrokerRuntime:
         links = BrokerLinks(links_of("to-broker"), self._log)
         journal_directory = self._open_journal_directory(logs)
         if self._is_alone:
-            state_change_log.write_to(journal_directory, self._log)
+            state_change_log.write_to(journal_directory, state_change_log.file_name(settings), self._log)
         journal = Journal(journal_directory, self.broker_id, self._log, environment)
         controller = ControllerRuntime(
             broker=self.broker_id,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from odradek.log.files import Directory
 from odradek.model.printable import LONGEST_LINE, shown
+from odradek.model.settings import BrokerSettings
 from odradek.server.appended_file import AppendedFile
 from odradek.server.log_limits import LimitedLog, OneLine
 
@@ -29,12 +30,17 @@ _LEVELS = {
 }
 
 
-class FileHandler(logging.Handler):
-    """`state-change.log` beside the journal, in Apache's form."""
+def file_name(settings: BrokerSettings) -> str:
+    """Several brokers may have one `odradek.journal.dir`, and would write over each other's lines."""
+    return f"state-change-{settings.broker_id}.log" if settings.odradek_journal_dir else "state-change.log"
 
-    def __init__(self, directory: Directory, log: LimitedLog) -> None:
+
+class FileHandler(logging.Handler):
+    """A file beside the journal, in Apache's form."""
+
+    def __init__(self, directory: Directory, name: str, log: LimitedLog) -> None:
         super().__init__()
-        self._file = AppendedFile(directory, "state-change.log", log)
+        self._file = AppendedFile(directory, name, log)
         self.setFormatter(OneLine("[%(asctime)s] %(levelname)s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -49,9 +55,9 @@ class FileHandler(logging.Handler):
             self._file.append("".join(whole).encode())
 
 
-def write_to(directory: Directory, log: LimitedLog) -> None:
+def write_to(directory: Directory, name: str, log: LimitedLog) -> None:
     """For a process with one broker: these lines go to their file instead of the broker's own log."""
-    logger.addHandler(FileHandler(directory, log))
+    logger.addHandler(FileHandler(directory, name, log))
     logger.propagate = False
 
 
