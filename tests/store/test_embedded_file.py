@@ -374,6 +374,19 @@ def test_a_store_that_was_salvaged_is_written_while_others_read_it(file: Path) -
     asyncio.run(run())
 
 
+def test_a_salvaged_store_that_was_cut_off_is_left_as_it_is(file: Path) -> None:
+    """Whoever looks for what is left wants it as it was found."""
+    asyncio.run(_fill(file))
+    salvaged = file.with_name("salvaged.db")
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("VACUUM INTO ?", (str(salvaged),))
+    salvaged.chmod(0o600)
+    os.truncate(salvaged, int(salvaged.stat().st_size * 0.99))
+    before = salvaged.read_bytes()
+    assert "it was cut off" in _refusal(salvaged, StoreCorrupt)
+    assert salvaged.read_bytes() == before
+
+
 def test_two_that_make_the_store_at_the_same_time_make_one(tmp_path: Path) -> None:
     async def run() -> None:
         file = tmp_path / "store.db"

@@ -104,9 +104,9 @@ class Database:
         self.executemany = self._connection.executemany
         try:
             self._retry(self._check_format)
+            self._check_length()
             if create:  # whoever only reads changes nothing
                 self._retry(self._use_wal)
-            self._check_length()
             self.execute("PRAGMA synchronous = FULL")
             self.execute("PRAGMA journal_size_limit = 16777216")
             with self.reading():
