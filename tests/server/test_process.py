@@ -141,6 +141,31 @@ def test_a_second_signal_ends_the_waiting(tmp_path: Path) -> None:
         assert (broker.directory / "data" / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.parametrize("before, stops_at", [("SIG_DFL", "SIGHUP"), ("SIG_IGN", "SIGTERM")])
+def test_a_broker_whose_terminal_is_closed_stops_in_order_unless_nohup_started_it(
+    tmp_path: Path, before: str, stops_at: str
+) -> None:
+    broker = OneBroker(tmp_path)
+    begin = (
+        "import signal, sys; signal.signal(signal.SIGHUP, getattr(signal, sys.argv[2]))\n"
+        "from odradek.server.main import read_configuration, run_broker\n"
+        "sys.exit(run_broker(read_configuration(sys.argv[1])))"
+    )
+    command = [sys.executable, "-c", begin, str(broker.process.config_file), before]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            next(line for line in process.stderr if " serves at " in line)
+            process.send_signal(signal.SIGHUP)
+            if stops_at == "SIGTERM":
+                process.send_signal(signal.SIGTERM)
+            told = process.stderr.read()
+            assert process.wait(60) == 0, told
+        finally:
+            process.kill()
+    assert f"{stops_at}: stopping" in told and (broker.data / ".kafka_cleanshutdown").exists()
+
+
 def test_a_survivor_reads_no_python_file_when_the_controller_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

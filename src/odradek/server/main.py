@@ -1,6 +1,6 @@
 """One broker as a process: `run_broker(settings)`, called by `odradek start` and `python -m odradek.server`.
 
-SIGTERM and SIGINT are a controlled shutdown; a second signal stops at once. Whatever cannot be is one
+SIGTERM, SIGINT and SIGHUP are a controlled shutdown; a second signal stops at once. Whatever cannot be is one
 sentence on standard error that says what would have worked, and an exit code (exit_codes.py).
 """
 
@@ -79,7 +79,7 @@ async def _serve(
 
     loop = asyncio.get_running_loop()
     stop = _StopRequest(loop)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _stopping_signals():
         loop.add_signal_handler(number, stop.signalled, number)
     if stop_when_closed is not None:
         os.set_blocking(stop_when_closed, False)
@@ -134,6 +134,12 @@ async def _stopped(runtime: "BrokerRuntime", stop: "_StopRequest") -> bool:
         logger.error("%s", refused)
         return False
     return True
+
+
+def _stopping_signals() -> tuple[signal.Signals, ...]:
+    """SIGHUP is none where it is ignored: `nohup` started us, to go on when the terminal is closed."""
+    always = (signal.SIGTERM, signal.SIGINT)
+    return always if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*always, signal.SIGHUP)
 
 
 class _StopRequest:
