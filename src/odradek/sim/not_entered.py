@@ -18,11 +18,11 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/files.py hold_spare",
         "log/files.py _open",
         "log/files.py _with_spare",
+        "server/appended_file.py _PassingHealth.*",
     ),
     "`odradek dump`, which reads the files of a broker that does not run": ("log/dump.py *",),
     "another store: a world has `store.memory`": (
         "store/embedded/* *",
-        "server/registration.py check_cluster",
     ),
     "the process: arguments, signals, exit codes, what it imports": (
         "server/main.py *",
@@ -162,6 +162,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/files.py FileSlice.send_to",
         "log/memory_files.py MemoryFile.fileno",
         "server/state_change_log.py FileHandler.*",
+        "server/state_change_log.py file_name",
         "server/state_change_log.py write_to",
         "server/log_limits.py OneLine.*",
         "server/log_limits.py LimitedLog.failure",
@@ -174,7 +175,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/journal.py Journal._write_later",
         "server/journal.py Journal._write_large",
         "server/journal.py Journal._one_by_one",
-        "server/journal.py _is_election",
     ),
     "a step of a controller with more partitions than a seed has; `--twice` takes every event for a large one": (
         "server/controller_term.py ControllerTerm._large_step",
