@@ -104,6 +104,7 @@ def test_values_are_typed_attributes_in_snake_case():
         ),
         ({"log.cleanup.policy": "compact,"}, "must be made of compact, delete"),
         ({"max.connections.per.ip.overrides": "10.0.0.1:\u00b2"}, "must be an address and a count"),
+        ({"max.connections.per.ip.overrides": "client.example:5"}, "names are not looked up"),
         ({"num.partitions": "0"}, "num.partitions=0: must be 1 or more"),
         ({"num.partitions": "2147483648"}, "must lie between -2147483648 and 2147483647"),
         ({"log.cleaner.min.cleanable.ratio": "1.5"}, "must be 0 to 1"),

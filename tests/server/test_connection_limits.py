@@ -87,14 +87,18 @@ def test_as_many_as_the_limit_says_may_be_open() -> None:
 
 
 def test_an_override_counts_for_its_address_alone() -> None:
-    limits = Limits(max_connections_per_ip="1", max_connections_per_ip_overrides="10.0.0.1:2, ::1:0")
+    """However it is written: a connection has it in one way."""
+    overrides = "10.0.0.1:2, 0:0:0:0:0:0:0:1:0, [FE80::A]:0"
+    limits = Limits(max_connections_per_ip="1", max_connections_per_ip_overrides=overrides)
     assert limits.open("10.0.0.1", here=2) == 0.0
-    verdicts = [limits.open("10.0.0.1", here=3), limits.open("10.0.0.2", here=2), limits.open("::1", here=1)]
+    verdicts = [limits.open("10.0.0.1", here=3), limits.open("10.0.0.2", here=2)]
+    verdicts += [limits.open("::1", here=1), limits.open("fe80::a", here=1)]
     reasons = [verdict.reason for verdict in verdicts if isinstance(verdict, Refused)]
     assert reasons == [
         "max.connections.per.ip.overrides=2 are open from 10.0.0.1",
         "max.connections.per.ip=1 are open from 10.0.0.2",
         "max.connections.per.ip.overrides=0 are open from ::1",
+        "max.connections.per.ip.overrides=0 are open from fe80::a",
     ]
 
 

@@ -10,6 +10,7 @@ unchanged; ours begin with `odradek.`. Code reads them as attributes, in snake c
 Values are computed once, when the object is made, and never change: a dynamic change makes a new object.
 """
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -503,7 +504,7 @@ def _settle_broker_id(given: Mapping[str, str], values: dict[str, Any]) -> None:
 
 
 def _addresses(text: str) -> dict[str, int]:
-    """`10.0.0.1:5,::1:7`: an address and how many connections it may have."""
+    """`10.0.0.1:5,::1:7`: an address and how many connections it may have. The address as a connection has it."""
     overrides = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         address, _, count = part.rpartition(":")
@@ -512,7 +513,13 @@ def _addresses(text: str) -> dict[str, int]:
             raise ConfigurationError(
                 f"max.connections.per.ip.overrides={text}: {part} must be an address and a count, as 10.0.0.1:5"
             )
-        overrides[address] = number
+        try:
+            overrides[str(ipaddress.ip_address(address.removeprefix("[").removesuffix("]")))] = number
+        except ValueError:
+            raise ConfigurationError(
+                f"max.connections.per.ip.overrides={text}: {part} must be an address and a count, as 10.0.0.1:5; names are not "
+                "looked up"
+            ) from None
     return overrides
 
 
