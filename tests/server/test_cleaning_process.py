@@ -151,6 +151,22 @@ def test_one_that_died_between_two_segments_or_two_cleanings_is_no_loss(
     assert disk.values() == values and process.pid != pid and not unfinished(disk)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_for_the_broker_that_all_of_its_group_get_is_the_brokers_alone(
+    tmp_path: Path, process: CleaningProcess, number: signal.Signals
+) -> None:
+    """Ctrl-C, or a terminal that is closed. The broker stops in order, which may be a while, or refuses to."""
+    disk = compacted(tmp_path, process)
+    values = disk.values()
+    steps = at(disk, "a segment")
+    pid = process.pid
+    assert pid is not None
+    os.kill(pid, number)
+    walk(steps)
+    disk.clean()
+    assert disk.values() == values and process.pid == pid
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_one_that_hangs_is_killed(tmp_path: Path, process: CleaningProcess, step: str) -> None:
     disk = compacted(tmp_path, process)

@@ -159,7 +159,7 @@ def dies_first() -> None:
 
 
 def main(parent: int) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # for the broker, which may be a while
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # for the broker, which may be a while
         signal.signal(number, signal.SIG_IGN)
     end_with(parent)
     dies_first()
