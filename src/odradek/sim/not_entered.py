@@ -21,9 +21,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/appended_file.py _PassingHealth.*",
     ),
     "`odradek dump`, which reads the files of a broker that does not run": ("log/dump.py *",),
-    "another store: a world has `store.memory`": (
-        "store/embedded/* *",
-    ),
+    "another store: a world has `store.memory`": ("store/embedded/* *",),
     "the process: arguments, signals, exit codes, what it imports": (
         "server/main.py *",
         "server/__main__.py *",
