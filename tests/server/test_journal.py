@@ -95,7 +95,7 @@ def test_a_line_says_what_happened(tmp_path: Path) -> None:
     assert line["changes"][0]["to"] == "OnlinePartition"
 
 
-def test_a_journal_that_cannot_be_written_is_a_line_of_log_and_no_more(
+def test_a_journal_that_cannot_be_written_is_told_with_what_comes_of_it_and_no_more(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "controller-7.jsonl").mkdir()
@@ -107,8 +107,9 @@ def test_a_journal_that_cannot_be_written_is_a_line_of_log_and_no_more(
 
     asyncio.run(scenario())
 
-    assert len(caplog.records) == 1
-    assert "controller-7.jsonl cannot be written" in caplog.text
+    why, what_comes_of_it = (record.getMessage() for record in caplog.records)
+    assert "controller-7.jsonl cannot be written" in why
+    assert "from here to the next election" in what_comes_of_it
 
 
 def test_values_as_json() -> None:
@@ -240,7 +241,7 @@ def test_a_journal_that_falls_far_behind_leaves_out_what_follows_up_to_the_next_
 
 @pytest.mark.parametrize("count", [1, MOST_WRITTEN_AT_ONCE + 1])
 def test_behind_a_line_that_could_not_be_written_the_journal_begins_again_with_an_election(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, count: int
 ) -> None:
     """Played again, or asked for what stood at a time, a journal with a hole would say what was not so."""
     is_full = [False]
@@ -262,3 +263,4 @@ def test_behind_a_line_that_could_not_be_written_the_journal_begins_again_with_a
 
     asyncio.run(scenario())
     assert [line["at_ms"] for line in lines_of(tmp_path)] == [1, 4, 5]
+    assert caplog.text.count("to the next election of a controller is not in it") == 1

@@ -49,6 +49,7 @@ class Journal:
         self._waiting_values = 0
         self._leaves_out = False
         self._has_hole = False  # a line could not be written
+        self._is_closed = False
         self._writing: asyncio.Task[None] | None = None
         self._is_free = asyncio.Event()
         self._is_free.set()
@@ -71,7 +72,7 @@ class Journal:
             self._leaves_out = False
             try:
                 if self._is_wanted(event):
-                    self._has_hole = not self._file.append("".join(self._pieces(step)).encode())
+                    self._append("".join(self._pieces(step)))
                 for lines in self._lines(step):
                     state_change_log.write_lines(lines, now_ms)
             except Exception as mistake:
@@ -97,6 +98,7 @@ class Journal:
 
     def close(self) -> None:
         """At once, whatever is not written yet; nothing is written behind it."""
+        self._is_closed = True
         self._file.close()
 
     async def _write_later(self) -> None:
@@ -115,7 +117,7 @@ class Journal:
             if self._is_wanted(step[2]):
                 async for piece in self._one_by_one(self._pieces(step)):
                     if not self._has_hole:
-                        self._has_hole = not self._file.append(piece.encode(), goes_on=goes_on)
+                        self._append(piece, goes_on=goes_on)
                         goes_on = True
             goes_on = False
             async for lines in self._one_by_one(self._lines(step)):
@@ -130,6 +132,15 @@ class Journal:
         if _is_election(event):
             self._has_hole = False
         return not self._has_hole
+
+    def _append(self, text: str, *, goes_on: bool = False) -> None:
+        if not self._file.append(text.encode(), goes_on=goes_on) and not self._is_closed:
+            self._has_hole = True
+            self._log.warning(
+                "hole",
+                "a line of the journal could not be written: what happens from here to the next election of a controller is not "
+                "in it",
+            )
 
     def _not_written(self, mistake: Exception) -> None:
         """A step that has no words yet. The controller knows what it did; only people miss a line."""
