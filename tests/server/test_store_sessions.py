@@ -421,6 +421,62 @@ def test_a_broker_whose_file_got_another_cluster_joins_it_neither(tmp_path: Path
     live(tmp_path, body)
 
 
+def test_a_new_registration_wished_while_the_store_is_empty_waits_for_the_cluster(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All below the root was removed, and the session lives on: nothing else says so to this broker."""
+
+    async def body(scene: Scene) -> None:
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        before = scene.broker.broker_epoch
+        doomed = [
+            api.ConditionalOps((api.DeleteTree(f"/{name}"),)) for name in await scene.admin.children("/")
+        ]
+        await scene.admin.write(doomed, None)
+        scene.sessions.register_again("a log directory is back")
+
+        async def is_said() -> bool:
+            if task.done():
+                task.result()
+            return "it was emptied" in caplog.text
+
+        await until(is_said)
+        await prepare_tree(scene.admin, Environment(asyncio.get_running_loop()))
+        await scene.admin.set(layout.CLUSTER_ID, layout.encode_cluster_id(scene.broker.cluster_id))
+
+        async def is_back() -> bool:
+            return scene.broker.broker_epoch not in (None, before)
+
+        await until(is_back)
+        task.cancel()
+
+    live(tmp_path, body)
+
+
+def test_a_new_session_makes_nodes_again_that_somebody_deleted(tmp_path: Path) -> None:
+    """As a start does. Else one `deleteall /brokers` would end all brokers, one after the other."""
+
+    async def body(scene: Scene) -> None:
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        assert scene.sessions.store is not None
+        before = scene.broker.broker_epoch
+        await scene.admin.write([api.ConditionalOps((api.DeleteTree("/brokers"),))], None)
+        scene.ensemble.expire(scene.sessions.store.session_id)
+
+        async def is_back() -> bool:
+            if task.done():
+                task.result()
+            return scene.broker.broker_epoch not in (None, before)
+
+        await until(is_back)
+        assert (await scene.node()).stat.czxid == scene.broker.broker_epoch
+        task.cancel()
+
+    live(tmp_path, body)
+
+
 @pytest.mark.parametrize("wish", ["another epoch", "other addresses"])
 def test_a_registration_that_somebody_deleted_is_made_anew_and_no_session_is_left_behind(
     tmp_path: Path, wish: str

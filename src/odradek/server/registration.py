@@ -63,10 +63,7 @@ async def check_cluster(store: api.Store, known_cluster: str) -> None:
     """
     node = await _get(store, layout.CLUSTER_ID)
     if node is None:
-        raise api.StoreGone(
-            message=f"it has no cluster any more, and had cluster {known_cluster} when this broker started: it was emptied. "
-            "Restore it (`odradek store import`); this broker goes on when the cluster is there again"
-        )
+        raise _emptied()
     try:
         found = layout.decode_cluster_id(node.data)
     except Unreadable:
@@ -76,6 +73,13 @@ async def check_cluster(store: api.Store, known_cluster: str) -> None:
             f"the store has cluster {found} now, and had cluster {known_cluster}, to which our log directories belong, when this "
             "broker started. Point the broker at its cluster's store, then start it again"
         )
+
+
+def _emptied() -> api.StoreGone:
+    return api.StoreGone(
+        message="it has no cluster any more, and had one when this broker started: it was emptied. Restore it (`odradek store "
+        "import`); this broker goes on when the cluster is there again"
+    )
 
 
 async def _mend_tree(store: api.Store) -> None:
@@ -113,7 +117,7 @@ async def register(
 ) -> BrokerRegistration:
     """Creates our node; its czxid is the broker epoch. Waits for an old session of ours to end.
 
-    `clean_epoch` names the incarnation of ours that lost nothing when it ended (KIP-966).
+    `clean_epoch` names the incarnation of ours that lost nothing when it ended (KIP-966). StoreGone: there is no cluster any more.
     """
     path = layout.broker_path(broker_id)
     wanted = BrokerRegistration(broker_id, UNKNOWN_BROKER_EPOCH, endpoints, rack, clean_epoch)
@@ -127,6 +131,11 @@ async def register(
         except api.NodeExists:
             stat = await store.exists(path)
             is_new = False
+        except api.NoNode:  # somebody deleted what is above it
+            if await _get(store, layout.CLUSTER_ID) is None:
+                raise _emptied() from None
+            await _mend_tree(store)
+            continue
         if stat is None:
             continue  # the old node went between our two looks
         if stat.ephemeral_owner == store.session_id:

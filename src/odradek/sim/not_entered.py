@@ -343,6 +343,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/index_rebuilds.py _kind",
         "replication/replica.py Replica.readable_again",
     ),
+    "nobody empties the store of a world": ("server/registration.py _emptied",),
     "no administrator of a world takes compaction from a topic": ("log/segment.py Segment.has_gaps",),
     "a broker has to obey a later controller while the one before has not lost its session": (
         "server/controller_term.py ControllerTerm._check_superseded",
