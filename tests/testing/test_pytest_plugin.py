@@ -107,6 +107,16 @@ class Configuration:
         (Configuration(settings=("num.partitions",)), None, "expected NAME=VALUE"),
         (
             Configuration(),
+            SimpleNamespace(args=(), kwargs={"brokers": None}),
+            "@pytest.mark.odradek(brokers=...): None is no number",
+        ),
+        (
+            Configuration(),
+            SimpleNamespace(args=(), kwargs={"settings": None}),
+            "@pytest.mark.odradek(settings=...): None is no dict",
+        ),
+        (
+            Configuration(),
             SimpleNamespace(args=(), kwargs={"broker": 1}),
             "@pytest.mark.odradek(broker): write brokers=",
         ),
@@ -117,9 +127,45 @@ def test_what_cannot_be_is_one_sentence(
     configuration: Configuration, mark: SimpleNamespace | None, sentence: str
 ) -> None:
     with pytest.raises(pytest.UsageError) as refused:
-        _wanted(configuration, mark)  # type: ignore[arg-type]
+        _wanted(configuration, [] if mark is None else [mark])  # type: ignore[arg-type,list-item]
 
     assert sentence in str(refused.value)
+
+
+def test_what_is_said_of_a_class_counts_for_its_tests_that_say_something_else() -> None:
+    of_class = SimpleNamespace(args=(), kwargs={"brokers": 1, "settings": {"num.partitions": "7"}})
+    of_test = SimpleNamespace(args=(), kwargs={"settings": {"min.insync.replicas": "1"}})
+    found = _wanted(Configuration(), [of_test, of_class])  # type: ignore[arg-type,list-item]
+    assert found == {"brokers": 1, "settings": {"num.partitions": "7", "min.insync.replicas": "1"}}
+
+
+LEFT_BEHIND = """
+import pytest
+
+@pytest.mark.odradek(brokers=1)
+class TestOfAClass:
+    @pytest.mark.odradek(settings={"num.partitions": "7"})
+    def test_both_marks_count(self, odradek_cluster):
+        assert odradek_cluster.cluster.ids == [1]
+        assert odradek_cluster.cluster.settings == {"num.partitions": "7"}
+
+@pytest.mark.xfail(strict=True)
+def test_fails_before_it_starts_again_what_it_killed(odradek_shared_cluster, odradek_topic):
+    odradek_shared_cluster.kill(2)
+    odradek_shared_cluster.pause(3)
+    assert False
+
+def test_has_a_topic_on_every_broker(odradek_shared_cluster, odradek_topic):
+    assert sorted(odradek_shared_cluster.isr(odradek_topic)) == [1, 2, 3]
+"""
+
+
+def test_a_test_that_fails_leaves_the_shared_cluster_to_the_next_one(tmp_path: Path) -> None:
+    """All that came later failed with INVALID_REPLICATION_FACTOR, and nobody was told whose fault that was."""
+    done = run(tmp_path, LEFT_BEHIND, "[pytest]\naddopts = --strict-markers\n")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ".x." in done.stdout
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
