@@ -365,6 +365,29 @@ def test_a_report_that_cannot_be_written_is_said_before_the_demo_runs(capsys, tm
     assert (code, out, err) == (1, "", f"odradek: {report.parent}: File exists\n")
 
 
+def test_a_report_that_is_a_directory_is_said_before_the_demo_runs(capsys, tmp_path, monkeypatch):
+    """It was found out when the demo was over, and its report lost."""
+    from odradek.demo import run as demo_run
+
+    monkeypatch.setattr(demo_run, "run", lambda *_: pytest.fail("the demo runs"))
+    code, out, err = run(capsys, "demo", "--dir", str(tmp_path / "demo"), "--report", str(tmp_path))
+    assert (code, out) == (2, "") and "is a directory" in err
+
+
+def test_a_demo_does_not_remove_what_it_is_to_read(capsys, tmp_path, monkeypatch):
+    from odradek.demo import run as demo_run
+
+    monkeypatch.setattr(demo_run, "check_extras", lambda: None)
+    monkeypatch.setattr(demo_run, "run", lambda *_: pytest.fail("the demo runs"))
+    (tmp_path / ".odradek-demo").touch()
+    file = tmp_path / "mine.csv"
+    file.write_text("a,b\n1,2\n")
+    code, out, err = run(capsys, "demo", "--dir", str(tmp_path), "--input", str(file))
+    assert (code, out) == (2, "")
+    assert err == f"odradek: {file} is in {tmp_path}, which is emptied before a demo; move one of them\n"
+    assert file.exists()
+
+
 def test_a_demo_that_lacks_what_it_needs_leaves_the_former_report(capsys, tmp_path, monkeypatch):
     from odradek.demo import run as demo_run
 

@@ -81,6 +81,19 @@ def test_any_moment_is_given_back_as_it_was_seen() -> None:
     assert snapshot_at(lines, None) == LOOKS[-1]
 
 
+def test_the_controller_is_that_of_the_moment_whatever_a_clock_did_later(tmp_path: Path) -> None:
+    """The machine that recorded was set back: a line behind the moment has an earlier time than it."""
+    lines = journal(LOOKS[1:3])
+    begin, *changes = lines
+    for line, (at_ms, controller) in zip(changes, ((5000, 1), (1500, -1), (1500, -1)), strict=True):
+        line |= {"at_ms": at_ms, "controller": controller}
+    begin["controller"] = 2
+    file = tmp_path / "recorded.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = sources.from_journal(file, "2000")
+    assert (found.snapshot, found.controller) == (LOOKS[1], 2)
+
+
 def test_a_move_is_seen_by_its_assignment() -> None:
     before = seen(1, 2, t=(1, [1]))
     before = replace(before, topics=(topic("t", 1),))

@@ -92,3 +92,14 @@ def test_moments_are_kept_in_the_order_of_time():
     assert timeline.moment("b").at_ms == 5
     assert timeline.moment("c") is None
     assert timeline.ended_ms == 5
+
+
+def test_a_line_that_was_cut_short_before_its_controller_came_back_is_left_out(tmp_path):
+    """The next term begins on a line of its own, behind the half one (server/appended_file.py)."""
+    journal = write(
+        tmp_path / "controller-1.jsonl",
+        line(10, 1, 1, "Elected"),
+        '{"at_ms": 99, "contr',
+        line(200, 1, 3, "Elected"),
+    )
+    assert [(c.broker, c.epoch) for c in elections.read([journal], "flights").controllers] == [(1, 1), (1, 3)]

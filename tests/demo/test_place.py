@@ -31,6 +31,19 @@ def test_a_directory_of_somebody_else_is_refused_and_left_as_it_is(tmp_path):
         pass
 
 
+def test_an_input_that_would_be_removed_with_the_run_before_is_refused_and_left(tmp_path):
+    """A demo's directory is emptied before each run: with it went the file that was to be read."""
+    place = tmp_path / "d"
+    with workplace(place):
+        pass
+    (place / "mine.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "link.csv").symlink_to(place / "mine.csv")
+    for given in (place / "mine.csv", tmp_path / "link.csv", place / ".." / "d" / "mine.csv"):
+        with pytest.raises(ConfigurationError, match="which is emptied"), workplace(place, keep=[given]):
+            pass
+    assert (place / "mine.csv").exists()
+
+
 def test_two_demos_do_not_share_a_directory(tmp_path):
     with (
         workplace(tmp_path / "d"),

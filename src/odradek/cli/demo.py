@@ -30,7 +30,7 @@ DIRECTORY = Path("demo-report")
     show_default=True,
     help="Where it works and leaves its report; a directory of its own.",
 )
-@click.option("--report", type=click.Path(path_type=Path), help="The HTML file; else report.html in --dir.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="The HTML file; else report.html in --dir.")
 @click.option(
     "--rate", type=click.IntRange(min=1), default=20_000, show_default=True, help="Records a second."
 )
@@ -62,7 +62,7 @@ def demo(
     check_extras()
     screen = Screen(quiet=as_json)
     options = Options(inputs=(*inputs, *more_inputs), key=key, rate=rate)
-    with interruptible(), workplace(directory.absolute()) as place:
+    with interruptible(), workplace(directory.absolute(), options.inputs) as place:
         result = run(options, place, screen)
         target = (report or place / "report.html").absolute()
         target.write_text(page(result), encoding="utf-8")

@@ -9,6 +9,7 @@ What such a source cannot know is said in `unknown`, one sentence each.
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -500,7 +501,7 @@ def _from_observed(history: "History", place: Path, at: str | None, until: int |
     snapshot = snapshot_at(history.lines, until)
     if snapshot is None:
         fail(f"no observation of the cluster was recorded at {at}")
-    seen = [line for line in history.lines if until is None or line["at_ms"] <= until]
+    seen = list(takewhile(lambda line: until is None or line["at_ms"] <= until, history.lines))
     controller = seen[-1].get("controller", -1)
     notes = (
         *history.notes,

@@ -89,6 +89,8 @@ def _lines(journals: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for journal in journals:
         with journal.open(encoding="utf-8") as lines:
             for text in lines:
-                if not text.endswith("\n"):
-                    continue  # the line a killed controller was writing
-                yield json.loads(text)
+                try:
+                    line = json.loads(text)
+                except ValueError:
+                    continue  # the line a killed controller was writing; it may be back, and its lines go on behind
+                yield line

@@ -2,7 +2,7 @@
 
 import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,8 +12,14 @@ MARK = ".odradek-demo"
 
 
 @contextmanager
-def workplace(directory: Path) -> Iterator[Path]:
-    """The directory, empty but for the mark. One that is somebody else's is refused and left as it is."""
+def workplace(directory: Path, keep: Iterable[Path] = ()) -> Iterator[Path]:
+    """The directory, empty but for the mark. One that is somebody else's is refused and left as it is, and so is one in which
+    there is something of `keep`."""
+    for file in keep:
+        if file.resolve().is_relative_to(directory.resolve()):
+            raise ConfigurationError(
+                f"{file} is in {directory}, which is emptied before a demo; move one of them"
+            )
     mark = directory / MARK
     if directory.exists() and not mark.exists():
         if not directory.is_dir():
