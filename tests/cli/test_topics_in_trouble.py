@@ -19,6 +19,7 @@ from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
 from tests.cli.conftest import Shell
+from tests.cli.test_sources import view
 from tests.support import each, eventually
 
 
@@ -202,3 +203,33 @@ def test_a_name_that_is_still_being_deleted_is_not_said_to_be_accepted() -> None
         _hint("Topic 't' is marked for deletion", "t") == "; its name is free when it is gone: odradek why t"
     )
     assert _hint("Topic 't' already exists", "t") == "; --if-not-exists accepts it"
+
+
+def test_a_silent_leader_leaves_the_others_time_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one took all of it, and those that are only slow were not known either."""
+    now_s = 0.0
+
+    def call(broker: int, request: ListOffsetsRequest, *, timeout_s: float) -> Any:
+        nonlocal now_s
+        needs_s = timeout_s if broker == 1 else 0.2
+        now_s += min(needs_s, timeout_s)
+        if broker == 1 or needs_s > timeout_s:
+            raise ConnectionLost("no answer in time")
+        rows = [
+            SimpleNamespace(partition_index=p.partition_index, error_code=0, offset=broker)
+            for p in request.topics[0].partitions
+        ]
+        return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=rows)])
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    monkeypatch.setattr(offset_ranges_module, "time", SimpleNamespace(monotonic=lambda: now_s, sleep=sleep))
+    seen = view([1, 2, 3], t=[([1], [1]), ([2], [2]), ([3], [3])])
+    client: Any = SimpleNamespace(call=call, cluster=lambda _topics: seen)
+    every = [TopicPartition("t", p) for p in range(3)]
+    found = offset_ranges_module.offset_ranges(client, seen, every, patience_s=2.0)
+    assert found.ends == {TopicPartition("t", 1): 2, TopicPartition("t", 2): 3}
+    assert set(found.problems) == {TopicPartition("t", 0)}
+    assert now_s < 2.5

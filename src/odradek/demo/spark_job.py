@@ -74,14 +74,17 @@ def aggregate(spark: "SparkSession", table: str, columns: list[str]) -> dict[str
 
 
 def delays(rows: "DataFrame", columns: list[str]) -> "DataFrame":
-    """carrier, hour, records, measured, total: a flight that never left has no delay to be counted."""
+    """carrier, hour, records, measured, total: a flight that never left has no delay to be counted, and "NaN" is none."""
     from pyspark.sql import functions as F
 
-    schema = ", ".join(f"`{name}` STRING" for name in columns)
+    # By their places: a file of a user may have a column without a name, or two of one.
+    schema = ", ".join(f"c{place} STRING" for place in range(len(columns)))
     fields = rows.select(F.from_csv(F.col("value").cast("string"), schema).alias("f"))
-    delay = F.col(f"f.{MEASURE}").try_cast("double")
+    row, column, measure = (F.col(f"f.c{columns.index(name)}") for name in (ROW, COLUMN, MEASURE))
+    number = measure.try_cast("double")
+    delay = F.when(F.abs(number) < float("inf"), number)  # of "NaN" Spark has that it is larger than all
     return (
-        fields.groupBy(F.col(f"f.{ROW}").alias(ROW), F.col(f"f.{COLUMN}").alias(COLUMN))
+        fields.groupBy(row.alias(ROW), column.alias(COLUMN))
         .agg(
             F.count("*").alias("records"),
             F.count(delay).alias("measured"),
