@@ -111,6 +111,25 @@ def test_a_silent_leader_and_a_setting_that_cannot_be_read_are_said(
     assert err == "".join(f"odradek: {line}\n" for line in lines[-2:])
 
 
+def test_settings_of_all_topics_are_asked_for_at_once(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand topics were ten thousand questions, one behind the other."""
+    for name in ("one", "another"):
+        shell.ok("topic", "create", f"at-once-{name}", "-p", 1, "-c", f"max.message.bytes={len(name)}000")
+    original = SyncClient.call
+    asked: list[int] = []
+
+    def call(self: SyncClient, broker: int, request: Any, **options: Any) -> Any:
+        if isinstance(request, DescribeConfigsRequest):
+            asked.append(len(request.resources))
+        return original(self, broker, request, **options)
+
+    monkeypatch.setattr(SyncClient, "call", call)
+    told = {row["topic"]: row["config"] for row in shell.json("topic", "describe")}
+    assert asked == [len(told)]
+    assert told["at-once-one"] == {"max.message.bytes": "3000"}
+    assert told["at-once-another"] == {"max.message.bytes": "7000"}
+
+
 def test_a_verb_without_a_standard_output_is_no_mistake_of_ours(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

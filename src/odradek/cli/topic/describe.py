@@ -1,7 +1,7 @@
 """`odradek topic describe [NAME...]`"""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +9,12 @@ import click
 from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
 
 if TYPE_CHECKING:
+    from odradek.client.sync import SyncClient
     from odradek.model.ids import TopicPartition
 
 TOPIC_RESOURCE = 2
 DYNAMIC_TOPIC_CONFIG = 1
+TOPICS_AT_ONCE = 500  # in one DescribeConfigs
 
 
 @click.command()
@@ -25,7 +27,6 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     from odradek.cli.topic.offset_ranges import offset_ranges
     from odradek.client.sync import SyncClient
     from odradek.model.error_codes import ErrorCode
-    from odradek.model.errors import ProtocolError
     from odradek.model.ids import TopicId, TopicPartition, topic_id_to_text
 
     unknown: list[str] = []
@@ -46,6 +47,7 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
         ]
         found = offset_ranges(client, view, every)
         unknown += [f"offsets of {which}: {why}" for which, why in grouped(found.problems)]
+        configs = topic_overrides(client, sorted(view.topics), unknown)
         for name in sorted(view.topics):
             topic = view.topics[name]
             partitions = []
@@ -63,16 +65,11 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
                         "high_watermark": found.ends.get(key),
                     }
                 )
-            config: dict[str, str | None] | None = None
-            try:
-                config = topic_overrides(client, name)
-            except ProtocolError as error:
-                unknown.append(f"settings of {error}")
             described.append(
                 {
                     "topic": name,
                     "topic_id": topic_id_to_text(TopicId(topic.topic_id)),
-                    "config": config,
+                    "config": configs.get(name),
                     "partitions": partitions,
                 }
             )
@@ -117,25 +114,34 @@ def grouped(problems: "Mapping[TopicPartition, str]") -> list[tuple[str, str]]:
     ]
 
 
-def topic_settings(client: Any, name: str) -> dict[str, tuple[str | None, int]]:
-    """Every setting of a topic as a broker reports it: name -> (value, source)."""
+def topic_overrides(
+    client: "SyncClient", names: Sequence[str], unknown: list[str]
+) -> dict[str, dict[str, str | None]]:
+    """The settings of the topics themselves, without those they have from their brokers; why some are not known goes to
+    `unknown`."""
     from odradek.client.sync import ANY, answered
     from odradek.model.error_codes import ErrorCode
+    from odradek.model.errors import ProtocolError
     from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
-    resource = DescribeConfigsResource(
-        resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
-    )
-    (result,) = client.call(ANY, DescribeConfigsRequest(resources=[resource])).results
-    if result.error_code != ErrorCode.NONE:
-        raise answered(result.error_code, f"topic {name}", result.error_message)
-    return {entry.name: (entry.value, entry.config_source) for entry in result.configs}
-
-
-def topic_overrides(client: Any, name: str) -> dict[str, str | None]:
-    """The settings of the topic itself, without those it has from its brokers."""
-    return {
-        key: value
-        for key, (value, source) in sorted(topic_settings(client, name).items())
-        if source == DYNAMIC_TOPIC_CONFIG
-    }
+    found = {}
+    for begin in range(0, len(names), TOPICS_AT_ONCE):
+        some = names[begin : begin + TOPICS_AT_ONCE]
+        resources = [DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name) for name in some]
+        try:
+            results = client.call(ANY, DescribeConfigsRequest(resources=resources)).results
+        except ProtocolError as error:
+            unknown.append(f"settings of {', '.join(some[:3])}{', ...' if len(some) > 3 else ''}: {error}")
+            continue
+        for result in results:
+            name = result.resource_name
+            if result.error_code != ErrorCode.NONE:
+                error = answered(result.error_code, f"topic {name}", result.error_message)
+                unknown.append(f"settings of {error}")
+                continue
+            found[name] = {
+                entry.name: entry.value
+                for entry in sorted(result.configs, key=lambda entry: entry.name)
+                if entry.config_source == DYNAMIC_TOPIC_CONFIG
+            }
+    return found
