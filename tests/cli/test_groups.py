@@ -5,6 +5,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from datetime import datetime
 from typing import Any
 
 import confluent_kafka
@@ -12,8 +13,10 @@ import pytest
 
 from odradek.advisor.what_if import what_if
 from odradek.cli.groups.moving import Move, coordinators_moved, sentences
+from odradek.cli.groups.why import moment
 from odradek.cli.topic import offset_ranges as offset_ranges_module
 from odradek.cli.topic.offset_ranges import Extents
+from odradek.cli.topic.offsets import ms_of
 from odradek.client import sync_groups
 from odradek.coordinator.assigned import assigned_partitions
 from odradek.model.groups import Position
@@ -451,6 +454,39 @@ def test_a_group_without_a_name_is_seen_in_a_sentence() -> None:
     """Old clients commit for one: `group.id` empty, and no subscription."""
     move = Move(TopicPartition("__consumer_offsets", 0), BrokerId(3), BrokerId(1), ("g1", ""))
     assert sentences([move]) == ["coordinator 3 -> 1 of '', g1"]
+
+
+def test_a_group_without_a_name_is_seen_in_a_table(shell: Shell, orders: str) -> None:
+    """It was a row that begins with nothing, and on a narrow terminal one without a group. Before there is one, no group of
+    KIP-848 is asked for in its place, which is refused with INVALID_GROUP_ID."""
+    shell.ok("group", "seek", "another", "--topic", orders, "--to-earliest", "--yes")
+    assert shell("group", "lag", "")[2].startswith("odradek: there is no group ''")
+    shell.ok("group", "seek", "", "--topic", orders, "--to-earliest", "--yes")
+    for verb in (["list"], ["describe"], ["delete", "", "another", "--if-exists"]):
+        _, out, _ = shell("group", *verb)
+        assert any(line.startswith("'' ") for line in out.splitlines()), verb
+    assert "" in [row["group"] for row in shell.json("group", "list")]
+    code, out, _ = shell("group", "delete", "", "--yes")
+    assert code == 0 and out.splitlines()[-1].startswith("'' ")
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        ("2026-01-31T02:30:00", "02:30:00"),
+        ("2026-01-31T00:00:00", "00:00:00"),
+        ("2026-01-30T23:59:59", "2026-01-30 23:59:59"),
+    ],
+)
+def test_a_time_of_day_is_one_of_today(at: str, shown: str) -> None:
+    """In the night it was one of the evening before."""
+    now_ms, at_ms = (ms_of(datetime.fromisoformat(text)) for text in ("2026-01-31T03:00:00", at))
+    assert moment(at_ms, now_ms) == shown
+
+
+def test_a_time_of_day_is_one_of_today_in_the_evening_too() -> None:
+    now_ms, at_ms = (ms_of(datetime.fromisoformat(f"2026-01-31T{text}")) for text in ("23:00:00", "01:00:00"))
+    assert moment(at_ms, now_ms) == "01:00:00"
 
 
 def test_where_there_is_no_group_no_coordinator_is_said_to_move(monkeypatch: pytest.MonkeyPatch) -> None:

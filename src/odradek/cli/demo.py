@@ -30,7 +30,11 @@ DIRECTORY = Path("demo-report")
     show_default=True,
     help="Where it works and leaves its report; a directory of its own.",
 )
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="The HTML file; else report.html in --dir.")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The HTML file; else report.html in --dir.",
+)
 @click.option(
     "--rate", type=click.IntRange(min=1), default=20_000, show_default=True, help="Records a second."
 )

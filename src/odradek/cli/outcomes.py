@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from odradek.cli.output import fail, print_json, print_table
+from odradek.model.printable import named
 
 Outcome = dict[str, Any]
 
@@ -39,7 +40,7 @@ def show_deletions(
     if as_json:
         print_outcomes(report, exit_code=exit_code)
     elif len(report) == len(failed) == 1:
-        fail(f"{report[0]['target']}: {report[0]['error']}")
+        fail(f"{named(report[0]['target'])}: {report[0]['error']}")
     elif not report:
         print("none of them is there, so nothing was deleted")
     else:
@@ -47,7 +48,11 @@ def show_deletions(
         print_table(
             (*headings, ""),
             [
-                (entry["target"], *cells(entry), entry["error"] or ("deleted" if entry["done"] else ""))
+                (
+                    named(entry["target"]),
+                    *cells(entry),
+                    entry["error"] or ("deleted" if entry["done"] else ""),
+                )
                 for entry in report
             ],
         )

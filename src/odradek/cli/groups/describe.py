@@ -3,6 +3,7 @@
 import click
 
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.model.printable import named
 
 
 @click.command()
@@ -36,4 +37,5 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
         print_json(rows)
         return
     columns = ("group", "state", "type", "assignor", "coordinator", "members", "partitions", "lag")
-    print_table(columns, [["?" if row[name] is None else row[name] for name in columns] for row in rows])
+    shown = [{**row, "group": named(row["group"])} for row in rows]
+    print_table(columns, [["?" if row[name] is None else row[name] for name in columns] for row in shown])

@@ -5,6 +5,7 @@ import sys
 import click
 
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table, state_option
+from odradek.model.printable import named
 
 # Of classic groups, and of those of KIP-848.
 STATES = (
@@ -34,7 +35,7 @@ def list_groups(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     if as_json:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        print_table([name.replace("_", " ") for name in names], rows)
+        print_table([name.replace("_", " ") for name in names], [(named(row[0]), *row[1:]) for row in rows])
     for broker, why in found.problems.items():
         print(f"odradek: groups of broker {broker} are not known: {why}", file=sys.stderr)
     sys.exit(1 if found.problems else 0)

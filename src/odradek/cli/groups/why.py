@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from odradek.model.ids import TopicPartition
 
 SHOWN = 20
+DAY_MS = 86_400_000
 
 
 def answer(source: "Source", name: str, bootstrap: str, *, as_json: bool) -> int | None:
@@ -148,5 +149,5 @@ def moment(at_ms: int | None, now_ms: int) -> str:
     """`12:31:07` of today, else with the date; UTC."""
     if at_ms is None:
         return ""
-    form = "%H:%M:%S" if now_ms - at_ms < 12 * 3_600_000 else "%Y-%m-%d %H:%M:%S"
+    form = "%H:%M:%S" if at_ms // DAY_MS == now_ms // DAY_MS else "%Y-%m-%d %H:%M:%S"
     return time.strftime(form, time.gmtime(at_ms / 1000))

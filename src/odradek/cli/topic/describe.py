@@ -127,7 +127,9 @@ def topic_overrides(
     found = {}
     for begin in range(0, len(names), TOPICS_AT_ONCE):
         some = names[begin : begin + TOPICS_AT_ONCE]
-        resources = [DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name) for name in some]
+        resources = [
+            DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name) for name in some
+        ]
         try:
             results = client.call(ANY, DescribeConfigsRequest(resources=resources)).results
         except ProtocolError as error:
