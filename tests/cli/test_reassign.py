@@ -264,26 +264,39 @@ def test_a_throttle_stays_where_nobody_knows_what_has_started(
     assert shell.json("config", "describe", "-t", "unknown")["settings"] == []
 
 
+LOST = "127.0.0.1:9092: connection reset by peer while waiting for the answer"
+GO_ON = "\nodradek: the moves go on, and the throttle stays until odradek reassign status --remove-throttle; odradek reassign status "
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "said"),
+    [
+        ("apply.wait_for", ConnectionLost(LOST), f"{GO_ON}FILE\nodradek: {LOST}\n"),
+        ("apply.wait_for", BrokenPipeError(), f"{GO_ON}FILE\n"),
+        (
+            "throttle.remove_throttle",
+            ConnectionLost(LOST),
+            f"\nodradek: the throttle stays until odradek reassign status --remove-throttle\nodradek: {LOST}\n",
+        ),
+    ],
+    ids=["a connection is lost", "whoever read us is gone", "the moves are done"],
+)
 def test_who_can_wait_no_longer_is_told_that_the_throttle_stays(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception, said: str
 ) -> None:
     shell.ok("topic", "create", "unheard", "--assign", "1")
     file = tmp_path / "unheard.json"
     file.write_text('{"version":1,"partitions":[{"topic":"unheard","partition":0,"replicas":[2]}]}')
 
     def lost(*_: object, **__: object) -> None:
-        raise ConnectionLost("127.0.0.1:9092: connection reset by peer while waiting for the answer")
+        raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr("odradek.cli.reassign.apply.wait_for", lost)
+        patched.setattr(f"odradek.cli.reassign.{where}", lost)
         code, _, err = shell("reassign", "apply", file, "--throttle", "10MB", "--wait")
-    assert code == 1
-    assert err == (
-        "\nodradek: the moves go on, and the throttle stays until odradek reassign status --remove-throttle; "
-        f"odradek reassign status {file}\n"
-        "odradek: 127.0.0.1:9092: connection reset by peer while waiting for the answer\n"
-    )
     eventually(lambda: shell("reassign", "status", "--remove-throttle")[0] == 0, what="the move is done")
+    shell.ok("topic", "delete", "unheard", "--yes")
+    assert (code, err) == (1, said.replace("FILE", str(file)))
 
 
 def test_a_throttle_that_was_interrupted_is_put_back(

@@ -18,7 +18,6 @@ from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.files import proposal, read_proposal, write_way_back
 from odradek.cli.reassign.status import progress_line, status_rows
 from odradek.model.counted import counted, numbered
-from odradek.model.errors import OdradekError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,24 +88,25 @@ def apply(
         done = False
         not_done: dict[TopicPartition, str] = {}
         if wait and started:
+            go_on = ["the moves go on"]
             try:
                 not_done = wait_for(client, {where: targets[where] for where in started}, quiet=as_json)
                 done = not not_done
                 arrived = [where for where in started if where not in not_done]
                 arriving = {key: path for key, path in directories.items() if key[0] in arrived}
                 wait_for_directories(client, arriving, quiet=as_json)
+                go_on = []
                 if throttle is not None:
                     others = poll(lambda: still_running(client))
                     if others is None:
                         remove_or_say(client, {where.topic for where in targets}, sorted(view.brokers))
                     else:
                         print(f"odradek: {others}; the throttle {STAYS}", file=sys.stderr)
-            except (KeyboardInterrupt, OdradekError):
-                stays = "" if throttle is None else f", and the throttle {STAYS}"
-                print(
-                    f"\nodradek: the moves go on{stays}; odradek reassign status {shlex.quote(str(file))}",
-                    file=sys.stderr,
-                )
+            except BaseException:  # whoever reads standard output may be gone, too
+                words = ", and ".join(go_on + ([] if throttle is None else [f"the throttle {STAYS}"]))
+                how = f"; odradek reassign status {shlex.quote(str(file))}" if go_on else ""
+                if words:
+                    print(f"\nodradek: {words}{how}", file=sys.stderr)
                 raise
             for where, what in () if as_json else not_done.items():
                 print(f"odradek: {where}: {what}", file=sys.stderr)
