@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from odradek.cli.journal import files
 from odradek.cli.journal.diff import Side, compare
 from odradek.controller.context import ControllerSettings
 from tests.advisor.test_replay import written_down
@@ -43,6 +44,45 @@ def test_a_journal_that_was_put_aside_is_read_before_the_one_that_goes_on(
     code, out, _ = run(capsys, "journal", "replay", file, "--json")
     found = json.loads(out)
     assert (code, found["steps"], found["notes"]) == (0, len(lines), [])
+
+
+def test_a_journal_that_is_put_aside_while_it_is_read_is_read_whole(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stood in it then was in the file that was passed already, and in no other."""
+    lines = outage(ControllerSettings())
+    file = tmp_path / "controller-1.jsonl"
+    aside = file.with_name("controller-1.jsonl.1")
+    file.write_text(text(lines[:4]))
+    turns: list[Path] = []
+    original = Path.open
+
+    def opened(self: Path, *arguments: Any, **options: Any) -> Any:
+        if self == file and not turns:
+            turns.append(file)
+            file.rename(aside)
+            with original(file, "w") as fresh:
+                fresh.write(text(lines[4:]))
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", opened)
+    code, out, _ = run(capsys, "journal", "replay", file, "--json")
+    found = json.loads(out)
+    assert (code, found["steps"], found["notes"]) == (0, len(lines), [])
+
+
+def test_a_journal_that_was_put_aside_counts_where_none_is_read_that_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`why` read a quarter of a gigabyte on the way, behind a file that had just been begun."""
+    file = tmp_path / "controller-1.jsonl"
+    file.write_text(text(outage(ControllerSettings())))
+    monkeypatch.setattr("odradek.client.sync.SyncClient.cluster", lambda *_: None)
+    monkeypatch.setattr(files, "local_journals", lambda *_: ([file], []))
+    assert files.local_history("127.0.0.1:1") is not None
+    with file.with_name("controller-1.jsonl.1").open("wb") as aside:
+        aside.truncate(files.LARGEST_READ_UNASKED)  # a hole
+    assert files.local_history("127.0.0.1:1") is None
 
 
 def test_a_journal_is_played_again_with_the_settings_of_its_broker(

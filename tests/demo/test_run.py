@@ -18,15 +18,15 @@ RECORDS = 4_000
 
 @pytest.fixture
 def input_file(tmp_path):
-    """Flights, a few: carrier, hour and delay are what the aggregate wants; some never left. As pandas writes them: a column of
-    numbers without a name; what is not known is no number, or endless."""
+    """Flights, a few: carrier, hour and delay are what the aggregate wants; some never left. As a user may have them: two
+    columns that Spark takes for one; what is not known is no number, or endless."""
     path = tmp_path / "some.csv"
     missing = {0: "NA", 50: "NaN", 100: "-inf"}
     rows = [
         f"{n},{n % 20 + 5},{missing.get(n % 150, n % 60)},{('UA', 'AA', 'DL')[n % 3]},N{n % 97}"
         for n in range(RECORDS)
     ]
-    path.write_text("\n".join([",hour,dep_delay,carrier,tailnum", *rows]) + "\n")
+    path.write_text("\n".join(["Hour,hour,dep_delay,carrier,tailnum", *rows]) + "\n")
     return path
 
 

@@ -77,7 +77,7 @@ def delays(rows: "DataFrame", columns: list[str]) -> "DataFrame":
     """carrier, hour, records, measured, total: a flight that never left has no delay to be counted, and "NaN" is none."""
     from pyspark.sql import functions as F
 
-    # By their places: a file of a user may have a column without a name, or two of one.
+    # By their places: of "Hour" and "hour" Spark would not know which is meant, and a name may hold any character.
     schema = ", ".join(f"c{place} STRING" for place in range(len(columns)))
     fields = rows.select(F.from_csv(F.col("value").cast("string"), schema).alias("f"))
     row, column, measure = (F.col(f"f.c{columns.index(name)}") for name in (ROW, COLUMN, MEASURE))

@@ -5,11 +5,12 @@ for each broker that ever was controller; together they are its history, ordered
 """
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from odradek.cli.output import fail
 from odradek.cli.store_places import properties_in
@@ -97,8 +98,8 @@ def _in_order(files: list[Path], reasons: list[str]) -> History:
     lines: list[dict[str, Any]] = []
     notes: list[str] = list(reasons)
     for file in files:
-        for part in (file.with_name(file.name + ".1"), file):
-            if part.exists():
+        with _opened(file) as parts:
+            for part in parts:
                 found, note = _read(part)
                 lines.extend(found)
                 notes.extend(note)
@@ -128,11 +129,43 @@ def _check_one_cluster(lines: list[dict[str, Any]]) -> None:
                 )
 
 
-def _read(file: Path) -> tuple[list[dict[str, Any]], list[str]]:
+@contextmanager
+def _opened(file: Path) -> Iterator[list[BinaryIO]]:
+    """What was put aside of it, if anything was, and the journal itself. Its broker may put it aside just now: then what was found
+    before would lack what stood in it, and is opened anew."""
+    aside = put_aside(file)
+    while True:
+        with ExitStack() as stack:
+            former, present = _open_if_there(aside, stack), _open_if_there(file, stack)
+            again = _open_if_there(aside, stack)
+            if _is_same(former, again):
+                yield [part for part in (former, present) if part is not None]
+                return
+
+
+def _open_if_there(path: Path, stack: ExitStack) -> BinaryIO | None:
+    try:
+        return stack.enter_context(path.open("rb"))
+    except FileNotFoundError:
+        return None
+
+
+def _is_same(one: BinaryIO | None, other: BinaryIO | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return os.path.sameopenfile(one.fileno(), other.fileno())
+
+
+def put_aside(file: Path) -> Path:
+    """Where a journal is that had become too large (server/appended_file.py)."""
+    return file.with_name(file.name + ".1")
+
+
+def _read(stream: BinaryIO) -> tuple[list[dict[str, Any]], list[str]]:
     lines: list[dict[str, Any]] = []
     notes: list[str] = []
-    with file.open("rb") as stream:
-        texts = stream.readlines()
+    file = Path(stream.name)
+    texts = stream.readlines()
     for number, text in enumerate(texts, start=1):
         line = _line(text)
         if line is None:
@@ -217,7 +250,8 @@ def local_history(bootstrap: str, most_bytes: int = LARGEST_READ_UNASKED) -> His
 
     with SyncClient(bootstrap) as client:
         found, reasons = local_journals(client, client.cluster([]))
-    if not found or sum(file.stat().st_size for file in found) > most_bytes:
+    every = [part for file in found for part in (put_aside(file), file) if part.exists()]
+    if not found or sum(part.stat().st_size for part in every) > most_bytes:
         return None
     return _in_order(found, reasons)
 
