@@ -4,8 +4,8 @@ import contextlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka

@@ -355,12 +355,21 @@ def test_a_cluster_of_tests_leaves_no_thread_no_loop_and_nothing_frozen(
     assert gc.get_freeze_count() <= frozen, "what is let go of goes, also of what was frozen before"
 
 
-@pytest.mark.parametrize("value", ["C:\\logs\\new", "\\u0041", "a=b:c #d", "a\r\nb", ""])
+@pytest.mark.parametrize("value", ["C:\\logs\\new", "\\u0041", "a=b:c #d", "a\r\nb", "", " a ", "\ta", "\f"])
 def test_a_setting_of_a_process_is_read_as_it_was_given(value: str, tmp_path: Path) -> None:
     cluster = ProcessCluster(tmp_path, brokers=1, settings={"broker.rack": value})
     cluster.write_configurations()
     text = cluster.brokers[1].config_file.read_text("utf-8")
     assert parse_properties(text)["broker.rack"] == value
+
+
+def test_who_edits_the_settings_of_a_process_reads_there_that_they_are_written_anew(tmp_path: Path) -> None:
+    """`odradek up --dir` a second time took the edits back without a word."""
+    cluster = ProcessCluster(tmp_path, brokers=1)
+    cluster.write_configurations()
+    text = cluster.brokers[1].config_file.read_text("utf-8")
+    assert text.startswith("# Written anew at each start of the whole cluster") and "--set" in text.split("\n")[0]
+    assert parse_properties(text) == cluster.properties_of(cluster.brokers[1])
 
 
 def test_a_cluster_of_processes_is_ready_when_each_knows_all_and_a_controller(

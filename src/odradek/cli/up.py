@@ -58,7 +58,7 @@ _came: list[int] = []  # signals: what one raises in the midst of an import may 
     "--dir",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Kept; without it, a temporary one.",
+    help="Kept, but for server.properties, which are written anew; without it, a temporary one.",
 )
 @click.option("--port", type=click.IntRange(0, LAST_PORT), help="Of the first broker; 0 takes free ones.")
 @click.option(

@@ -32,6 +32,7 @@ from odradek.testing.late_signals import late_signals
 from odradek.testing.life_line import LifeLine
 
 STORE_FILE = "odradek-store.sqlite"
+WRITTEN_ANEW = "# Written anew at each start of the whole cluster (odradek up): what is to last goes to its --set"
 # Below the range from which kernels take ports for outgoing connections: a broker that is down keeps its own.
 FREE_PORTS = range(20_000, 32_000)
 FOR_ALL = Path("/tmp")  # ports are the machine's, whatever TMPDIR a process has
@@ -242,7 +243,8 @@ class ProcessCluster(Administered):
     def write_configurations(self) -> None:
         for broker in self.brokers.values():
             broker.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lines = [f"{name}={_escaped(value)}" for name, value in self.properties_of(broker).items()]
+            settings = self.properties_of(broker).items()
+            lines = [WRITTEN_ANEW, *(f"{name}={_escaped(value)}" for name, value in settings)]
             # It may hold passwords. Anew, for one that others have open or may read would stay theirs.
             broker.config_file.unlink(missing_ok=True)
             with open(broker.config_file, "x", encoding="utf-8", opener=for_its_owner) as file:
@@ -420,4 +422,6 @@ def _ports_taken(process_id: int) -> int:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    """A blank at its beginning would be taken for one of those around `=`."""
+    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"\\{text}" if text[:1] in (" ", "\t", "\f") else text
