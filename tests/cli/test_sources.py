@@ -116,6 +116,20 @@ def test_a_damaged_node_takes_its_topic_out_of_service_and_the_rest_is_answered(
     assert "not known: /brokers/topics/bad cannot be read: " in out
 
 
+def test_who_was_controller_is_not_known_where_its_node_is_damaged_and_the_rest_is_answered(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    async def damage() -> None:
+        opened = await EmbeddedStore.open(store / "odradek-store.sqlite", 120_000)
+        await opened.create("/controller", b"{")
+        await opened.close()
+
+    asyncio.run(damage())
+    code, out, err = run(capsys, "what-if", "--start", 2, "--store", store)
+    assert code == 0, err
+    assert "good-0" in out and "not known: /controller cannot be read: " in out
+
+
 def test_no_store_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, _, err = run(capsys, "why", "x", "--store", tmp_path)
     assert code == 1 and "there is no odradek-store.sqlite in " in err and err.count("\n") == 1

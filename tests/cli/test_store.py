@@ -267,6 +267,14 @@ async def _touch(directory: Path) -> None:
         ("/latest_producer_id_block", "x"),
         ("/admin/reassign_partitions", "x"),
         ("/brokers/ids/1", "{}"),
+        ("/controller", "{}"),
+        ("/isr_change_notification/isr_change_0000000001", "x"),
+        ("/admin/preferred_replica_election", "x"),
+        ("/config/changes/config_change_0000000001", "{}"),
+        (
+            "/config/changes/config_change_0000000001",
+            '{"version":2,"entity_path":"nonesuch/t"}',
+        ),
     ],
 )
 def test_every_kind_of_node_that_brokers_read_is_checked(path, bad):

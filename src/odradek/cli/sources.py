@@ -405,6 +405,7 @@ def from_store(place: Path) -> Source:
     from odradek.store import layout
     from odradek.store.api import NoNode
     from odradek.store.facts import read_metadata
+    from odradek.store.fields import Unreadable
 
     properties = place if place.suffix == ".properties" else None
     if place.is_dir():
@@ -412,11 +413,15 @@ def from_store(place: Path) -> Source:
     settings = BrokerSettings(properties_in(properties) if properties else {})
     with reading(place_of(place, None)) as tree:
         snapshot = _finished(read_metadata(_AtOnce(tree)))  # type: ignore[arg-type]
+        unreadable = [(node.path, node.reason) for node in snapshot.unreadable]
+        controller = None
         try:
             controller = layout.decode_controller(tree.get(layout.CONTROLLER).data)
         except NoNode:
-            controller = None
-    unknown = tuple(f"{node.path} cannot be read: {node.reason}" for node in snapshot.unreadable)
+            pass  # nobody is
+        except Unreadable as error:
+            unreadable.append((error.path, error.reason))
+    unknown = tuple(f"{path} cannot be read: {reason}" for path, reason in unreadable)
     return Source(
         f"the store {place}", snapshot, controller, now_ms(), ControllerSettings.of(settings), unknown
     )

@@ -94,8 +94,16 @@ def why_unreadable(path: str, node: "Node") -> str | None:
                 layout.decode_partition_state(path, node.data, node.stat.version)
             case ["brokers", "ids", name] if (number := number_in(name)) is not None:
                 layout.decode_registration(BrokerId(number), node)
+            case ["config", "changes", _]:
+                layout.check_entity(path, layout.decode_config_change(path, node.data))
             case ["config", kind, *_] if kind != "changes":
                 layout.decode_config(path, node.data)
+            case ["controller"]:
+                layout.decode_controller(node.data)
+            case ["isr_change_notification", _]:
+                layout.decode_isr_change(path, node.data)
+            case ["admin", "preferred_replica_election"]:
+                layout.decode_partition_list(path, node.data)
             case ["controller_epoch"]:
                 layout.decode_controller_epoch(node.data)
             case ["cluster", "id"]:
