@@ -13,6 +13,7 @@ from odradek.cli.topic.create import _hint
 from odradek.cli.topic.produce import what_is_there
 from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded
+from odradek.client.sync_records import records
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
@@ -222,6 +223,35 @@ def test_a_name_that_is_still_being_deleted_is_not_said_to_be_accepted() -> None
         _hint("Topic 't' is marked for deletion", "t") == "; its name is free when it is gone: odradek why t"
     )
     assert _hint("Topic 't' already exists", "t") == "; --if-not-exists accepts it"
+
+
+@pytest.mark.parametrize("is_one_too_large", [False, True])
+def test_records_that_fit_alone_are_sent_to_a_topic_that_takes_little_at_once(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_one_too_large: bool
+) -> None:
+    """Of a topic with small batches none was taken, and nothing could be done about it. Java's clients send halves, too."""
+    topic = f"little-{is_one_too_large}"
+    shell.ok("topic", "create", topic, "-p", 1, "-c", "max.message.bytes=2000")
+    lines = [f"{number} {'x' * 100}" for number in range(1_000)]
+    if is_one_too_large:
+        lines[700] = "y" * 3000
+    file = tmp_path / "lines"
+    file.write_text("".join(f"{line}\n" for line in lines))
+    with open(file) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        code, _, err = shell("topic", "produce", topic)
+    where = TopicPartition(topic, 0)
+    with SyncClient(shell.bootstrap) as client:
+        found = records(client, where, 0, client.end_offsets([where])[where])
+        there = [record.value.decode() for record in found if record.value is not None]
+    assert there == lines[: 700 if is_one_too_large else None]
+    if is_one_too_large:
+        assert code == 1 and "MESSAGE_TOO_LARGE" in err
+        assert err.endswith(
+            f"no line is in {topic}; of lines 1 to 1000 the first 700 of those of partition 0 are there, and the others are not\n"
+        )
+    else:
+        assert (code, err) == (0, f"1000 records to 1 partition of {topic}\n")
 
 
 def test_a_silent_leader_leaves_the_others_time_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:

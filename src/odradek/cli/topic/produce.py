@@ -96,16 +96,24 @@ def produce(
 
         def send() -> None:
             for target in sorted(gathered):
-                records = gathered[target]
-                batch = build_batch(records, codec=compression)
-                try:
-                    offset = client.produce(
-                        TopicPartition(name, target), batch, acks={"all": -1}.get(acks) or int(acks)
-                    )
-                except OdradekError as error:
-                    fail(f"{error}; {what_is_there(error, name, written, number, sorted(gathered), target)}")
-                counts[target] = counts.get(target, 0) + len(records)
-                last_offsets[target] = offset + len(records) - 1 if offset >= 0 else None
+                pieces, there = [gathered[target]], 0
+                while pieces:
+                    records = pieces.pop()
+                    batch = build_batch(records, codec=compression)
+                    try:
+                        offset = client.produce(
+                            TopicPartition(name, target), batch, acks={"all": -1}.get(acks) or int(acks)
+                        )
+                    except OdradekError as error:
+                        if is_too_large(error) and len(records) > 1:
+                            half = len(records) // 2
+                            pieces += [records[half:], records[:half]]
+                            continue
+                        what = what_is_there(error, name, written, number, sorted(gathered), target, there)
+                        fail(f"{error}; {what}")
+                    there += len(records)
+                    counts[target] = counts.get(target, 0) + len(records)
+                    last_offsets[target] = offset + len(records) - 1 if offset >= 0 else None
             gathered.clear()
 
         size = waiting = keyless = 0
@@ -150,19 +158,37 @@ def produce(
         print(f"{records} to {counted(len(counts), 'partition')} of {name}", file=sys.stderr)
 
 
+def is_too_large(error: "OdradekError") -> bool:
+    """For what the topic takes at once (`max.message.bytes`): nothing of the batch is there."""
+    from odradek.model.error_codes import ErrorCode
+    from odradek.model.errors import ProtocolError
+
+    return isinstance(error, ProtocolError) and error.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
 def _upto(written: int) -> str:
     return f"lines 1 to {written} are" if written else "no line is"
 
 
 def what_is_there(
-    error: "OdradekError", name: str, written: int, number: int, targets: list[int], failed: int
+    error: "OdradekError",
+    name: str,
+    written: int,
+    number: int,
+    targets: list[int],
+    failed: int,
+    first: int = 0,
 ) -> str:
-    """After a batch that was not acknowledged: whoever sends again has to know what would be there twice."""
+    """After a batch that was not acknowledged: whoever sends again has to know what would be there twice. `first`: so many of the
+    partition that failed were sent before."""
     from odradek.client.sync import may_be_appended
 
     before = [str(target) for target in targets if target < failed]
     behind = [str(target) for target in targets if target > failed]
-    parts = [f"those of partition {failed} {'may be' if may_be_appended(error) else 'are not'} there"]
+    are = "may be" if may_be_appended(error) else "are not"
+    parts = [f"those of partition {failed} {are} there"]
+    if first:
+        parts = [f"the first {first} of those of partition {failed} are there, and the others {are}"]
     if before:
         parts.insert(0, f"those of {_partitions(before)} are there")
     if behind:
