@@ -12,6 +12,7 @@ import confluent_kafka
 import pytest
 
 from odradek.advisor.what_if import what_if
+from odradek.cli import cluster_health
 from odradek.cli.groups.moving import Move, coordinators_moved, sentences
 from odradek.cli.groups.why import moment
 from odradek.cli.topic import offset_ranges as offset_ranges_module
@@ -456,16 +457,29 @@ def test_a_group_without_a_name_is_seen_in_a_sentence() -> None:
     assert sentences([move]) == ["coordinator 3 -> 1 of '', g1"]
 
 
-def test_a_group_without_a_name_is_seen_in_a_table(shell: Shell, orders: str) -> None:
+def test_a_group_without_a_name_is_seen_in_a_table(
+    shell: Shell, orders: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It was a row that begins with nothing, and on a narrow terminal one without a group. Before there is one, no group of
     KIP-848 is asked for in its place, which is refused with INVALID_GROUP_ID."""
     shell.ok("group", "seek", "another", "--topic", orders, "--to-earliest", "--yes")
     assert shell("group", "lag", "")[2].startswith("odradek: there is no group ''")
+    refused = shell("group", "seek", "", "--all-topics", "--to-earliest")[2]
+    assert refused.startswith("odradek: '' has committed nothing")
     shell.ok("group", "seek", "", "--topic", orders, "--to-earliest", "--yes")
     for verb in (["list"], ["describe"], ["delete", "", "another", "--if-exists"]):
         _, out, _ = shell("group", *verb)
         assert any(line.startswith("'' ") for line in out.splitlines()), verb
     assert "" in [row["group"] for row in shell.json("group", "list")]
+    report = {
+        "groups": [{"group": "", "state": "Empty", "lag": 3}],
+        "unknown": [],
+        "brokers": [],
+        "missing_brokers": [],
+    }
+    report |= {"healthy": True, "controller": 1, "partitions": 3}
+    cluster_health.show({**report, "offline": [], "under_min_isr": [], "under_replicated": []})
+    assert capsys.readouterr().out.splitlines()[-1].startswith("'' ")
     code, out, _ = shell("group", "delete", "", "--yes")
     assert code == 0 and out.splitlines()[-1].startswith("'' ")
 

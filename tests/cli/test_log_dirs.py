@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from odradek.cli.log_dirs import directories_of
 from odradek.cli.reassign.directories import still_coming
 from odradek.client.sync_connection import Unreachable
+from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from tests.cli.conftest import Shell
 
 
@@ -24,6 +27,14 @@ def where(shell: Any, topic: str) -> dict[int, str]:
         for replica in row["replicas"]
         if not replica["is_future"] and replica["partition"] == f"{topic}-0"
     }
+
+
+def test_who_may_not_see_the_directories_is_told_so_and_does_not_see_none() -> None:
+    """Since version 3 the answer has an error of its own. A move to a directory would have been waited for without end."""
+    answer = DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, results=[])
+    client: Any = SimpleNamespace(call=lambda *_: answer)
+    with pytest.raises(OdradekError, match="broker 1: CLUSTER_AUTHORIZATION_FAILED"):
+        still_coming(client, {(TopicPartition("orders", 0), 1): "/b"})
 
 
 def test_a_copy_on_its_way_is_not_in_its_directory_yet(monkeypatch: pytest.MonkeyPatch) -> None:

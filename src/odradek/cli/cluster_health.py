@@ -10,7 +10,7 @@ import click
 from odradek.cli.controller_calls import poll
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 from odradek.model.counted import counted
-from odradek.model.printable import printable
+from odradek.model.printable import named, printable
 
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
@@ -169,7 +169,7 @@ def show(report: dict[str, Any]) -> None:
             print_table(
                 ("group", "state", "lag"),
                 [
-                    (row["group"], row["state"], "?" if row["lag"] is None else row["lag"])
+                    (named(row["group"]), row["state"], "?" if row["lag"] is None else row["lag"])
                     for row in behind[:SHOWN_GROUPS]
                 ],
             )

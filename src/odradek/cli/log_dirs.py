@@ -85,10 +85,13 @@ def show(found: list[dict[str, Any]]) -> None:
 
 
 def directories_of(client: "SyncClient", broker: int, topics: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    from odradek.client.sync import code_of
+    from odradek.client.sync import answered, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
+    answer = client.call(broker, DescribeLogDirsRequest(topics=None))
+    if answer.error_code != ErrorCode.NONE:
+        raise answered(answer.error_code, f"broker {broker}")
     return [
         {
             "broker": broker,
@@ -108,5 +111,5 @@ def directories_of(client: "SyncClient", broker: int, topics: tuple[str, ...] = 
                 for row in topic.partitions
             ],
         }
-        for result in client.call(broker, DescribeLogDirsRequest(topics=None)).results
+        for result in answer.results
     ]

@@ -32,7 +32,9 @@ from odradek.testing.late_signals import late_signals
 from odradek.testing.life_line import LifeLine
 
 STORE_FILE = "odradek-store.sqlite"
-WRITTEN_ANEW = "# Written anew at each start of the whole cluster (odradek up): what is to last goes to its --set"
+WRITTEN_ANEW = (
+    "# Written anew at each start of the whole cluster (odradek up): what is to last goes to its --set"
+)
 # Below the range from which kernels take ports for outgoing connections: a broker that is down keeps its own.
 FREE_PORTS = range(20_000, 32_000)
 FOR_ALL = Path("/tmp")  # ports are the machine's, whatever TMPDIR a process has

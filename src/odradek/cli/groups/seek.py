@@ -78,13 +78,13 @@ def seek(
         group = describe_groups(client, [name]).get(name)
         if group is not None and group.is_active:
             fail(
-                f"{name} is {group.state}, with {counted(len(group.members), 'member')}: stop them first, they "
+                f"{named(name)} is {group.state}, with {counted(len(group.members), 'member')}: stop them first, they "
                 "would commit over what is set"
             )
         committed = sync_groups.committed(client, name) if group is not None else {}
         chosen = sorted(committed) if all_topics else partitions_named(client, topics)
         if not chosen:
-            fail(f"{name} has committed nothing, so there is nothing to move; name a --topic")
+            fail(f"{named(name)} has committed nothing, so there is nothing to move; name a --topic")
         wanted, notes = targets(
             client,
             chosen,
