@@ -26,13 +26,17 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
     import time
 
     from odradek.cli.lookup import topic_or_fail
+    from odradek.cli.topic.describe import grouped
     from odradek.client import sync_transactions
     from odradek.client.sync import SyncClient
+    from odradek.client.sync_connection import ConnectionLost, Unreachable
     from odradek.model.errors import OdradekError
     from odradek.model.ids import TopicPartition
     from odradek.protocol.messages.describe_producers import ProducerState
 
     rows = []
+    unasked: dict[TopicPartition, str] = {}
+    silent: dict[int, str] = {}  # leaders that have not answered, which are not waited for with each of their partitions
     unknown: list[str] = []
     with SyncClient(bootstrap) as client:
         before_ms = int(time.time() * 1000) - older_than_ms
@@ -41,16 +45,23 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
         for topic, view in sorted(chosen.items()):
             for index in sorted(view.partitions):
                 partition = TopicPartition(topic, index)
+                leader = view.partitions[index].leader
+                if leader in silent:
+                    unasked[partition] = silent[leader]
+                    continue
                 try:  # a partition in trouble does not keep back what the others hold
                     there = sync_transactions.producers(client, partition)
                 except OdradekError as error:
-                    unknown.append(f"{partition}: {error}")
+                    unasked[partition] = str(error)
+                    if isinstance(error, ConnectionLost | Unreachable):
+                        silent[leader] = str(error)
                     continue
                 suspects += [
                     (partition, one)
                     for one in there
                     if one.current_txn_start_offset >= 0 and one.last_timestamp < before_ms
                 ]
+        unknown += [f"{which}: {why}" for which, why in grouped(unasked)]
         # Asked behind the logs: what is open by then is somebody's.
         known = {
             listed.transaction.producer_id: listed
