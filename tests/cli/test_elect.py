@@ -2,17 +2,21 @@
 
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from odradek.cli.elect import replica_ends as ends_module
 from odradek.cli.elect.replica_ends import ReplicaEnd
-from odradek.cli.elect.unclean import poll
+from odradek.cli.elect.unclean import poll, polled
 from odradek.client.sync import PartitionView, SyncClient
+from odradek.client.sync_connection import Unreachable
 from odradek.controller.context import UncleanPoll
 from odradek.controller.unclean import ranking
 from odradek.model.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from tests.cli.conftest import Shell
+from tests.cli.test_sources import view
 from tests.controller.world import World, tp
 from tests.records.test_batch import batch
 from tests.support import each, eventually
@@ -150,3 +154,30 @@ def test_the_best_is_whom_the_controller_would_choose(
     }
     world.context.polls[tp("t-0")] = UncleanPoll(tuple(known), known, 0)
     assert ranking(world.context, tp("t-0"))[0] == best
+
+
+def test_a_silent_replica_is_not_waited_for_with_each_partition_that_is_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An outage is thousands of them, and each took half a minute before anybody could be elected."""
+    asked: list[tuple[int, str]] = []
+
+    def log_end_offset(_client: object, broker: int, partition: TopicPartition) -> int:
+        asked.append((broker, str(partition)))
+        if broker == 1:
+            raise Unreachable("broker 1: no answer in time")
+        return 7
+
+    monkeypatch.setattr(ends_module, "_log_end_offset", log_end_offset)
+    monkeypatch.setattr(ends_module, "_last_epoch", lambda *_: 0)
+    monkeypatch.setattr("odradek.client.sync_log_sizes.log_sizes", lambda *_: {})
+    seen = view([1, 2], t=[([2, 1], [])] * 3)
+    views = {
+        TopicPartition("t", index): one._replace(leader=-1)
+        for index, one in seen.topics["t"].partitions.items()
+    }
+    client: Any = SimpleNamespace(cluster=lambda _topics: seen)
+    polls = polled(client, views)
+    assert [poll["best"] for poll in polls.values()] == [2, 2, 2]
+    assert asked == [(2, "t-0"), (1, "t-0"), (2, "t-1"), (2, "t-2")]
+    assert {poll["candidates"][1]["problem"] for poll in polls.values()} == {"broker 1: no answer in time"}

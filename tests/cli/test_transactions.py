@@ -145,7 +145,9 @@ def test_a_partition_without_a_leader_does_not_keep_back_what_hangs_elsewhere(
     assert shell(*find, "--json", "--topic", "orders") == (0, "[]\n", "")
 
 
-def test_a_silent_leader_is_not_waited_for_with_each_of_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_leader_is_not_waited_for_with_each_of_its_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each took up to half a minute, of a thousand partitions hours."""
     asked: list[str] = []
 

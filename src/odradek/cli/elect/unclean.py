@@ -38,7 +38,7 @@ def unclean(targets: tuple[str, ...], yes: bool, bootstrap: str, as_json: bool) 
         partitions = partitions_of(client, view, targets)
         views = {w: view.topics[w.topic].partitions[w.partition] for w in partitions}
         offline = [w for w in partitions if views[w].leader not in view.brokers]
-        polls = {w: poll(client, w, views[w]) for w in offline}
+        polls = polled(client, {w: views[w] for w in offline})
         possible = [w for w in offline if polls[w]["best"] is not None]
         elected = elect_leaders(client, UNCLEAN, possible) if yes and possible else []
         ok = {answer.partition for answer in elected if answer.code == ErrorCode.NONE}
@@ -64,11 +64,24 @@ def new_leader(client: "SyncClient", where: "TopicPartition") -> int:
     return client.retrying(lambda: client.leader(where, refresh=True)[0], timeout_s=LEADER_TIMEOUT_S)
 
 
-def poll(client: "SyncClient", where: "TopicPartition", view: "PartitionView") -> dict[str, Any]:
+def polled(
+    client: "SyncClient", views: "dict[TopicPartition, PartitionView]"
+) -> "dict[TopicPartition, dict[str, Any]]":
+    silent: dict[int, str] = {}
+    return {where: poll(client, where, view, silent) for where, view in views.items()}
+
+
+def poll(
+    client: "SyncClient",
+    where: "TopicPartition",
+    view: "PartitionView",
+    silent: dict[int, str] | None = None,
+) -> dict[str, Any]:
     """What each replica holds, and what choosing it would cost against the best of them."""
     from odradek.cli.elect.replica_ends import replica_ends
 
-    ends = replica_ends(client, where, view.replicas, leader_epoch=max(0, view.leader_epoch), with_sizes=True)
+    epoch = max(0, view.leader_epoch)
+    ends = replica_ends(client, where, view.replicas, leader_epoch=epoch, with_sizes=True, silent=silent)
     alive = [end for end in ends if end.log_end_offset is not None]
     # As the controller ranks them: where of one only the log end is known (a broker of Apache's), all are compared by that.
     only_ends = any(e.last_epoch < 0 < (e.log_end_offset or 0) for e in alive)

@@ -29,14 +29,16 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
     from odradek.cli.topic.describe import grouped
     from odradek.client import sync_transactions
     from odradek.client.sync import SyncClient
-    from odradek.client.sync_connection import ConnectionLost, Unreachable
+    from odradek.client.sync_connection import Unreachable
     from odradek.model.errors import OdradekError
     from odradek.model.ids import TopicPartition
     from odradek.protocol.messages.describe_producers import ProducerState
 
     rows = []
     unasked: dict[TopicPartition, str] = {}
-    silent: dict[int, str] = {}  # leaders that have not answered, which are not waited for with each of their partitions
+    silent: dict[
+        int, str
+    ] = {}  # leaders that were not reached, which are not waited for with each of their partitions
     unknown: list[str] = []
     with SyncClient(bootstrap) as client:
         before_ms = int(time.time() * 1000) - older_than_ms
@@ -53,7 +55,7 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
                     there = sync_transactions.producers(client, partition)
                 except OdradekError as error:
                     unasked[partition] = str(error)
-                    if isinstance(error, ConnectionLost | Unreachable):
+                    if isinstance(error, Unreachable):
                         silent[leader] = str(error)
                     continue
                 suspects += [
