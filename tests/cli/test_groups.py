@@ -503,11 +503,48 @@ def test_a_time_of_day_is_one_of_today_in_the_evening_too() -> None:
     assert moment(at_ms, now_ms) == "01:00:00"
 
 
+def silent_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of the groups of broker 2 is told."""
+    original = sync_groups.list_groups
+
+    def listed(client: Any, **options: Any) -> sync_groups.Listed:
+        groups = original(client, **options).groups
+        return sync_groups.Listed(
+            {name: (broker, row) for name, (broker, row) in groups.items() if broker != 2},
+            {2: "no answer in time"},
+        )
+
+    monkeypatch.setattr(sync_groups, "list_groups", listed)
+
+
+def test_groups_that_a_broker_does_not_tell_are_missed_when_all_are_described(
+    shell: Shell, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `group list`: a table without them looked as if there were no others."""
+    left(shell, f"known-{orders}", orders)
+    silent_broker(monkeypatch)
+    code, _, err = shell("group", "describe")
+    assert (code, err) == (1, "odradek: groups of broker 2 are not known: no answer in time\n")
+
+
+def test_coordinators_of_a_silent_broker_are_said_to_move_though_nobody_tells_their_groups(
+    shell: Shell, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks what becomes of a broker's death may ask because it hangs."""
+    left(shell, f"moving-{orders}", orders)
+    world = three("__consumer_offsets", [2, 1], [1, 2])
+    answers = [what_if(world.context, kill=[BrokerId(2)])]
+    silent_broker(monkeypatch)
+    (move,) = coordinators_moved(answers, shell.bootstrap)
+    assert (move.before, move.after, move.groups) == (2, 1, None)
+    assert sentences([move]) == ["coordinator 2 -> 1 of 1 of __consumer_offsets's partitions"]
+
+
 def test_where_there_is_no_group_no_coordinator_is_said_to_move(monkeypatch: pytest.MonkeyPatch) -> None:
     """That there is none is known of a live cluster; of a journal it is not."""
     world = three("__consumer_offsets", [2, 1], [1, 2])
     answers = [what_if(world.context, kill=[BrokerId(2)])]
-    monkeypatch.setattr("odradek.cli.groups.moving.groups_by_partition", lambda _: {})
+    monkeypatch.setattr("odradek.cli.groups.moving.groups_by_partition", lambda _: ({}, ()))
     (move,) = coordinators_moved(answers, "localhost:9092")
     assert (move.before, move.after, move.groups) == (2, 1, ())
     assert sentences([move]) == []

@@ -1,5 +1,7 @@
 """`odradek group describe [GROUP...]`"""
 
+import sys
+
 import click
 
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
@@ -11,13 +13,25 @@ from odradek.model.printable import named
 @bootstrap_option
 @json_option
 def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """State, coordinator, members and lag of groups; of all of them when none is named."""
-    from odradek.cli.groups.descriptions import describe_or_fail, positions_of, total_lag
+    """State, coordinator, members and lag of groups; of all of them when none is named. Exit code 1 if a broker does not tell its
+    groups then, which is said on standard error."""
+    from odradek.cli.groups.descriptions import (
+        describe_groups,
+        describe_or_fail,
+        positions_of,
+        total_lag,
+    )
+    from odradek.client import sync_groups
     from odradek.client.sync import SyncClient
 
     rows = []
+    problems: dict[int, str] = {}
     with SyncClient(bootstrap) as client:
-        groups = describe_or_fail(client, names).values()
+        if names:
+            groups = describe_or_fail(client, names).values()
+        else:
+            listed = sync_groups.list_groups(client)
+            groups, problems = describe_groups(client, listed.groups).values(), listed.problems
         every, _ = positions_of(client, groups)
         for group, read in zip(groups, every, strict=True):
             rows.append(
@@ -35,7 +49,10 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
             )
     if as_json:
         print_json(rows)
-        return
-    columns = ("group", "state", "type", "assignor", "coordinator", "members", "partitions", "lag")
-    shown = [{**row, "group": named(row["group"])} for row in rows]
-    print_table(columns, [["?" if row[name] is None else row[name] for name in columns] for row in shown])
+    else:
+        columns = ("group", "state", "type", "assignor", "coordinator", "members", "partitions", "lag")
+        shown = [{**row, "group": named(str(row["group"]))} for row in rows]
+        print_table(columns, [["?" if row[name] is None else row[name] for name in columns] for row in shown])
+    for broker, why in problems.items():
+        print(f"odradek: groups of broker {broker} are not known: {why}", file=sys.stderr)
+    sys.exit(1 if problems else 0)

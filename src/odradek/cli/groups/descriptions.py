@@ -37,12 +37,8 @@ def describe_groups(client: "SyncClient", names: Iterable[str]) -> dict[str, Gro
 
 
 def describe_or_fail(client: "SyncClient", names: Iterable[str]) -> dict[str, Group]:
-    """All of these; of every group where none is named."""
-    from odradek.client.sync_groups import list_groups
-
+    """All of these."""
     wanted = tuple(names)
-    if not wanted:
-        return describe_groups(client, list_groups(client).groups)
     found = describe_groups(client, wanted)
     for name in wanted:
         if name not in found:

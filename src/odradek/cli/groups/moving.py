@@ -1,6 +1,6 @@
 """Which coordinators move when leaders do: a group's is whoever leads its partition of the internal topic."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.model.printable import named
@@ -31,7 +31,8 @@ class Move(NamedTuple):
 
 
 def coordinators_moved(answers: "Sequence[WhatIf]", bootstrap: str | None) -> list[Move]:
-    """From before the first step to after the last; with the groups by name where a cluster can be asked."""
+    """From before the first step to after the last; with the groups by name where a cluster can be asked, and its coordinators
+    tell."""
     from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
     leaders: dict[TopicPartition, tuple[BrokerId, BrokerId]] = {}
@@ -43,21 +44,23 @@ def coordinators_moved(answers: "Sequence[WhatIf]", bootstrap: str | None) -> li
                 leaders[where] = before, outcome.leader_after
     moved = {where: pair for where, pair in sorted(leaders.items()) if pair[0] != pair[1]}
     by_partition: dict[TopicPartition, list[str]] | None = None
+    silent: Collection[int] = ()
     if bootstrap is not None and any(where.topic == GROUPS_TOPIC for where in moved):
-        by_partition = groups_by_partition(bootstrap)
+        by_partition, silent = groups_by_partition(bootstrap)
     return [
         Move(
             where,
             *pair,
             tuple(by_partition.get(where, ()))
-            if by_partition is not None and where.topic == GROUPS_TOPIC
+            if by_partition is not None and where.topic == GROUPS_TOPIC and pair[0] not in silent
             else None,
         )
         for where, pair in moved.items()
     ]
 
 
-def groups_by_partition(bootstrap: str) -> "dict[TopicPartition, list[str]]":
+def groups_by_partition(bootstrap: str) -> "tuple[dict[TopicPartition, list[str]], Collection[int]]":
+    """And the brokers that did not tell theirs."""
     from odradek.client.sync import SyncClient
     from odradek.client.sync_groups import list_groups
     from odradek.coordinator.partitioning import GROUPS_TOPIC, partition_of
@@ -66,9 +69,10 @@ def groups_by_partition(bootstrap: str) -> "dict[TopicPartition, list[str]]":
     found: dict[TopicPartition, list[str]] = {}
     with SyncClient(bootstrap) as client:
         count = len(client.topic(GROUPS_TOPIC).partitions)
-        for name in sorted(list_groups(client).groups):
+        listed = list_groups(client)
+        for name in sorted(listed.groups):
             found.setdefault(TopicPartition(GROUPS_TOPIC, partition_of(name, count)), []).append(name)
-    return found
+    return found, listed.problems.keys()
 
 
 def sentences(moved: Sequence[Move]) -> list[str]:

@@ -138,8 +138,8 @@ def topic_overrides(
         for result in results:
             name = result.resource_name
             if result.error_code != ErrorCode.NONE:
-                error = answered(result.error_code, f"topic {name}", result.error_message)
-                unknown.append(f"settings of {error}")
+                refusal = answered(result.error_code, f"topic {name}", result.error_message)
+                unknown.append(f"settings of {refusal}")
                 continue
             found[name] = {
                 entry.name: entry.value
