@@ -695,7 +695,7 @@ def test_the_size_of_what_was_deleted_meanwhile_is_not_known(shell: Shell) -> No
     shell.ok("topic", "create", "sized", "--assign", "1")
     there, gone, further = (TopicPartition(*where) for where in (("sized", 0), ("deleted", 0), ("sized", 1)))
     moves = tuple(Move(where, (BrokerId(1),), (BrokerId(2),)) for where in (there, gone, further))
-    assert plan_verb.sizes_of(shell.bootstrap, MovePlan(moves)) == {there: 0}
+    assert plan_verb.sizes_of(shell.bootstrap, MovePlan(moves), []) == {there: 0}
 
 
 def test_rows_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -721,3 +721,28 @@ def test_bytes_and_seconds_read_as_people_write_them() -> None:
         "1 min 20 s",
         "1 h 1 min",
     ]
+
+
+def test_a_leader_that_does_not_answer_keeps_no_plan_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be why somebody plans. How much it has is not known then, as is said of it."""
+    asked: list[int] = []
+
+    def log_sizes(
+        _client: object, leader: int, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        asked.append(leader)
+        if leader == 1:
+            raise ConnectionLost("broker 1: no answer in time")
+        return dict.fromkeys(partitions, 7)
+
+    seen = view([1, 2, 3], t=[([1], []), ([2], [])])
+    monkeypatch.setattr("odradek.client.sync_log_sizes.log_sizes", log_sizes)
+    monkeypatch.setattr(SyncClient, "cluster", lambda *_: seen)
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    moves = (Move(first, (BrokerId(1),), (BrokerId(3),)), Move(second, (BrokerId(2),), (BrokerId(3),)))
+    unknown: list[str] = []
+    assert plan_verb.sizes_of("h:1", MovePlan(moves), unknown) == {second: 7}
+    assert (asked, unknown) == (
+        [1, 2],
+        ["how large the logs are that broker 1 leads: broker 1: no answer in time"],
+    )

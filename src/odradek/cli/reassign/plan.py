@@ -83,7 +83,8 @@ def plan(
     except ValueError as error:
         fail(str(error))
     is_live = place is None and journal is None
-    sizes = sizes_of(bootstrap, found) if is_live and found.moves else {}
+    unknown = list(source.unknown)
+    sizes = sizes_of(bootstrap, found, unknown) if is_live and found.moves else {}
     if rollback is not None:
         check_way_back(rollback, found.rollback, "nothing was written")
     if out is not None:
@@ -92,18 +93,20 @@ def plan(
         write_proposal(rollback, found.rollback)
     report = as_dict(found, sizes, throttle)
     if as_json:
-        print_json({**report, "unknown": list(source.unknown), "source": source.where})
+        print_json({**report, "unknown": unknown, "source": source.where})
     else:
         show(report, throttle, out)
-        for note in source.unknown:
+        for note in unknown:
             print(f"not known: {note}")
     sys.exit(1 if report["left_out"] else 0)
 
 
-def sizes_of(bootstrap: str, plan: "MovePlan") -> "dict[TopicPartition, int]":
-    """Bytes of each partition that would be copied, as its leader has it on disk; unknown ones are left out."""
+def sizes_of(bootstrap: str, plan: "MovePlan", unknown: list[str]) -> "dict[TopicPartition, int]":
+    """Bytes of each partition that would be copied, as its leader has it on disk; unknown ones are left out, and of a leader that does
+    not answer `unknown` has the reason."""
     from odradek.client.sync import SyncClient
     from odradek.client.sync_log_sizes import log_sizes
+    from odradek.model.errors import OdradekError
 
     by_leader: dict[int, list[TopicPartition]] = {}
     sizes: dict[TopicPartition, int] = {}
@@ -116,7 +119,10 @@ def sizes_of(bootstrap: str, plan: "MovePlan") -> "dict[TopicPartition, int]":
             if move.adding and found is not None and found.leader in view.brokers:
                 by_leader.setdefault(found.leader, []).append(where)
         for leader, partitions in sorted(by_leader.items()):
-            sizes.update(log_sizes(client, leader, partitions))
+            try:
+                sizes.update(log_sizes(client, leader, partitions))
+            except OdradekError as error:
+                unknown.append(f"how large the logs are that broker {leader} leads: {error}")
     return sizes
 
 
