@@ -4,6 +4,7 @@ import asyncio
 import gc
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -12,6 +13,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from odradek.client.sync import ANY, SyncClient
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 from odradek.testing import administration
 from odradek.testing.running_cluster import LocalCluster, RunningCluster, running_cluster
 
@@ -78,6 +80,29 @@ def test_a_topic_is_created_and_its_leader_moves(cluster: RunningCluster) -> Non
         cluster.move_leader("audit", 1, to=other_than(cluster, leader, follower))
     with pytest.raises(ConfigurationError, match="audit has 2 partitions"):
         cluster.leader("audit", 2)
+
+
+def test_a_leader_moves_also_where_the_controller_has_just_died(cluster: RunningCluster) -> None:
+    """Nobody was controller for the moment in which the election was to be asked for: Unreachable."""
+    name = "moved-without-a-controller"
+    cluster.create_topic(name, replication_factor=3)
+    controller = cluster.controller
+    assert controller is not None
+    target = other_than(cluster, cluster.leader(name), controller)
+    original = SyncClient.call
+    met: list[int] = []
+
+    def call(self: SyncClient, broker: int, request: Any, **options: Any) -> Any:
+        if isinstance(request, ElectLeadersRequest) and not met:
+            met.append(controller)
+            cluster.kill(controller)
+        return original(self, broker, request, **options)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SyncClient, "call", call)
+        cluster.move_leader(name, to=target)
+    cluster.start(controller)
+    assert (met, cluster.leader(name)) == ([controller], target)
 
 
 def test_a_topic_has_all_the_time_that_was_given_to_it(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from odradek.client.sync import CONTROLLER, PartitionView, SyncClient
-from odradek.client.sync_connection import DeadlineExceeded, answered
+from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable, answered
 from odradek.model.counted import counted
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError
@@ -92,7 +92,10 @@ class Administered:
                 if now.leader == to:
                     return True
                 if list(now.replicas) == order:  # until then the preferred leader is another
-                    client.call(CONTROLLER, elected)
+                    try:
+                        client.call(CONTROLLER, elected)
+                    except (ConnectionLost, Unreachable):
+                        return False  # the controller has just died; the next one is asked
                 return False
 
             self.wait_until(is_moved, f"broker {to} leads {about}", deadline_s)
