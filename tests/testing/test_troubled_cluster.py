@@ -11,8 +11,10 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from odradek.client.sync import ANY, SyncClient
+from odradek.client.sync_connection import ConnectionLost
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import TopicPartition
+from odradek.protocol.messages.create_topics import CreateTopicsRequest
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 from odradek.testing import administration
 from odradek.testing.running_cluster import LocalCluster, RunningCluster, running_cluster
@@ -103,6 +105,26 @@ def test_a_leader_moves_also_where_the_controller_has_just_died(cluster: Running
         cluster.move_leader(name, to=target)
     cluster.start(controller)
     assert (met, cluster.leader(name)) == ([controller], target)
+
+
+def test_a_topic_that_was_created_and_whose_answer_was_lost_is_there(cluster: RunningCluster) -> None:
+    """It was asked for again, and refused: TOPIC_ALREADY_EXISTS. One that was there before is refused as ever."""
+    original = SyncClient.call
+    lost: list[str] = []
+
+    def call(self: SyncClient, broker: int, request: Any, **options: Any) -> Any:
+        answer = original(self, broker, request, **options)
+        if isinstance(request, CreateTopicsRequest) and not lost:
+            lost.append(request.topics[0].name)
+            raise ConnectionLost("closed by the other side")
+        return answer
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SyncClient, "call", call)
+        cluster.create_topic("created-and-lost")
+    assert lost == ["created-and-lost"] and cluster.leader("created-and-lost") in cluster.cluster.ids
+    with pytest.raises(ProtocolError, match="TOPIC_ALREADY_EXISTS"):
+        cluster.create_topic("created-and-lost")
 
 
 def test_a_topic_has_all_the_time_that_was_given_to_it(

@@ -58,7 +58,8 @@ class Administered:
         )
         with self._client(deadline_s, answer_s=deadline_s) as client:
             request = CreateTopicsRequest(topics=[topic], timeout_ms=int(deadline_s * 1000))
-            self._ask(client, request, lambda answer: answer.topics[0], f"topic {name}")
+            there = ErrorCode.TOPIC_ALREADY_EXISTS
+            self._ask(client, request, lambda answer: answer.topics[0], f"topic {name}", done_before=there)
             client.topic(name, timeout_s=deadline_s, is_new=True)
 
     def leader(self, topic: str, partition: int = 0) -> int:
@@ -137,13 +138,28 @@ class Administered:
                 )
             return found[partition]
 
-    def _ask(self, client: SyncClient, request: Any, outcome_of: Callable[[Any], Any], about: str) -> None:
-        """Of whoever is controller; what it answers about the one thing that was asked for may say that it is not."""
+    def _ask(
+        self,
+        client: SyncClient,
+        request: Any,
+        outcome_of: Callable[[Any], Any],
+        about: str,
+        *,
+        done_before: ErrorCode | None = None,
+    ) -> None:
+        """Of whoever is controller; what it answers about the one thing that was asked for may say that it is not. `done_before`: so it
+        answers of what it has done already, as it may have where its answer was lost."""
+        was_lost = False
 
         def ask() -> None:
+            nonlocal was_lost
             client.cluster([])  # who is controller by now
-            outcome = outcome_of(client.call(CONTROLLER, request))
-            if outcome.error_code != ErrorCode.NONE:
+            try:
+                outcome = outcome_of(client.call(CONTROLLER, request))
+            except ConnectionLost:
+                was_lost = True
+                raise
+            if outcome.error_code != ErrorCode.NONE and not (was_lost and outcome.error_code == done_before):
                 raise answered(outcome.error_code, about, outcome.error_message)
 
         try:
