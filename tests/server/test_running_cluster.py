@@ -368,7 +368,10 @@ def test_who_edits_the_settings_of_a_process_reads_there_that_they_are_written_a
     cluster = ProcessCluster(tmp_path, brokers=1)
     cluster.write_configurations()
     text = cluster.brokers[1].config_file.read_text("utf-8")
-    assert text.startswith("# Written anew at each start of the whole cluster") and "--set" in text.split("\n")[0]
+    assert (
+        text.startswith("# Written anew at each start of the whole cluster")
+        and "--set" in text.split("\n")[0]
+    )
     assert parse_properties(text) == cluster.properties_of(cluster.brokers[1])
 
 
