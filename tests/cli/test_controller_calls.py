@@ -75,6 +75,24 @@ def test_who_is_not_the_controller_any_more_is_not_the_last_to_be_asked(
     assert answers == []
 
 
+def test_who_is_asked_who_is_controller_now_has_no_more_time_than_there_is(
+    shell: Shell, answers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all others are stopped `why`, which waits two seconds for a controller, stood still for thirty."""
+    original = SyncClient.cluster
+    given: list[float | None] = []
+
+    def cluster(self: SyncClient, *args: Any, **options: Any) -> Any:
+        if not answers:  # the refusal has come
+            given.append(options.get("timeout_s"))
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(SyncClient, "cluster", cluster)
+    answers += [refused("in-time")]
+    assert shell.ok("topic", "create", "in-time").startswith("in-time created")
+    assert given[0] is not None and 0 < given[0] <= controller_calls.PATIENCE_S
+
+
 def test_a_broker_that_does_not_tell_who_is_controller_now_ends_no_verb(
     shell: Shell, answers: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 10.0
 PAUSE_S = 0.1
 ANSWER_S = 5.0
+LEAST_S = 1.0  # for who is controller by now: on a busy machine an answer may take a part of it
 # Who waits for a move of hours does not give up because a broker is restarted.
 POLL_PATIENCE_S = 60.0
 
@@ -39,6 +40,10 @@ def ask_controller(
     # The controller may wait for as long as the request allows, and says only then what it could not finish.
     timeout_s = max(client.request_timeout_s, getattr(request, "timeout_ms", 0) / 1000 + ANSWER_S)
     deadline = time.monotonic() + patience_s
+
+    def look_up() -> None:
+        client.cluster([], timeout_s=max(deadline - time.monotonic(), LEAST_S))
+
     while True:
         answer = None
         try:
@@ -52,7 +57,7 @@ def ask_controller(
             fail(f"no controller answers: {why}")
         time.sleep(PAUSE_S)
         try:
-            client.retrying(lambda: client.cluster([]), timeout_s=deadline - time.monotonic())
+            client.retrying(look_up, timeout_s=deadline - time.monotonic())
         except (DeadlineExceeded, Unreachable) as error:
             fail(f"no controller answers: {why}, and no broker tells which one is: {error}")
 
