@@ -225,13 +225,16 @@ def test_a_name_that_is_still_being_deleted_is_not_said_to_be_accepted() -> None
     assert _hint("Topic 't' already exists", "t") == "; --if-not-exists accepts it"
 
 
-@pytest.mark.parametrize("is_one_too_large", [False, True])
+@pytest.mark.parametrize(
+    ("setting", "is_one_too_large"),
+    [("max.message.bytes=2000", False), ("max.message.bytes=2000", True), ("segment.bytes=3000", False)],
+)
 def test_records_that_fit_alone_are_sent_to_a_topic_that_takes_little_at_once(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_one_too_large: bool
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, setting: str, is_one_too_large: bool
 ) -> None:
     """Of a topic with small batches none was taken, and nothing could be done about it. Java's clients send halves, too."""
-    topic = f"little-{is_one_too_large}"
-    shell.ok("topic", "create", topic, "-p", 1, "-c", "max.message.bytes=2000")
+    topic = f"little-{setting.partition('=')[0]}-{is_one_too_large}"
+    shell.ok("topic", "create", topic, "-p", 1, "-c", setting)
     lines = [f"{number} {'x' * 100}" for number in range(1_000)]
     if is_one_too_large:
         lines[700] = "y" * 3000

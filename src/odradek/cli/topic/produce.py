@@ -159,11 +159,12 @@ def produce(
 
 
 def is_too_large(error: "OdradekError") -> bool:
-    """For what the topic takes at once (`max.message.bytes`): nothing of the batch is there."""
+    """For what the topic takes at once (`max.message.bytes`, `segment.bytes`): nothing of the batch is there."""
     from odradek.model.error_codes import ErrorCode
     from odradek.model.errors import ProtocolError
 
-    return isinstance(error, ProtocolError) and error.code == ErrorCode.MESSAGE_TOO_LARGE
+    codes = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+    return isinstance(error, ProtocolError) and error.code in codes
 
 
 def _upto(written: int) -> str:
