@@ -2,6 +2,7 @@
 
 import base64
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,22 @@ def test_what_comes_with_protobuf_is_no_reference(server: RegistryServer, name: 
     done = decoded(Format("protobuf", registry=server.url), "n INT", framed(5, b"\x00\x08\x05"))
 
     assert (done.columns.to_pylist(), done.bad) == ([{"n": 5}], {})
+
+
+@pytest.mark.parametrize("name", ["any", "source_context", "descriptor", "timestamp"])
+def test_a_file_of_protoc_may_have_what_comes_with_protobuf_in_it(name: str, tmp_path: Path) -> None:
+    """As it has with --include_imports, before what imports it."""
+    known = FileDescriptorProto()
+    import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR.CopyToProto(known)
+    file = FileDescriptorProto(name="order.proto", syntax="proto3")
+    file.dependency.append(known.name)
+    file.message_type.add(name="Order").field.append(field("id", 1, F.TYPE_INT64))
+    path = tmp_path / "order.desc"
+    for where in (known.name, f"vendor/{known.name}"):
+        known.name = file.dependency[0] = where
+        path.write_bytes(FileDescriptorSet(file=[known, file]).SerializeToString())
+        found = learnt(Format("protobuf", schema_file=str(path)), "", lambda: pa.array([], pa.binary()))
+        assert text_of(found.columns) == "id BIGINT"
 
 
 def test_what_comes_with_confluents_registry_is_no_reference(server: RegistryServer) -> None:

@@ -38,10 +38,9 @@ _WRAPPERS = {
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
-# In an order in which each imports only those before it.
 _WELL_KNOWN = (
-    *("any", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp"),
-    *("wrappers", "type", "api"),
+    *("any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp"),
+    *("type", "wrappers"),
 )
 
 
@@ -115,26 +114,39 @@ def _parsed(text: str) -> Any:
 
 
 def _pooled(files: Sequence[tuple[str, Any]]) -> Protobuf:
-    from importlib import import_module
-
     from google.protobuf.descriptor_pool import DescriptorPool
 
     pool = DescriptorPool()
-    there = {name for name, _ in files}
-    known = [import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR for name in _WELL_KNOWN]
-    of_confluent = [(file.name, file.SerializeToString()) for file in _of_confluent()]
-    for name, serialized in [*((file.name, file.serialized_pb) for file in known), *of_confluent]:
-        if name not in there:
-            pool.AddSerializedFile(serialized)
+    there = {name or file.name for name, file in files}
+    # Only what is imported: another file may have the same types, as a copy of descriptor.proto in a directory of its own has.
+    known = {file.name: file for file in _known() if file.name not in there}
+
+    def add(file: Any) -> None:
+        for imported in [name for name in file.dependency if name in known]:
+            add(known.pop(imported))
+        pool.AddSerializedFile(file.SerializeToString())
+
     try:
         for name, file in files:
             file.name = name or file.name or "schema.proto"
-            pool.AddSerializedFile(file.SerializeToString())
+            add(file)
             last = pool.FindFileByName(file.name)
     except (TypeError, KeyError, ValueError) as error:
         raise RefusedSchema(f"this Protobuf schema does not hold together: {error}") from None
     names = tuple(n for d in last.message_types_by_name.values() for n in _names(d))
     return Protobuf(pool, tuple(name or file.name for name, file in files), names)
+
+
+def _known() -> Iterable[Any]:
+    """The files that need no reference, and are in no file of protoc that has been told to leave out imports."""
+    from importlib import import_module
+
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+    for name in _WELL_KNOWN:
+        descriptor = import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR
+        yield FileDescriptorProto.FromString(descriptor.serialized_pb)
+    yield from _of_confluent()
 
 
 def _of_confluent() -> Iterable[Any]:
