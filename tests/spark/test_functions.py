@@ -70,6 +70,42 @@ def test_a_row_without_what_orders_it_is_before_all_others_of_its_key(spark: Any
     assert sorted(bytes(row.key) for row in alone) == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("by", ["", "changed"])
+def test_the_last_rows_in_a_stream_go_on_from_a_checkpoint_of_before(
+    spark: Any, tmp_path: Path, by: str
+) -> None:
+    """Spark keeps the state of `max_by` with its types, and starts no query whose types are others."""
+    from pyspark.sql import functions as F
+
+    def run(last: Callable[[Any], Any], *lines: str) -> None:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{lines[0][9]}.json").write_text("\n".join(lines))
+        rows = spark.readStream.schema("key STRING, offset BIGINT, changed BIGINT").json(str(tmp_path / "in"))
+        sink = (
+            last(rows)
+            .writeStream.outputMode("update")
+            .foreachBatch(lambda batch, _: found.extend(batch.collect()))
+        )
+        query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        query.start().awaitTermination()
+
+    def of_before(rows: Any) -> Any:
+        last = F.max_by(F.struct(*(F.col(f"`{name}`") for name in rows.columns)), F.col(by or "offset"))
+        return rows.dropna(subset=["key"]).groupBy("key").agg(last.alias("last")).select("last.*")
+
+    found: list[Any] = []
+    run(of_before, '{"key": "a", "offset": 0, "changed": 5}')
+    found.clear()
+    run(
+        lambda rows: latest_by_key(rows, by=by),
+        '{"key": "b", "offset": 1}',
+        '{"key": "a", "offset": 2, "changed": 6}',
+    )
+
+    without_any = [] if by else [("b", 1)]
+    assert sorted((row.key, row.offset) for row in found) == [("a", 2), *without_any]
+
+
 def topic_of(spark: Any, cluster: ProcessCluster, topic: str, *, stream: bool = False) -> Any:
     reader = spark.readStream if stream else spark.read
     options = {

@@ -171,7 +171,8 @@ def latest_by_key(frame: "DataFrame", *keys: str, by: str = "") -> "DataFrame":
     """Of each key the row that is the last by the column `by` (else the offset), in which null is before all; rows without a key
     are left out.
 
-    In a stream Spark remembers a row a key, and gives it again whenever it changes (`outputMode("update")`).
+    In a stream Spark remembers a row a key, and gives it again whenever it changes (`outputMode("update")`); rows with null in
+    the column `by` are left out there.
 
     >>> rows = records(spark, b"a1", b"b1", b"a2").selectExpr("left(string(value), 1) AS key", "value", "offset")
     >>> sorted(bytes(row.value) for row in latest_by_key(rows).collect())
@@ -182,9 +183,13 @@ def latest_by_key(frame: "DataFrame", *keys: str, by: str = "") -> "DataFrame":
     names = list(keys) or ["key" if "key" in frame.columns else "__key"]
     order = by or ("offset" if "offset" in frame.columns else "__offset")
     _check(frame, (*names, order), "latest_by_key")
-    # In a struct: a null in it is the least of all, and by a null alone there is no last row.
-    last = F.max_by(F.struct(*(F.col(f"`{name}`") for name in frame.columns)), F.struct(F.col(f"`{order}`")))
-    keyed = frame.dropna(subset=names).groupBy(*(F.col(f"`{name}`") for name in names))
+    named = frame.dropna(subset=names)
+    if frame.isStreaming:  # Spark keeps the type of the order in the state of the query
+        named, place = named.where(f"`{order}` IS NOT NULL"), F.col(f"`{order}`")
+    else:  # in a struct: a null in it is the least of all, and by a null alone there is no last row
+        place = F.struct(F.col(f"`{order}`"))
+    last = F.max_by(F.struct(*(F.col(f"`{name}`") for name in frame.columns)), place)
+    keyed = named.groupBy(*(F.col(f"`{name}`") for name in names))
     return keyed.agg(last.alias("last")).select("last.*")
 
 
