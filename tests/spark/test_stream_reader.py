@@ -97,6 +97,25 @@ def test_an_open_transaction_before_what_was_read_moves_nothing_back() -> None:
         assert stream.latestOffset(start.to_json(), limit) == start.to_json()
 
 
+@pytest.mark.parametrize("is_once", [False, True])
+def test_a_partition_that_is_assigned_no_more_is_not_dropped_in_silence(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, is_once: bool
+) -> None:
+    topic = make_topic(partitions=2)
+    start = reader(cluster, topic, startingOffsets="earliest").initialOffset()
+
+    def restarted(**options: str) -> dict[str, Any]:
+        stream = reader(cluster, "", assign=json.dumps({topic: [0]}), **options)
+        if is_once:
+            stream.prepareForTriggerAvailableNow()
+        return stream.latestOffset(start, EVERYTHING)
+
+    with pytest.raises(DataLoss, match=f"{topic}-1, which this query reads, is not among .* any more"):
+        restarted()
+    with pytest.warns(UserWarning, match=f"{topic}-1"):
+        assert offsets(restarted(failOnDataLoss="false"), topic) == {"0": 0}
+
+
 def test_a_target_told_by_whoever_has_not_heard_of_a_partition_forgets_none() -> None:
     """Left out of where a batch ends it would be new to the next run, and read from its beginning a second time."""
     heard, other = TopicPartition("t", 0), TopicPartition("t", 1)

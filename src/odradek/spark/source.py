@@ -319,9 +319,16 @@ class StreamReader(_Executor, DataSourceStreamReader, SupportsTriggerAvailableNo
     def _check(self, before: "Offsets", now: "Offsets") -> "dict[TopicPartition, Place]":
         """Where the partitions begin that are new; what was lost is raised or told."""
         from odradek.spark.offsets import Place, newly
+        from odradek.spark.subscription import is_another_topic
 
         subscription = self._subscribed()
         subscription.check_same_topics(before, now)
+        for partition in sorted(before.places.keys() - now.places.keys()):
+            if partition.topic in now.topic_ids and not is_another_topic(partition.topic, before, now):
+                subscription.lose(
+                    f"{partition}, which this query reads, is not among those that are to be read any more",
+                    "reads on without it",
+                )
         added = newly(before.places, now.places)
         firsts = subscription.earliest(added) if added else {}
         for partition, first in firsts.items():
