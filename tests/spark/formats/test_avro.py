@@ -351,6 +351,16 @@ def test_columns_are_of_the_newest_schema_of_the_subject_or_of_what_values_name(
         learnt(form, "other-value", lambda: pa.array([b"x"], pa.binary()))
 
 
+def test_null_may_be_spelt_as_an_object(tmp_path: Path) -> None:
+    union = [{"type": "null"}, {"type": "string"}]
+    record = {"type": "record", "name": "R", "fields": [{"name": "n", "type": union}]}
+    form = file_of(tmp_path, record)
+
+    assert text_of(learnt(form, "", lambda: pa.array([])).columns) == "n STRING"
+    values = [written(record, {"n": "a"}), written(record, {"n": None})]
+    assert decoded(form, "n STRING", *values).columns.to_pylist() == [{"n": "a"}, {"n": None}]
+
+
 @pytest.mark.parametrize("index", [-1, -2, 2])
 def test_a_symbol_that_an_enum_does_not_have_is_no_value(tmp_path: Path, index: int) -> None:
     """Python takes the last ones for those below zero."""

@@ -235,7 +235,7 @@ class _Walk:
 
     def _union(self, schema: list[Any], namespace: str, path: str) -> _Kind:
         found = [self.kind(branch, namespace, path) for branch in schema]
-        there = [kind for kind, branch in zip(found, schema, strict=True) if branch != "null"]
+        there = [kind for kind in found if kind.schema != "null"]
         arrows = {kind.arrow for kind in there}
         arrow: pa.DataType | None = None
         if len(arrows) == 1:
