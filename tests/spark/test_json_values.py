@@ -164,6 +164,28 @@ def test_a_number_beyond_decimal_is_no_other_number(value: bytes) -> None:
     assert "precision" in bad[1] or bad[1] == "a number is beyond DECIMAL"
 
 
+def test_zeros_behind_the_point_take_no_digit_of_a_decimal() -> None:
+    """As in Spark's own from_json: Java and Python write as many of them as a number was computed with."""
+    schema = schema_of("x DECIMAL(3, 1), many ARRAY<DECIMAL(5, 4)>, at STRUCT<x: DECIMAL(38, 18)>")
+    twenty = "99999999999999999999." + "9" * 18
+    fits = [
+        (b'{"x":10.000}', "x", Decimal("10.0")),
+        (b'{"x":"-99.90000"}', "x", Decimal("-99.9")),
+        (b'{"x":0.0000000}', "x", Decimal("0.0")),
+        (b'{"many":[1.0000000,null]}', "many", [Decimal("1.0000"), None]),
+        (b'{"at":{"x":%b0000}}' % twenty.encode(), "at", {"x": Decimal(twenty)}),
+    ]
+    beyond = [b'{"x":100.00}', b'{"x":10.0004}', b'{"x":1e2}', b'{"many":[10.0000]}']
+
+    good, bad = rows(*(value for value, *_ in fits), *beyond, schema=schema)
+
+    assert [(row, found[fits[row][1]]) for row, found in good] == [
+        (row, number) for row, (*_, number) in enumerate(fits)
+    ]
+    assert list(bad) == [5, 6, 7, 8]
+    assert bad[6] == "Failed to convert JSON to DECIMAL of scale 1: 10.0004 requires scale 4"
+
+
 @pytest.mark.parametrize("number", ["350000000000000000000", "3.5e20", "-350000000000000000000"])
 def test_a_number_far_beyond_decimal_is_no_number_that_fits(number: str) -> None:
     """Times 10**18 it does not fit into 128 bits, and what pyarrow leaves of it there may have 38 digits again."""

@@ -50,6 +50,7 @@ _DIGITS_BEYOND = r"(\.\d{6})\d+"
 _OF_A_MOMENT = r"^[-+0-9:.TZz ]*$"
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32}
 _LARGEST_FLOAT = 3.4028234663852886e38
+_OF_ROOM = re.compile(r"decimal\d+\(\d+, (\d+)\)")  # what a decimal is read as, which is none of the column's
 _LARGEST_DECIMAL = 38  # digits that 128 bits have room for
 PIECES = 8  # into which a block is cut that has a value of another kind than its column
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -265,7 +266,14 @@ def _as(kind: pa.DataType, found: pa.Array) -> pa.Array:
         ends = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
         items = _as(kind.value_type, found.flatten())
         return pa.ListArray.from_arrays(ends, items, type=kind, mask=found.is_null())
-    return _moments(found, kind) if pa.types.is_timestamp(kind) else found.cast(kind)
+    if pa.types.is_timestamp(kind):
+        return _moments(found, kind)
+    try:
+        return found.cast(kind)
+    except pa.ArrowInvalid:
+        if pa.types.is_decimal(kind):
+            raise pa.ArrowInvalid("a number is beyond DECIMAL") from None
+        raise
 
 
 def _moments(texts: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -327,9 +335,12 @@ def _as_read(kind: pa.DataType) -> pa.DataType:
 
 
 def _roomy(kind: pa.Decimal128Type) -> pa.DataType:
-    """pyarrow multiplies what is written by ten for each digit that the column adds, and looks at what is left in 128 bits."""
-    has_room = kind.precision + kind.scale <= _LARGEST_DECIMAL
-    return kind if has_room else pa.decimal256(kind.precision, kind.scale)
+    """pyarrow counts the digits that are written, zeros behind the point as well; it multiplies what they are by ten for each digit
+    that the column adds, and looks at what is left in 128 bits."""
+    room = _LARGEST_DECIMAL - kind.scale
+    if kind.precision <= room:
+        return pa.decimal128(room, kind.scale)
+    return pa.decimal256(_LARGEST_DECIMAL + room, kind.scale)
 
 
 def _check_no_too_fine(texts: pa.Array, kind: pa.StructType) -> None:
@@ -439,6 +450,7 @@ def _beyond_of(value: Any, kind: pa.DataType) -> str:
 def _reason(error: str) -> str:
     """pyarrow's sentence without the wrapping that it speaks of."""
     text = error.removeprefix("JSON parse error: ").split(" in row ")[0]
+    text = _OF_ROOM.sub(r"DECIMAL of scale \1", text)
     return text.replace("Column(/v/[]/[]/", "field (").replace("Column(/v/[]/[])", "the value")
 
 
