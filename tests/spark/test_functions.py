@@ -12,6 +12,7 @@ from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
 from odradek.spark import functions
 from odradek.spark.functions import (
+    applied_changes,
     dead_letters,
     decoded,
     deduplicated,
@@ -68,6 +69,24 @@ def test_a_row_without_what_orders_it_is_before_all_others_of_its_key(spark: Any
 
     assert sorted((bytes(row.key), row.offset) for row in of_one) == [(b"a", 0), (b"b", 1)]
     assert sorted(bytes(row.key) for row in alone) == [b"a", b"b"]
+
+
+def test_names_and_aggregates_may_have_a_point(spark: Any) -> None:
+    from pyspark.sql import functions as F
+
+    rows = records(spark, b"a", b"b", b"a").withColumn("a.b", F.col("value"))
+    rows = rows.withColumn("at", F.struct(F.col("offset").alias("n")))
+
+    windows = windows_of(rows, "1 minute", F.sum("at.n"), F.sum(F.col("offset") * 0.5), by=["a.b"])
+
+    assert windows.columns == ["windowStart", "windowEnd", "a.b", "sum(at.n)", "sum((offset * 0.5))"]
+    assert sorted((bytes(row["a.b"]), *row[3:]) for row in windows.collect()) == [
+        (b"a", 2, 1),
+        (b"b", 1, 0.5),
+    ]
+    assert sorted(row.offset for row in latest_by_key(rows, "a.b").collect()) == [1, 2]
+    one = rows.where("offset = 0")
+    assert sorted(row.offset for row in applied_changes(one, "a.b", onto=rows).collect()) == [0, 1]
 
 
 @pytest.mark.parametrize("by", ["", "changed"])

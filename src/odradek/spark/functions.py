@@ -183,7 +183,7 @@ def latest_by_key(frame: "DataFrame", *keys: str, by: str = "") -> "DataFrame":
     names = list(keys) or ["key" if "key" in frame.columns else "__key"]
     order = by or ("offset" if "offset" in frame.columns else "__offset")
     _check(frame, (*names, order), "latest_by_key")
-    named = frame.dropna(subset=names)
+    named = frame.dropna(subset=[f"`{name}`" for name in names])
     if frame.isStreaming:  # Spark keeps the type of the order in the state of the query
         named, place = named.where(f"`{order}` IS NOT NULL"), F.col(f"`{order}`")
     else:  # in a struct: a null in it is the least of all, and by a null alone there is no last row
@@ -218,7 +218,8 @@ def applied_changes(
     if onto is None:
         return left
     _check(onto, names, "applied_changes")
-    return onto.join(last.select(*names), names, "left_anti").unionByName(left)
+    changed = last.select(*(f"`{name}`" for name in names))
+    return onto.join(changed, names, "left_anti").unionByName(left)
 
 
 def windows_of(
@@ -248,9 +249,9 @@ def windows_of(
     timed = frame.withWatermark(on, late) if frame.isStreaming else frame
     found = aggregates or (F.count(F.lit(1)).alias("records"),)
     window = F.window(on, length, slide) if slide else F.window(on, length)
-    grouped = timed.groupBy(window.alias("__window"), *by).agg(*found)
+    grouped = timed.groupBy(window.alias("__window"), *(F.col(f"`{name}`") for name in by)).agg(*found)
     start, end = F.col("__window.start").alias("windowStart"), F.col("__window.end").alias("windowEnd")
-    return grouped.select(start, end, *by, *grouped.columns[1 + len(by) :])
+    return grouped.select(start, end, "*").drop("__window")
 
 
 def fingerprinted(frame: "DataFrame") -> "DataFrame":
