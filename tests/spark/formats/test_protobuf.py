@@ -260,6 +260,55 @@ def test_a_file_of_protoc_may_have_what_comes_with_protobuf_in_it(name: str, tmp
         assert text_of(found.columns) == "id BIGINT"
 
 
+GOOGLE_TYPES = (
+    *("calendar_period", "color", "date", "datetime", "dayofweek", "expr", "fraction", "latlng", "money"),
+    *("month", "postal_address", "quaternion", "timeofday"),
+)
+
+
+@pytest.mark.parametrize("name", GOOGLE_TYPES)
+def test_googles_common_types_are_no_reference(server: RegistryServer, name: str) -> None:
+    file = FileDescriptorProto(name="order.proto", syntax="proto3", dependency=[f"google/type/{name}.proto"])
+    file.message_type.add(name="Order").field.append(field("id", 1, F.TYPE_INT64))
+    server.has(3, serialized(file), kind="PROTOBUF")
+
+    done = decoded(Format("protobuf", registry=server.url), "id BIGINT", framed(3, b"\x00\x08\x07"))
+
+    assert (done.columns.to_pylist(), done.bad) == ([{"id": 7}], {})
+
+
+def test_values_of_googles_common_types(server: RegistryServer) -> None:
+    file = FileDescriptorProto(name="order.proto", syntax="proto3")
+    names = ("money", "datetime", "dayofweek")
+    file.dependency.extend(f"google/type/{name}.proto" for name in names)
+    file.message_type.add(name="Order").field.extend(
+        [
+            field("price", 1, F.TYPE_MESSAGE, of=".google.type.Money"),
+            field("at", 2, F.TYPE_MESSAGE, of=".google.type.DateTime"),
+            field("day", 3, F.TYPE_ENUM, of=".google.type.DayOfWeek"),
+        ]
+    )
+    server.has(3, serialized(file), kind="PROTOBUF")
+    price = b"\x0a\x07\x0a\x03EUR\x10\x05"
+    at = b"\x12\x0a\x08\xe8\x0f\x4a\x05\x0a\x03UTC"
+    columns = "price STRUCT<currency_code: STRING, units: BIGINT>, at STRUCT<year: INT, time_zone: STRUCT<id: STRING>>, day STRING"
+
+    done = decoded(
+        Format("protobuf", registry=server.url), columns, framed(3, b"\x00" + price + at + b"\x18\x02")
+    )
+
+    assert (done.columns.to_pylist(), done.bad) == (
+        [
+            {
+                "price": {"currency_code": "EUR", "units": 5},
+                "at": {"year": 2024, "time_zone": {"id": "UTC"}},
+                "day": "TUESDAY",
+            }
+        ],
+        {},
+    )
+
+
 def test_what_comes_with_confluents_registry_is_no_reference(server: RegistryServer) -> None:
     """Schemas that Kafka Connect makes import both; neither is among their references."""
     file = FileDescriptorProto(name="default", syntax="proto3")

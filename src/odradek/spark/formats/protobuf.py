@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from odradek.spark.formats.decoded import RefusedSchema
 from odradek.spark.formats.kinds import MOST_FIELDS, TIMESTAMP
+from odradek.spark.formats.known_files import known_files
 from odradek.spark.formats.registry import Schema
 
 if TYPE_CHECKING:
@@ -38,10 +39,6 @@ _WRAPPERS = {
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 }
-_WELL_KNOWN = (
-    *("any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp"),
-    *("type", "wrappers"),
-)
 
 
 class Protobuf(NamedTuple):
@@ -119,7 +116,7 @@ def _pooled(files: Sequence[tuple[str, Any]]) -> Protobuf:
     pool = DescriptorPool()
     there = {name or file.name for name, file in files}
     # Only what is imported: another file may have the same types, as a copy of descriptor.proto in a directory of its own has.
-    known = {file.name: file for file in _known() if file.name not in there}
+    known = {file.name: file for file in known_files() if file.name not in there}
 
     def add(file: Any) -> None:
         for imported in [name for name in file.dependency if name in known]:
@@ -135,33 +132,6 @@ def _pooled(files: Sequence[tuple[str, Any]]) -> Protobuf:
         raise RefusedSchema(f"this Protobuf schema does not hold together: {error}") from None
     names = tuple(n for d in last.message_types_by_name.values() for n in _names(d))
     return Protobuf(pool, tuple(name or file.name for name, file in files), names)
-
-
-def _known() -> Iterable[Any]:
-    """The files that need no reference, and are in no file of protoc that has been told to leave out imports."""
-    from importlib import import_module
-
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-
-    for name in _WELL_KNOWN:
-        descriptor = import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR
-        yield FileDescriptorProto.FromString(descriptor.serialized_pb)
-    yield from _of_confluent()
-
-
-def _of_confluent() -> Iterable[Any]:
-    """What Confluent's registry knows of its own. The options of meta.proto say nothing of values, so it is empty here."""
-    from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
-
-    yield FileDescriptorProto(name="confluent/meta.proto", package="confluent", syntax="proto3")
-    of_decimals = FileDescriptorProto(
-        name="confluent/type/decimal.proto", package="confluent.type", syntax="proto3"
-    )
-    decimal = of_decimals.message_type.add(name="Decimal")
-    kinds = (("value", "TYPE_BYTES"), ("precision", "TYPE_UINT32"), ("scale", "TYPE_INT32"))
-    for number, (name, kind) in enumerate(kinds, 1):
-        decimal.field.add(name=name, number=number, type=kind, label=FieldDescriptorProto.LABEL_OPTIONAL)
-    yield of_decimals
 
 
 def _names(descriptor: "Descriptor") -> Iterable[str]:
