@@ -116,6 +116,35 @@ def test_a_registry_that_answers_something_else(
     assert len(server.asked) == times
 
 
+@pytest.mark.parametrize("status", [408, 429])
+def test_a_registry_that_wants_to_be_asked_later_is_asked_again(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    server.answers["/schemas/ids/7"] = (status, {"error_code": status, "message": "Too Many Requests"})
+    monkeypatch.setattr(module.time, "sleep", lambda _: server.has(7, "string"))
+
+    assert asked(server.url).schema(7, "AVRO").text == "string"
+    assert len(server.asked) == 2
+
+
+def test_a_registry_that_refuses_one_schema_tells_of_the_others(server: RegistryServer) -> None:
+    """Confluent's allows subjects, one by one; a 401 it says to all."""
+    now = 100.0
+    registry = Registry(server.url, pause_s=0.0, clock=lambda: now)
+    refusal = {"error_code": 40301, "message": "User is denied operation Read on Subject: orders-value"}
+    server.answers["/schemas/ids/7"] = (403, refusal)
+    server.has(8, "string")
+    for _ in range(2):
+        with pytest.raises(RegistryUnavailable, match="tell of schema id 7: it answers 403, .*denied"):
+            registry.schema(7, "AVRO")
+
+    assert registry.schema(8, "AVRO").text == "string"
+    assert len(server.asked) == 2
+    server.has(7, "string")
+    now += module.BELIEVED_S
+    assert registry.schema(7, "AVRO").text == "string"
+
+
 def test_a_silent_registry_is_not_asked_about_every_id(server: RegistryServer) -> None:
     server.answers |= {f"/schemas/ids/{n}": (500, b"") for n in range(9)}
     now = 100.0

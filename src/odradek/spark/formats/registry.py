@@ -25,6 +25,7 @@ PAUSE_S = 0.5
 BELIEVED_S = 10.0  # that an id is unknown, or that nobody answers
 _LARGEST = 8 << 20
 _MOST_UNKNOWN = 10_000  # bytes of anybody's that are taken for an id
+_NO_LOGIN, _LATER = 401, (408, 429)  # of HTTP
 _NO_SUCH_VERSION, _NO_SUCH_SUBJECT, _NO_SUCH_SCHEMA = 40402, 40401, 40403
 
 
@@ -68,7 +69,7 @@ class Registry:
         self._known: dict[str, Schema] = {}
         # When, and in which words: an error that was raised would keep what its callers held.
         self._unknown: dict[str, tuple[float, str]] = {}
-        self._silent: tuple[float, str] | None = None  # since when, and how it said so
+        self._silent: dict[str, tuple[float, str]] = {}  # by path, "" of all: since when, and how it said so
 
     def __str__(self) -> str:
         return self._shown
@@ -126,8 +127,11 @@ class Registry:
         return Schema(kind, text, references, found.get("id"))
 
     def _answer(self, path: str, what: str) -> dict[str, Any]:
-        if self._silent is not None and self._clock() - self._silent[0] < BELIEVED_S:
-            raise self._unavailable(what, self._silent[1])
+        for asked in ("", path):
+            since, why = self._silent.get(asked, (0.0, ""))
+            if why and self._clock() - since < BELIEVED_S:
+                raise self._unavailable(what, why)
+        of_what = ""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 status, body = self._get(path)
@@ -144,11 +148,14 @@ class Registry:
                 ):
                     raise UnknownSchema(f"{what} is not in {self._shown}")
                 why = f"it answers {status}, {_beginning(body)}"
-                if status < 500:
+                if status < 500 and status not in _LATER:
+                    of_what = path if 400 <= status != _NO_LOGIN else ""
                     break  # asked again, it would say the same
             if attempt < ATTEMPTS:
                 time.sleep(self._pause_s * attempt)
-        self._silent = (self._clock(), why)
+        if len(self._silent) >= _MOST_UNKNOWN:
+            self._silent.clear()
+        self._silent[of_what] = (self._clock(), why)
         raise self._unavailable(what, why)
 
     def _unavailable(self, what: str, why: str) -> RegistryUnavailable:
