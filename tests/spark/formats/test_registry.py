@@ -135,7 +135,7 @@ def test_a_registry_that_refuses_one_schema_tells_of_the_others(server: Registry
     server.answers["/schemas/ids/7"] = (403, refusal)
     server.has(8, "string")
     for _ in range(2):
-        with pytest.raises(RegistryUnavailable, match="tell of schema id 7: it answers 403, .*denied"):
+        with pytest.raises(RegistryUnavailable, match=r"tell of schema id 7: it answers 403, .*denied"):
             registry.schema(7, "AVRO")
 
     assert registry.schema(8, "AVRO").text == "string"
