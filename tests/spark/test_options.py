@@ -159,6 +159,7 @@ def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:
         ({"kafka.request.timeout.ms": "30000000000"}, "expected a whole number above 0, up to 2147483647"),
         ({"includeHeaders": "perhaps"}, "includeHeaders='perhaps': expected true or false"),
         ({"startingOffsets": "yesterday"}, "startingOffsets='yesterday' is no JSON"),
+        ({"startingOffsets": f'{{"t":{{"0":{"1" * 5000}}}}}'}, "startingOffsets='.* is no JSON .*digits"),
         ({"startingOffsets": "[1]"}, "expected earliest, latest"),
         ({"startingTimestamp": "noon"}, "expected milliseconds since 1970"),
         ({"startingTimestamp": "²"}, "expected milliseconds since 1970"),

@@ -343,7 +343,7 @@ class OptionReader:
         text = self.text(name)
         try:
             value = json.loads(text or "")
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"{name}={text!r} is no JSON ({error}); expected {example}") from error
         if not isinstance(value, dict):
             raise ConfigurationError(f"{name}={text!r}: expected {example}")
