@@ -164,6 +164,34 @@ def test_a_number_beyond_decimal_is_no_other_number(value: bytes) -> None:
     assert "precision" in bad[1] or bad[1] == "a number is beyond DECIMAL"
 
 
+def test_an_infinity_costs_the_values_beside_it_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    beyond = json_values._beyond
+
+    def noting(text: str, kind: pa.DataType) -> str:
+        looked_at.append(text)
+        return beyond(text, kind)
+
+    monkeypatch.setattr(json_values, "_beyond", noting)
+    schema = schema_of("x DOUBLE, y FLOAT")
+    digits = b"9" * 30
+
+    good, bad = rows(
+        b'{"x":1.5}',
+        b'{"x":-Infinity}',
+        b'{"y":Infinity,"x":1e9}',
+        b'{"y":2e20}',
+        b'{"y":%b}' % digits,
+        schema=schema,
+    )
+
+    assert ([row for row, _ in good], bad) == ([0, 1, 2, 3, 4], {})
+    assert looked_at == ['{"y":2e20}', f'{{"y":{digits.decode()}}}']
+    for number in (b"1e39", b"1E+039", b"%be9" % digits, b"9%be8" % digits, b"9" * 39, b"0.1e040"):
+        _, bad = rows(b'{"y":%b}' % number, b'{"y":Infinity}', schema=schema)
+        assert bad == {0: "a number is beyond FLOAT"}, number
+
+
 def test_zeros_behind_the_point_take_no_digit_of_a_decimal() -> None:
     """As in Spark's own from_json: Java and Python write as many of them as a number was computed with."""
     schema = schema_of("x DECIMAL(3, 1), many ARRAY<DECIMAL(5, 4)>, at STRUCT<x: DECIMAL(38, 18)>")

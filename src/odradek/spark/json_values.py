@@ -42,6 +42,7 @@ _DECIMALS = json.JSONDecoder(
 )
 # In what may be a decimal with more digits behind the point than any has; the signs of one may be escaped.
 _FINE = r"[\d.][eE]-\d\d|\.\d{29}|\\u00[2-6]"
+_VAST = r"\d{30}|[eE]\+?\d\d"  # in what may be a number beyond FLOAT
 _SIGNS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]', re.DOTALL)  # brackets, and texts that may have some
 _MARK = "\ufeff"  # of the order of bytes, before a text of .NET's
 _NANOSECONDS = re.compile(r"\.\d{7}")  # in a timestamp
@@ -395,7 +396,8 @@ def _read(texts: pa.Array, kind: pa.StructType, unexpected: str) -> pa.StructArr
     if len(found) != count or len(inner) != count:
         raise pa.ArrowInvalid("more than one JSON object")
     if _has_infinity(found):
-        of_each = (_beyond(text, found.type) for text in texts.to_pylist())
+        may_be = texts.filter(pc.match_substring_regex(texts, _VAST)).to_pylist()
+        of_each = (_beyond(text, found.type) for text in may_be)
         if beyond := next(filter(None, of_each), ""):
             raise pa.ArrowInvalid(f"a number is beyond {beyond}")
     if has_decimals:
