@@ -14,12 +14,13 @@ from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager, parse_directory_name
 from odradek.log.memory_files import MemoryDirectory, MemoryDisk
 from odradek.log.partition_log import PartitionLog
+from odradek.log.scrubbing import Scrubber
 from odradek.log.truncation import MOST_SEGMENTS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
-from tests.log.logs import NOW, TOPIC_ID, TP, batch, contents, follow, idempotent, produce
+from tests.log.logs import NOW, TOPIC_ID, TP, batch, contents, follow, idempotent, offsets, produce
 from tests.support import no_collector, open_under
 
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 1), TopicPartition("with-dash", 2)
@@ -403,6 +404,45 @@ def test_the_recovery_point_on_disk_falls_before_the_log_is_cut(start: Start, tm
     # Killed right here, the shorter log is no sign of lost records.
     again = start()
     assert again.logs[A].log_end_offset == 4 and again.refused == {}
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("recovery_point", [None, 3, 7, 9], ids=["clean", "3", "7", "9"])
+def test_gaps_at_the_ends_of_segments_that_apache_has_compacted_are_no_damage(
+    start: Start, tmp_path: Path, policy: str, recovery_point: int | None
+) -> None:
+    """Its cleaner keeps the last batch of no segment, and writes no `offset-gaps`; up to where it came stands in its checkpoint. The
+    topic may not be compacted any more."""
+    manager = start(segment_bytes=SIZE * 3)
+    log = manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    for _ in range(9):
+        produce(log, batch())
+    log.flush()
+    manager.checkpoint_recovery_points()
+    if recovery_point is None:
+        manager.close({})
+    for base_offset, kept in ((0, 2), (3, 0)):
+        path = tmp_path / "1" / str(A) / f"{base_offset:020d}.log"
+        path.write_bytes(path.read_bytes()[: SIZE * kept])
+    (tmp_path / "1" / "cleaner-offset-checkpoint").write_text("0\n1\na 0 6\n")
+    if recovery_point is not None:
+        (tmp_path / "1" / "recovery-point-offset-checkpoint").write_text(f"0\n1\na 0 {recovery_point}\n")
+
+    manager = start(segment_bytes=SIZE * 3, cleanup_policy=policy)
+    assert manager.refused == {}
+    log = manager.logs[A]
+    assert offsets(log) == [0, 1, 6, 7, 8]
+    for offset in range(9):
+        log.read(offset, max_bytes=SIZE, upper_bound_offset=9)
+    scrubber = Scrubber(lambda: [log])
+    scrubber.scrub(1 << 40)
+    scrubber.judge()
+    assert log.failure is None
+
+    log.flush()
+    manager.checkpoint_recovery_points()
+    (tmp_path / "1" / "cleaner-offset-checkpoint").unlink()
+    assert offsets(start(segment_bytes=SIZE * 3).logs[A]) == [0, 1, 6, 7, 8]
 
 
 # ----------------------------------------------------------------------------------- stops, in order and not

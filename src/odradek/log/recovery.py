@@ -91,12 +91,16 @@ def open_log(
     was_clean: bool,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    cleaned_to: int = 0,
     name: str | None = None,
 ) -> Recovered:
-    """The log in `parent`'s directory of that name. CorruptLog, or what the disk says, if it cannot be used."""
+    """The log in `parent`'s directory of that name. CorruptLog, or what the disk says, if it cannot be used.
+
+    `cleaned_to`: below it a cleaner may have left gaps, Apache's at the ends of segments too.
+    """
     directory = parent.child(name or str(topic_partition))
     opening = _Opening(
-        directory, topic_partition, config, now_ms, was_clean, recovery_point, log_start_offset
+        directory, topic_partition, config, now_ms, was_clean, recovery_point, log_start_offset, cleaned_to
     )
     recovered = opening.open()
     if not opening.was_clean:
@@ -127,6 +131,7 @@ class _Opening:
         was_clean: bool,
         recovery_point: int,
         log_start_offset: int,
+        cleaned_to: int,
     ) -> None:
         self.directory = directory
         self.topic_partition = topic_partition
@@ -135,6 +140,7 @@ class _Opening:
         self.was_clean = was_clean
         self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
+        self.cleaned_to = cleaned_to
         self.notes: list[str] = []
         self.snapshots: list[int] = []
         self.segments: list[Segment] = []
@@ -152,8 +158,9 @@ class _Opening:
 
     def open(self) -> Recovered:
         names = self._clear_leftovers(self.directory.names())
-        self.has_gaps = OFFSET_GAPS in names
         self._list_segments(names)
+        has_noted_gaps = OFFSET_GAPS in names
+        self.has_gaps = has_noted_gaps or self.cleaned_to > self.segments[0].base_offset
         topic_id = self._topic_id()
         log_end_offset = self._clean_end() if self.was_clean else -1
         self._read_epochs()
@@ -182,8 +189,10 @@ class _Opening:
             log_end_offset=log_end_offset,
             # After a clean stop all of it was flushed, whatever an old checkpoint says.
             recovery_point=log_end_offset if self.was_clean else min(self.recovery_point, log_end_offset),
-            has_gaps=self.has_gaps,
+            has_gaps=has_noted_gaps,
         )
+        if self.has_gaps:
+            log.note_gaps()  # Apache's cleaner does not
         log.index_sizes = self.index_sizes
         if self.was_clean:
             log.stopped_at = log_end_offset
@@ -398,7 +407,7 @@ class _Opening:
         cut = False
         while at < len(self.segments) and not cut:
             segment = self.segments[at]
-            if segment.base_offset != expected and not self._is_behind_a_wide_gap(segment, expected):
+            if segment.base_offset != expected and not self._is_behind_a_gap(segment, expected):
                 # The end of the segment before was lost, and this one's beginning was not.
                 cut = True
                 self._refuse_if_flushed(expected, f"segment {segment.base_offset} should begin at {expected}")
@@ -536,10 +545,13 @@ class _Opening:
             return f"leader epoch {header.leader_epoch} after {self.scanned_epoch}"
         return ""
 
-    def _is_behind_a_wide_gap(self, segment: Segment, expected: int) -> bool:
-        """Above the recovery point gaps are within segments, but for those that no segment is wide enough for."""
+    def _is_behind_a_gap(self, segment: Segment, expected: int) -> bool:
+        """Above the recovery point gaps are within segments, but for those that no segment is wide enough for, and those that
+        Apache's cleaner left: it synced what it wrote, whatever the recovery point says."""
         if segment.base_offset < expected or not self._may_have_gaps:
             return False
+        if segment.base_offset <= self.cleaned_to:
+            return True
         for _, header, _ in scan_batches(segment.file, 0, segment.file.size_bytes):
             return not isinstance(header, str) and header.last_offset - expected > MAX_RELATIVE_OFFSET
         return False
