@@ -469,6 +469,18 @@ def test_files_whose_names_are_no_offsets_are_nobodys(disk: Disk) -> None:
     assert set(strangers) <= set(disk.names())
 
 
+def test_what_a_person_has_put_aside_in_the_directory_of_a_log_is_there_behind_a_start(disk: Disk) -> None:
+    """A damaged segment is renamed, say: there may be no other copy of what is in it."""
+    before = state(filled(disk))
+    disk.file(file_name(99, ".log.bad")).write_bytes(b"whatever")
+    for name in ("copies.tmp", "copies.deleted"):
+        disk.file(name).mkdir()
+        (disk.file(name) / file_name(99, ".log")).write_bytes(b"whatever")
+    assert state(recovered(disk).log) == before
+    kept = [file_name(99, ".log.bad"), *(f"{name}/{file_name(99, '.log')}" for name in ("copies.tmp", "copies.deleted"))]
+    assert [name for name in kept if disk.file(name).exists()] == kept
+
+
 def test_7_a_temporary_file_is_removed(disk: Disk) -> None:
     before = state(filled(disk))
     disk.file("leader-epoch-checkpoint.tmp").write_bytes(b"0\n1\n")

@@ -222,8 +222,9 @@ class _Opening:
                     swapped.append(name)
         for name in names:
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)):
-                self.directory.remove(name)
-                self.changed_names = True
+                if not self.directory.is_directory(name):  # of a person
+                    self.directory.remove(name)
+                    self.changed_names = True
             elif not _is_swap(name):
                 kept.append(name)
         if swapped:
@@ -295,7 +296,7 @@ class _Opening:
                 others.append((base, name))
         known = set(bases)
         for base, name in others:
-            if base not in known:
+            if base not in known and name.endswith(SUFFIXES):
                 self.directory.remove(name)  # an index whose segment is gone
                 self.changed_names = True
         listed = set(names)
