@@ -83,6 +83,13 @@ def test_what_is_no_meta_properties_is_named(data: bytes) -> None:
         read_meta_properties(data)
 
 
+def test_a_cluster_id_that_java_writes_with_backslashes_is_the_same_id() -> None:
+    """`Properties.store` puts one before each `=`, `:`, `#`, `!` and backslash of a value."""
+    data = b"#\n#Mon Nov 30 00:00:00 UTC 2026\nbroker.id=1\nversion=0\ncluster.id=a\\=\\=b\\:\\\\\n"
+    assert read_meta_properties(data) == (1, "a==b:\\")
+    assert read_meta_properties(meta_properties_to_bytes(1, "a==b:\\")) == (1, "a==b:\\")
+
+
 topics = st.text(alphabet="abcXYZ019._-", min_size=1, max_size=20)
 
 

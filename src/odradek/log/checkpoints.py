@@ -5,6 +5,7 @@ right after its creation leaves one, and Apache keeps `cleaner-offset-checkpoint
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -27,6 +28,10 @@ OFFSET_GAPS = "offset-gaps"
 TRANSACTION_INDEX_SIZES = "transaction-index-sizes"
 
 VERSION = 0
+
+# As Java's `Properties.store` writes a value.
+_TO_ESCAPE = re.compile(r"[=:#!\\]")
+_ESCAPED = re.compile(r"\\(.)")
 
 
 class MalformedCheckpoint(OdradekError):
@@ -163,7 +168,7 @@ def read_meta_properties(data: bytes) -> MetaProperties:
             key, equals, value = line.partition("=")
             if not equals:
                 raise MalformedCheckpoint(f"{META_PROPERTIES}: {line!r} is not key=value")
-            fields[key.strip()] = value.strip()
+            fields[key.strip()] = _ESCAPED.sub(r"\1", value.strip())
     version = fields.get("version", "0")
     if version not in ("0", "1"):
         raise MalformedCheckpoint(f"{META_PROPERTIES}: version {version}, this program reads 0 and 1")
@@ -175,7 +180,8 @@ def read_meta_properties(data: bytes) -> MetaProperties:
 
 
 def meta_properties_to_bytes(broker_id: int, cluster_id: str) -> bytes:
-    return f"#\n#\nbroker.id={broker_id}\nversion=0\ncluster.id={cluster_id}\n".encode()
+    escaped = _TO_ESCAPE.sub(r"\\\g<0>", cluster_id)
+    return f"#\n#\nbroker.id={broker_id}\nversion=0\ncluster.id={escaped}\n".encode()
 
 
 def clean_shutdown_to_bytes(broker_epoch: int = -1) -> bytes:
