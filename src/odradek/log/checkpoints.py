@@ -29,8 +29,7 @@ TRANSACTION_INDEX_SIZES = "transaction-index-sizes"
 
 VERSION = 0
 
-# As Java's `Properties.store` writes a value.
-_TO_ESCAPE = re.compile(r"[=:#!\\]")
+# Java's `Properties.store` puts a backslash before `=`, `:`, `#`, `!` and a backslash of a value; of these its `load` needs the last.
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -180,7 +179,7 @@ def read_meta_properties(data: bytes) -> MetaProperties:
 
 
 def meta_properties_to_bytes(broker_id: int, cluster_id: str) -> bytes:
-    escaped = _TO_ESCAPE.sub(r"\\\g<0>", cluster_id)
+    escaped = cluster_id.replace("\\", "\\\\")
     return f"#\n#\nbroker.id={broker_id}\nversion=0\ncluster.id={escaped}\n".encode()
 
 
