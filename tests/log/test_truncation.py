@@ -542,6 +542,7 @@ def test_a_thread_may_ask_where_a_log_begins_in_the_moment_in_which_it_begins_an
         assert log.first_base_offset == 7
     log.segments.drop_all()
     assert log.first_base_offset == 7
+    assert log.aborted_apart(0, 100) == []
 
 
 def test_a_tail_that_is_kept_outlives_a_power_cut_that_comes_once_the_cut_is_flushed() -> None:

@@ -87,13 +87,17 @@ class Segments(Sequence[Segment]):
 
     def with_aborted_since(self, offset: int) -> Sequence[Segment]:
         """As `since`, without those that have no aborted transaction: a log of 15,000 segments may have few that do. Which ones
-        is looked up again when the list has changed, for only the active one gets any."""
+        is looked up again when the list has changed, for only the active one gets any. A thread may ask, in the moment too in which a log
+        begins anew."""
         segments, found = self._with_aborted
         if segments is not self._all:
             segments = self._all
             found = [one for one in segments if one is segments[-1] or one.may_have_aborted]
             self._with_aborted = segments, found
-        return found[bisect_left(found, self.holding(offset).base_offset, key=_base_offset) :]
+        if not segments:
+            return []
+        holding = segments[max(bisect_right(segments, offset, key=_base_offset) - 1, 0)]
+        return found[bisect_left(found, holding.base_offset, key=_base_offset) :]
 
     def _index(self, offset: int) -> int:
         return max(bisect_right(self._all, offset, key=_base_offset) - 1, 0)
