@@ -477,7 +477,10 @@ def test_what_a_person_has_put_aside_in_the_directory_of_a_log_is_there_behind_a
         disk.file(name).mkdir()
         (disk.file(name) / file_name(99, ".log")).write_bytes(b"whatever")
     assert state(recovered(disk).log) == before
-    kept = [file_name(99, ".log.bad"), *(f"{name}/{file_name(99, '.log')}" for name in ("copies.tmp", "copies.deleted"))]
+    kept = [
+        file_name(99, ".log.bad"),
+        *(f"{name}/{file_name(99, '.log')}" for name in ("copies.tmp", "copies.deleted")),
+    ]
     assert [name for name in kept if disk.file(name).exists()] == kept
 
 

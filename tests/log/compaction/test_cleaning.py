@@ -21,6 +21,7 @@ from odradek.log.producers import read_snapshot
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import BrokerSettings, TopicSettings
 from odradek.records.batch import MAGIC_OFFSET, iter_batches
+from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import decode_batch
 from tests.log.logs import (
     NOW,
@@ -703,6 +704,23 @@ def test_what_retention_took_is_not_looked_for(tmp_path: Path) -> None:
     assert (found.part.first_dirty, found.log.log_start_offset) == (second, second)
     disk.clean()
     assert disk.log.log_start_offset == second
+
+
+def test_a_log_that_begins_within_a_batch_is_compacted_however_many_records_lie_before(
+    tmp_path: Path,
+) -> None:
+    """DeleteRecords cuts anywhere. The map has room for the keys from there on, and the batch had more."""
+    disk = Compacted(tmp_path, cleanup_policy="compact,delete")
+    records = [NewRecord(b"%d" % (number % 2), b"v", NOW) for number in range(9)]
+    produce(disk.log, build_batch(records))
+    disk.log.roll(NOW)
+    disk.log.delete_records_before(5)
+
+    cleaning = disk.clean()
+
+    assert (cleaning.end_offset, disk.manager.cleaned_to(disk.log)) == (9, 9)
+    kept = [record.offset for record in decode_batch(contents(disk.log)) if record.offset >= 5]
+    assert kept == [7, 8]
 
 
 def test_a_cleaning_is_told_of_producers_and_aborts_in_bytes(disk: Compacted) -> None:

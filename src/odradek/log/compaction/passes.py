@@ -95,7 +95,7 @@ class PassesHere:
                 if header.next_offset <= job.first_dirty:
                     continue
                 try:
-                    fits = note_keys(offsets, seen, header, batch, self._pause)
+                    fits = note_keys(offsets, seen, header, batch, self._pause, first_offset=job.first_dirty)
                 except ProtocolError as error:
                     raise self._uncleanable(header, error.message) from None
                 if not fits:
