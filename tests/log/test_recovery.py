@@ -907,6 +907,23 @@ def test_an_offset_beyond_the_next_segment_is_damage_and_nothing_is_cut_below_th
     assert disk.open(recovery_point=4).log.log_end_offset == 4
 
 
+def test_a_power_cut_that_tears_a_marker_and_its_index_entry_leaves_a_log_that_opens(disk: Disk) -> None:
+    """Producers are known from a stop within the segment: what came before is read for its aborted transactions, and no further."""
+    log = disk.create()
+    produce(log, idempotent(0, is_transactional=True))
+    log.close()
+    log = disk.open(clean=True, recovery_point=1).log
+    produce(log, marker(commit=False), from_coordinator=True)
+    path = disk.file(file_name(0, ".log"))
+    path.write_bytes(path.read_bytes()[:-3])
+    disk.file(file_name(0, ".txnindex")).write_bytes(b"")
+
+    log = disk.open(recovery_point=1).log
+
+    assert log.log_end_offset == 1 and log.aborted_transactions(0, 1) == []
+    assert log.last_stable_offset(1) == 0
+
+
 def test_a_wide_gap_is_no_excuse_for_a_segment_that_lost_its_begin(disk: Disk) -> None:
     log = disk.create()
     log.config = config(cleanup_policy="compact")

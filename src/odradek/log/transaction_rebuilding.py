@@ -48,6 +48,8 @@ def learn_aborted(
                 aborted = lookups.replay(producers, file, position, header, now_ms)
                 if aborted is not None and segment is last:
                     found.append(aborted)
+            if header.next_offset >= end:
+                break  # behind it may be what a power cut left: a start asks before that is cut off
     return found
 
 
