@@ -907,6 +907,17 @@ def test_an_offset_beyond_the_next_segment_is_damage_and_nothing_is_cut_below_th
     assert disk.open(recovery_point=4).log.log_end_offset == 4
 
 
+def test_a_gap_whose_note_a_power_cut_took_is_noted_by_the_next_start(disk: Disk) -> None:
+    """The name of the file was not synced, and the pages of the segment were on the disk. The topic may be compacted no more tomorrow."""
+    disk.config = config(cleanup_policy="compact")
+    log = disk.create()
+    follow(log, batch(base_offset=0) + batch(base_offset=5))
+    disk.file("offset-gaps").unlink()
+    assert disk.open(recovery_point=0).log.log_end_offset == 6
+    disk.config = config(cleanup_policy="delete")
+    assert disk.open(recovery_point=0).log.log_end_offset == 6
+
+
 def test_a_power_cut_that_tears_a_marker_and_its_index_entry_leaves_a_log_that_opens(disk: Disk) -> None:
     """Producers are known from a stop within the segment: what came before is read for its aborted transactions, and no further."""
     log = disk.create()

@@ -192,7 +192,7 @@ class _Opening:
             has_gaps=has_noted_gaps,
         )
         if self.has_gaps:
-            log.note_gaps()  # Apache's cleaner does not
+            log.note_gaps()  # of a gap that was found; Apache's cleaner notes none
         log.index_sizes = self.index_sizes
         if self.was_clean:
             log.stopped_at = log_end_offset
@@ -544,6 +544,8 @@ class _Opening:
             return f"offset {header.base_offset} where {expected} was expected"
         if header.leader_epoch < self.scanned_epoch:
             return f"leader epoch {header.leader_epoch} after {self.scanned_epoch}"
+        if header.base_offset > expected and self.config.is_compacted:
+            self.has_gaps = True  # and so it is noted, where a power cut took the name of the note
         return ""
 
     def _is_behind_a_gap(self, segment: Segment, expected: int) -> bool:
