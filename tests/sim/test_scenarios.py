@@ -48,3 +48,24 @@ def test_what_was_read_once_and_is_gone_at_the_end_of_a_scenario_is_named() -> N
         assert [line.partition(":")[0] for line in stage.end()] == ["! lost-read"]
     finally:
         stage.close()
+
+
+def test_what_was_deleted_on_purpose_is_not_missed_at_the_end_of_a_scenario_with_two_topics() -> None:
+    stage = Stage()
+    try:
+        for command in (
+            "cluster",
+            "topic t replicas=1,2,3",
+            "topic u replicas=1,2,3",
+            "produce t-0 a b c",
+            "produce u-0 x",
+            "read t-0",
+            "delete-records t-0 2",
+        ):
+            stage.does(command)
+        assert stage.end() == []
+        # What is left is asked for all the same.
+        stage.history.events.append(Polled("r", TopicPartition("t", 0), ((7, b"z"),)))
+        assert [line.partition(":")[0] for line in stage.end()] == ["! lost-read"]
+    finally:
+        stage.close()

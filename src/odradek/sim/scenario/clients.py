@@ -151,7 +151,7 @@ class Producing:
             client.brokers.setdefault(int(source), (f"b{source}", PORT))
         history = History()
         name = f"{FINAL if is_final else 'r'}{len(self.history.events)}"
-        consumer = StateConsumer(client, name, partition, history, start)
+        consumer = StateConsumer(client, name, partition, history, start, may_start_over=is_final)
         end = self.world.loop.time() + 10.0
         while self.world.loop.time() < end:
             count = await consumer.poll(max_wait_ms=0)
