@@ -326,6 +326,25 @@ def test_a_log_that_was_cut_is_not_committed_beyond_the_cut_behind_a_kill(start:
     assert start().high_watermark_of(A) == 2
 
 
+def test_a_log_that_lost_its_end_is_not_committed_beyond_that_behind_a_kill(
+    start: Start, tmp_path: Path
+) -> None:
+    """A power cut took what was not flushed, and the mark was written. What follows need not be committed."""
+    manager = start()
+    for key in (A, B):
+        log = manager.get_or_create(key, TOPIC_ID, now_ms=NOW)
+        produce(log, batch(2))
+        end = log.size_bytes
+        produce(log, batch(3))
+    manager.checkpoint_high_watermarks({A: 5, B: 5})
+    with (tmp_path / "1" / str(A) / "00000000000000000000.log").open("r+b") as file:
+        file.truncate(end)
+    again = start()
+    assert [again.high_watermark_of(key) for key in (A, B)] == [2, 5]
+    produce(again.logs[A], batch(3), epoch=1)
+    assert [start().high_watermark_of(key) for key in (A, B)] == [2, 5]
+
+
 @pytest.mark.parametrize("is_made_anew", [False, True])
 def test_a_high_watermark_of_before_a_cut_is_not_written_behind_it(
     start: Start, *, is_made_anew: bool

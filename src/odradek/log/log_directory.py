@@ -1,6 +1,6 @@
 """One of `log.dirs`: what is kept of it beside its logs, and whose it is (`meta.properties`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import NamedTuple
 
@@ -56,6 +56,15 @@ class LogDirectory:
             # With the next checkpoint, should this one fail.
             self.recovery_points.offsets[topic_partition] = log_end_offset
             self.recovery_points.set(topic_partition, log_end_offset)
+
+    def ends_are_known(self, log_end_offsets: Mapping[TopicPartition, int]) -> None:
+        """Of logs that were opened just now. One that lost its end, by a power cut say, is not committed beyond it: what will be
+        appended there would else look as if it were, should the process die before high watermarks are written again."""
+        with self.checkpointing:
+            written = self.high_watermarks.offsets
+            lower = {key: end for key, end in log_end_offsets.items() if written.get(key, 0) > end}
+            if lower:
+                self.high_watermarks.write({**written, **lower})
 
     def before_cut_below(self, topic_partition: TopicPartition, offset: int, log_start_offset: int) -> None:
         """Lowers the recovery point on disk before records below it are cut: after a crash in between, the log
