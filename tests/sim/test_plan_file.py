@@ -105,6 +105,7 @@ def test_what_shrinking_leaves_of_a_file_is_told_by_its_numbers_and_can_be_writt
         (lambda p: p.update(duration_s=float("nan")), "'duration_s': nan is not within"),
         (lambda p: p.update(brokers=2, replication_factor=3), "2 brokers, 'replication_factor' 3"),
         (lambda p: p.update(codec="brotli"), "'brotli' is none of none, gzip"),
+        (lambda p: p.update(mixed_group="sticky"), "'sticky' is none of range, cooperative-sticky"),
         (lambda p: p.update(settings={"log.segment.bytes": 3}), "'settings': an object of strings is wanted"),
         (
             lambda p: p.update(settings={"log.segment.byte": "3"}),

@@ -1,12 +1,17 @@
 """Where retention moves the start of a log is judged: by hand, and in code that takes too much."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.records.batch import LENGTH_OFFSET, MAX_TIMESTAMP_OFFSET
+from odradek.records.builder import NewRecord, build_batch
 from odradek.sim import run as sim_run
 from odradek.sim.checkers.retention import Oldest, Retained, Segment, let_go_as_asked, old_is_let_go
 from odradek.sim.plan import draw
-from odradek.sim.retention import deleted_unasked
+from odradek.sim.retention import Retention, deleted_unasked
 from odradek.sim.run import CORRECTNESS, LIVENESS, OK, run
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
@@ -109,3 +114,37 @@ def test_retention_that_takes_nothing_is_found() -> None:
     with applied([Edit("log.retention:drop_expired_segments", "if by_time: ...", "if False: ...")]):
         seen = run(draw(3))
     assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (LIVENESS, {"OldIsLetGo"})
+
+
+def test_a_segment_that_a_disk_has_damaged_is_not_judged_by_what_stands_in_it() -> None:
+    """A bit that turned in the length of a batch, or in its timestamps: the broker goes by what it knew before."""
+    whole = build_batch([NewRecord(None, b"x", 1_000)])
+    length, timestamps = bytearray(whole), bytearray(whole)
+    length[LENGTH_OFFSET] ^= 0x40
+    timestamps[MAX_TIMESTAMP_OFFSET + 3] ^= 0x40
+    for data in (length, timestamps):
+        world, log = _watched(bytes(data))
+        assert not world.let_in
+        assert not world.loop.told
+        assert world.retention.furthest == {(log.topic_id, T): 1}
+    world, _ = _watched(bytes(whole), retention_ms=100_000)
+    assert {anomaly.name for anomaly in world.let_in} == {"RetentionIsAsked"}
+
+
+def _watched(data: bytes, *, retention_ms: int = 5_000) -> tuple[Any, Any]:
+    """A world whose broker 1 let the first of two segments go, in which this stands."""
+    told: list[object] = []
+    loop = SimpleNamespace(call_exception_handler=told.append, interrupt=lambda: None, told=told)
+    world: Any = SimpleNamespace(on_process_start=[], let_in=[], loop=loop)
+    world.retention = Retention(world)
+    log: Any = SimpleNamespace(
+        topic_partition=T,
+        topic_id=b"i" * 16,
+        log_start_offset=1,
+        segments=[Segment(1, 0, -1)],
+        config=SimpleNamespace(retention_ms=retention_ms, retention_bytes=-1),
+    )
+    broker: Any = SimpleNamespace(broker_id=BrokerId(1), runtime=SimpleNamespace(now_ms=lambda: 10_000))
+    files = [(0, SimpleNamespace(data=data)), (1, SimpleNamespace(data=b""))]
+    world.retention._watched_with(broker, log, 1, files)
+    return world, log

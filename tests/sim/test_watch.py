@@ -5,15 +5,17 @@ from typing import Any
 import pytest
 
 from odradek.model.ids import TopicPartition
+from odradek.sim import run as sim_run
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.replicas import ClusterView
 from odradek.sim.client import SimClient
 from odradek.sim.loop import Host
+from odradek.sim.plan import draw
 from odradek.sim.producer import SimProducer
 from odradek.sim.run import let_go
 from odradek.sim.watch import OBEYED, Watch
-from odradek.sim.world import PORT, SimBroker, World
+from odradek.sim.world import PORT, NotInTime, SimBroker, World
 
 HOST = Host("c1", 101)
 # Those of hachikuji/kafka-specification (`TypeOk`, `LeaderInIsr`, `WeakIsr`, `StrongIsr`, `ValidHighWatermark`), and I10.
@@ -145,3 +147,20 @@ def test_what_is_broken_at_a_step_is_told_at_that_step(name: str, monkeypatch: p
     watch, asked, _ = watched(monkeypatch, {name: [broken]})
     assert watch.found == [broken]
     assert asked.count(name) == 1, "the first is what a run ends with"
+
+
+@pytest.mark.parametrize(
+    "late", [NotInTime("x"), sim_run.Broken(sim_run.LIVENESS, "x")], ids=lambda one: type(one).__name__
+)
+def test_what_was_found_to_be_wrong_is_told_before_what_took_too_long(
+    late: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = Anomaly("CheckpointHolds", None, "by whoever watches the ends of processes")
+
+    def begins(of: Any) -> None:
+        of.world.let_in.append(wrong)
+        raise late
+
+    monkeypatch.setattr(sim_run._Run, "_start", begins)
+    seen = sim_run.run(draw(0))
+    assert (seen.code, seen.anomalies) == (sim_run.CORRECTNESS, [wrong])

@@ -6,7 +6,8 @@ from odradek.log import checkpoints
 from odradek.log.partition_log import PartitionLog
 from odradek.log.segment import LOG_SUFFIX, file_name
 from odradek.model.ids import TopicPartition
-from odradek.records.batch import iter_batches
+from odradek.records.batch import check_crc, iter_batches
+from odradek.records.errors import CorruptBatch
 
 
 def entries_of(directory: Any) -> dict[str, Any]:
@@ -23,9 +24,15 @@ def segment_files(log: PartitionLog) -> list[tuple[int, Any]]:
 
 
 def newest_ms(file: Any) -> int:
-    """The largest timestamp of the records in the file of a segment; -1: they have none, or there is no file."""
-    data = b"" if file is None else bytes(file.data)
-    return max((header.largest_timestamp for _, header in iter_batches(memoryview(data))), default=-1)
+    """The largest timestamp of the records in the file of a segment; -1: they have none, or there is no file. CorruptBatch: a disk
+    has damaged it, and what stands there is not what was written."""
+    data = memoryview(b"" if file is None else bytes(file.data))
+    newest = -1
+    for position, header in iter_batches(data):
+        if not check_crc(data, position, header):
+            raise CorruptBatch(f"batch at offset {header.base_offset} does not fit its checksum")
+        newest = max(newest, header.largest_timestamp)
+    return newest
 
 
 def offsets_in(entries: dict[str, Any], name: str) -> dict[TopicPartition, int]:

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.features import HIGHEST_LEVELS, TRANSACTION_VERSION
 from odradek.model.settings import BrokerSettings, TopicSettings
-from odradek.sim.plan import ALL_KINDS, CODECS, LEDGER_OWNERS, TOPICS, Fault, Plan
+from odradek.sim.plan import ALL_KINDS, ASSIGNORS, CODECS, LEDGER_OWNERS, TOPICS, Fault, Plan
 
 # Rises with every change after which an older file would mean something else.
 VERSION = 1
@@ -89,6 +89,10 @@ def _plan(found: dict[str, Any]) -> Plan:
     plan = Plan(**values)
     if plan.codec not in CODECS:
         raise Unusable(f"'codec': {plan.codec!r} is none of {', '.join(CODECS)}")
+    if plan.mixed_group and plan.mixed_group not in ASSIGNORS:
+        raise Unusable(
+            f"'mixed_group': {plan.mixed_group!r:.80} is none of {', '.join(ASSIGNORS)}, and not empty"
+        )
     if not plan.min_insync_replicas <= plan.replication_factor <= plan.brokers:
         raise Unusable(
             f"{plan.brokers} brokers, 'replication_factor' {plan.replication_factor}, 'min_insync_replicas' "

@@ -9,6 +9,7 @@ from typing import Any
 
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicId, TopicPartition
+from odradek.records.errors import CorruptBatch
 from odradek.sim.checkers.beliefs import begins_as_asked
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.retention import Oldest, Retained, Segment, let_go_as_asked, old_is_let_go
@@ -49,6 +50,8 @@ class Retention:
     def _watched_with(
         self, broker: SimBroker, log: PartitionLog, high_watermark: int | None, files: list[tuple[int, Any]]
     ) -> None:
+        key = log.topic_id, log.topic_partition
+        self.furthest[key] = max(self.furthest.get(key, 0), log.log_start_offset)
         try:
             seen = Retained(
                 log.topic_partition,
@@ -62,8 +65,8 @@ class Retention:
                 log.config.retention_bytes,
             )
             self._world.let_in += let_go_as_asked(seen)
-            key = log.topic_id, log.topic_partition
-            self.furthest[key] = max(self.furthest.get(key, 0), seen.start)
+        except CorruptBatch:
+            return  # a disk has damaged a segment, and the broker goes by what it knew before
         except Exception as error:  # a mistake of the simulator, of which the broker must not hear
             self._world.loop.call_exception_handler(
                 {"message": "whoever watches retention", "exception": error}

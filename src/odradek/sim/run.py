@@ -278,10 +278,6 @@ class _Run:
             return
         except NotInTime as late:
             self.outcome.code, self.outcome.reason = LIVENESS, str(late)
-            found = self.acknowledgements.found or self.watch.found
-            if found:  # whoever waited was interrupted for this
-                self.outcome.code, self.outcome.reason = CORRECTNESS, str(found[0])
-                self.outcome.anomalies = list(found)
         except Broken as broken:
             self.outcome.code = broken.code
             self.outcome.reason = str(broken)
@@ -290,6 +286,12 @@ class _Run:
             self._crashed(crashed.mistake)
         except Exception as error:  # of a checker, of a client, of the world itself
             self._crashed(Mistake("the simulator itself", error))
+        found = self.acknowledgements.found or self.watch.found or self.world.let_in
+        if (
+            self.outcome.code == LIVENESS and found
+        ):  # whoever waited was interrupted for this, or nobody has looked since
+            self.outcome.code, self.outcome.reason = CORRECTNESS, str(found[0])
+            self.outcome.anomalies = list(found)
         # Who never became quiescent, and made a mistake before that, did not become quiescent for that reason.
         if self.outcome.code == LIVENESS:
             self.outcome.why = list(liveness.explained(self.world, self.outcome.anomalies))
