@@ -85,11 +85,20 @@ def test_what_is_planted_is_found(why: str) -> None:
 
 
 NO_SIZE = Edit("broker.handlers.describe_log_dirs:_add", "log.size_bytes", "log.size_bytes + 1")
+ANOTHER_TIME = Edit(
+    "broker.handlers.list_offsets:_find",
+    "return _found(index, found.offset, found.leader_epoch, timestamp=found.timestamp)",
+    "return _found(index, found.offset + 1, found.leader_epoch, timestamp=found.timestamp)",
+)
 ANOTHER_SEQUENCE = Edit("broker.handlers.describe_producers:_seen", "producer.last_sequence", "0 - 7")
 
 
 def test_a_field_of_an_answer_that_is_wrong_is_found() -> None:
-    for edit, about in ((NO_SIZE, f"size of {T}"), (ANOTHER_SEQUENCE, f"producers of {T}")):
+    for edit, about in (
+        (NO_SIZE, f"size of {T}"),
+        (ANOTHER_SEQUENCE, f"producers of {T}"),
+        (ANOTHER_TIME, f"offset of {T} at "),
+    ):
         with applied([edit]), healthy_world() as (world, _):
             assert any(f"tells of {about}" in one for one in _wrong(world)), about
 

@@ -3,10 +3,21 @@
 import pytest
 
 from odradek.sim.checkers.removals import Removal
-from odradek.sim.checkers.sharers import Held, MemberAnswer, SharingHistory, Taken, check_sharing
+from odradek.sim.checkers.sharers import (
+    Committing,
+    Held,
+    Left,
+    MemberAnswer,
+    Shared,
+    SharingHistory,
+    Taken,
+    check_sharing,
+)
 from odradek.sim.plan import GROUP_KINDS, Fault, _of_sharers
-from odradek.sim.run import OK, describe, run
+from odradek.sim.run import CORRECTNESS, OK, describe, run
 from odradek.sim.world import World
+from tests.mutants.edit import Edit
+from tests.mutants.patching import applied
 from tests.sim.plans import three_brokers
 
 P, Q = ("id", 0), ("id", 1)
@@ -79,6 +90,37 @@ def test_a_commit_is_not_taken_of_a_member_of_a_group_that_was_removed() -> None
     assert found(a, Taken("a", 7, P, 2.0), removals=once) == ["fenced-commit"]
     assert found(a, Taken("a", 7, P, 0.5), removals=once) == [], "before"
     assert found(a, MemberAnswer("a", 1, 1.5, 1.6, True), Taken("a", 1, P, 2.0), removals=once) == []
+
+
+def test_what_is_left_in_the_end_is_the_last_that_was_taken_or_one_of_which_nobody_was_told() -> None:
+    taken = Committing(P, 1, 1.0, 1.1), Committing(P, 2, 2.0, 2.1)
+    unheard = Committing(P, 3, 3.0)
+
+    def names(offset: int, *committing: Committing, at: Shared = P) -> list[str]:
+        history = SharingHistory(committing=list(committing), left=[Left(at, offset)])
+        return [anomaly.name for anomaly in check_sharing(history)]
+
+    assert names(2, *taken) == names(2, *taken, unheard) == names(3, *taken, unheard) == []
+    assert names(-1) == names(-1, unheard) == names(-1, *taken, at=Q) == []
+    assert names(1, *taken) == names(-1, *taken) == ["lost-commit"]
+    assert names(1, Committing(P, 1, 1.0), *taken[1:]) == [], "it may have been carried out late"
+    assert names(1, Committing(P, 1, 1.0, 2.1), *taken[1:]) == [], "under way at the same time"
+    assert names(9, *taken) == names(2, *taken, at=Q) == ["unasked-offset"]
+
+
+ANOTHER = Edit("coordinator.committing:_commit", "one.committed_offset", "one.committed_offset + 1")
+UNWRITTEN = Edit(
+    "coordinator.committing:_commit",
+    "shard.append(records, after, producer)",
+    "after.committed(shard, now_ms)",
+)
+
+
+@pytest.mark.parametrize(("edit", "name"), [(ANOTHER, "unasked-offset"), (UNWRITTEN, "lost-commit")])
+def test_an_offset_that_is_not_kept_is_found_in_a_world(edit: Edit, name: str) -> None:
+    with applied([edit]):
+        seen = run(three_brokers(partitions=3, has_sharers=True, settings=_of_sharers(3, 2)))
+    assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {name})
 
 
 @pytest.mark.parametrize("kind", sorted(GROUP_KINDS))

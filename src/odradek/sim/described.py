@@ -16,6 +16,7 @@ from odradek.protocol.messages import (
     fetch,
     find_coordinator,
     list_groups,
+    list_offsets,
     list_transactions,
     metadata,
 )
@@ -25,6 +26,7 @@ from odradek.sim.checkers.history import Anomaly
 from odradek.sim.client import Address, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, OF_TRANSACTIONS
 from odradek.sim.decoded import config_of
+from odradek.sim.instants import instants
 from odradek.sim.log_files import segment_files
 from odradek.sim.loop import Host
 from odradek.sim.operations import TOPIC_RESOURCE
@@ -108,6 +110,8 @@ def _truth(world: World, broker: SimBroker) -> Truth:
         if replica.is_leader:
             marks = replica.high_watermark, int(replica.last_stable_offset), log.log_start_offset
             found[f"marks of {partition}"] = 0, *marks
+            for asked_ms, there in instants(log, replica.high_watermark).items():
+                found[f"offset of {partition} at {asked_ms}"] = 0, *there
     return found
 
 
@@ -213,6 +217,10 @@ async def _told(client: SimClient, world: World, broker: SimBroker) -> Facts:
         if replica.is_leader and replica.log.failure is None
     }
     await _marks(client, address, led, names, found)
+    wanted = {tp: list(instants(held[tp].log, held[tp].high_watermark)) for tp in led}
+    for place in range(max(map(len, wanted.values()), default=0)):
+        asked = {tp: instants_ms[place] for tp, instants_ms in wanted.items() if place < len(instants_ms)}
+        await _at(client, address, asked, found)
     return found
 
 
@@ -325,6 +333,30 @@ async def _marks(
             partition = TopicPartition(names[topic.topic_id], row.partition_index)
             marks = row.high_watermark, row.last_stable_offset, row.log_start_offset
             found[f"marks of {partition}"] = row.error_code, *marks
+
+
+async def _at(
+    client: SimClient, address: Address, asked_ms: dict[TopicPartition, int], found: dict[str, object]
+) -> None:
+    """A partition may be asked about once in a request."""
+    request = list_offsets.ListOffsetsRequest(
+        replica_id=-1,
+        topics=[
+            list_offsets.ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    list_offsets.ListOffsetsPartition(partition_index=tp.partition, timestamp=asked_ms[tp])
+                    for tp in of_topic
+                ],
+            )
+            for topic, of_topic in by_topic(sorted(asked_ms)).items()
+        ],
+    )
+    for topic in (await client.ask(address, request)).topics:
+        for row in topic.partitions:
+            partition = TopicPartition(topic.name, row.partition_index)
+            there = row.error_code, row.offset, row.timestamp, row.leader_epoch
+            found[f"offset of {partition} at {asked_ms[partition]}"] = there
 
 
 # --- the store

@@ -31,7 +31,7 @@ from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.measures import measures
 from odradek.sim.checkers.mixed import check_mixed
 from odradek.sim.checkers.quiescence import unsettled
-from odradek.sim.checkers.sharers import check_sharing
+from odradek.sim.checkers.sharers import Left, check_sharing
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.checkers.waits import nobody_is_forgotten
 from odradek.sim.cleanings import uncleaned
@@ -586,6 +586,18 @@ class _Run:
             world.call(self.client_host, self._offsets_at_the_end(READERS, self.workload.group_history))
         if self.plan.mixed_group:
             world.call(self.client_host, self._offsets_at_the_end(MIXED, self.workload.mixed_history.offsets))
+        if self.plan.has_sharers and not self._made_again():  # with a topic goes what was committed of it
+            world.call(self.client_host, self._left_by_sharers())
+
+    async def _left_by_sharers(self) -> None:
+        history = GroupHistory()
+        await self._offsets_at_the_end(SHARERS, history)
+        for one in history.events:
+            if isinstance(one, Fetched):
+                topic, number = one.topic_partition
+                found = self.world.topics.assignment(topic)
+                if found is not None:
+                    self.workload.sharing_history.left.append(Left((found.topic_id, number), one.offset))
 
     async def _offsets_at_the_end(self, name: str, history: GroupHistory) -> None:
         group = GroupClient(await self.workload.connected(), name)

@@ -17,7 +17,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.sim.checkers.groups import SentOff
-from odradek.sim.checkers.sharers import MemberAnswer, Shared, SharingHistory, Taken
+from odradek.sim.checkers.sharers import Committing, MemberAnswer, Shared, SharingHistory, Taken
 from odradek.sim.client import RETRY_S, RequestFailed, SimClient
 from odradek.sim.coordinator_client import OF_GROUPS, CoordinatorClient
 from odradek.sim.holdings import Holdings
@@ -128,7 +128,9 @@ class Sharer:
         if not own or epoch == JOIN or self._holdings.is_in_doubt:
             return
         shared = own[self._beats % len(own)]
-        row = OffsetCommitRequestPartition(partition_index=shared[1], committed_offset=int(asked_s * 1000))
+        asking = Committing(shared, int(asked_s * 1_000_000), asked_s)
+        self._history.committing.append(asking)
+        row = OffsetCommitRequestPartition(partition_index=shared[1], committed_offset=asking.offset)
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=epoch,
@@ -141,6 +143,7 @@ class Sharer:
             return
         if answer.topics[0].partitions[0].error_code == ErrorCode.NONE:
             self._history.taken.append(Taken(self._label, epoch, shared, asked_s))
+            self._history.committing.append(asking._replace(taken_s=self._group.now_s))
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
         joins = self._epoch == JOIN

@@ -8,6 +8,8 @@
 | share-twice | in one epoch of the group a partition is assigned to two members, whenever they are told |
 | fenced-commit | a commit is acknowledged of who owns the partition no more: another one had been told of it in a later epoch, or the group was removed |
 | group-epoch-fell | who joins is told of an earlier epoch than somebody had been told of before it asked |
+| lost-commit | the offset that is left in the end is older than one that was taken, or none is left |
+| unasked-offset | the offset that is left is one that nobody had asked to commit |
 
 A member owns a partition from the answer that assigns it until it says that it has let go, and no longer than its session: by
 then the coordinator may have given it up, and it has not heard of it.
@@ -18,6 +20,7 @@ A group that was removed, as empty and without offsets, begins anew: epochs are 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, NamedTuple
 
 from odradek.sim.checkers.groups import SentOff, judged_too_early
@@ -53,12 +56,31 @@ class Taken(NamedTuple):
     asked_s: float
 
 
+class Committing(NamedTuple):
+    """A commit that was asked for. Its member asks for nothing else before it is told, or nobody tells it any more: that one may be
+    carried out late."""
+
+    shared: Shared
+    offset: int
+    asked_s: float
+    taken_s: float = inf  # when it was told that it is taken
+
+
+class Left(NamedTuple):
+    """What the group has committed in the end; -1: nothing."""
+
+    shared: Shared
+    offset: int
+
+
 @dataclass(slots=True)
 class SharingHistory:
     told: list[MemberAnswer] = field(default_factory=list)  # in the order in which they were told
     held: list[Held] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
     sent_off: list[SentOff] = field(default_factory=list)
+    committing: list[Committing] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
 
 
 def check_sharing(
@@ -75,6 +97,7 @@ def check_sharing(
         yield from _shares(one.told)
         yield from _commits(one)
     yield from _of_former_lives(history, removals)
+    yield from _left(history)
     if not have_clocks_jumped:
         yield from _owners(history.held)
         yield from judged_too_early(history.sent_off)
@@ -153,6 +176,27 @@ def _commits(history: SharingHistory) -> Iterator[Anomaly]:
                     f"partition {taken.shared[1]} was {one.member}'s from epoch {one.epoch}",
                 )
                 break
+
+
+def _left(history: SharingHistory) -> Iterator[Anomaly]:
+    for shared, offset in history.left:
+        asked = [one for one in history.committing if one.shared == shared]
+        those = [one.taken_s for one in asked if one.offset == offset]
+        if offset >= 0 and not those:
+            yield Anomaly(
+                "unasked-offset",
+                None,
+                f"of partition {shared[1]} {offset} is left, which nobody had asked to commit",
+            )
+            continue
+        since_s = max(those, default=-1.0)
+        lost = [one.offset for one in asked if one.taken_s < inf and one.asked_s > since_s]
+        if lost:
+            yield Anomaly(
+                "lost-commit",
+                None,
+                f"of partition {shared[1]} {offset} is left, and {max(lost)} had been committed",
+            )
 
 
 def _owners(held: list[Held]) -> Iterator[Anomaly]:
