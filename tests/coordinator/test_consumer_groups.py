@@ -1175,6 +1175,25 @@ def test_topics_of_an_expression_that_could_not_be_stored_are_looked_for_again_a
     assert told(bench.answers.pop(call)) == {"v": [0], "t": [0, 1, 2, 3]}
 
 
+def test_after_a_mistake_in_the_thread_an_expression_is_resolved_again_when_ten_seconds_have_passed() -> None:
+    bench = Bench()
+    bench.call(join("A", subscribed_topic_regex="[tv]"), 1)
+    bench.do_asides()
+    bench.call(beat("A", 1), 1)
+    bench.topics.set("v", 1)
+    bench.wait(10_000)
+    bench.call(beat("A", 2), 1)
+    bench.step(bench.asides.pop().nothing())
+    bench.call(beat("A", 2), 1)
+    assert not bench.asides, "not at once"
+    bench.wait(10_000)
+
+    bench.call(beat("A", 2), 1)
+    bench.do_asides()
+
+    assert told(bench.call(beat("A", 2), 1)) == {"v": [0], "t": [0, 1, 2, 3]}
+
+
 @pytest.mark.behaviour("K20")
 def test_a_member_whose_new_expression_matches_nothing_lets_go_of_what_the_former_one_matched() -> None:
     bench = Bench()

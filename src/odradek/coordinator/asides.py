@@ -8,6 +8,7 @@ from odradek.coordinator.topic_patterns import InvalidPattern, compile_pattern
 
 # Of one piece of work, so many names are tried on an expression each: a few tens of milliseconds, for others wait for the same thread.
 NAMES_AT_ONCE = 8_000
+NO_VERSION = -1
 
 
 class Assigned(NamedTuple):
@@ -51,7 +52,8 @@ class Resolve(NamedTuple):
     found: Mapping[str, tuple[str, ...]] = {}
 
     def nothing(self) -> Resolved:
-        return Resolved(self.group_id, {}, self.version)
+        """As of no state of the metadata: the present one is still to be looked at."""
+        return Resolved(self.group_id, {}, NO_VERSION)
 
     def run(self) -> Resolved:
         count = max(NAMES_AT_ONCE // max(len(self.names), 1), 1)
