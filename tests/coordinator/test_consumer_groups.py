@@ -1091,6 +1091,32 @@ def test_a_target_is_computed_again_where_a_static_member_has_another_id_since()
     assert sorted(partition for one in targets for partition in one) == list(range(MOST_AT_ONCE + 1))
 
 
+def test_a_target_of_a_former_epoch_is_none_where_a_static_member_has_another_id_since() -> None:
+    """What was that member's stayed its target, beside what others were given of it."""
+    bench = Bench()
+    bench.topics.set("wide", MOST_AT_ONCE + 1)
+    bench.call(join("A", ("wide",), instance_id="one"), 1)
+    bench.do_asides()
+    bench.call(join("B", ("wide",)), 1)
+    bench.call(beat("A", -2, instance_id="one"), 1)
+    bench.call(join("A again", ("wide",), instance_id="one"), 1)
+    bench.call(join("C", ("wide",)), 1)
+
+    def targets() -> list[int]:
+        topics = [
+            topic for one in described(bench).members for topic in one.target_assignment.topic_partitions
+        ]
+        return sorted(partition for topic in topics for partition in topic.partitions)
+
+    bench.step(bench.asides.pop().run())
+    assert targets() == list(range(MOST_AT_ONCE + 1))
+    bench.call(beat("C", 2, owned={}), 1)
+    bench.do_asides()
+
+    assert targets() == list(range(MOST_AT_ONCE + 1))
+    assert described(bench).assignment_epoch == described(bench).group_epoch
+
+
 def test_a_target_of_a_group_that_was_deleted_is_not_that_of_the_next_one_of_its_name() -> None:
     bench = Bench()
     large(bench)
