@@ -82,10 +82,11 @@ def assigned(shard: Shard, came: Assigned, now_ms: int) -> None:
     if came.epoch <= group.image.assignment_epoch or not group.image.members:
         group.is_assigning = False
         return
+    image = group.image
     if (
-        came.epoch > group.image.epoch
-        or (came.epoch == group.image.epoch and came.targets.keys() != group.image.members.keys())
-        or not group.image.targets.keys() <= came.targets.keys()
+        came.epoch > image.epoch
+        or (came.epoch == image.epoch and came.targets.keys() != image.members.keys())
+        or not image.targets.keys() & image.members.keys() <= came.targets.keys()
     ):
         # Of a group of this name that was deleted; or a static member came back under another id, which moves no epoch, with the target
         # of the one before. What is not computed for the members there are would stand as their target: partitions that two are to
