@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,14 @@ from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 from odradek.protocol.messages.delete_records import DeleteRecordsResponse
 from odradek.replication.isr import Committed
 from odradek.replication.waiting import AckWaiter
-from odradek.sim.beliefs import at_work, differing_assignments, following, told_ends, unknown_positions
+from odradek.sim.beliefs import (
+    at_work,
+    differing_assignments,
+    following,
+    reading,
+    told_ends,
+    unknown_positions,
+)
 from odradek.sim.checkers import beliefs as b
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.replicas import BatchView, ClusterView, PartitionView, ReplicaView
@@ -478,6 +486,32 @@ def test_a_fetch_without_a_session_that_waits_is_told_of_records_too() -> None:
             wanted.role = (partition.leader_epoch, True)
             wanted.is_dirty, wanted.seen_bytes = is_dirty, seen_bytes
             assert [anomaly.name for anomaly in Watch(world).check()] == names
+
+
+def test_a_fetch_that_reads_uncommitted_is_told_of_what_an_open_transaction_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for isolation_level, names in ((0, ["ReaderIsTold"]), (1, [])):
+        with healthy_world() as (world, leader):
+            partition = leader.replicas.partitions[T]
+            session = FetchSession(
+                0,
+                replica_id=-1,
+                replica_epoch=BrokerEpoch(-1),
+                by_id=False,
+                purgatory=leader.purgatory,
+                now_ms=0,
+            )
+            parked: Any = SimpleNamespace(body=SimpleNamespace(isolation_level=isolation_level))
+            session.parked = parked
+            wanted = session.want("t", 0, -1, partition.high_watermark - 1, -1, -1, 1)
+            wanted.watch(partition)
+            wanted.role = (partition.leader_epoch, True)
+            wanted.is_dirty, wanted.seen_bytes = False, 0
+            with monkeypatch.context() as patched:
+                patched.setattr(type(partition), "last_stable_offset", partition.high_watermark - 1)
+                found = list(b.readers_are_told(reading(at_work(world))))
+            assert [anomaly.name for anomaly in found] == names
 
 
 def test_where_a_partition_is_told_to_end_is_looked_at_and_a_leader_that_is_not_sure_is_not_asked() -> None:

@@ -7,6 +7,7 @@ from odradek.broker.handlers.list_offsets import LATEST, OffsetAnswers, _find
 from odradek.broker.handlers.produce import ProduceWait
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.flat.list_offsets_request import ListOffsetsRequest
+from odradek.replication.replica import READ_UNCOMMITTED
 from odradek.sim.checkers.beliefs import (
     Acquaintance,
     Following,
@@ -202,7 +203,9 @@ def reading(seen: AtWork) -> Iterator[Reading]:
                         continue
                     end = replica.log.log_end_offset
                     if readers is replica.consumer_readers:
-                        end = min(replica.high_watermark, replica.last_stable_offset)
+                        end = replica.high_watermark
+                        if not _reads_uncommitted(session):
+                            end = min(end, replica.last_stable_offset)
                     if not is_asked_for or reader.fetch_offset < end or reader.role != role:
                         yield Reading(
                             partition, number, reader.fetch_offset, end, is_asked_for, reader.role == role
@@ -215,6 +218,11 @@ def _will_be_read(reader: Any, session: Any) -> bool:
     if session.id == 0:
         return bool(reader.is_dirty or reader.seen_bytes)
     return reader in session.pending
+
+
+def _reads_uncommitted(session: Any) -> bool:
+    """By the fetch that waits in it; of one in which none does nobody knows what the next will be."""
+    return session.parked is not None and session.parked.body.isolation_level == READ_UNCOMMITTED
 
 
 # What a consumer asks: without a broker, for the ends are the replica's.
