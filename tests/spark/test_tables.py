@@ -401,12 +401,45 @@ def test_a_checkpoint_of_another_table_is_noticed_and_adds_nothing(tmp_path: Pat
     writer.commit([written(tmp_path, 0, rows(0, 5))], 0)
     with pytest.raises(
         tables.WrongCheckpoint,
-        match="has batch 0 of application 'app' as its last, and this checkpoint is at batch 3",
+        match="has batch 0 as the last one of application 'app', and this checkpoint is at batch 3",
     ):
         writer.commit([done], 3)
     writer.commit([written(tmp_path, 1, rows(5, 10))], 1)
 
     assert len(offsets_in(tmp_path)) == 10
+
+
+def test_batches_that_have_read_nothing_are_missed_by_nobody(tmp_path: Path) -> None:
+    """An older release committed none of them: of a topic that was empty, or had got another partition."""
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    for batch_id, end in enumerate(({"0": 0}, {"0": 5}, {"0": 5, "1": 0}, {"0": 9, "1": 0}, {"0": 9, "1": 2})):
+        line = json.dumps({"orders": {"offsets": end, "leaderEpochs": {"0": batch_id}}})
+        (offsets / str(batch_id)).write_text(f"v1\n{{}}\n{line}")
+    table = tmp_path / "table"
+    writer = DeltaWriter(TableOptions(str(table), "app", checkpoint=str(tmp_path / "checkpoint")), DESCRIPTION)
+
+    with pytest.raises(tables.WrongCheckpoint, match="has no batch"):
+        writer.commit([written(table, 2, rows(5, 9))], 2)
+    writer.commit([written(table, 1, rows(0, 5))], 1)
+    with pytest.raises(tables.WrongCheckpoint, match="has batch 1 as the last one of"):
+        writer.commit([written(table, 4, rows(9, 11))], 4)
+    writer.commit([written(table, 3, rows(5, 9))], 3)
+
+    assert len(offsets_in(table)) == 9
+
+
+def test_who_is_refused_for_a_checkpoint_is_told_what_helps(tmp_path: Path) -> None:
+    """With a checkpoint of its own alone the job would be at batch 0, which the table has: that is refused as well."""
+    writer = DeltaWriter(TableOptions(str(tmp_path), "app"), DESCRIPTION)
+    with pytest.raises(tables.WrongCheckpoint, match=r"begin with a checkpoint of its own \(--checkpoint\)$"):
+        writer.commit([written(tmp_path, 3, rows(15, 20))], 3)
+    writer.commit([written(tmp_path, 0, rows(0, 5))], 0)
+    with pytest.raises(
+        tables.WrongCheckpoint,
+        match=r"a checkpoint and an id of its own \(--checkpoint, --app-id\), at the first offsets that the table lacks \(--starting-offsets\)",
+    ):
+        writer.commit([written(tmp_path, 3, rows(15, 20))], 3)
 
 
 def test_a_table_that_forgets_its_transactions_knows_its_batches_all_the_same(tmp_path: Path) -> None:

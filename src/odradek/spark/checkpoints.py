@@ -60,6 +60,22 @@ def ranges_of_batch(directory: str, batch_id: int) -> list[Ranges]:
     ]
 
 
+def read_nothing(directory: str, after: int, upto: int) -> bool:
+    """Whether by its own word the query has read nothing in batches behind `after` (-1: from its first one), up to this one: false
+    where nobody knows."""
+    if not directory:
+        return False
+    try:
+        ends, begins = ({} if batch < 0 else _ends_of(Path(directory), batch) for batch in (upto, after))
+    except (OSError, ConfigurationError):
+        return False
+    return any(ends.values()) and all(
+        offset == begins.get(source, {}).get(place, 0)
+        for source, end in ends.items()
+        for place, offset in end.items()
+    )
+
+
 def _ends_of(directory: Path, batch_id: int) -> dict[str, dict[tuple[str, int], int]]:
     try:
         lines = _by_source(directory / "offsets" / str(batch_id))

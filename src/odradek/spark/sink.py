@@ -33,7 +33,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 import odradek
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import number_in
-from odradek.spark.checkpoints import ends_of_batch, may_have_batches
+from odradek.spark.checkpoints import ends_of_batch, may_have_batches, read_nothing
 from odradek.spark.micro_batch import current_batch_id
 from odradek.spark.offsets import LARGEST
 from odradek.spark.options import NUMBER, SourceOptions
@@ -277,17 +277,23 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         path, app_id = self.options.table, self.options.app_id
         table = tables.open_table(path)
         done = None if table is None else tables.last_batch(table, app_id)
-        if done is None or done < batch_id - 1:
-            self._is_there(
-                whole, batch_id
-            )  # says more where it is a batch of another query, or the store has lost commits
-            has = "no batch" if done is None else f"batch {done}"
-            last = "" if done is None else " as its last"
-            raise tables.WrongCheckpoint(
-                f"{path} has {has} of application {app_id!r}{last}, and this checkpoint is at batch {batch_id}: it belongs to another "
-                f"table or another job, or the table was re-created, was put back to how it was, or has lost commits (`odradek spark "
-                f"verify` says which rows); begin with a checkpoint of its own (--checkpoint), or restore the one that belongs to the table"
+        if done is not None and done >= batch_id - 1:
+            return
+        if read_nothing(self.options.checkpoint, -1 if done is None else done, batch_id - 1):
+            return  # an older release committed no batch without records
+        self._is_there(whole, batch_id)  # says more: a batch of another query, or a store that has lost commits
+        has, advice = "no batch", "begin with a checkpoint of its own (--checkpoint)"
+        if done is not None:
+            has = f"batch {done} as the last one"
+            advice = (
+                "restore the one that belongs to the table, or begin with a checkpoint and an id of its own (--checkpoint, --app-id), at "
+                "the first offsets that the table lacks (--starting-offsets)"
             )
+        raise tables.WrongCheckpoint(
+            f"{path} has {has} of application {app_id!r}, and this checkpoint is at batch {batch_id}: it belongs to another table or "
+            f"another job, or the table was re-created, was put back to how it was, or has lost commits (`odradek spark verify` says "
+            f"which rows); {advice}"
+        )
 
     def _check_letters(self, whole: "Written") -> None:
         from odradek.spark.on_error import Most
