@@ -49,7 +49,7 @@ def server(short: Path) -> Iterator["subprocess.Popen[bytes]"]:
     running = fork_server.start(address, HOME)
     running.address = address  # type: ignore[attr-defined]
     yield running
-    session._ended(running)
+    session._ended(running, os.getpid())
     address.unlink()
 
 
@@ -383,8 +383,26 @@ def test_a_driver_ends_whoever_of_its_own_forks_still_holds_the_pipe(address: Pa
         "read, write = os.pipe()\n"
         "if not os.fork():\n"
         "    os.close(write); os.read(read, 1); os._exit(0)  # as long as the driver lives\n"
-        "session._ended(server)"
+        "session._ended(server, os.getpid())"
     )
     command = [sys.executable, "-c", script, str(address)]
 
     assert subprocess.run(command, timeout=60, check=False).returncode == 0
+
+
+def test_a_fork_of_a_driver_that_ends_leaves_the_driver_its_server() -> None:
+    """As of a program that has made a session, and a pool of processes behind it."""
+    script = (
+        "import os; from odradek.spark import fork_server, session\n"
+        "class Server:\n"
+        "    stdin = open(os.devnull)\n"
+        "    def terminate(self): print('server', flush=True)\n"
+        "    def wait(self): pass\n"
+        "fork_server.start = lambda *_: Server()\n"
+        "session._python()\n"
+        "if fork := os.fork():\n"
+        "    os.waitpid(fork, 0); print('fork', flush=True)"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True).stdout
+
+    assert told.split() == [b"fork", b"server"]

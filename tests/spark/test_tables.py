@@ -413,11 +413,15 @@ def test_batches_that_have_read_nothing_are_missed_by_nobody(tmp_path: Path) -> 
     """An older release committed none of them: of a topic that was empty, or had got another partition."""
     offsets = tmp_path / "checkpoint" / "offsets"
     offsets.mkdir(parents=True)
-    for batch_id, end in enumerate(({"0": 0}, {"0": 5}, {"0": 5, "1": 0}, {"0": 9, "1": 0}, {"0": 9, "1": 2})):
+    for batch_id, end in enumerate(
+        ({"0": 0}, {"0": 5}, {"0": 5, "1": 0}, {"0": 9, "1": 0}, {"0": 9, "1": 2})
+    ):
         line = json.dumps({"orders": {"offsets": end, "leaderEpochs": {"0": batch_id}}})
         (offsets / str(batch_id)).write_text(f"v1\n{{}}\n{line}")
     table = tmp_path / "table"
-    writer = DeltaWriter(TableOptions(str(table), "app", checkpoint=str(tmp_path / "checkpoint")), DESCRIPTION)
+    writer = DeltaWriter(
+        TableOptions(str(table), "app", checkpoint=str(tmp_path / "checkpoint")), DESCRIPTION
+    )
 
     with pytest.raises(tables.WrongCheckpoint, match="has no batch"):
         writer.commit([written(table, 2, rows(5, 9))], 2)

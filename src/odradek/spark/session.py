@@ -326,7 +326,7 @@ def _python() -> Path:
     # Elsewhere not every library survives a fork. Without a server the client starts a Python.
     if sys.platform == "linux":
         with suppress(OSError):
-            atexit.register(_ended, fork_server.start(server, home))
+            atexit.register(_ended, fork_server.start(server, home), os.getpid())
     zipped = home / "python" / "lib" / "pyspark.zip"
     text = _filled_in(_PYTHON, zipped=zipped, python=sys.executable, client=client, server=server)
     return _script("python-", "python3", text)
@@ -337,7 +337,9 @@ def _filled_in(script: str, **paths: str | Path) -> str:
     return script.format(**{name: shlex.quote(str(path)) for name, path in paths.items()})
 
 
-def _ended(server: "subprocess.Popen[bytes]") -> None:
+def _ended(server: "subprocess.Popen[bytes]", of: int) -> None:
+    if os.getpid() != of:  # a fork that ends, and not who started it
+        return
     assert server.stdin is not None, "started with a pipe"
     server.stdin.close()
     server.terminate()  # a fork of this process may hold the pipe as well

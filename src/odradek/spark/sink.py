@@ -281,7 +281,8 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             return
         if read_nothing(self.options.checkpoint, -1 if done is None else done, batch_id - 1):
             return  # an older release committed no batch without records
-        self._is_there(whole, batch_id)  # says more: a batch of another query, or a store that has lost commits
+        # It says more where it is a batch of another query, or the store has lost commits.
+        self._is_there(whole, batch_id)
         has, advice = "no batch", "begin with a checkpoint of its own (--checkpoint)"
         if done is not None:
             has = f"batch {done} as the last one"
