@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,7 @@ from odradek.spark.sink import DESCRIPTION, BatchWriter, DeltaSink, DeltaWriter,
 from odradek.spark.storage import Directory
 from odradek.spark.writing import TableOptions, Written, write_rows
 from tests.spark.power_cuts import PowerCuts, data_of
+from tests.support import full_disk
 
 SCHEMA = StructType(
     [
@@ -778,6 +780,12 @@ def test_whoever_rolls_notes_up_meanwhile_takes_none_from_others(
     assert [check(at) for at in range(5)] == [True] * 5 and not check(50)
 
 
+def notes_of(table: Path) -> list[Path]:
+    """The notes of batches, and the directories that have their names."""
+    own = table / "_odradek"
+    return [own, own / "batches", *(own / "batches").rglob("*")]
+
+
 @pytest.mark.parametrize("divided", [False, True])
 def test_a_power_cut_takes_nothing_of_a_batch_once_the_checkpoint_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, divided: bool
@@ -804,7 +812,8 @@ def test_a_power_cut_takes_nothing_of_a_batch_once_the_checkpoint_goes_on(
         writer.commit([writer.written(iter([rows(batch_id, batch_id + 1)]), batch_id)], batch_id)
         assert cuts.would_take([table, *(table / "_delta_log").iterdir()]) == []
         assert cuts.would_take([table / "_delta_log"]) == []
-    assert len(landed) == 101 and not any(landed)
+        assert cuts.would_take(notes_of(table)) == [], "what proves the batch once Delta's log is cleared"
+    assert len(landed) == 101 and not any(landed) and len(notes_of(table)) == 101 + 3
     assert (table / "_delta_log" / "_last_checkpoint").exists()
 
 
@@ -820,6 +829,16 @@ def test_a_power_cut_takes_no_directory_that_was_made_above_a_table(
     writer.commit([writer.write(iter([rows(0, 3)]))])
 
     assert cuts.would_take([tmp_path, tmp_path / "warehouse", tmp_path / "warehouse" / "raw"]) == []
+
+
+@pytest.mark.parametrize("step", [Directory.replace, Directory.settle])
+def test_a_note_that_a_full_disk_does_not_take_leaves_no_file(
+    tmp_path: Path, step: Callable[[Directory, str, bytes], object]
+) -> None:
+    with full_disk(20_000), pytest.raises(OSError, match="File too large"):
+        step(Directory(str(tmp_path)), "notes/one.json", bytes(40_000))
+
+    assert [*(tmp_path / "notes").iterdir()] == []
 
 
 @pytest.mark.parametrize("form", [DeltaSink, ParquetSink])

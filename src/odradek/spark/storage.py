@@ -21,7 +21,7 @@ class Storage(Protocol):
         """A file that is made once, and that nobody reads who does not know that it may be there by halves."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """A file that readers see whole: as it was before, or as it is now."""
+        """A file that readers see whole: as it was before, or as it is now, and from here on a power cut leaves it so."""
 
     def settle(self, name: str, data: bytes) -> bytes:
         """What the first of all has given who settle the same name; it is text in UTF-8."""
@@ -98,24 +98,32 @@ class Directory:
 
     def replace(self, name: str, data: bytes) -> None:
         file = self._root / name
+        is_first = not file.parent.exists()
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
-        new.write_bytes(data)
-        sync(new)
-        os.replace(new, file)
+        try:
+            new.write_bytes(data)
+            sync(new)
+            os.replace(new, file)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
+        if is_first:
+            self.sync([name])  # and all directories above it
+        else:
+            sync(file.parent)
 
     def settle(self, name: str, data: bytes) -> bytes:
         file = self._root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         offered = file.with_name(f"{file.name}-{uuid.uuid4().hex}")
-        offered.write_bytes(data)
-        sync(offered)  # a power cut must not leave a name of nothing, which nobody settles again
         try:
-            os.link(offered, file)
-        except FileExistsError:  # somebody else was first
-            pass
+            offered.write_bytes(data)
+            sync(offered)  # a power cut must not leave a name of nothing, which nobody settles again
+            with suppress(FileExistsError):  # somebody else was first
+                os.link(offered, file)
         finally:
-            offered.unlink()
+            offered.unlink(missing_ok=True)
         return file.read_bytes()
 
     def read(self, name: str) -> bytes:
