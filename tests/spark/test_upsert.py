@@ -613,6 +613,9 @@ def test_who_upserts_goes_on_upserting(job: TablesJob, tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="was written with --upsert-by so far"):
         planned(job._replace(upsert_by=""))
+    with pytest.raises(ConfigurationError, match="one row a key, as application 'tables:.*' has merged it"):
+        planned(job._replace(upsert_by="", app_id="another"))
+    assert planned(job._replace(app_id="another")).version == 1
     for changed, sentence in (
         ({"upsert_by": "id"}, "--upsert-by id: expected key"),
         ({"has_meta": False}, "needs the columns of ours"),

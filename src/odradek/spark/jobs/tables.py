@@ -402,6 +402,13 @@ def _check_upserts(plan: Plan, table: DeltaTable | None) -> None:
         )
     done = None if table is None else tables.last_batch(table, job.name)
     note = None if done is None else tables.noted(job.table, job.name, done)
+    if table is not None and done is None and not job.upsert_by:
+        other = next((one["appId"] for one in tables.notes(table) if one.get(UPSERTS, False)), None)
+        if other is not None:
+            raise ConfigurationError(
+                f"{job.table} has one row a key, as application {other!r} has merged it: rows that are appended would be keys that come "
+                f"twice; --upsert-by key merges them as well, or give the job another --table"
+            )
     if note is not None and note.get(UPSERTS, False) != bool(job.upsert_by):
         was = "with" if not job.upsert_by else "without"
         raise ConfigurationError(
