@@ -423,6 +423,26 @@ def test_records_between_two_batches_that_none_tells_of_are_missed_by_verify(job
     assert not verify(job.table, job.bootstrap).is_equal
 
 
+def test_of_one_application_the_rows_of_others_are_not_held_against_it(
+    job: TablesJob, cluster: ProcessCluster, make_topic: MakeTopic, client: SyncClient
+) -> None:
+    """Each reads a topic of its own, with keys of its own."""
+    other = job_of(
+        cluster, client, make_topic(), Path(job.table), [[(b"x", b'{"id":7}'), (b"y", b'{"id":8}')]]
+    )
+    for batch_id in range(len(BATCHES)):
+        Upserts(job).run(batch_id, ranges_of(batch_id))
+    Upserts(other).run(0, [(0, 2)])
+
+    assert verify(job.table, job.bootstrap).is_equal
+    for one, rows in ((job, 2), (other, 2)):
+        found = verify(job.table, job.bootstrap, app_id=one.name)
+        assert found.is_equal and found.table_side.count == rows
+    DeltaTable(job.table).delete("__key = X'79'")
+    assert verify(job.table, job.bootstrap, app_id=job.name).is_equal
+    assert not verify(job.table, job.bootstrap, app_id=other.name).is_equal
+
+
 def test_of_a_key_that_two_applications_have_merged_the_later_commit_has_the_last(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -613,7 +633,7 @@ def test_who_upserts_goes_on_upserting(job: TablesJob, tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="was written with --upsert-by so far"):
         planned(job._replace(upsert_by=""))
-    with pytest.raises(ConfigurationError, match="one row a key, as application 'tables:.*' has merged it"):
+    with pytest.raises(ConfigurationError, match=r"one row a key, as application 'tables:.*' has merged it"):
         planned(job._replace(upsert_by="", app_id="another"))
     assert planned(job._replace(app_id="another")).version == 1
     for changed, sentence in (

@@ -10,7 +10,8 @@ is missing. No offset may be in the table twice, and no two batches may claim th
 the commits' count and fingerprint of rows are compared instead.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -360,7 +361,27 @@ def _of_upserts(
     rows: list[tuple[str, int, int]] = []
     for batch in rows_of(opened, tables.dividing_columns(opened), names):
         rows.extend(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
+    if not is_all:  # others have merged what they have read
+        is_read = _places_of(part for commit in commits for part in commit.parts)
+        rows = [place for place in rows if is_read(*place)]
     return RowsReport(_places(rows), _places(place for place in last.values() if place is not None), "topic")
+
+
+def _places_of(parts: Iterable[Part]) -> Callable[[str, int, int], bool]:
+    """Whether a topic's partition and offset is one of those that the parts have."""
+    starts: dict[TopicPartition, list[int]] = {}
+    ends: dict[TopicPartition, list[int]] = {}  # the greatest so far
+    for part in sorted(parts, key=lambda part: part.start):
+        of_partition = ends.setdefault(part.topic_partition, [])
+        of_partition.append(max([part.end, *of_partition[-1:]]))
+        starts.setdefault(part.topic_partition, []).append(part.start)
+
+    def has(topic: str, partition: int, offset: int) -> bool:
+        where = TopicPartition(topic, partition)
+        at = bisect_right(starts.get(where, ()), offset)
+        return at > 0 and offset < ends[where][at - 1]
+
+    return has
 
 
 def _frame_of_keys(table: str) -> int:
