@@ -376,17 +376,21 @@ def test_a_batch_of_a_checkpoint_that_was_put_back_is_not_taken_for_one_that_com
     given = {"appId": "app", "checkpointLocation": str(checkpoint)}
     given["path" if kind is ParquetSink else "table"] = path
 
-    def runs(end: int, epoch: int) -> None:
+    def runs(batch_id: int, begin: int, end: int, epoch: int = 0) -> None:
         text = f'v1\n{{}}\n{{"orders":{{"offsets":{{"0":{end}}},"leaderEpochs":{{"0":{epoch}}}}}}}'
-        (checkpoint / "offsets" / "0").write_text(text)
+        (checkpoint / "offsets" / str(batch_id)).write_text(text)
         writer = kind(given).streamWriter(SCHEMA, overwrite=False)
         assert isinstance(writer, DeltaWriter)
-        writer.commit([writer.written(iter([rows(0, end)]), 0)], 0)
+        writer.commit([writer.written(iter([rows(begin, end)]), batch_id)], batch_id)
 
-    runs(5, 0)
-    runs(5, 1)
+    runs(0, 0, 5)
+    runs(0, 0, 5, epoch=1)
     with pytest.raises(tables.WrongCheckpoint, match="has batch 0 of application 'app' with other r"):
-        runs(7, 2)
+        runs(0, 0, 7)
+    # So is the batch behind one that has no rows this time, as of a query with a filter.
+    runs(0, 3, 3)
+    with pytest.raises(tables.WrongCheckpoint, match="has batch 0 of application 'app' with other r"):
+        runs(1, 3, 7)
     seen = DeltaTable(path).file_uris() if kind is DeltaSink else [*Path(path).glob("*/*.parquet")]
     assert [pq.read_metadata(file).num_rows for file in seen] == [5]
 

@@ -21,6 +21,7 @@ from typing import Any
 from odradek.spark import in_work
 from odradek.spark import parts as parts_of_batch
 from odradek.spark.cannot_write import NotShared
+from odradek.spark.checkpoints import ends_of_batch
 from odradek.spark.fingerprint import Fingerprint
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.parts import Part, merged
@@ -44,7 +45,7 @@ def commit(
     rows: Fingerprint | None = None,
     is_named: bool = True,
     query_id: str = "",
-    ends: str = "",
+    checkpoint: str = "",
 ) -> bool:
     """Shows the files, unless the batch is there already; True if they were not there before. What is not `is_named` comes
     once, and nothing has to be remembered of it."""
@@ -55,14 +56,18 @@ def commit(
             f"it is not the one the files were written from, or another driver goes on with it; restore the one that "
             f"belongs to them, or give the application another id (the rows would then be there twice)"
         )
-    before = _query_of(path, app_id, last)
-    if query_id and last < batch_id and before not in (None, query_id):
+    before = _note_of(path, app_id, last)
+    if query_id and last < batch_id and before.get(QUERY_ID, query_id) != query_id:
         raise WrongCheckpoint(
             f"{path} has batch {last} of application {app_id!r} from a query of another checkpoint, and two cannot share an id: "
             f"each would take batches of the other for its own; restore the checkpoint that belongs to the files, or give this "
             f"query another appId"
         )
+    ends = ends_of_batch(checkpoint, last)
+    if last < batch_id and ends and before.get(ENDS, ends) != ends:
+        raise _other_batch(path, app_id, last)
     target = batch_directory(path, app_id, batch_id)
+    ends = ends_of_batch(checkpoint, batch_id)
     found = parts_of_batch.to_json(merged(parts))
     if not target.exists() and files:
         note = {
@@ -84,11 +89,7 @@ def commit(
         there = json.loads((target / NOTE).read_text(encoding="utf-8"))
         is_same = there["parts"] == found and there.get(QUERY_ID, query_id) == query_id
         if not is_same or (ends and not found and there.get(ENDS, ends) != ends):
-            raise WrongCheckpoint(
-                f"{path} has batch {batch_id} of application {app_id!r} with other records, or from another query: this "
-                f"checkpoint is not the one the files were written from, or was put back to before that batch; restore the one that "
-                f"belongs to them, or give this query another appId"
-            )
+            raise _other_batch(path, app_id, batch_id)
     if target.exists():
         sync(target.parent)  # of another driver's batch as well, which may have died right behind the rename
         if last < 0:
@@ -158,14 +159,22 @@ def _last(path: str, app_id: str) -> int:
         return -1
 
 
-def _query_of(path: str, app_id: str, batch_id: int) -> str | None:
-    """Of which query a batch is; None where nobody knows: without rows it has no directory, and somebody may have deleted that."""
+def _note_of(path: str, app_id: str, batch_id: int) -> dict[str, Any]:
+    """What a batch noted; nothing where nobody knows: without rows it has no directory, and somebody may have deleted that."""
     try:
         note = (batch_directory(path, app_id, batch_id) / NOTE).read_text(encoding="utf-8")
     except FileNotFoundError:
-        return None
-    found: str | None = json.loads(note).get(QUERY_ID)
+        return {}
+    found: dict[str, Any] = json.loads(note)
     return found
+
+
+def _other_batch(path: str, app_id: str, batch_id: int) -> WrongCheckpoint:
+    return WrongCheckpoint(
+        f"{path} has batch {batch_id} of application {app_id!r} with other records, or from another query: this checkpoint is not the "
+        f"one the files were written from, or was put back to before that batch; restore the one that belongs to them, or give this "
+        f"query another appId"
+    )
 
 
 def _remember(path: str, app_id: str, batch_id: int) -> None:

@@ -33,7 +33,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 import odradek
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import number_in
-from odradek.spark.checkpoints import ends_of_batch, may_have_batches, read_nothing
+from odradek.spark.checkpoints import may_have_batches, read_nothing
 from odradek.spark.micro_batch import current_batch_id
 from odradek.spark.offsets import LARGEST
 from odradek.spark.options import NUMBER, SourceOptions
@@ -234,7 +234,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     evolve=self.options.evolve,
                     spec=self.options.layout.spec,
                     query_id=whole.query_id,
-                    ends=ends_of_batch(self.options.checkpoint, batchId),
+                    checkpoint=self.options.checkpoint,
                 )
             if self.options.evolve != FIXED:
                 growth.forget(self.options.table, self.options.app_id, batchId)
@@ -249,7 +249,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         query_id = "" if options.upserts else whole.query_id
         table = tables.open_table(options.table)
         return table is not None and tables.has_batch(
-            table, options.table, options.app_id, batch_id, merged(whole.parts), query_id
+            table, options.table, options.app_id, batch_id, merged(whole.parts), query_id, options.checkpoint
         )
 
     def _has_all(self, whole: "Written") -> bool:
@@ -391,7 +391,7 @@ class ParquetWriter(DeltaWriter):
                 rows=whole.rows,
                 is_named=self.options.is_named,
                 query_id=whole.query_id,
-                ends=ends_of_batch(self.options.checkpoint, batchId),
+                checkpoint=self.options.checkpoint,
             )
         switch.at("after-commit", batchId)
         switch.when_gone("before-checkpoint", batchId, self)

@@ -34,6 +34,7 @@ from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark import batch_notes, delta_log, in_work
 from odradek.spark import parts as parts_of_batch
 from odradek.spark.cannot_write import NotShared
+from odradek.spark.checkpoints import ends_of_batch
 from odradek.spark.ddl import type_text
 from odradek.spark.evolution import FIXED, Change, Evolve, change_of, has_local_times, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint
@@ -129,13 +130,13 @@ def commit(
     evolve: Evolve = FIXED,
     spec: Spec = UNDIVIDED,
     query_id: str = "",
-    ends: str = "",
+    checkpoint: str = "",
 ) -> bool:
     """Adds the files to the table in one step, unless the batch is in it already; True if it was added now.
 
     `schema` is that of the rows, `spec` how the files are divided. `note` is kept in the commit beside what proves the batch.
     What `evolve` allows to become of the table's columns becomes of them in that same step. `query_id` tells one checkpoint
-    from another, where the rows do not, and `ends` where the batch ends from one that was planned anew ("": nobody knows).
+    from another, where the rows do not, and the `checkpoint` tells a batch from one that was planned anew ("": nobody knows).
     """
     found = merged(parts)
     noted: dict[str, Any] = {
@@ -147,7 +148,7 @@ def commit(
     }
     if query_id:
         noted[QUERY_ID] = query_id
-    if ends:
+    if ends := ends_of_batch(checkpoint, batch_id):
         noted[ENDS] = ends
     if rows is not None:
         noted["rows"] = {"count": rows.count, "hash": rows.hex}
@@ -159,7 +160,7 @@ def commit(
             batch
         )  # looked at before the table: another driver takes them away once that has the batch
         table = open_table(path)
-        if table is not None and has_batch(table, path, app_id, batch_id, found, query_id, ends):
+        if table is not None and has_batch(table, path, app_id, batch_id, found, query_id, checkpoint):
             storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             # A commit of ours of which nobody heard, or which the library made twice, is told by its files.
@@ -209,7 +210,7 @@ def has_batch(
     batch_id: int,
     parts: tuple[Part, ...],
     query_id: str = "",
-    ends: str = "",
+    checkpoint: str = "",
 ) -> bool:
     """Whether the table has it; WrongCheckpoint if what it has is another one."""
     done = last_batch(table, app_id)
@@ -220,8 +221,8 @@ def has_batch(
         _check_same_batch(table, app_id, batch_id, done, parts)
     if query_id:
         _check_same_query(table, path, app_id, done, query_id)
-    if ends and done == batch_id and not parts:
-        _check_same_ends(table, path, app_id, batch_id, ends)
+    if done < batch_id or not parts:
+        _check_same_ends(table, path, app_id, done, ends_of_batch(checkpoint, done))
     if done < batch_id:
         _check_nothing_lost(table, path, app_id, batch_id, done)
         return False
@@ -255,7 +256,7 @@ def _check_same_query(table: DeltaTable, path: str, app_id: str, done: int, quer
 
 
 def _check_same_ends(table: DeltaTable, path: str, app_id: str, batch_id: int, ends: str) -> None:
-    note = _noted(table, path, app_id, batch_id)
+    note = _noted(table, path, app_id, batch_id) if ends else None
     before = None if note is None else note.get(ENDS)  # an older release noted none
     if before not in (None, ends):
         raise WrongCheckpoint(

@@ -182,15 +182,15 @@ def _is_there(client: SyncClient, options: TopicOptions, batch_id: int, query_id
             f"application {options.app_id!r} has written batch {batch_id - 1}, but topic {options.progress_topic} of these "
             f"brokers does not tell of it: it was deleted or cut, or this is another cluster; {advice}"
         )
-    if note is None or done < batch_id:
-        return False
-    ends = ends_of_batch(options.checkpoint, batch_id)
-    if ends and note.get(ENDS, ends) != ends:
+    ends = ends_of_batch(options.checkpoint, done)
+    if note is not None and ends and note.get(ENDS, ends) != ends:
         raise AheadOfCheckpoint(
-            f"application {options.app_id!r} has written batch {batch_id} into its topics from other records: it ends elsewhere in what "
+            f"application {options.app_id!r} has written batch {done} into its topics from other records: it ends elsewhere in what "
             f"the query reads, so the checkpoint was put back to before that batch, or is a copy; restore the one that belongs to the "
             f"topics, or {advice}"
         )
+    if note is None or done < batch_id:
+        return False
     keep(options, {**note, "offset": offset})
     return True
 
