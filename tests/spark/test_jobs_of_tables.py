@@ -35,6 +35,7 @@ from odradek.spark.jobs import tables as tables_module
 from odradek.spark.jobs.tables import Batch, TablesJob, followed, planned, run, start
 from odradek.spark.kill_switch import OFF
 from odradek.spark.options import parse
+from odradek.spark.parts import Overlap
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.replay import replay
 from odradek.spark.sentence import is_of_a_dead_jvm, sentence_of
@@ -386,6 +387,19 @@ def test_letters_of_an_application_that_is_given_up_wait_for_no_batch(
     report = verify(job.table, job.bootstrap)
     assert DeltaTable(job.table).to_pyarrow_table().num_rows == 8
     assert not report.is_equal and report.doubled == 2 and "doubled 2: DIFFERENT" in str(report.partitions[1])
+
+
+def test_what_two_applications_have_read_is_there_twice_and_held_against_neither(job: TablesJob) -> None:
+    """The checkpoint was lost, and the job goes on under another id, as it is told to."""
+    shape, anew = columns_of(job), job._replace(app_id="anew")
+    for one in (job, anew):
+        writer(one, shape).commit([task(one, shape, 0, 5), task(one, shape, 1, 3)], 0)
+
+    for one in (job, anew):
+        report = verify(job.table, job.bootstrap, app_id=one.name)
+        assert report.is_equal and report.table_side.count == 12
+    with pytest.raises(Overlap):
+        verify(job.table, job.bootstrap)
 
 
 def test_an_empty_text_that_divides_a_table_which_wants_one_is_a_dead_letter(

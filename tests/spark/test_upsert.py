@@ -443,6 +443,27 @@ def test_of_one_application_the_rows_of_others_are_not_held_against_it(
     assert not verify(job.table, job.bootstrap, app_id=other.name).is_equal
 
 
+def test_what_one_application_has_dropped_is_not_held_against_another(
+    job: TablesJob, cluster: ProcessCluster, make_topic: MakeTopic, client: SyncClient
+) -> None:
+    """Nor do its dead letters stand for what the other has dropped."""
+    other = job_of(
+        *(cluster, client, make_topic(), Path(job.table), [[(b"x", b"no JSON"), (b"y", b'{"id":8}')]]),
+        on_error="skip",
+    )
+    produce(client, job.topics[0], (b"z", b"no JSON"))
+    for batch_id in range(len(BATCHES)):
+        Upserts(job).run(batch_id, ranges_of(batch_id))
+    end = sum(map(len, BATCHES))
+    Upserts(job).run(len(BATCHES), [(end, end + 1)])
+    Upserts(other).run(0, [(0, 2)])
+
+    assert verify(job.table, job.bootstrap, app_id=job.name).is_equal
+    for one in (other.name, None):
+        with pytest.raises(CannotVerify, match="dropped by --on-error skip"):
+            verify(job.table, job.bootstrap, app_id=one)
+
+
 def test_of_a_key_that_two_applications_have_merged_the_later_commit_has_the_last(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

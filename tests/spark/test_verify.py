@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -146,6 +147,27 @@ def test_of_two_writers_of_a_table_one_may_be_verified(
         assert report.topic_side.count == count
     DeltaTable(path).delete("offset = 14")
     assert not verify(path, cluster.bootstrap, app_id="other").is_equal
+
+
+def test_what_others_have_read_twice_is_not_held_against_one(
+    cluster: ProcessCluster, table: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = table
+    noted = tables.committed_batches
+
+    def of_two(opened: DeltaTable, app_id: str | None = None) -> list[tables.CommittedBatch]:
+        """As if the last batch were of another one."""
+        found = [batch._replace(app_id="other") if batch.batch_id == 2 else batch for batch in noted(opened)]
+        return [batch for batch in found if app_id in (None, batch.app_id)]
+
+    monkeypatch.setattr(tables, "committed_batches", of_two)
+    last = DeltaTable(path).to_pyarrow_table().filter(pc.field("offset") >= 25)
+    write_deltalake(path, last, mode="append")
+
+    assert verify(path, cluster.bootstrap, app_id="app").is_equal
+    for app_id in ("other", None):
+        report = verify(path, cluster.bootstrap, app_id=app_id)
+        assert not report.is_equal and report.doubled == 5
 
 
 def test_where_there_is_nothing_to_compare_it_says_what_is_missing(

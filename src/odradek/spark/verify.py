@@ -12,6 +12,7 @@ the commits' count and fingerprint of rows are compared instead.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,7 +187,7 @@ def _of_records(
     opened: DeltaTable, commits: Sequence[CommittedBatch], connection: ConnectionOptions, *, is_all: bool
 ) -> tuple[PartitionReport, ...]:
     by_partition = _parts_by_partition(commits)
-    found = _of_table(opened, by_partition)
+    found = _of_table(opened, by_partition, is_all=is_all)
     reports = []
     with SyncClient(connection.bootstrap) as client:
         for partition, parts in by_partition.items():
@@ -319,7 +320,10 @@ def _of_upserts(
     table = path_of(opened.table_uri)
     # Without those that a batch had left which came again, and merged their records.
     letters = {(x.topic, x.partition, x.offset) for x in dead_letters(table, values=0) if not x.is_replayed}
-    if sum(note["refused"] for note in tables.notes(opened)) > len(letters):
+    is_read = _places_of(part for commit in commits for part in commit.parts)
+    apps = {commit.app_id for commit in commits}
+    refused = sum(note["refused"] for note in tables.notes(opened) if note["appId"] in apps)
+    if refused > sum(is_read(*place) for place in letters):
         raise CannotVerify(
             f"{table}: records were dropped by --on-error skip, and which is not known; the last of a key may be among them"
         )
@@ -362,7 +366,6 @@ def _of_upserts(
     for batch in rows_of(opened, tables.dividing_columns(opened), names):
         rows.extend(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
     if not is_all:  # others have merged what they have read
-        is_read = _places_of(part for commit in commits for part in commit.parts)
         rows = [place for place in rows if is_read(*place)]
     return RowsReport(_places(rows), _places(place for place in last.values() if place is not None), "topic")
 
@@ -407,8 +410,9 @@ class _Rows(NamedTuple):
 
 
 def _of_table(
-    opened: DeltaTable, by_partition: Mapping[TopicPartition, Sequence[Part]]
+    opened: DeltaTable, by_partition: Mapping[TopicPartition, Sequence[Part]], *, is_all: bool = True
 ) -> dict[TopicPartition, _Rows]:
+    """Without `is_all` offsets that are in none of the parts may be there twice."""
     totals: dict[TopicPartition, Fingerprint] = {}
     of_parts: dict[TopicPartition, dict[Part, Fingerprint]] = {}
     offsets: dict[TopicPartition, list[Any]] = {}
@@ -424,14 +428,17 @@ def _of_table(
             found = of_arrow(rows.column("key"), rows.column("value"))
             totals[partition] = totals.get(partition, EMPTY) + found
             numbers = rows.column("offset").to_numpy(zero_copy_only=False)
-            offsets.setdefault(partition, []).append(numbers)
+            is_read = np.full(len(numbers), is_all)
             parts = by_partition.get(partition, ())
             sums = of_parts.setdefault(partition, dict.fromkeys(parts, EMPTY))
             starts, ends = borders.get(partition, nobodys)
             for n in np.flatnonzero((starts <= numbers.max()) & (ends > numbers.min())).tolist():
                 part = parts[n]
-                chosen = rows.filter(pa.array((numbers >= starts[n]) & (numbers < ends[n])))
+                is_of_part = (numbers >= starts[n]) & (numbers < ends[n])
+                is_read |= is_of_part
+                chosen = rows.filter(pa.array(is_of_part))
                 sums[part] += of_arrow(chosen.column("key"), chosen.column("value"))
+            offsets.setdefault(partition, []).append(numbers[is_read])
     return {p: _Rows(of_parts[p], totals[p], _doubled(offsets[p])) for p in totals}
 
 
@@ -445,24 +452,30 @@ def _of_all_rows(opened: DeltaTable) -> Fingerprint:
 
 
 def _doubled_in(opened: DeltaTable, commits: Iterable[CommittedBatch]) -> dict[TopicPartition, int]:
-    """Of each partition how many offsets come more than once, where a record becomes one row: of a query's rows nobody knows that, and
-    a topic that was made again has its offsets again."""
+    """Of each partition how many offsets come more than once, where a record becomes one row: of a query's rows nobody knows that, a
+    topic that was made again has its offsets again, and so has what two applications have read."""
     from odradek.spark.dead_letters import REPLAY_APP
 
     place = rows_schema(("topic", "partition", "offset"))
     columns = [f"__{name}" for name in place.names]
     if not {*columns} <= {field.name for field in opened.schema().fields}:
         return {}
-    ids: dict[TopicPartition, set[bytes]] = {}
+    parts: dict[TopicPartition, list[Part]] = {}
     for commit in commits:
         if not commit.parts and commit.rows != EMPTY and commit.app_id != REPLAY_APP:
             return {}
         for part in commit.parts:
-            ids.setdefault(part.topic_partition, set()).add(part.topic_id)
+            parts.setdefault(part.topic_partition, []).append(part)
+    once = {partition for partition, read in parts.items() if _is_once(read)}
     offsets: dict[TopicPartition, list[Any]] = {}
     for batch in rows_of(opened, tables.dividing_columns(opened), columns):
         for partition, rows in of_each_partition(batch.rename_columns(place.names).cast(place)):
             offsets.setdefault(partition, []).append(rows.column("offset").to_numpy())
-    return {
-        partition: _doubled(found) for partition, found in offsets.items() if len(ids.get(partition, ())) == 1
-    }
+    return {partition: _doubled(found) for partition, found in offsets.items() if partition in once}
+
+
+def _is_once(parts: Sequence[Part]) -> bool:
+    """Whether these parts of a partition are of one topic, and no offset is in two of them."""
+    ordered = sorted(parts, key=lambda part: part.start)
+    is_apart = all(before.end <= after.start for before, after in pairwise(ordered))
+    return is_apart and len({part.topic_id for part in parts}) == 1
