@@ -754,6 +754,20 @@ def test_a_jvm_that_has_ended_is_said_so_though_it_cannot_be_stopped(monkeypatch
     assert is_of_a_dead_jvm(Py4JNetworkError("Answer from Java side is empty"))
 
 
+def test_of_two_jobs_into_one_topic_what_each_failed_of_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with a directory of its own, as a file of jobs may have them."""
+
+    def failing(why: str) -> Any:
+        def start(_: object) -> Any:
+            raise ValueError(why)
+
+        return SimpleNamespace(job=SimpleNamespace(target="orders"), start=start)
+
+    monkeypatch.setattr(tables_module, "_session", lambda job: SimpleNamespace(stop=lambda: None))
+    failed = run([failing("no column a"), failing("no column b")], lambda *_: None, lambda: False)
+    assert failed == {"orders": "no column a; no column b"}
+
+
 def test_a_jvm_that_does_not_start_is_said_with_the_log_that_says_why(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -717,7 +717,7 @@ def run(
             try:
                 query = plan.start(spark)
             except Exception as error:  # of Spark's analysis: no such column in the SQL, say
-                failed[plan.job.target] = sentence_of(error)
+                _add_failure(failed, plan.job, error)
             else:
                 running[plan.job] = followed(query, plan, is_asked_to_stop, spark)
         while running:
@@ -727,7 +727,7 @@ def run(
                 except (
                     Exception
                 ) as error:  # whatever Spark made of it: the sentence is for who started the job
-                    failed[job.target] = sentence_of(error)
+                    _add_failure(failed, job, error)
                     batch = _ENDED
                 if batch is _ENDED:
                     del running[job]
@@ -738,6 +738,12 @@ def run(
             batches.close()
         _stop(spark)
     return failed
+
+
+def _add_failure(failed: dict[str, str], job: Job, error: Exception) -> None:
+    """Several jobs may write into one topic."""
+    before = [failed[job.target]] if job.target in failed else []
+    failed[job.target] = "; ".join([*before, sentence_of(error)])
 
 
 def _stop(spark: "SparkSession") -> None:
