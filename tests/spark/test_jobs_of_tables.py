@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -766,6 +766,51 @@ def test_of_two_jobs_into_one_topic_what_each_failed_of_is_said(monkeypatch: pyt
     monkeypatch.setattr(tables_module, "_session", lambda job: SimpleNamespace(stop=lambda: None))
     failed = run([failing("no column a"), failing("no column b")], lambda *_: None, lambda: False)
     assert failed == {"orders": "no column a; no column b"}
+
+
+def test_a_job_that_fails_beside_others_is_told_at_once_and_goes_on_unseen_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where the store does not answer who asks what a batch has noted, while the others go on until Ctrl-C."""
+    told: list[str] = []
+
+    class Query:
+        status: ClassVar[dict[str, bool]] = {"isTriggerActive": False}
+
+        def __init__(self, name: str) -> None:
+            self.name, self.isActive = name, True
+            self.recentProgress = [Progress(batchId=0)] if name == "bad" else []
+
+        def stop(self) -> None:
+            self.isActive = False
+            told.append(f"{self.name} ended")
+
+        def awaitTermination(self, _: float) -> None: ...
+        def exception(self) -> None: ...
+
+    class Progress(dict[str, int]):
+        numInputRows = 1
+
+    def noted(_: int) -> Any:
+        raise OdradekError("no answer")
+
+    def plan(name: str) -> Any:
+        return SimpleNamespace(job=Job(name), start=lambda _: Query(name), noted=noted)
+
+    class Job(NamedTuple):
+        target: str
+        commit_group: str = ""
+
+    monkeypatch.setattr(tables_module, "_session", lambda job: SimpleNamespace(stop=lambda: None))
+    failed = run(
+        [plan("bad"), plan("good")],
+        lambda *_: None,
+        lambda: bool(told),
+        lambda job, sentence: told.append(f"{job.target}: {sentence}"),
+    )
+
+    assert failed == {"bad": "no answer"}
+    assert told == ["bad ended", "bad: no answer", "good ended"]
 
 
 def test_a_jvm_that_does_not_start_is_said_with_the_log_that_says_why(

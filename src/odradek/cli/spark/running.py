@@ -52,8 +52,12 @@ def run_until_stopped(plans: "Sequence[Planned]", *, as_json: bool) -> None:
         else:
             print(f"{job.target}  {batch}" if len(plans) > 1 else str(batch), flush=True)
 
+    def tell_failure(job: "Job", sentence: str) -> None:
+        if len(plans) > 1:
+            print(f"{job.target}: {sentence}", file=sys.stderr, flush=True)
+
     with _asked_to_stop() as stop, _kept_from_the_terminal(plans[0].job):
-        failed = run(plans, tell, stop.is_set)
+        failed = run(plans, tell, stop.is_set, tell_failure)
     if failed:
         log = words_of(plans[0].job)
         if len(plans) == 1:

@@ -706,18 +706,30 @@ class Batch(NamedTuple):
 
 
 def run(
-    plans: Sequence[Planned], tell: Callable[[Job, Batch], None], is_asked_to_stop: Callable[[], bool]
+    plans: Sequence[Planned],
+    tell: Callable[[Job, Batch], None],
+    is_asked_to_stop: Callable[[], bool],
+    tell_failure: Callable[[Job, str], None] = lambda *_: None,
 ) -> dict[str, str]:
-    """All of them in one session, until each has ended. Of those that failed the sentence, by what they write; others go on."""
+    """All of them in one session, until each has ended. Of those that failed the sentence, by what they write; others go on, so
+    `tell_failure` is told as well, at once."""
     spark = _session(plans[0].job)
     failed: dict[str, str] = {}
     running: dict[Job, Generator[Batch | None, None, None]] = {}
+
+    def fails(job: Job, error: Exception) -> None:
+        """Of several that write into one topic all is kept."""
+        sentence = sentence_of(error)
+        before = [failed[job.target]] if job.target in failed else []
+        failed[job.target] = "; ".join([*before, sentence])
+        tell_failure(job, sentence)
+
     try:
         for plan in plans:
             try:
                 query = plan.start(spark)
             except Exception as error:  # of Spark's analysis: no such column in the SQL, say
-                _add_failure(failed, plan.job, error)
+                fails(plan.job, error)
             else:
                 running[plan.job] = followed(query, plan, is_asked_to_stop, spark)
         while running:
@@ -727,7 +739,7 @@ def run(
                 except (
                     Exception
                 ) as error:  # whatever Spark made of it: the sentence is for who started the job
-                    _add_failure(failed, job, error)
+                    fails(job, error)
                     batch = _ENDED
                 if batch is _ENDED:
                     del running[job]
@@ -740,16 +752,10 @@ def run(
     return failed
 
 
-def _add_failure(failed: dict[str, str], job: Job, error: Exception) -> None:
-    """Several jobs may write into one topic."""
-    before = [failed[job.target]] if job.target in failed else []
-    failed[job.target] = "; ".join([*before, sentence_of(error)])
-
-
-def _stop(spark: "SparkSession") -> None:
+def _stop(what: "SparkSession | StreamingQuery") -> None:
     """A JVM that has ended cannot be told to, and what the jobs failed of is to be said."""
     try:
-        spark.stop()
+        what.stop()
     except Exception as error:
         if not is_of_a_dead_jvm(error):
             raise
@@ -783,8 +789,21 @@ def followed(
 ) -> "Generator[Batch | None, None, None]":
     """Every batch that was committed, until the query ends, and None now and then while there is none to tell of.
 
-    Asked to stop, the query ends after the batch it is at.
+    Asked to stop, the query ends after the batch it is at. Where it cannot be followed, nor asked any more, it ends as well.
     """
+    try:
+        yield from _followed(query, plan, is_asked_to_stop, spark)
+    except Exception:
+        _stop(query)
+        raise
+
+
+def _followed(
+    query: "StreamingQuery",
+    plan: Planned,
+    is_asked_to_stop: Callable[[], bool],
+    spark: "SparkSession",
+) -> "Generator[Batch | None, None, None]":
     if not plan.job.commit_group:
         yield from _batches(query, plan, is_asked_to_stop)
         return
