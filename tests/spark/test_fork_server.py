@@ -391,7 +391,7 @@ def test_a_driver_ends_whoever_of_its_own_forks_still_holds_the_pipe(address: Pa
 
 
 def test_a_fork_of_a_driver_that_ends_leaves_the_driver_its_server() -> None:
-    """As of a program that has made a session, and a pool of processes behind it."""
+    """As of a program that forks itself (`os.fork`), and whose child ends as programs do."""
     script = (
         "import os; from odradek.spark import fork_server, session\n"
         "class Server:\n"
