@@ -219,10 +219,9 @@ def has_batch(
         return False
     if done >= batch_id:
         _check_same_batch(table, app_id, batch_id, done, parts)
-    if query_id:
-        _check_same_query(table, path, app_id, done, query_id)
-    if done < batch_id or not parts:
-        _check_same_ends(table, path, app_id, done, ends_of_batch(checkpoint, done))
+    ends = ends_of_batch(checkpoint, done) if done < batch_id or not parts else ""
+    if query_id or ends:
+        _check_same_query(table, path, app_id, done, query_id, ends)
     if done < batch_id:
         _check_nothing_lost(table, path, app_id, batch_id, done)
         return False
@@ -244,23 +243,17 @@ def _check_nothing_lost(table: DeltaTable, path: str, app_id: str, batch_id: int
         )
 
 
-def _check_same_query(table: DeltaTable, path: str, app_id: str, done: int, query_id: str) -> None:
-    note = _noted(table, path, app_id, done)
-    before = None if note is None else note.get(QUERY_ID)  # an older release noted none
-    if before not in (None, query_id):
+def _check_same_query(table: DeltaTable, path: str, app_id: str, done: int, query_id: str, ends: str) -> None:
+    note = _noted(table, path, app_id, done) or {}  # an older release noted neither
+    if query_id and note.get(QUERY_ID, query_id) != query_id:
         raise WrongCheckpoint(
             f"{table.table_uri} has batch {done} of application {app_id!r} from a query of another checkpoint, and two cannot "
             f"share an id: each would take batches of the other for its own; give this one another id (appId, --app-id), or "
             f"restore the checkpoint that belongs to the table"
         )
-
-
-def _check_same_ends(table: DeltaTable, path: str, app_id: str, batch_id: int, ends: str) -> None:
-    note = _noted(table, path, app_id, batch_id) if ends else None
-    before = None if note is None else note.get(ENDS)  # an older release noted none
-    if before not in (None, ends):
+    if ends and note.get(ENDS, ends) != ends:
         raise WrongCheckpoint(
-            f"{table.table_uri} has batch {batch_id} of application {app_id!r} with other rows: it ends elsewhere in what the query "
+            f"{table.table_uri} has batch {done} of application {app_id!r} with other rows: it ends elsewhere in what the query "
             f"reads, so the checkpoint was put back to before that batch, or is a copy; {_ADVICE}"
         )
 
