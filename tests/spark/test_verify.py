@@ -207,12 +207,15 @@ def test_rows_of_queries_and_records_are_not_told_apart(
     cluster: ProcessCluster, table: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, _ = table
-    change_first_batch(path, monkeypatch, rows=EMPTY)
+    change_first_batch(path, monkeypatch, rows=EMPTY, app_id="of a query")
 
-    with pytest.raises(
-        CannotVerify, match="holds rows of queries and records as they are, written by several"
-    ):
-        verify(path, cluster.bootstrap)
+    for app_id in (None, "of a query"):
+        with pytest.raises(
+            CannotVerify,
+            match=r"holds rows of queries and records as they are, .*; what application 'app' has written can be verified \(--app-id\)",
+        ):
+            verify(path, cluster.bootstrap, app_id=app_id)
+    assert verify(path, cluster.bootstrap, app_id="app").is_equal
 
 
 def test_a_batch_is_looked_at_once_and_not_with_each_piece_of_the_table(

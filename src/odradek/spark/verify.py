@@ -175,12 +175,20 @@ def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_commit
     noted = [commit.rows for commit in every if commit.rows is not None]
     if len(noted) < len(every):
         raise CannotVerify(
-            f"{table} holds rows of queries and records as they are, written by several applications: they cannot be told "
-            f"apart; name one application whose rows are the only ones of their kind"
+            f"{table} holds rows of queries and records as they are, which cannot be told apart{_apart(every)}"
         )
     partitions = _of_decoded(commits, connection, _doubled_in(opened, every), is_all=is_all)
     rows = RowsReport(_of_all_rows(opened), sum(noted, EMPTY))
     return Report(table, opened.version(), partitions, rows)
+
+
+def _apart(commits: Iterable[CommittedBatch]) -> str:
+    """Which application has written nothing but records: those are found by their offsets."""
+    kinds: dict[str, set[bool]] = {}
+    for commit in commits:
+        kinds.setdefault(commit.app_id, set()).add(commit.rows is None)
+    one = min((app_id for app_id, are_records in kinds.items() if are_records == {True}), default=None)
+    return "" if one is None else f"; what application {one!r} has written can be verified (--app-id)"
 
 
 def _of_records(
