@@ -427,6 +427,8 @@ EXHIBITS: tuple[Mutant, ...] = (
                 "max(min(high_watermark, log.log_end_offset), log.log_start_offset)",
                 "high_watermark",
             ),
+            # As it was when nothing lowered what is written down.
+            Edit("log.log_directory:LogDirectory.ends_are_known", "written.get(key, 0) > end", "False"),
         ),
         commit="e6724b8db64",
         scenario="mark_written_down_and_log_lost",

@@ -373,6 +373,11 @@ EXHIBITS: tuple[Mutant, ...] = (
             ),
             # As logs were that nothing beside them told of their gaps.
             Edit("log.log_state:LogState.note_gaps", "self.directory.open(OFFSET_GAPS, create=True)", "pass"),
+            Edit(
+                "log.log_manager:LogManager.open_log",
+                "directory.cleaned_to.offsets.get(topic_partition, 0)",
+                "0",
+            ),
         ),
         commit="0bb9cb6",
         scenario="a_compacted_log_after_everybody_was_killed",
