@@ -464,6 +464,44 @@ def test_gaps_at_the_ends_of_segments_that_apache_has_compacted_are_no_damage(
     assert offsets(start(segment_bytes=SIZE * 3).logs[A]) == [0, 1, 6, 7, 8]
 
 
+def nine_in_three_segments(start: Start, tmp_path: Path) -> None:
+    """Of which nothing counts as flushed."""
+    log = start(segment_bytes=SIZE * 3).get_or_create(A, TOPIC_ID, now_ms=NOW)
+    for _ in range(9):
+        produce(log, batch())
+    log.flush()
+
+
+def loses_end(tmp_path: Path, base_offset: int) -> None:
+    path = tmp_path / "1" / str(A) / f"{base_offset:020d}.log"
+    path.write_bytes(path.read_bytes()[:-SIZE])
+
+
+def test_a_loss_is_no_gap_where_the_checkpoint_of_the_cleaner_is_ahead_of_the_log(
+    start: Start, tmp_path: Path
+) -> None:
+    """It is of a former topic of that name, then: no cleaner comes to the segment that is appended to."""
+    nine_in_three_segments(start, tmp_path)
+    loses_end(tmp_path, 3)
+    (tmp_path / "1" / "cleaner-offset-checkpoint").write_text("0\n1\na 0 7\n")
+    assert start(segment_bytes=SIZE * 3).logs[A].log_end_offset == 5
+    assert not (tmp_path / "1" / str(A) / "offset-gaps").exists()
+
+
+def test_what_stands_where_a_log_had_lost_its_end_was_never_cleaned(start: Start, tmp_path: Path) -> None:
+    nine_in_three_segments(start, tmp_path)
+    (tmp_path / "1" / "cleaner-offset-checkpoint").write_text("0\n1\na 0 6\n")
+    path = tmp_path / "1" / str(A) / f"{3:020d}.log"
+    path.write_bytes(path.read_bytes()[: SIZE - 1])
+    manager = start(segment_bytes=SIZE * 3)
+    log = manager.logs[A]
+    assert (log.log_end_offset, manager.cleaned_to(log)) == (3, None)
+    for _ in range(5):
+        produce(log, batch(), epoch=1)
+    loses_end(tmp_path, 3)
+    assert start(segment_bytes=SIZE * 3).logs[A].log_end_offset == 5
+
+
 # ----------------------------------------------------------------------------------- stops, in order and not
 
 

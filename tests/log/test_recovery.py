@@ -458,6 +458,20 @@ def test_12_whether_the_epochs_fit_is_not_asked_of_damaged_batches(disk: Disk) -
     assert disk.open(recovery_point=35).log.epochs.entries == before["epochs"]
 
 
+@pytest.mark.parametrize(("offset", "epoch"), [(20, 2 + 64), (19, 1 + 64), (20, 0)])
+def test_12_the_file_is_believed_where_a_bit_turned_in_the_epoch_of_a_batch(
+    disk: Disk, offset: int, epoch: int
+) -> None:
+    """It lies before the checksum. Epochs of batches never fall: the later ones would be forgotten, or never have been."""
+    before = state(filled(disk))
+    path = disk.file(file_name(offset // 10 * 10, ".log"))
+    data = bytearray(path.read_bytes())
+    at = offset % 10 * SIZE + 12
+    data[at : at + 4] = epoch.to_bytes(4, "big")
+    path.write_bytes(data)
+    assert disk.open(recovery_point=35).log.epochs.entries == before["epochs"]
+
+
 def test_files_whose_names_are_no_offsets_are_nobodys(disk: Disk) -> None:
     before = state(filled(disk))
     strangers = ["²" * 20 + ".log", "²" * 20 + ".index", "².snapshot", "notes.log", "notes.log.swap"]
@@ -917,6 +931,17 @@ def test_a_gap_whose_note_a_power_cut_took_is_noted_by_the_next_start(disk: Disk
     assert disk.open(recovery_point=0).log.log_end_offset == 6
     disk.config = config(cleanup_policy="delete")
     assert disk.open(recovery_point=0).log.log_end_offset == 6
+
+
+def test_a_torn_batch_behind_what_looks_like_a_gap_is_no_gap_to_be_noted(disk: Disk) -> None:
+    """Offsets lie before the checksum."""
+    disk.config = config(cleanup_policy="compact")
+    follow(disk.create(), batch(base_offset=0) + batch(base_offset=5))
+    disk.file("offset-gaps").unlink()
+    path = disk.file(file_name(0, ".log"))
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert disk.open().log.log_end_offset == 1
+    assert "offset-gaps" not in disk.names()
 
 
 def test_a_power_cut_that_tears_a_marker_and_its_index_entry_leaves_a_log_that_opens(disk: Disk) -> None:

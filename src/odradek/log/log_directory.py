@@ -59,12 +59,17 @@ class LogDirectory:
 
     def ends_are_known(self, log_end_offsets: Mapping[TopicPartition, int]) -> None:
         """Of logs that were opened just now. One that lost its end, by a power cut say, is not committed beyond it: what will be
-        appended there would else look as if it were, should the process die before high watermarks are written again."""
+        appended there would else look as if it were, should the process die before high watermarks are written again. Nor was it
+        cleaned up to where it does not reach: what will stand there never was, and a loss among it is no gap of a cleaner."""
         with self.checkpointing:
             written = self.high_watermarks.offsets
             lower = {key: end for key, end in log_end_offsets.items() if written.get(key, 0) > end}
             if lower:
                 self.high_watermarks.write({**written, **lower})
+            cleaned = self.cleaned_to.offsets
+            shorter = {key for key, end in log_end_offsets.items() if cleaned.get(key, 0) > end}
+            if shorter:
+                self.cleaned_to.write({key: offset for key, offset in cleaned.items() if key not in shorter})
 
     def before_cut_below(self, topic_partition: TopicPartition, offset: int, log_start_offset: int) -> None:
         """Lowers the recovery point on disk before records below it are cut: after a crash in between, the log

@@ -159,6 +159,10 @@ class _Opening:
     def open(self) -> Recovered:
         names = self._clear_leftovers(self.directory.names())
         self._list_segments(names)
+        if self.cleaned_to > self.segments[-1].base_offset:
+            self.cleaned_to = (
+                0  # of a former topic of that name: no cleaner comes to the segment that is appended to
+            )
         has_noted_gaps = OFFSET_GAPS in names
         self.has_gaps = has_noted_gaps or self.cleaned_to > self.segments[0].base_offset
         topic_id = self._topic_id()
@@ -510,6 +514,8 @@ class _Opening:
             assert not isinstance(header, str)
             if header.leader_epoch != self.scanned_epoch:
                 self._learn_epochs(header, expected)
+            if header.base_offset != expected and self.config.is_compacted:
+                self.has_gaps = True  # and so it is noted, where a power cut took the name of the note
             expected = header.base_offset + header.last_offset_delta + 1
             size_bytes = header.size_bytes
             end = position + size_bytes
@@ -544,8 +550,6 @@ class _Opening:
             return f"offset {header.base_offset} where {expected} was expected"
         if header.leader_epoch < self.scanned_epoch:
             return f"leader epoch {header.leader_epoch} after {self.scanned_epoch}"
-        if header.base_offset > expected and self.config.is_compacted:
-            self.has_gaps = True  # and so it is noted, where a power cut took the name of the note
         return ""
 
     def _is_behind_a_gap(self, segment: Segment, expected: int) -> bool:
@@ -624,9 +628,13 @@ class _Opening:
         if (
             last_epoch > self.epochs.latest
             or self._epoch_contradicts(last_epoch)
-            or (not self.was_clean and (self._epochs_begin_too_late() or self._is_epoch_file_damaged()))
+            or (not self.was_clean and self._epochs_begin_too_late())
         ):
-            self.epochs = LeaderEpochs(self._epochs_of_batches())
+            self.epochs = LeaderEpochs(self._epochs_of_batches()[0])
+        elif not self.was_clean and self._is_epoch_file_damaged():
+            entries, fall = self._epochs_of_batches()
+            if not fall:  # else it is a batch that is damaged: its epoch lies before the checksum
+                self.epochs = LeaderEpochs(entries)
         if self.epochs.entries != self.epochs_on_disk:
             self.directory.replace(LEADER_EPOCHS, epochs_to_bytes(self.epochs.entries), durable=False)
             self.written_names.append(LEADER_EPOCHS)
@@ -692,16 +700,20 @@ class _Opening:
                 return epoch
         return -1
 
-    def _epochs_of_batches(self) -> list[EpochEntry]:
+    def _epochs_of_batches(self) -> tuple[list[EpochEntry], bool]:
+        """And whether one of them is less than one before it, which no log that is whole has."""
         entries: list[EpochEntry] = []
+        fall = False
         for segment in self.segments:
             for _, header in segment.headers():
                 if header.leader_epoch >= 0 and (not entries or header.leader_epoch > entries[-1].epoch):
                     entries.append(
                         EpochEntry(header.leader_epoch, max(header.base_offset, self.log_start_offset))
                     )
+                elif 0 <= header.leader_epoch < entries[-1].epoch:
+                    fall = True
             segment.close_handles()
-        return entries
+        return entries, fall
 
     def _replay(self, segments: Sequence[Segment]) -> None:
         """What the producers did in these segments, behind the snapshot they are known from."""
