@@ -486,13 +486,14 @@ def test_files_whose_names_are_no_offsets_are_nobodys(disk: Disk) -> None:
 def test_what_a_person_has_put_aside_in_the_directory_of_a_log_is_there_behind_a_start(disk: Disk) -> None:
     """A damaged segment is renamed, say: there may be no other copy of what is in it."""
     before = state(filled(disk))
-    disk.file(file_name(99, ".log.bad")).write_bytes(b"whatever")
+    for suffix in (".log.bad", ".bad.log"):
+        disk.file(file_name(99, suffix)).write_bytes(b"whatever")
     for name in ("copies.tmp", "copies.deleted"):
         disk.file(name).mkdir()
         (disk.file(name) / file_name(99, ".log")).write_bytes(b"whatever")
     assert state(recovered(disk).log) == before
     kept = [
-        file_name(99, ".log.bad"),
+        *(file_name(99, suffix) for suffix in (".log.bad", ".bad.log")),
         *(f"{name}/{file_name(99, '.log')}" for name in ("copies.tmp", "copies.deleted")),
     ]
     assert [name for name in kept if disk.file(name).exists()] == kept
@@ -556,10 +557,12 @@ def test_9_a_swap_that_was_complete_takes_the_place_of_what_it_was_made_from(dis
                 disk.file(file_name(0, suffix)).read_bytes() + disk.file(file_name(10, suffix)).read_bytes()
             )
             disk.file(file_name(0, ".log.swap")).write_bytes(merged)
+            disk.file(file_name(0, ".bad.log")).write_bytes(b"of a person")
     disk.file(file_name(0, ".log")).rename(disk.file(file_name(0, ".log.deleted")))
     result = recovered(disk)
     assert state(result.log)["contents"] == before["contents"]
     assert [s.base_offset for s in result.log.segments] == [0, 20, 30]
+    assert disk.file(file_name(0, ".bad.log")).read_bytes() == b"of a person"
 
 
 @pytest.mark.parametrize("damage", ["a bit turned", "cut short", "noise behind it"])

@@ -69,10 +69,15 @@ def _contradicts(entry: EpochEntry, behind: BatchHeader, log_start_offset: int) 
     return behind.leader_epoch < entry.epoch or (behind.leader_epoch > entry.epoch and not is_in_gap)
 
 
+def _is_of_a_segment(name: str) -> bool:
+    """A person's `00000000000000000042.bad.log` is not."""
+    stem, dot, suffix = name.partition(".")
+    return is_offset(stem) and dot + suffix in SUFFIXES
+
+
 def _is_swap(name: str) -> bool:
     """A file of a cleaned segment: a person's `notes.log.swap` is none."""
-    stem, dot, suffix = name.partition(".")
-    return is_offset(stem) and suffix.endswith(SWAP_SUFFIX) and dot + suffix[: -len(SWAP_SUFFIX)] in SUFFIXES
+    return name.endswith(SWAP_SUFFIX) and _is_of_a_segment(name.removesuffix(SWAP_SUFFIX))
 
 
 class Recovered(NamedTuple):
@@ -240,7 +245,7 @@ class _Opening:
         would be appended to. A power cut could then leave old pages before new ones: see `truncation`.
         """
         if any(name.endswith(LOG_SUFFIX + TEMPORARY_SUFFIX) for name in names):
-            logs = [name for name in names if name.endswith(LOG_SUFFIX) and is_offset(name.partition(".")[0])]
+            logs = [name for name in names if name.endswith(LOG_SUFFIX) and _is_of_a_segment(name)]
             if logs:
                 self.directory.sync_file(logs[-1])
 
@@ -252,13 +257,7 @@ class _Opening:
             base_offset = int(name[: -len(LOG_SUFFIX + SWAP_SUFFIX)])
             end_offset = self._end_of_swapped(name, base_offset)
             for old in list(names):
-                stem, dot, _ = old.partition(".")
-                if (
-                    dot
-                    and is_offset(stem)
-                    and base_offset <= int(stem) < end_offset
-                    and old.endswith(SUFFIXES)
-                ):
+                if _is_of_a_segment(old) and base_offset <= int(old.partition(".")[0]) < end_offset:
                     self._remove(old)
                     names.remove(old)
         for name in sorted(swapped, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
@@ -296,11 +295,11 @@ class _Opening:
                 bases.append(base)
             elif suffix == "snapshot":
                 self.snapshots.append(base)
-            else:
+            elif _is_of_a_segment(name):
                 others.append((base, name))
         known = set(bases)
         for base, name in others:
-            if base not in known and name.endswith(SUFFIXES):
+            if base not in known:
                 self.directory.remove(name)  # an index whose segment is gone
                 self.changed_names = True
         listed = set(names)
