@@ -488,6 +488,19 @@ def test_a_loss_is_no_gap_where_the_checkpoint_of_the_cleaner_is_ahead_of_the_lo
     assert not (tmp_path / "1" / str(A) / "offset-gaps").exists()
 
 
+def test_a_stop_in_order_leaves_nothing_of_a_deleted_log_in_the_checkpoint_of_the_cleaner(
+    start: Start, tmp_path: Path
+) -> None:
+    """An Apache broker may go on here, and make the topic again: what it says would be believed of that one."""
+    manager = start()
+    for key in (A, B):
+        log = manager.get_or_create(key, TOPIC_ID, now_ms=NOW)
+        manager.is_cleaned_to(log, 6, log.flushed.generation)
+    manager.delete(A, NOW)
+    manager.close({})
+    assert (tmp_path / "1" / "cleaner-offset-checkpoint").read_text() == "0\n1\nb 1 6\n"
+
+
 def test_what_stands_where_a_log_had_lost_its_end_was_never_cleaned(start: Start, tmp_path: Path) -> None:
     nine_in_three_segments(start, tmp_path)
     (tmp_path / "1" / "cleaner-offset-checkpoint").write_text("0\n1\na 0 6\n")

@@ -77,6 +77,14 @@ class LogCheckpoints:
             directory.cleaned_to.offsets[log.topic_partition] = offset
         directory.cleaned_to.write_beside(directory.checkpointing)
 
+    def forget_cleanings_of_others(self) -> None:
+        """Of logs that are gone: whoever makes one of the name here, with another program, would have it taken for cleaned."""
+        for directory in self._online():
+            with directory.checkpointing:
+                is_wanted = directory.cleaned_to.speaks_of_others()
+            if is_wanted:
+                directory.cleaned_to.write_beside(directory.checkpointing)
+
     def write_recovery_points(self) -> None:
         for directory in self._online():
             with directory.checkpointing:

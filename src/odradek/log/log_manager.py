@@ -487,6 +487,7 @@ class LogManager:
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks(high_watermarks)
+        self._checkpoints.forget_cleanings_of_others()
         unclean = {path for path, _ in failed}
         for directory in self._online():
             broken = [*damaged_copies, *(self._homes[key] for key in self.refused)]

@@ -47,6 +47,10 @@ class OffsetCheckpoint:
         """Of a log of that name: now, or when it is written next."""
         return topic_partition in self.offsets or topic_partition in self._may_say
 
+    def speaks_of_others(self) -> bool:
+        """Of logs that are spoken of no more, until it is written next."""
+        return not self._may_say.keys() <= self.offsets.keys()
+
     def write(self, offsets: dict[TopicPartition, int]) -> None:
         """At once, and durable. Blocks. Where it fails, nothing has changed."""
         self._root.replace(self.name, checkpoints.offsets_to_bytes(offsets))
