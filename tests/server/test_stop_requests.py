@@ -39,6 +39,21 @@ def test_the_end_of_the_parent_cuts_a_controlled_shutdown_short() -> None:
     asyncio.run(run())
 
 
+def test_a_terminal_that_is_closed_says_so_twice_and_asks_once() -> None:
+    """A login shell passes its SIGHUP on, and when it ends the kernel sends another."""
+
+    async def run() -> None:
+        stop = _StopRequest(asyncio.get_running_loop())
+        stop.signalled(signal.SIGHUP)
+        stop.signalled(signal.SIGHUP)
+        assert stop.asked.done()
+        assert not stop.asked_again.done()
+        stop.signalled(signal.SIGTERM)
+        assert stop.asked_again.done()
+
+    asyncio.run(run())
+
+
 def test_a_stop_that_was_refused_comes_once_the_parent_has_ended() -> None:
     async def run() -> None:
         stop = _StopRequest(asyncio.get_running_loop())

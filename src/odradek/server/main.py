@@ -1,6 +1,6 @@
 """One broker as a process: `run_broker(settings)`, called by `odradek start` and `python -m odradek.server`.
 
-SIGTERM, SIGINT and SIGHUP are a controlled shutdown; a second signal stops at once. Whatever cannot be is one
+SIGTERM, SIGINT and SIGHUP are a controlled shutdown; a second SIGTERM or SIGINT stops at once. Whatever cannot be is one
 sentence on standard error that says what would have worked, and an exit code (exit_codes.py).
 """
 
@@ -162,7 +162,7 @@ class _StopRequest:
         if not self.asked.done():
             logger.info("%s: stopping", signal.Signals(number).name)
             self.asked.set_result(None)
-        elif not self.asked_again.done():
+        elif number != signal.SIGHUP and not self.asked_again.done():  # of a closed terminal two may come
             self.asked_again.set_result(None)
 
     def parent_gone(self, descriptor: int) -> None:
