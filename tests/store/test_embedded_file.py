@@ -387,6 +387,26 @@ def test_a_salvaged_store_that_was_cut_off_is_left_as_it_is(file: Path) -> None:
     assert salvaged.read_bytes() == before
 
 
+def test_a_salvaged_store_that_another_broker_opens_just_now_is_waited_for(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who makes it one with a log locks it for a moment, at any step of those who open it meanwhile."""
+    asyncio.run(_fill(file))
+    salvaged = file.with_name("salvaged.db")
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("VACUUM INTO ?", (str(salvaged),))
+    salvaged.chmod(0o600)
+    other = sqlite3.connect(salvaged, isolation_level=None)
+    check_format = database.Database._check_format
+
+    def checked(opening: database.Database) -> None:
+        check_format(opening)
+        other.execute("BEGIN EXCLUSIVE")
+
+    monkeypatch.setattr(database.Database, "_check_format", checked)
+    database.Database(salvaged, while_waiting=lambda: other.close()).close()
+
+
 def test_two_that_make_the_store_at_the_same_time_make_one(tmp_path: Path) -> None:
     async def run() -> None:
         file = tmp_path / "store.db"

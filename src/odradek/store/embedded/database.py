@@ -104,7 +104,7 @@ class Database:
         self.executemany = self._connection.executemany
         try:
             self._retry(self._check_format)
-            self._check_length()
+            self._retry(self._check_length)
             if create:  # whoever only reads changes nothing
                 self._retry(self._use_wal)
             self.execute("PRAGMA synchronous = FULL")
