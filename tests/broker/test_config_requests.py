@@ -390,6 +390,27 @@ def test_a_value_that_no_answer_can_tell_is_refused_alone(world: World, store: S
     assert (row.error_code, row.configs[0].value) == (0, "5")
 
 
+def test_a_long_value_that_is_not_told_keeps_nothing_back(world: World, store: Store) -> None:
+    """Certificates are secret, and a listener's are told by nobody: Apache's broker that was here before may have stored them."""
+    certificates = "-" * 40_000
+    names = "ssl.truststore.certificates", "listener.name.internal.ssl.truststore.certificates"
+    store.nodes["brokers", "1"] = (dict.fromkeys(names, certificates), 0)
+    (row,) = describe(world, store, (BROKER, "1", None))
+    assert row.error_code == 0, row.error_message
+    (told,) = [entry for entry in row.configs if entry.name in names]
+    assert (told.name, told.value, told.is_sensitive) == (names[0], None, True)
+
+
+def test_a_long_value_that_another_hides_has_no_room_as_a_synonym_either(world: World, store: Store) -> None:
+    store.nodes["brokers", "1"] = ({"log.cleaner.threads": "2"}, 0)
+    store.nodes["brokers", "<default>"] = ({"log.cleaner.threads": "1" * 40_000}, 0)
+    (row,) = describe(world, store, (BROKER, "1", None))
+    assert (row.error_code, row.error_message) == (
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        "log.cleaner.threads has 40000 bytes, and 32767 can be told: set it to less",
+    )
+
+
 def test_settings_of_many_topics_are_changed_some_in_a_turn(world: World, store: Store) -> None:
     names = [f"topic-{number}" for number in range(1_000)]
     world[1].broker.metadata.topics |= dict.fromkeys(names[:-1], world[1].broker.metadata.topics["t"])

@@ -10,7 +10,7 @@ v3 type and documentation (KIP-569).
 v4 flexible.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odradek.broker import loggers
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 NOTHING_STORED = StoredConfig({}, -1)
 # Resources that are told in the turn in which the store has answered: a millisecond. A thread makes longer answers.
 MOST_AT_ONCE = 10
+_MOST_BYTES = 4  # of a character in UTF-8
 # That are looked at in one turn: a millisecond or two.
 CHECKED_AT_ONCE = 500
 
@@ -176,34 +177,32 @@ def _described(
         return _refused(resource, ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, configs.unreadable[entity]))
     stored = configs.configs.get(entity, NOTHING_STORED).overrides
     dynamic_default = configs.configs.get(("brokers", DEFAULT_NAME), NOTHING_STORED).overrides
-    if untold := _untold(
-        {**dynamic_default, **stored} if resource.resource_type == BROKER else stored, names
-    ):
-        return _refused(resource, untold)
     if resource.resource_type == TOPIC:
         entries = topics.of(stored, names)
     elif resource.resource_name:
         entries = broker_entries(BrokerLayers(of_file, stored, dynamic_default), names)
     else:
         entries = cluster_default_entries(dynamic_default, names)
+    rows = [_row(entry, asked) for entry in entries]
+    if untold := _untold(rows):
+        return _refused(resource, untold)
     return DescribeConfigsResult(
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-        configs=[_row(entry, asked) for entry in entries],
+        resource_type=resource.resource_type, resource_name=resource.resource_name, configs=rows
     )
 
 
-def _untold(stored: Mapping[str, str], names: Mapping[str, object] | None) -> ProtocolError | None:
+def _untold(rows: list[DescribeConfigsResourceResult]) -> ProtocolError | None:
     """Of a value that has no room in a string: the others of the answer are told beside it."""
-    for name, value in stored.items():
-        if names is not None and name not in names:
-            continue
-        size = len(value.encode())
-        if size > MAX_STRING_BYTES:
-            return ProtocolError(
-                ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"{name} has {size} bytes, and {MAX_STRING_BYTES} can be told: set it to less",
-            )
+    for row in rows:
+        for told in (row, *row.synonyms):
+            if told.value is None or len(told.value) * _MOST_BYTES <= MAX_STRING_BYTES:
+                continue
+            size = len(told.value.encode())
+            if size > MAX_STRING_BYTES:
+                return ProtocolError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"{told.name} has {size} bytes, and {MAX_STRING_BYTES} can be told: set it to less",
+                )
     return None
 
 
