@@ -128,7 +128,8 @@ def topic_overrides(
     for begin in range(0, len(names), TOPICS_AT_ONCE):
         some = names[begin : begin + TOPICS_AT_ONCE]
         resources = [
-            DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name) for name in some
+            DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None)
+            for name in some
         ]
         try:
             results = client.call(ANY, DescribeConfigsRequest(resources=resources)).results
