@@ -38,7 +38,10 @@ def test_an_input_that_would_be_removed_with_the_run_before_is_refused_and_left(
         pass
     (place / "mine.csv").write_text("a,b\n1,2\n")
     (tmp_path / "link.csv").symlink_to(place / "mine.csv")
-    for given in (place / "mine.csv", tmp_path / "link.csv", place / ".." / "d" / "mine.csv"):
+    (tmp_path / "elsewhere.csv").write_text("a,b\n1,2\n")
+    (place / "away.csv").symlink_to(tmp_path / "elsewhere.csv")
+    both = tmp_path / "link.csv", place / "away.csv"
+    for given in (place / "mine.csv", *both, place / ".." / "d" / "mine.csv"):
         with pytest.raises(ConfigurationError, match="which is emptied"), workplace(place, keep=[given]):
             pass
     assert (place / "mine.csv").exists()

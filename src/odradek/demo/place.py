@@ -16,7 +16,8 @@ def workplace(directory: Path, keep: Iterable[Path] = ()) -> Iterator[Path]:
     """The directory, empty but for the mark. One that is somebody else's is refused and left as it is, and so is one in which
     there is something of `keep`."""
     for file in keep:
-        if file.resolve().is_relative_to(directory.resolve()):
+        link = file.parent.resolve() / file.name
+        if any(place.is_relative_to(directory.resolve()) for place in (file.resolve(), link)):
             raise ConfigurationError(
                 f"{file} is in {directory}, which is emptied before a demo; move one of them"
             )

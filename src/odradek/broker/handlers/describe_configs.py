@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 NOTHING_STORED = StoredConfig({}, -1)
 # Resources that are told in the turn in which the store has answered: a millisecond. A thread makes longer answers.
 MOST_AT_ONCE = 10
-_MOST_BYTES = 4  # of a character in UTF-8
+_SURELY_HAS_ROOM = MAX_STRING_BYTES // 4  # characters of UTF-8
 # That are looked at in one turn: a millisecond or two.
 CHECKED_AT_ONCE = 500
 
@@ -191,18 +191,22 @@ def _described(
     )
 
 
+def _is_long(value: str | None) -> bool:
+    return value is not None and len(value) > _SURELY_HAS_ROOM
+
+
 def _untold(rows: list[DescribeConfigsResourceResult]) -> ProtocolError | None:
     """Of a value that has no room in a string: the others of the answer are told beside it."""
-    for row in rows:
-        for told in (row, *row.synonyms):
-            if told.value is None or len(told.value) * _MOST_BYTES <= MAX_STRING_BYTES:
-                continue
-            size = len(told.value.encode())
-            if size > MAX_STRING_BYTES:
-                return ProtocolError(
-                    ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"{told.name} has {size} bytes, and {MAX_STRING_BYTES} can be told: set it to less",
-                )
+    long = [row for row in rows if _is_long(row.value)]
+    long += [row for row in rows if row.synonyms and any(_is_long(synonym.value) for synonym in row.synonyms)]
+    for row in long:
+        values = (row.value, *[synonym.value for synonym in row.synonyms])
+        size = max(len((value or "").encode()) for value in values)
+        if size > MAX_STRING_BYTES:
+            return ProtocolError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"{row.name} has {size} bytes, and {MAX_STRING_BYTES} can be told: set it to less",
+            )
     return None
 
 
