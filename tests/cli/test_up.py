@@ -90,6 +90,16 @@ def test_a_signal_that_an_import_swallowed_stops_the_cluster_once_it_is_ready(mo
         up_module.watch(SimpleNamespace(brokers=brokers, directory=Path()))
 
 
+def test_a_terminal_that_is_closed_is_not_a_second_ctrl_c(monkeypatch):
+    """A login shell passes its SIGHUP on, and when it ends the kernel sends another: brokers were killed by it, or left."""
+    monkeypatch.setattr(up_module, "_came", [])
+    with pytest.raises(up_module.Stop):
+        up_module._stop(signal.SIGHUP, None)
+    up_module._stop(signal.SIGHUP, None)
+    with pytest.raises(up_module.Stop):
+        up_module._stop(signal.SIGINT, None)
+
+
 def test_ctrl_c_while_a_verb_is_imported_ends_the_command_at_once():
     program = (
         "import signal, sys\n"

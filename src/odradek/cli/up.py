@@ -44,7 +44,7 @@ EACH_ITS_OWN = ("listeners", "advertised.listeners", "log.dir", "log.dirs", METR
 
 
 class Stop(BaseException):
-    """SIGTERM or SIGINT: stop everything, and it is no error."""
+    """SIGTERM, SIGINT or SIGHUP: stop everything, and it is no error."""
 
 
 _came: list[int] = []  # signals: what one raises in the midst of an import may be swallowed there
@@ -341,5 +341,7 @@ def parse_settings(pairs: tuple[str, ...], brokers: int, *, has_ports: bool = Tr
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
+    if number == signal.SIGHUP and _came:
+        return  # a terminal that is closed may say so twice
     _came.append(number)
     raise Stop
