@@ -454,6 +454,27 @@ def test_a_new_registration_wished_while_the_store_is_empty_waits_for_the_cluste
     live(tmp_path, body)
 
 
+def test_a_new_registration_wished_where_another_cluster_is_by_now_stops_the_broker(tmp_path: Path) -> None:
+    """The session lives on: only who registers can see that its store is another's."""
+
+    async def body(scene: Scene) -> None:
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        before = scene.broker.broker_epoch
+        await scene.admin.write([api.ConditionalOps((api.DeleteTree("/brokers"),))], None)
+        await scene.admin.set(layout.CLUSTER_ID, layout.encode_cluster_id("another"))
+        scene.sessions.register_again("a log directory is back")
+
+        async def is_over() -> bool:
+            return task.done() or scene.broker.broker_epoch not in (None, before)
+
+        await until(is_over)
+        with pytest.raises(WrongDirectory, match="has cluster another now"):
+            task.result()
+
+    live(tmp_path, body)
+
+
 def test_a_new_session_makes_nodes_again_that_somebody_deleted(tmp_path: Path) -> None:
     """As a start does. Else one `deleteall /brokers` would end all brokers, one after the other."""
 

@@ -174,6 +174,7 @@ class StoreSessions:
                         self._wants_new_epoch = False  # what is wished from here on is wished of the next one
                         self._broker.registering()
                         try:
+                            await check_cluster(store, self._broker.cluster_id)
                             self.registration = await register_again(
                                 store, self._environment, self.registration
                             )
