@@ -155,8 +155,8 @@ def test_a_line_in_pieces_is_not_torn_apart_by_a_new_file(tmp_path: Path) -> Non
 def test_a_file_that_could_not_be_written_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that was full has room again. Until then it is not kept open, for it could not be unmounted, and for some seconds
-    it is not asked again, for a disk that fails may be slow at that. Once the file is closed nothing is written to it."""
+    """A disk that was full has room again. Until then it is not kept open, for it could not be unmounted, and is asked again
+    only after some seconds. Once the file is closed nothing is written to it."""
     log, now = LimitedLog(logging.getLogger("odradek.server"), lambda: 0.0), [100.0]
     file = AppendedFile(OsDirectory.create(str(tmp_path)), "a.jsonl", log, monotonic=lambda: now[0])
     file.append(b"one\n")
@@ -177,6 +177,26 @@ def test_a_file_that_could_not_be_written_is_gone_on_with(
     file.close()
     file.append(b"five\n")
     assert (tmp_path / "a.jsonl").read_text() == "one\nfour\n" and open_under(tmp_path) == []
+
+
+def test_a_disk_that_fails_is_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may take seconds for each answer, in which the broker serves nobody."""
+    log, now = LimitedLog(logging.getLogger("odradek.server"), lambda: now[0]), [100.0]
+    file = AppendedFile(OsDirectory.create(str(tmp_path)), "a.jsonl", log, monotonic=lambda: now[0])
+    asked = []
+
+    def fails(*_: object) -> int:
+        asked.append(now[0])
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(files, "_pwrite", fails)
+    for _ in range(3):
+        assert not file.append(b"one\n")
+        now[0] += 60 * AGAIN_S
+    assert asked == [100.0]
+    assert "a.jsonl cannot be written: Input/output error" in caplog.text and "tried again" not in caplog.text
 
 
 @pytest.mark.parametrize("count", [1, MOST_WRITTEN_AT_ONCE + 1])

@@ -3,19 +3,20 @@
 import time
 from collections.abc import Callable
 
-from odradek.log.errors import StorageError
+from odradek.log.errors import DiskFault, StorageError
 from odradek.log.files import Directory, File, Health, OsDirectory
 from odradek.model.errors import OdradekError
 from odradek.server.log_limits import LimitedLog
 
 # Beyond this the file is put aside as `.1` and a new one begun.
 LARGEST_FILE_BYTES = 256 * 1024 * 1024
-# After an error: a disk that was full may have room again, and one that fails may be slow at that.
+# After an error that may pass, as of a full disk.
 AGAIN_S = 10.0
 
 
 class _PassingHealth(Health):
-    """Of a directory as far as nobody depends on it: a failure is forgotten after a while."""
+    """Of a directory as far as nobody depends on it: a failure is forgotten after a while, but that of a disk which may be slow
+    to fail again, while the broker's loop waits for it."""
 
     __slots__ = ("_failed_at", "_monotonic")
 
@@ -30,7 +31,8 @@ class _PassingHealth(Health):
         return error
 
     def check(self) -> None:
-        if self.failure is not None and self._monotonic() - self._failed_at >= AGAIN_S:
+        may_pass = not isinstance(self.failure, DiskFault)
+        if self.failure is not None and may_pass and self._monotonic() - self._failed_at >= AGAIN_S:
             self.failure = None
         super().check()
 
@@ -76,9 +78,8 @@ class AppendedFile:
         except OdradekError as error:
             self._file = None  # or a disk that failed could not be unmounted
             path = f"{self._directory.path}/{self._name}"
-            self._log.warning(
-                f"file {self._name}", f"{path} cannot be written, and is tried again: {_why(error)}"
-            )
+            again = "" if isinstance(self._directory.health.failure, DiskFault) else ", and is tried again"
+            self._log.warning(f"file {self._name}", f"{path} cannot be written{again}: {_why(error)}")
             return False
         return True
 
