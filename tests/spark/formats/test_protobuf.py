@@ -1,6 +1,7 @@
 """Protobuf values become columns, by a registry or by a descriptor set; messages within messages, and what ends too soon."""
 
 import base64
+from datetime import UTC, datetime
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
@@ -261,8 +262,8 @@ def test_a_file_of_protoc_may_have_what_comes_with_protobuf_in_it(name: str, tmp
 
 
 GOOGLE_TYPES = (
-    *("calendar_period", "color", "date", "datetime", "dayofweek", "expr", "fraction", "latlng", "money"),
-    *("month", "postal_address", "quaternion", "timeofday"),
+    *("calendar_period", "color", "date", "datetime", "dayofweek", "decimal", "expr", "fraction", "interval"),
+    *("latlng", "money", "month", "phone_number", "postal_address", "quaternion", "timeofday"),
 )
 
 
@@ -279,23 +280,32 @@ def test_googles_common_types_are_no_reference(server: RegistryServer, name: str
 
 def test_values_of_googles_common_types(server: RegistryServer) -> None:
     file = FileDescriptorProto(name="order.proto", syntax="proto3")
-    names = ("money", "datetime", "dayofweek")
+    names = ("money", "datetime", "dayofweek", "interval", "phone_number", "decimal")
     file.dependency.extend(f"google/type/{name}.proto" for name in names)
     file.message_type.add(name="Order").field.extend(
         [
             field("price", 1, F.TYPE_MESSAGE, of=".google.type.Money"),
             field("at", 2, F.TYPE_MESSAGE, of=".google.type.DateTime"),
             field("day", 3, F.TYPE_ENUM, of=".google.type.DayOfWeek"),
+            field("during", 4, F.TYPE_MESSAGE, of=".google.type.Interval"),
+            field("call", 5, F.TYPE_MESSAGE, of=".google.type.PhoneNumber"),
+            field("rate", 6, F.TYPE_MESSAGE, of=".google.type.Decimal"),
         ]
     )
     server.has(3, serialized(file), kind="PROTOBUF")
     price = b"\x0a\x07\x0a\x03EUR\x10\x05"
     at = b"\x12\x0a\x08\xe8\x0f\x4a\x05\x0a\x03UTC"
-    columns = "price STRUCT<currency_code: STRING, units: BIGINT>, at STRUCT<year: INT, time_zone: STRUCT<id: STRING>>, day STRING"
-
-    done = decoded(
-        Format("protobuf", registry=server.url), columns, framed(3, b"\x00" + price + at + b"\x18\x02")
+    during = b"\x22\x04\x12\x02\x08\x01"
+    call = b"\x2a\x0a\x12\x05\x12\x03110\x1a\x017"
+    rate = b"\x32\x05\x0a\x031.5"
+    columns = (
+        "price STRUCT<currency_code: STRING, units: BIGINT>, at STRUCT<year: INT, time_zone: STRUCT<id: STRING>>, day STRING, "
+        "during STRUCT<end_time: TIMESTAMP>, call STRUCT<short_code: STRUCT<number: STRING>, extension: STRING>, "
+        "rate STRUCT<value: STRING>"
     )
+    value = b"\x00" + price + at + b"\x18\x02" + during + call + rate
+
+    done = decoded(Format("protobuf", registry=server.url), columns, framed(3, value))
 
     assert (done.columns.to_pylist(), done.bad) == (
         [
@@ -303,6 +313,9 @@ def test_values_of_googles_common_types(server: RegistryServer) -> None:
                 "price": {"currency_code": "EUR", "units": 5},
                 "at": {"year": 2024, "time_zone": {"id": "UTC"}},
                 "day": "TUESDAY",
+                "during": {"end_time": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)},
+                "call": {"short_code": {"number": "110"}, "extension": "7"},
+                "rate": {"value": "1.5"},
             }
         ],
         {},
