@@ -768,6 +768,11 @@ def test_of_two_jobs_into_one_topic_what_each_failed_of_is_said(monkeypatch: pyt
     assert failed == {"orders": "no column a; no column b"}
 
 
+class JobInto(NamedTuple):
+    target: str
+    commit_group: str = ""
+
+
 def test_a_job_that_fails_beside_others_is_told_at_once_and_goes_on_unseen_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -795,11 +800,7 @@ def test_a_job_that_fails_beside_others_is_told_at_once_and_goes_on_unseen_no_mo
         raise OdradekError("no answer")
 
     def plan(name: str) -> Any:
-        return SimpleNamespace(job=Job(name), start=lambda _: Query(name), noted=noted)
-
-    class Job(NamedTuple):
-        target: str
-        commit_group: str = ""
+        return SimpleNamespace(job=JobInto(name), start=lambda _: Query(name), noted=noted)
 
     monkeypatch.setattr(tables_module, "_session", lambda job: SimpleNamespace(stop=lambda: None))
     failed = run(
@@ -811,6 +812,31 @@ def test_a_job_that_fails_beside_others_is_told_at_once_and_goes_on_unseen_no_mo
 
     assert failed == {"bad": "no answer"}
     assert told == ["bad ended", "bad: no answer", "good ended"]
+
+
+def test_a_server_that_is_gone_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark Connect's client asks for ten minutes before it says so, and would for ten more that the query ends."""
+
+    class SparkConnectGrpcException(Exception):
+        """PySpark's own wants packages of Spark Connect."""
+
+    asked: list[str] = []
+
+    class Query:
+        @property
+        def isActive(self) -> bool:
+            raise SparkConnectGrpcException("failed to connect to all addresses")
+
+        def stop(self) -> None:
+            asked.append("to stop")
+
+    monkeypatch.setattr(tables_module, "_session", lambda job: SimpleNamespace(stop=lambda: None))
+    job = JobInto("orders")
+    plan: Any = SimpleNamespace(job=job, start=lambda _: Query())
+    failed = run([plan], lambda *_: None, lambda: False)
+
+    assert failed == {"orders": "failed to connect to all addresses"}
+    assert asked == []
 
 
 def test_a_jvm_that_does_not_start_is_said_with_the_log_that_says_why(

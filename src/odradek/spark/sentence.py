@@ -12,6 +12,11 @@ def is_of_a_dead_jvm(error: BaseException) -> bool:
     return isinstance(error, ConnectionError) or "Py4JNetworkError" in kinds
 
 
+def is_of_a_lost_server(error: BaseException) -> bool:
+    """Spark Connect's client asks for ten minutes before it gives up, and what it is told is of a class below this one."""
+    return type(error).__name__ == "SparkConnectGrpcException"
+
+
 def sentence_of(error: BaseException) -> str:
     """The last line of the Python traceback in Spark's message, ours if there is one of ours; else Spark's first line."""
     lines = str(error).splitlines()

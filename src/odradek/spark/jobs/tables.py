@@ -40,7 +40,7 @@ from odradek.spark.places import absolute, check_directory, check_evolves, check
 from odradek.spark.progress import lag_of, lag_s_of, offsets_in
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
-from odradek.spark.sentence import is_of_a_dead_jvm, sentence_of
+from odradek.spark.sentence import is_of_a_dead_jvm, is_of_a_lost_server, sentence_of
 from odradek.spark.shape import BATCH, COLUMNS, META, KeyShape, Shape, ours_in
 from odradek.spark.store_probe import check as check_store
 from odradek.spark.subscription import existing_topic
@@ -793,8 +793,9 @@ def followed(
     """
     try:
         yield from _followed(query, plan, is_asked_to_stop, spark)
-    except Exception:
-        _stop(query)
+    except Exception as error:
+        if not is_of_a_lost_server(error):  # which would be asked in vain once more
+            _stop(query)
         raise
 
 
