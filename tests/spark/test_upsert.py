@@ -464,6 +464,26 @@ def test_what_one_application_has_dropped_is_not_held_against_another(
             verify(job.table, job.bootstrap, app_id=one)
 
 
+def test_a_letter_of_two_applications_stands_for_what_each_has_refused(
+    job: TablesJob, client: SyncClient
+) -> None:
+    """The checkpoint was lost, and the job goes on under another id, as it is told to."""
+    produce(client, job.topics[0], (b"z", b"no JSON"))
+    end = sum(map(len, BATCHES)) + 1
+    anew = job._replace(app_id="anew")
+    for one in (job, anew):
+        Upserts(one).run(0, [(0, end)])
+
+    for app_id in (job.name, "anew", None):
+        assert verify(job.table, job.bootstrap, app_id=app_id).is_equal
+    Upserts(anew._replace(app_id="skips", on_error="skip")).run(0, [(0, end - 1)])
+    produce(client, job.topics[0], (b"z", b"no JSON"))
+    Upserts(anew._replace(app_id="skips", on_error="skip")).run(1, [(end - 1, end + 1)])
+    for app_id in ("skips", None):
+        with pytest.raises(CannotVerify, match="dropped by --on-error skip"):
+            verify(job.table, job.bootstrap, app_id=app_id)
+
+
 def test_of_a_key_that_two_applications_have_merged_the_later_commit_has_the_last(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:

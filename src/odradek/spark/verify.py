@@ -328,13 +328,16 @@ def _of_upserts(
     table = path_of(opened.table_uri)
     # Without those that a batch had left which came again, and merged their records.
     letters = {(x.topic, x.partition, x.offset) for x in dead_letters(table, values=0) if not x.is_replayed}
-    is_read = _places_of(part for commit in commits for part in commit.parts)
-    apps = {commit.app_id for commit in commits}
-    refused = sum(note["refused"] for note in tables.notes(opened) if note["appId"] in apps)
-    if refused > sum(is_read(*place) for place in letters):
-        raise CannotVerify(
-            f"{table}: records were dropped by --on-error skip, and which is not known; the last of a key may be among them"
-        )
+    refused = {commit.app_id: 0 for commit in commits}
+    for note in tables.notes(opened):
+        if note["appId"] in refused:
+            refused[note["appId"]] += note["refused"]
+    for app_id, count in refused.items():  # a letter of two stands for a record that each has refused
+        is_of_app = _places_of(part for one in commits if one.app_id == app_id for part in one.parts)
+        if count > sum(is_of_app(*place) for place in letters):
+            raise CannotVerify(
+                f"{table}: records were dropped by --on-error skip, and which is not known; the last of a key may be among them"
+            )
     frame = _frame_of_keys(table)
     last: dict[bytes, tuple[str, int, int] | None] = {}
     starts: dict[Part, int] = {}
@@ -374,6 +377,7 @@ def _of_upserts(
     for batch in rows_of(opened, tables.dividing_columns(opened), names):
         rows.extend(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
     if not is_all:  # others have merged what they have read
+        is_read = _places_of(part for commit in commits for part in commit.parts)
         rows = [place for place in rows if is_read(*place)]
     return RowsReport(_places(rows), _places(place for place in last.values() if place is not None), "topic")
 
