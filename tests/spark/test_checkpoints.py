@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from odradek.model.errors import ConfigurationError
-from odradek.spark.checkpoints import may_have_batches, ranges_of_batch, starting_offsets
+from odradek.spark.checkpoints import ends_of_batch, may_have_batches, ranges_of_batch, starting_offsets
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "connector-checkpoint"
 METADATA = (
@@ -85,6 +85,8 @@ def test_sources_of_other_kinds_are_passed_over(checkpoint: Path) -> None:
         '{"orders":{"shard-0":5}}',
         '{"orders":{"0":5},"version":1}',
         '{"orders":{"0":{"sequence":5}}}',
+        '{"orders":{"offsets":5}}',
+        '{"orders":{"offsets":null}}',
         '[{"orders":{"0":5}}]',
     ],
 )
@@ -93,6 +95,9 @@ def test_what_only_looks_like_offsets_of_topics_is_of_another_source(checkpoint:
 
     with pytest.raises(ConfigurationError, match="batch 10 has no offsets of topics"):
         starting_offsets(str(checkpoint), ["orders"])
+    ends = ends_of_batch(str(checkpoint), 10)
+    write(checkpoint, 10, line + " ")
+    assert "" != ends != ends_of_batch(str(checkpoint), 10)
 
 
 def test_a_checkpoint_of_ours_is_read_as_well(checkpoint: Path) -> None:

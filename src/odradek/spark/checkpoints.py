@@ -148,6 +148,7 @@ def _of_connector(line: str) -> dict[str, dict[str, int]]:
     # Ours has ids and epochs beside the offsets.
     by_topic = {t: v.get("offsets", v) for t, v in found.items() if isinstance(v, dict)}
     is_ours = len(by_topic) == len(found) and all(
-        p.isdecimal() and type(offset) is int for v in by_topic.values() for p, offset in v.items()
+        isinstance(v, dict) and all(p.isdecimal() and type(offset) is int for p, offset in v.items())
+        for v in by_topic.values()
     )
     return by_topic if is_ours else {}
