@@ -46,7 +46,8 @@ except Stop:
 
 IGNORED = """
 import signal
-from odradek.testing.interruption import interruptible, stopping_signals
+from odradek.server.stopping_signals import stopping_signals
+from odradek.testing.interruption import interruptible
 
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 print(*map(int, stopping_signals()))

@@ -101,7 +101,7 @@ def _end(ended: threading.Event) -> None:
 @contextlib.contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
     """Set at SIGINT and SIGTERM, and where the terminal is closed."""
-    from odradek.testing.interruption import stopping_signals
+    from odradek.server.stopping_signals import stopping_signals
 
     ended = threading.Event()
     before = {number: signal.signal(number, lambda *_: _end(ended)) for number in stopping_signals()}

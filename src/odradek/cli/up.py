@@ -85,7 +85,7 @@ def up(
     as_json: bool,
 ) -> None:
     """A development cluster in this terminal; Ctrl-C stops it."""
-    from odradek.testing.interruption import stopping_signals
+    from odradek.server.stopping_signals import stopping_signals
 
     _came.clear()
     with contextlib.ExitStack() as stack:

@@ -21,6 +21,7 @@ from odradek.server import descriptors
 from odradek.server.exit_codes import FAILED, STOPPED_IN_ORDER, exit_code_of
 from odradek.server.log_limits import OneLine
 from odradek.server.standard_error import LimitedFileHandler
+from odradek.server.stopping_signals import stopping_signals
 
 if TYPE_CHECKING:
     from odradek.server.broker_runtime import BrokerRuntime
@@ -79,7 +80,7 @@ async def _serve(
 
     loop = asyncio.get_running_loop()
     stop = _StopRequest(loop)
-    for number in _stopping_signals():
+    for number in stopping_signals():
         loop.add_signal_handler(number, stop.signalled, number)
     if stop_when_closed is not None:
         os.set_blocking(stop_when_closed, False)
@@ -134,12 +135,6 @@ async def _stopped(runtime: "BrokerRuntime", stop: "_StopRequest") -> bool:
         logger.error("%s", refused)
         return False
     return True
-
-
-def _stopping_signals() -> tuple[signal.Signals, ...]:
-    """SIGHUP is none where it is ignored: `nohup` started us, to go on when the terminal is closed."""
-    always = (signal.SIGTERM, signal.SIGINT)
-    return always if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*always, signal.SIGHUP)
 
 
 class _StopRequest:

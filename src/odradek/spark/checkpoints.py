@@ -18,6 +18,10 @@ from odradek.model.errors import ConfigurationError
 
 Ranges = dict[tuple[str, int], tuple[int, int]]
 
+# In what a sink notes of a batch: of which query it is, and where it ends in its sources (`ends_of_batch`). Older releases noted none.
+QUERY_ID = "queryId"
+ENDS = "ends"
+
 
 def starting_offsets(directory: str, topics: Collection[str]) -> str:
     """As the option startingOffsets takes it. ConfigurationError says what of the checkpoint is not as it should be."""

@@ -21,12 +21,12 @@ from typing import Any
 from odradek.spark import in_work
 from odradek.spark import parts as parts_of_batch
 from odradek.spark.cannot_write import NotShared
-from odradek.spark.checkpoints import ends_of_batch
+from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch
 from odradek.spark.fingerprint import Fingerprint
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.parts import Part, merged
 from odradek.spark.storage import Directory, sync, sync_name
-from odradek.spark.tables import ENDS, QUERY_ID, WrongCheckpoint
+from odradek.spark.tables import WrongCheckpoint
 
 NOTE = "_note.json"  # readers pass over names that begin so
 

@@ -34,7 +34,7 @@ from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark import batch_notes, delta_log, in_work
 from odradek.spark import parts as parts_of_batch
 from odradek.spark.cannot_write import NotShared
-from odradek.spark.checkpoints import ends_of_batch
+from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch
 from odradek.spark.ddl import type_text
 from odradek.spark.evolution import FIXED, Change, Evolve, change_of, has_local_times, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 METADATA = "odradek"
 # In a note: what the fingerprint of all rows has become more by, because some were written anew with wider types.
 RECAST = "recast"
-QUERY_ID = "queryId"
-ENDS = "ends"  # in a note: where the batch ends in its sources, as a digest
 ATTEMPTS = 20
 _ADVICE = (
     "restore the checkpoint that belongs to the table, or give the application another id "

@@ -25,7 +25,7 @@ from odradek.client.sync_transaction import BatchInFile, Transaction
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicId, TopicPartition, topic_id_to_text
 from odradek.spark import batch_notes, topic_progress
-from odradek.spark.checkpoints import ends_of_batch
+from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.open_files import OpenFiles
 from odradek.spark.topic_options import TopicOptions
@@ -36,11 +36,6 @@ from odradek.spark.topic_writing import Staged, forget, staged_batches
 # transaction.max.timeout.ms, which is 15 minutes where nobody changed it.
 _TIMEOUT_MS, _MOST_TIMEOUT_MS = 60_000, 900_000
 _BYTES_A_MS = 2_000
-
-
-# In a note: of which query the batch is.
-QUERY_ID = "queryId"
-ENDS = "ends"  # and where it ends in the sources of that query, as a digest
 
 
 class AheadOfCheckpoint(OdradekError):

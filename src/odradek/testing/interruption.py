@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from odradek.server.stopping_signals import stopping_signals
+
 
 class Interrupted(BaseException):
     """SIGINT, SIGTERM or SIGHUP: clean up, then end with the shell's code for the signal."""
@@ -13,12 +15,6 @@ class Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
-
-
-def stopping_signals() -> tuple[signal.Signals, ...]:
-    """SIGHUP is none where it is ignored: `nohup` started us, to go on when the terminal is closed."""
-    always = (signal.SIGINT, signal.SIGTERM)
-    return always if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*always, signal.SIGHUP)
 
 
 @contextmanager
