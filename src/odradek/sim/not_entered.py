@@ -23,6 +23,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "`odradek dump`, which reads the files of a broker that does not run": ("log/dump.py *",),
     "another store: a world has `store.memory`": ("store/embedded/* *",),
     "the process: arguments, signals, exit codes, what it imports": (
+        "server/stopping_signals.py *",
         "server/main.py *",
         "server/__main__.py *",
         "server/standard_error.py *",
