@@ -6,7 +6,7 @@ import pytest
 
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import TopicAssignment
-from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicPartition
 from odradek.sim.administration import Administration
 from odradek.sim.checkers.batches import BatchView
 from odradek.sim.checkers.deliveries import check
@@ -153,16 +153,9 @@ def test_the_leader_of_an_old_epoch_need_not_know_who_was_moved_away() -> None:
 
 
 def write(tree: Tree, path: str, data: bytes) -> None:
-    session = tree.open_session(1000)
-    tree.write(
-        session,
-        [
-            ConditionalOps(
-                (Put(path, data),), parents=("/brokers", "/brokers/topics", "/admin", layout.DELETE_TOPICS)
-            )
-        ],
-        None,
-    )
+    parts = path.split("/")
+    parents = tuple("/".join(parts[:count]) for count in range(2, len(parts)))
+    tree.write(tree.open_session(1000), [ConditionalOps((Put(path, data),), parents=parents)], None)
 
 
 def topic(number: int) -> bytes:
@@ -181,6 +174,26 @@ def test_a_topic_made_again_has_another_name_in_the_history_and_one_that_goes_ha
     topics._tree = tree
     write(tree, layout.topic_path("t"), topic(2))
     assert topics.now(T) == TopicPartition("t~2", 0)
+
+
+def test_an_unclean_election_behind_one_that_is_over_is_another_one_whoever_leads() -> None:
+    """Seed 533: who had been in the ISR behind the first was elected from outside it, and what was lost seemed to be lost by nobody."""
+    tree = Tree()
+    topics = Topics(tree)
+    write(tree, layout.topic_path("t"), topic(1))
+    states = [  # leader, ISR, whether it recovers, and how many elections were unclean by then
+        (A, (A,), False, 0),
+        (B, (B,), True, 1),
+        (B, (B, A), True, 1),
+        (A, (A,), True, 1),  # cleanly, before the first is over
+        (B, (B, A), False, 1),
+        (A, (A,), True, 2),
+    ]
+    for epoch, (leader, isr, is_recovering, count) in enumerate(states):
+        state = LeaderAndIsr(leader, LeaderEpoch(epoch), isr, leader_recovery_state=int(is_recovering))
+        write(tree, layout.state_path(T), layout.encode_partition_state(state, ControllerEpoch(1)))
+        topics.notice_unclean_elections()
+        assert topics.unclean_elections_of(T) == count, epoch
 
 
 # ----------------------------------------------------------------------------------------------------- the plans

@@ -29,6 +29,7 @@ class Topics:
         self._unclean: dict[TopicPartition, int] = {}  # how many unclean elections
         self._unclean_epoch: dict[TopicPartition, tuple[TopicId | None, int]] = {}  # of the last one
         self._told: dict[TopicPartition, set[BrokerId]] = {}  # who has been in sync since the last one
+        self._recovered: set[TopicPartition] = set()  # the leader of the last one has said that it is over
 
     # --- names and ids
 
@@ -101,16 +102,18 @@ class Topics:
             except Unreadable:
                 continue
             if state.leader_recovery_state != RECOVERING:
+                self._recovered.add(partition)
                 continue
             found = self.assignment(partition.topic)
             seen = (None if found is None else found.topic_id), state.leader_epoch
             before = self._unclean_epoch.get(partition)
-            if before is None or before[0] != seen[0]:
+            if before is None or before[0] != seen[0] or partition in self._recovered:
                 is_new = True
             else:
                 # The epoch rises for other reasons as well; a leader that stays has recovered nothing yet.
                 is_new = state.leader not in self._told.get(partition, set())
             self._unclean_epoch[partition] = seen
+            self._recovered.discard(partition)
             if is_new:
                 self._unclean[partition] = self._unclean.get(partition, 0) + 1
                 self._told[partition] = set()
