@@ -34,9 +34,8 @@ class ShutdownImpact:
     lands_on_min_isr: tuple[PartitionOutcome, ...]
     moves_its_leader: tuple[PartitionOutcome, ...]
     remedy: dict[TopicPartition, tuple[BrokerId, ...]]  # target replicas that make it safe
-    safe_once_in_sync: dict[
-        TopicPartition, tuple[BrokerId, ...]
-    ]  # these catch up first; behind the remedy, where there is one
+    # These catch up first; behind the remedy, where there is one.
+    safe_once_in_sync: dict[TopicPartition, tuple[BrokerId, ...]]
     without_remedy: dict[TopicPartition, str]  # why nothing that could be asked for makes it safe
 
     @property

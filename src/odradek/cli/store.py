@@ -191,9 +191,8 @@ def read_lines(file: Path) -> list[str]:
         fail(f"{file} cannot be read: {error.strerror}")
     except UnicodeDecodeError:
         fail(f"{file} is no export: not a text in UTF-8")
-    return (
-        text.removesuffix("\n").split("\n") if text else []
-    )  # not at what else Unicode calls the end of a line
+    # Not at what else Unicode calls the end of a line.
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def described(stat: "Stat") -> dict[str, Any]:

@@ -165,9 +165,8 @@ class _Opening:
         names = self._clear_leftovers(self.directory.names())
         self._list_segments(names)
         if self.cleaned_to > self.segments[-1].base_offset:
-            self.cleaned_to = (
-                0  # of a former topic of that name: no cleaner comes to the segment that is appended to
-            )
+            # Of a former topic of that name: no cleaner comes to the segment that is appended to.
+            self.cleaned_to = 0
         has_noted_gaps = OFFSET_GAPS in names
         self.has_gaps = has_noted_gaps or self.cleaned_to > self.segments[0].base_offset
         topic_id = self._topic_id()

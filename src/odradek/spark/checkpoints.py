@@ -9,7 +9,7 @@ sink has some of its rows is that sink's matter.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,11 @@ def may_have_batches(location: str) -> bool:
     """Whether a query with this checkpointLocation may have ended a batch. Only a directory that is mounted can say no."""
     path = Path(location.removeprefix("file://").removeprefix("file:"))
     return not path.is_absolute() or not path.is_dir() or any((path / "commits").glob("[0-9]*"))
+
+
+def says_otherwise(note: Mapping[str, Any], key: str, value: str) -> bool:
+    """Whether the note of a batch has another `QUERY_ID`, or `ENDS`, than this. No, where one of the two does not know."""
+    return bool(value) and note.get(key, value) != value
 
 
 def has_begun(directory: str) -> bool:

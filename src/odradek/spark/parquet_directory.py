@@ -21,7 +21,7 @@ from typing import Any
 from odradek.spark import in_work
 from odradek.spark import parts as parts_of_batch
 from odradek.spark.cannot_write import NotShared
-from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch
+from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch, says_otherwise
 from odradek.spark.fingerprint import Fingerprint
 from odradek.spark.parquet import OWN_DIRECTORY, TableFile, application_prefix
 from odradek.spark.parts import Part, merged
@@ -56,16 +56,16 @@ def commit(
             f"it is not the one the files were written from, or another driver goes on with it; restore the one that "
             f"belongs to them, or give the application another id (the rows would then be there twice)"
         )
-    before = _note_of(path, app_id, last)
-    if query_id and last < batch_id and before.get(QUERY_ID, query_id) != query_id:
-        raise WrongCheckpoint(
-            f"{path} has batch {last} of application {app_id!r} from a query of another checkpoint, and two cannot share an id: "
-            f"each would take batches of the other for its own; restore the checkpoint that belongs to the files, or give this "
-            f"query another appId"
-        )
-    ends = ends_of_batch(checkpoint, last)
-    if last < batch_id and ends and before.get(ENDS, ends) != ends:
-        raise _other_batch(path, app_id, last)
+    if last < batch_id:
+        before = _note_of(path, app_id, last)
+        if says_otherwise(before, QUERY_ID, query_id):
+            raise WrongCheckpoint(
+                f"{path} has batch {last} of application {app_id!r} from a query of another checkpoint, and two cannot share an id: "
+                f"each would take batches of the other for its own; restore the checkpoint that belongs to the files, or give this "
+                f"query another appId"
+            )
+        if says_otherwise(before, ENDS, ends_of_batch(checkpoint, last)):
+            raise _other_batch(path, app_id, last)
     target = batch_directory(path, app_id, batch_id)
     ends = ends_of_batch(checkpoint, batch_id)
     found = parts_of_batch.to_json(merged(parts))
@@ -88,7 +88,7 @@ def commit(
     if target.exists() and not is_new:
         there = json.loads((target / NOTE).read_text(encoding="utf-8"))
         is_same = there["parts"] == found and there.get(QUERY_ID, query_id) == query_id
-        if not is_same or (ends and not found and there.get(ENDS, ends) != ends):
+        if not is_same or (not found and says_otherwise(there, ENDS, ends)):
             raise _other_batch(path, app_id, batch_id)
     if target.exists():
         sync(target.parent)  # of another driver's batch as well, which may have died right behind the rename

@@ -34,7 +34,7 @@ from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.spark import batch_notes, delta_log, in_work
 from odradek.spark import parts as parts_of_batch
 from odradek.spark.cannot_write import NotShared
-from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch
+from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch, says_otherwise
 from odradek.spark.ddl import type_text
 from odradek.spark.evolution import FIXED, Change, Evolve, change_of, has_local_times, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint
@@ -154,9 +154,8 @@ def commit(
     batch = _Batch(path, app_id, batch_id, tuple(files), spec.whole(schema), spec, recasts)
     last: Exception | None = None
     for _ in range(ATTEMPTS):
-        gone = _gone(
-            batch
-        )  # looked at before the table: another driver takes them away once that has the batch
+        # Looked at before the table: another driver takes them away once that has the batch.
+        gone = _gone(batch)
         table = open_table(path)
         if table is not None and has_batch(table, path, app_id, batch_id, found, query_id, checkpoint):
             storage_of(path).sync_all()  # whoever has committed it may have died right behind that
@@ -243,13 +242,13 @@ def _check_nothing_lost(table: DeltaTable, path: str, app_id: str, batch_id: int
 
 def _check_same_query(table: DeltaTable, path: str, app_id: str, done: int, query_id: str, ends: str) -> None:
     note = _noted(table, path, app_id, done) or {}  # an older release noted neither
-    if query_id and note.get(QUERY_ID, query_id) != query_id:
+    if says_otherwise(note, QUERY_ID, query_id):
         raise WrongCheckpoint(
             f"{table.table_uri} has batch {done} of application {app_id!r} from a query of another checkpoint, and two cannot "
             f"share an id: each would take batches of the other for its own; give this one another id (appId, --app-id), or "
             f"restore the checkpoint that belongs to the table"
         )
-    if ends and note.get(ENDS, ends) != ends:
+    if says_otherwise(note, ENDS, ends):
         raise WrongCheckpoint(
             f"{table.table_uri} has batch {done} of application {app_id!r} with other rows: it ends elsewhere in what the query "
             f"reads, so the checkpoint was put back to before that batch, or is a copy; {_ADVICE}"

@@ -25,7 +25,7 @@ from odradek.client.sync_transaction import BatchInFile, Transaction
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicId, TopicPartition, topic_id_to_text
 from odradek.spark import batch_notes, topic_progress
-from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch
+from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch, says_otherwise
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.open_files import OpenFiles
 from odradek.spark.topic_options import TopicOptions
@@ -165,8 +165,7 @@ def _is_there(client: SyncClient, options: TopicOptions, batch_id: int, query_id
             f"{batch_id}: it is not the one they were written from, or another driver goes on with it; restore the one that belongs "
             f"to them, or {advice}"
         )
-    of_query = None if note is None else note.get(QUERY_ID)  # an older release noted none
-    if query_id and of_query not in (None, query_id):
+    if note is not None and says_otherwise(note, QUERY_ID, query_id):
         raise AheadOfCheckpoint(
             f"application {options.app_id!r} has written batch {done} into its topics from a query of another checkpoint, and two "
             f"cannot share an id: each would take batches of the other for its own; restore the checkpoint that belongs to the "
@@ -177,8 +176,7 @@ def _is_there(client: SyncClient, options: TopicOptions, batch_id: int, query_id
             f"application {options.app_id!r} has written batch {batch_id - 1}, but topic {options.progress_topic} of these "
             f"brokers does not tell of it: it was deleted or cut, or this is another cluster; {advice}"
         )
-    ends = ends_of_batch(options.checkpoint, done)
-    if note is not None and ends and note.get(ENDS, ends) != ends:
+    if note is not None and says_otherwise(note, ENDS, ends_of_batch(options.checkpoint, done)):
         raise AheadOfCheckpoint(
             f"application {options.app_id!r} has written batch {done} into its topics from other records: it ends elsewhere in what "
             f"the query reads, so the checkpoint was put back to before that batch, or is a copy; restore the one that belongs to the "

@@ -51,9 +51,8 @@ class PartitionReport(NamedTuple):
     log_start_offset: int
     high_watermark: int
     gone: Fingerprint = EMPTY  # of `commits`, the batches that the topic does not hold whole any more
-    different: tuple[
-        tuple[int, int], ...
-    ] = ()  # batches on which two witnesses disagree, and what is missing
+    # Batches on which two witnesses disagree, and what is missing.
+    different: tuple[tuple[int, int], ...] = ()
     missing: int = 0  # records between two batches, which the topic holds and no batch tells of
 
     @property

@@ -25,9 +25,8 @@ def describe_groups(client: "SyncClient", names: Iterable[str]) -> dict[str, Gro
     unknown = []
     for name, (broker, row) in sync_groups.describe(client, wanted).items():
         if row.group_state in ("", DEAD):
-            unknown += (
-                [name] if name else []
-            )  # one of KIP-848 has a name, and to ask for one without is refused
+            if name:  # one of KIP-848 has one, and to ask for one without is refused
+                unknown.append(name)
         else:
             found[name] = _classic(row, BrokerId(broker))
     if unknown:

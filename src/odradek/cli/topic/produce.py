@@ -10,7 +10,7 @@ import json
 import select
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -20,7 +20,9 @@ from odradek.cli.standard_streams import standard_input
 from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
+    from odradek.client.sync import SyncClient
     from odradek.model.errors import OdradekError
+    from odradek.model.ids import TopicPartition
     from odradek.records.builder import NewRecord
 
 BATCH_RECORDS = 5_000
@@ -76,7 +78,6 @@ def produce(
     from odradek.client.sync import SyncClient
     from odradek.model.errors import OdradekError
     from odradek.model.ids import TopicPartition
-    from odradek.records.builder import build_batch
 
     if key_delimiter == "":
         raise click.UsageError(
@@ -96,30 +97,19 @@ def produce(
 
         def send() -> None:
             for target in sorted(gathered):
-                pieces, there = [gathered[target]], 0
-                while pieces:
-                    records = pieces.pop()
-                    batch = build_batch(records, codec=compression)
-                    try:
-                        offset = client.produce(
-                            TopicPartition(name, target), batch, acks={"all": -1}.get(acks) or int(acks)
-                        )
-                    except OdradekError as error:
-                        if is_too_large(error) and len(records) > 1:
-                            half = len(records) // 2
-                            pieces += [records[half:], records[:half]]
-                            continue
-                        what = what_is_there(error, name, written, number, sorted(gathered), target, there)
-                        fail(f"{error}; {what}")
-                    there += len(records)
-                    counts[target] = counts.get(target, 0) + len(records)
-                    last_offsets[target] = offset + len(records) - 1 if offset >= 0 else None
+                where, there = TopicPartition(name, target), 0
+                try:
+                    for count, offset in appended(client, where, gathered[target], compression, acks):
+                        there += count
+                        counts[target] = counts.get(target, 0) + count
+                        last_offsets[target] = offset + count - 1 if offset >= 0 else None
+                except OdradekError as error:
+                    what = what_is_there(error, name, written, number, sorted(gathered), target, there)
+                    fail(f"{error}; {what}")
             gathered.clear()
 
         size = waiting = keyless = 0
-        of_headers = sum(
-            len(key.encode()) + len(value) for key, value in common
-        )  # bytes, beside those of a line
+        of_headers = sum(len(key.encode()) + len(value) for key, value in common)  # beside those of a line
         number = written = 0  # lines that were gathered, and that the topic has
         for line in lines_or_pauses(standard_lines):
             if line is not None:
@@ -156,6 +146,29 @@ def produce(
     else:
         records = counted(sum(counts.values()), "record")
         print(f"{records} to {counted(len(counts), 'partition')} of {name}", file=sys.stderr)
+
+
+def appended(
+    client: "SyncClient", where: "TopicPartition", records: "Sequence[NewRecord]", compression: str, acks: str
+) -> Iterator[tuple[int, int]]:
+    """How many are there, and the offset of the first (-1: with acks=0), a batch each: of halves where the topic does not take as much
+    at once."""
+    from odradek.model.errors import OdradekError
+    from odradek.records.builder import build_batch
+
+    pieces = [records]
+    while pieces:
+        some = pieces.pop()
+        batch = build_batch(some, codec=compression)
+        try:
+            offset = client.produce(where, batch, acks={"all": -1}.get(acks) or int(acks))
+        except OdradekError as error:
+            if len(some) == 1 or not is_too_large(error):
+                raise
+            half = len(some) // 2
+            pieces += [some[half:], some[:half]]
+        else:
+            yield len(some), offset
 
 
 def is_too_large(error: "OdradekError") -> bool:

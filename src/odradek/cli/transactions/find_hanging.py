@@ -36,9 +36,8 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
 
     rows = []
     unasked: dict[TopicPartition, str] = {}
-    silent: dict[
-        int, str
-    ] = {}  # leaders that were not reached, which are not waited for with each of their partitions
+    # Leaders that were not reached, which are not waited for with each of their partitions.
+    silent: dict[int, str] = {}
     unknown: list[str] = []
     with SyncClient(bootstrap) as client:
         before_ms = int(time.time() * 1000) - older_than_ms

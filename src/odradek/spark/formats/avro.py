@@ -126,9 +126,8 @@ class _Kind(NamedTuple):
 
 class _Walk:
     def __init__(self) -> None:
-        self._defined: dict[
-            str, tuple[Any, str]
-        ] = {}  # referenced: a schema, and the namespace that it stands in
+        # Referenced: a schema, and the namespace that it stands in.
+        self._defined: dict[str, tuple[Any, str]] = {}
         self._known: dict[str, _Kind] = {}
         self._open: set[str] = set()
         self.left_out: list[str] = []
