@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -222,16 +223,30 @@ def test_a_stop_while_a_fault_holds_ends_it_and_tells_of_the_round_until_then(tm
     def stopped() -> list[psutil.Process]:
         return [one for one in brokers_of(nightly) if one.status() == psutil.STATUS_STOPPED]
 
+    def is_held_in_a_fault() -> bool:
+        """The night stands still in the midst of a fault, however busy the machine is; else it goes on."""
+        if not stopped():
+            return False
+        nightly.send_signal(signal.SIGSTOP)
+        eventually(
+            lambda: psutil.Process(nightly.pid).status() == psutil.STATUS_STOPPED, 30, "it stands still"
+        )
+        if stopped():
+            return True
+        nightly.send_signal(signal.SIGCONT)
+        return False
+
     with running_night(tmp_path, "--fault", "SIGSTOP") as nightly:
-        first = eventually(stopped, 120, "a broker stands still")
+        eventually(stopped, 120, "a broker stands still")
         eventually(lambda: not stopped(), 60, "it goes on")
-        eventually(stopped, 120, "the next one stands still, or the same")
+        eventually(is_held_in_a_fault, 120, "a later fault holds")
         brokers = brokers_of(nightly)
         nightly.send_signal(signal.SIGTERM)
+        nightly.send_signal(signal.SIGCONT)
         output, told = nightly.communicate(timeout=90)
 
-    assert first and nightly.returncode == 1
+    assert nightly.returncode == 1
     assert "stopped; the table so far:" in told and "Traceback" not in told
-    assert "1 faults in 1 rounds; 0 records acknowledged" in output
+    assert re.search(r"^[1-9][0-9]* faults in 1 rounds; 0 records acknowledged", output, re.MULTILINE), output
     assert "A round was stopped: " in output and "nothing went wrong" not in output.lower()
     assert eventually(lambda: not any(broker.is_running() for broker in brokers), 30, "no broker runs")
