@@ -162,22 +162,25 @@ def test_a_silent_replica_is_not_waited_for_with_each_partition_that_is_offline(
     """An outage is thousands of them, and each took half a minute before anybody could be elected."""
     asked: list[tuple[int, str]] = []
 
-    def log_end_offset(_client: object, broker: int, partition: TopicPartition) -> int:
-        asked.append((broker, str(partition)))
+    def call(_client: object, broker: int, request: Any, *_: object) -> Any:
+        (topic,) = request.topics
+        asked.append((broker, f"{topic.name}-{topic.partitions[0].partition_index}"))
         if broker == 1:
             raise Unreachable("broker 1: no answer in time")
-        return 7
+        row = SimpleNamespace(error_code=0, offset=7)
+        return SimpleNamespace(topics=[SimpleNamespace(partitions=[row])])
 
-    monkeypatch.setattr(ends_module, "_log_end_offset", log_end_offset)
+    seen = view([1, 2], t=[([2, 1], [])] * 3)
+    monkeypatch.setattr(SyncClient, "_call", call)
+    monkeypatch.setattr(SyncClient, "cluster", lambda *_: seen)
     monkeypatch.setattr(ends_module, "_last_epoch", lambda *_: 0)
     monkeypatch.setattr("odradek.client.sync_log_sizes.log_sizes", lambda *_: {})
-    seen = view([1, 2], t=[([2, 1], [])] * 3)
     views = {
         TopicPartition("t", index): one._replace(leader=-1)
         for index, one in seen.topics["t"].partitions.items()
     }
-    client: Any = SimpleNamespace(cluster=lambda _topics: seen)
-    polls = polled(client, views)
+    with SyncClient("h:1") as client:
+        polls = polled(client, views)
     assert [poll["best"] for poll in polls.values()] == [2, 2, 2]
     assert asked == [(2, "t-0"), (1, "t-0"), (2, "t-1"), (2, "t-2")]
     assert {poll["candidates"][1]["problem"] for poll in polls.values()} == {"broker 1: no answer in time"}

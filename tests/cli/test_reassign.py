@@ -399,8 +399,9 @@ def test_a_silent_broker_is_not_waited_for_with_each_of_its_moves(monkeypatch: p
     seen = view([1, 2], t=[([1, 2], [])] * 100)
     partitions = {index: one._replace(isr=(1,)) for index, one in seen.topics["t"].partitions.items()}
     seen = seen._replace(topics={"t": seen.topics["t"]._replace(partitions=partitions)})
-    client: Any = SimpleNamespace(cluster=lambda _topics: seen)
-    rows = status_verb.status_rows(client, measured=True)
+    monkeypatch.setattr(SyncClient, "cluster", lambda *_: seen)
+    with SyncClient("h:1") as client:
+        rows = status_verb.status_rows(client, measured=True)
     assert len(rows) == 100 and len(asked) == 1
 
 

@@ -264,12 +264,13 @@ def test_a_silent_leader_leaves_the_others_time_to_answer(monkeypatch: pytest.Mo
     """The first one took all of it, and those that are only slow were not known either."""
     now_s = 0.0
 
-    def call(broker: int, request: ListOffsetsRequest, *, timeout_s: float) -> Any:
+    def call(_: object, broker: int, request: ListOffsetsRequest, deadline: float, *__: object) -> Any:
         nonlocal now_s
+        timeout_s = deadline - now_s
         needs_s = timeout_s if broker == 1 else 0.2
         now_s += min(needs_s, timeout_s)
         if broker == 1 or needs_s > timeout_s:
-            raise ConnectionLost("no answer in time")
+            raise ConnectionLost("no answer in time") from TimeoutError()
         rows = [
             SimpleNamespace(partition_index=p.partition_index, error_code=0, offset=broker)
             for p in request.topics[0].partitions
@@ -280,11 +281,15 @@ def test_a_silent_leader_leaves_the_others_time_to_answer(monkeypatch: pytest.Mo
         nonlocal now_s
         now_s += seconds
 
-    monkeypatch.setattr(offset_ranges_module, "time", SimpleNamespace(monotonic=lambda: now_s, sleep=sleep))
+    clock = SimpleNamespace(monotonic=lambda: now_s, sleep=sleep)
+    monkeypatch.setattr(offset_ranges_module, "time", clock)
+    monkeypatch.setattr("odradek.client.sync.time", clock)
     seen = view([1, 2, 3], t=[([1], [1]), ([2], [2]), ([3], [3])])
-    client: Any = SimpleNamespace(call=call, cluster=lambda _topics: seen)
+    monkeypatch.setattr(SyncClient, "_call", call)
+    monkeypatch.setattr(SyncClient, "cluster", lambda *_: seen)
     every = [TopicPartition("t", p) for p in range(3)]
-    found = offset_ranges_module.offset_ranges(client, seen, every, patience_s=2.0)
+    with SyncClient("h:1") as client:
+        found = offset_ranges_module.offset_ranges(client, seen, every, patience_s=2.0)
     assert found.ends == {TopicPartition("t", 1): 2, TopicPartition("t", 2): 3}
     assert set(found.problems) == {TopicPartition("t", 0)}
     assert now_s < 2.5

@@ -1,6 +1,7 @@
 """`odradek txn`: against brokers in this process, and a producer that is another client."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka
@@ -151,15 +152,20 @@ def test_a_silent_leader_is_not_waited_for_with_each_of_its_partitions(
     """Each took up to half a minute, of a thousand partitions hours."""
     asked: list[str] = []
 
-    def producers(_client: object, partition: TopicPartition) -> list[Any]:
-        asked.append(str(partition))
-        if partition.partition != 1:
+    def call(_client: object, broker: int, request: Any, *_: object) -> Any:
+        (topic,) = request.topics
+        asked.append(f"{topic.name}-{topic.partition_indexes[0]}")
+        if broker == 1:
             raise Unreachable("broker 1: h:1 accepts connections but gives no answer in time")
-        return []
+        row = SimpleNamespace(partition_index=topic.partition_indexes[0], error_code=0, active_producers=[])
+        return SimpleNamespace(topics=[SimpleNamespace(name=topic.name, partitions=[row])])
 
     seen = view([1, 2], t=[([1], []), ([2], []), ([1], []), ([1], [])])
     monkeypatch.setattr(SyncClient, "cluster", lambda *_: seen)
-    monkeypatch.setattr(sync_transactions, "producers", producers)
+    monkeypatch.setattr(
+        SyncClient, "leader", lambda _, where: (seen.topics["t"].partitions[where.partition].leader, None)
+    )
+    monkeypatch.setattr(SyncClient, "_call", call)
     monkeypatch.setattr(sync_transactions, "list_transactions", lambda *_: [])
     code, out, err = Shell("h:1")("txn", "find-hanging")
     assert asked == ["t-0", "t-1"]

@@ -33,6 +33,7 @@ from odradek.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -547,6 +548,46 @@ def test_a_coordinator_is_looked_for_no_longer_than_was_said(
     client.cluster([])
     with pytest.raises(DeadlineExceeded, match="no answer in time"):
         coordinators(client, ["g"], timeout_s=1)
+
+
+def test_who_gave_no_answer_is_waited_for_once_in_one_look(broker: ScriptedBroker) -> None:
+    goes_on = threading.Event()
+    asked: list[str] = []
+
+    def silent(request: Request, version: int) -> ListGroupsResponse:
+        asked.append("silent")
+        assert goes_on.wait(60)
+        return ListGroupsResponse()
+
+    def resets(request: Request, version: int) -> None:
+        asked.append("reset")
+
+    def waited_for(client: SyncClient) -> None:
+        client.connection_to(1, client.deadline())
+        with pytest.raises(ConnectionLost, match="no answer in time"):
+            client.call(1, ListGroupsRequest(), timeout_s=0.05)
+
+    with SyncClient(broker.address, request_timeout_s=60) as client:
+        broker.answer(ListGroupsRequest, silent)
+        with client.waiting_once():
+            waited_for(client)
+            with pytest.raises(Unreachable, match="no answer in time while waiting for ListGroups"):
+                client.call(1, ListGroupsRequest())
+            assert asked == ["silent"]
+            with client.waiting_once():  # another look
+                waited_for(client)
+            with pytest.raises(Unreachable):
+                client.call(1, ListGroupsRequest())
+            assert client.call(CONTROLLER, MetadataRequest(topics=[])).controller_id == 1
+        goes_on.set()
+        assert client.call(1, ListGroupsRequest()).groups == []
+        asked.clear()
+        broker.answer(ListGroupsRequest, resets)
+        with client.waiting_once():
+            for _ in range(2):
+                with pytest.raises(ConnectionLost, match="closed"):
+                    client.call(1, ListGroupsRequest())
+        assert asked == ["reset"] * 2
 
 
 def test_a_host_that_is_silent_is_not_waited_for_each_time_that_another_broker_is_asked(

@@ -169,7 +169,7 @@ def measure(
 
     if not partitions:
         return {}
-    with SyncClient(bootstrap, request_timeout_s=ASK_TIMEOUT_S) as client:
+    with SyncClient(bootstrap, request_timeout_s=ASK_TIMEOUT_S) as client, client.waiting_once():
         found = {w: replica_ends(client, w, context.assignments[w].replicas) for w in partitions}
     return {
         w: {BrokerId(e.broker): e.log_end_offset for e in ends if e.log_end_offset is not None}

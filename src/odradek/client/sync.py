@@ -11,7 +11,8 @@ Exact ranges of records are read by `client.sync_fetch`.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self, TypeVar
 
 from odradek.client.sync_connection import (
@@ -143,6 +144,8 @@ class SyncClient:
         self._asked: Address | None = None
         self._doubted: set[Address] = set()
         self._silent: set[Address] = set()
+        # Within `waiting_once`: brokers that gave no answer, and why.
+        self._given_up: dict[int, str] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -170,7 +173,31 @@ class SyncClient:
         The newest version both sides know is spoken. Error codes inside the answer are the caller's.
         Raises Unreachable, ConnectionLost, or ProtocolError(UNSUPPORTED_VERSION).
         """
-        deadline = self.deadline(timeout_s)
+        given_up = self._given_up
+        if given_up is not None and broker in given_up:
+            raise Unreachable(given_up[broker])
+        try:
+            return self._call(broker, request, self.deadline(timeout_s), max_version)
+        except (Unreachable, ConnectionLost) as error:
+            is_no_answer = isinstance(error, Unreachable) or isinstance(error.__cause__, TimeoutError)
+            if given_up is not None and is_no_answer and broker not in (ANY, CONTROLLER):
+                given_up[broker] = str(error)
+            raise
+
+    @contextmanager
+    def waiting_once(self) -> Iterator[None]:
+        """Within it a broker that `call` did not reach, or that gave no answer in time, is not waited for again: what it is asked
+        next is Unreachable at once, for the same reason.
+
+        For a look at many partitions, each of which a broker in trouble may hold; not for what is repeated until it succeeds.
+        """
+        before, self._given_up = self._given_up, {}
+        try:
+            yield
+        finally:
+            self._given_up = before
+
+    def _call(self, broker: int, request: Request, deadline: float, max_version: int | None) -> Any:
         connection = self.connection_to(broker, deadline)
         version = connection.version_for(type(request), max_version)
         return connection.receive(connection.send(request, version, deadline), deadline)

@@ -33,11 +33,9 @@ def replica_ends(
     *,
     leader_epoch: int | None = None,
     with_sizes: bool = False,
-    silent: dict[int, str] | None = None,
 ) -> list[ReplicaEnd]:
-    """One entry a replica, in the order given. With `leader_epoch` the epoch of its last record too. `silent`: brokers that were not
-    reached when another partition was asked about, and are not waited for again; whoever is not, now, is added."""
-    from odradek.client.sync_connection import Unreachable
+    """One entry a replica, in the order given. With `leader_epoch` the epoch of its last record too. Who asks of several partitions
+    does so within `SyncClient.waiting_once`."""
     from odradek.client.sync_log_sizes import log_sizes
     from odradek.model.errors import OdradekError
 
@@ -47,16 +45,11 @@ def replica_ends(
         if broker not in alive:
             ends.append(ReplicaEnd(broker, None, problem="it is not alive"))
             continue
-        if silent is not None and broker in silent:
-            ends.append(ReplicaEnd(broker, None, problem=silent[broker]))
-            continue
         try:
             offset = _log_end_offset(client, broker, partition)
             epoch = -1 if leader_epoch is None else _last_epoch(client, broker, partition, leader_epoch)
             size = log_sizes(client, broker, [partition]).get(partition) if with_sizes else None
         except OdradekError as error:
-            if silent is not None and isinstance(error, Unreachable):
-                silent[broker] = str(error)
             ends.append(ReplicaEnd(broker, None, problem=str(error)))
             continue
         ends.append(ReplicaEnd(broker, offset, epoch, size))

@@ -67,21 +67,16 @@ def new_leader(client: "SyncClient", where: "TopicPartition") -> int:
 def polled(
     client: "SyncClient", views: "dict[TopicPartition, PartitionView]"
 ) -> "dict[TopicPartition, dict[str, Any]]":
-    silent: dict[int, str] = {}
-    return {where: poll(client, where, view, silent) for where, view in views.items()}
+    with client.waiting_once():
+        return {where: poll(client, where, view) for where, view in views.items()}
 
 
-def poll(
-    client: "SyncClient",
-    where: "TopicPartition",
-    view: "PartitionView",
-    silent: dict[int, str] | None = None,
-) -> dict[str, Any]:
+def poll(client: "SyncClient", where: "TopicPartition", view: "PartitionView") -> dict[str, Any]:
     """What each replica holds, and what choosing it would cost against the best of them."""
     from odradek.cli.elect.replica_ends import replica_ends
 
     epoch = max(0, view.leader_epoch)
-    ends = replica_ends(client, where, view.replicas, leader_epoch=epoch, with_sizes=True, silent=silent)
+    ends = replica_ends(client, where, view.replicas, leader_epoch=epoch, with_sizes=True)
     alive = [end for end in ends if end.log_end_offset is not None]
     # As the controller ranks them: where of one only the log end is known (a broker of Apache's), all are compared by that.
     only_ends = any(e.last_epoch < 0 < (e.log_end_offset or 0) for e in alive)

@@ -17,7 +17,8 @@ from odradek.cli.reassign.files import read_proposal
 from odradek.cli.reassign.rows import Row
 
 if TYPE_CHECKING:
-    from odradek.client.sync import SyncClient
+    from odradek.client.sync import ClusterView, SyncClient
+    from odradek.model.cluster import ReplicaAssignment
     from odradek.model.ids import TopicPartition
 
 WATCH_S = 1.0
@@ -81,10 +82,7 @@ def status_rows(
 ) -> list[Row]:
     """Everything that runs, or what became of `targets`. `measured` also asks newcomers how far behind they are, for some seconds:
     after those it is not known of the others."""
-    from odradek.advisor.reassignment_steps import progress
     from odradek.cli.sources import running_reassignments
-    from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
-    from odradek.model.ids import BrokerId, LeaderEpoch
 
     unknown: list[str] = []
     running = running_reassignments(client, unknown)
@@ -92,48 +90,60 @@ def status_rows(
         fail(f"{unknown[0]}; the running reassignments are not known")
     wanted = sorted(running) if targets is None else sorted(targets)
     view = client.cluster({where.topic for where in wanted})
-    rows = []
     end_s = time.monotonic() + MEASURING_S
-    for where in wanted:
-        topic = view.topics.get(where.topic)
-        found = topic.partitions.get(where.partition) if topic is not None else None
-        if found is None:
-            missing = f"there is no partition {where} any more"
-            rows.append(Row(where, (), tuple((targets or {}).get(where, ())), (), (), -1, (), 0, missing))
-            continue
-        node = running.get(where)
-        if node is None:
-            target = tuple((targets or {}).get(where, ()))
-            sentence = (
-                "done" if target == found.replicas else f"does not run; it is on {list(found.replicas)}"
-            )
-            rows.append(Row(where, found.replicas, target, (), (), found.leader, found.isr, 0, sentence))
-            continue
-        isr = tuple(BrokerId(b) for b in found.isr)
-        state = LeaderAndIsr(BrokerId(found.leader), LeaderEpoch(max(0, found.leader_epoch)), isr)
-        open_step = progress(node, state, [BrokerId(b) for b in view.brokers], found.replicas)
-        rows.append(
-            Row(
+    with client.waiting_once():
+        return [
+            _row(
+                client,
+                view,
                 where,
-                node.replicas,
-                node.target_replicas,
-                node.adding_replicas,
-                node.removing_replicas,
-                found.leader,
-                found.isr,
-                open_step.step,
-                open_step.sentence,
-                _behind(client, where, node, found.leader, found.isr)
-                if measured and time.monotonic() < end_s
-                else None,
+                running.get(where),
+                tuple((targets or {}).get(where, ())),
+                is_measured=measured and time.monotonic() < end_s,
             )
-        )
-        assert isinstance(node, ReplicaAssignment)
-    return rows
+            for where in wanted
+        ]
+
+
+def _row(
+    client: "SyncClient",
+    view: "ClusterView",
+    where: "TopicPartition",
+    node: "ReplicaAssignment | None",
+    target: tuple[int, ...],
+    *,
+    is_measured: bool,
+) -> Row:
+    from odradek.advisor.reassignment_steps import progress
+    from odradek.model.cluster import LeaderAndIsr
+    from odradek.model.ids import BrokerId, LeaderEpoch
+
+    topic = view.topics.get(where.topic)
+    found = topic.partitions.get(where.partition) if topic is not None else None
+    if found is None:
+        return Row(where, (), target, (), (), -1, (), 0, f"there is no partition {where} any more")
+    if node is None:
+        sentence = "done" if target == found.replicas else f"does not run; it is on {list(found.replicas)}"
+        return Row(where, found.replicas, target, (), (), found.leader, found.isr, 0, sentence)
+    isr = tuple(BrokerId(b) for b in found.isr)
+    state = LeaderAndIsr(BrokerId(found.leader), LeaderEpoch(max(0, found.leader_epoch)), isr)
+    open_step = progress(node, state, [BrokerId(b) for b in view.brokers], found.replicas)
+    return Row(
+        where,
+        node.replicas,
+        node.target_replicas,
+        node.adding_replicas,
+        node.removing_replicas,
+        found.leader,
+        found.isr,
+        open_step.step,
+        open_step.sentence,
+        _behind(client, where, node, found.leader, found.isr) if is_measured else None,
+    )
 
 
 def _behind(
-    client: "SyncClient", where: "TopicPartition", node: Any, leader: int, isr: Sequence[int]
+    client: "SyncClient", where: "TopicPartition", node: "ReplicaAssignment", leader: int, isr: Sequence[int]
 ) -> int | None:
     from odradek.cli.elect.replica_ends import replica_ends
 

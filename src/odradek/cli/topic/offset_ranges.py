@@ -37,10 +37,10 @@ def offset_ranges(
     found = Extents({}, {}, {})
     open_ = sorted(where for where in partitions if _leader(view, where) in view.brokers)
     while open_:
-        silent: set[int] = set()
-        for offsets, timestamp in ((found.starts, EARLIEST), (found.ends, LATEST)):
-            missing = [where for where in open_ if where not in offsets]
-            _ask(client, view, missing, timestamp, offsets, found.problems, deadline, silent)
+        with client.waiting_once():
+            for offsets, timestamp in ((found.starts, EARLIEST), (found.ends, LATEST)):
+                missing = [where for where in open_ if where not in offsets]
+                _ask(client, view, missing, timestamp, offsets, found.problems, deadline)
         open_ = [where for where in open_ if where not in found.starts or where not in found.ends]
         if time.monotonic() + PAUSE_S > deadline:
             break
@@ -66,9 +66,8 @@ def _ask(
     offsets: "dict[TopicPartition, int]",
     problems: "dict[TopicPartition, str]",
     deadline: float,
-    silent: set[int],
 ) -> None:
-    """Each leader has its share of the time that is left. `silent`: those that have just not answered; who does not, is one of them."""
+    """Each leader has its share of the time that is left."""
     from odradek.client.sync import code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.model.errors import OdradekError
@@ -83,9 +82,7 @@ def _ask(
     for where in partitions:
         topics = by_leader.setdefault(_leader(view, where), {})
         topics.setdefault(where.topic, []).append(where.partition)
-    asked_leaders = sorted(leader for leader in by_leader if leader not in silent)
-    for number, leader in enumerate(asked_leaders):
-        topics = by_leader[leader]
+    for number, (leader, topics) in enumerate(sorted(by_leader.items())):
         asked = [TopicPartition(name, index) for name, members in topics.items() for index in members]
         request = ListOffsetsRequest(
             replica_id=-1,
@@ -106,11 +103,10 @@ def _ask(
         if leader not in view.brokers:
             problems.update(dict.fromkeys(asked, "it has no leader"))
             continue
-        share_s = (deadline - time.monotonic()) / (len(asked_leaders) - number)
+        share_s = (deadline - time.monotonic()) / (len(by_leader) - number)
         try:
             answer = client.call(leader, request, timeout_s=max(share_s, PAUSE_S))
         except OdradekError as error:
-            silent.add(leader)
             problems.update(dict.fromkeys(asked, str(error)))
             continue
         for topic in answer.topics:

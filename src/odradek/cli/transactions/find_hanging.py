@@ -29,33 +29,24 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
     from odradek.cli.topic.describe import grouped
     from odradek.client import sync_transactions
     from odradek.client.sync import SyncClient
-    from odradek.client.sync_connection import Unreachable
     from odradek.model.errors import OdradekError
     from odradek.model.ids import TopicPartition
     from odradek.protocol.messages.describe_producers import ProducerState
 
     rows = []
     unasked: dict[TopicPartition, str] = {}
-    # Leaders that were not reached, which are not waited for with each of their partitions.
-    silent: dict[int, str] = {}
     unknown: list[str] = []
-    with SyncClient(bootstrap) as client:
+    with SyncClient(bootstrap) as client, client.waiting_once():
         before_ms = int(time.time() * 1000) - older_than_ms
         suspects = []
         chosen = {name: topic_or_fail(client, name) for name in topics} or client.cluster().topics
         for topic, view in sorted(chosen.items()):
             for index in sorted(view.partitions):
                 partition = TopicPartition(topic, index)
-                leader = view.partitions[index].leader
-                if leader in silent:
-                    unasked[partition] = silent[leader]
-                    continue
                 try:  # a partition in trouble does not keep back what the others hold
                     there = sync_transactions.producers(client, partition)
                 except OdradekError as error:
                     unasked[partition] = str(error)
-                    if isinstance(error, Unreachable):
-                        silent[leader] = str(error)
                     continue
                 suspects += [
                     (partition, one)
