@@ -9,7 +9,7 @@ import pytest
 
 from odradek.advisor.what_if import WhatIf, what_if
 from odradek.cli.sources import Source
-from odradek.cli.why import answers_for
+from odradek.cli.why import answers_for, measure
 from odradek.client.sync import SyncClient
 from odradek.client.sync_connection import ConnectionLost
 from odradek.controller.context import ControllerContext
@@ -21,7 +21,8 @@ from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tests.cli.conftest import Shell
-from tests.controller.world import registration, state
+from tests.cli.test_sources import view
+from tests.controller.world import World, registration, state
 from tests.support import eventually
 
 
@@ -225,3 +226,23 @@ def test_a_store_and_a_journal_at_once_is_one_too_many(shell: Shell) -> None:
     assert (code, err) == (2, "odradek: --store and --journal are two sources; name one\n")
     code, _, err = shell("why", "x", "--at", "2026-01-01")
     assert code == 2 and "--at needs --journal" in err
+
+
+def test_a_stopped_replica_is_waited_for_once_and_not_with_each_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def call(_: object, broker: int, *__: object) -> Any:
+        asked.append(broker)
+        raise ConnectionLost(f"broker {broker}: no answer in time") from TimeoutError()
+
+    monkeypatch.setattr(SyncClient, "_call", call)
+    monkeypatch.setattr(SyncClient, "cluster", lambda *_: view([1, 2]))
+    world = World().brokers(1, 2)
+    world.elect(1)
+    for topic in ("a", "b", "c"):
+        world.create(topic, [1, 2])
+    partitions = [TopicPartition(topic, 0) for topic in ("a", "b", "c")]
+    assert measure(world.context, partitions, "h:1") == {where: {} for where in partitions}
+    assert asked == [1, 2]
