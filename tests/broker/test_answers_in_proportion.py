@@ -11,6 +11,7 @@ import pytest
 from odradek.broker.handlers.table import HANDLERS
 from odradek.broker.row_limits import OF_CONTROLLERS
 from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.fields import Struct, fields_at
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import request_class
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -20,7 +21,6 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from odradek.protocol.schema import Struct, fields_at
 from tests.broker.test_row_limits import LAST, arrays
 from tests.broker.world import World, batch
 

@@ -14,13 +14,13 @@ from odradek.broker.row_limits import FEW_BYTES, LEAST_ROWS, LEAST_ROWS_OF_NEW, 
 from odradek.broker.topic_creation import MOST_TOPICS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.api_keys import SERVED, ApiKey
+from odradek.protocol.fields import FIXED, Struct, fields_at
 from odradek.protocol.messages import create_topics as ct
 from odradek.protocol.messages import list_offsets as lo
 from odradek.protocol.messages import offset_for_leader_epoch as ofle
 from odradek.protocol.messages import request_class
 from odradek.protocol.messages import update_metadata as um
 from odradek.protocol.primitives import ELEMENT_BUDGET, OBJECT_COST
-from odradek.protocol.schema import FIXED, Struct, fields_at
 from tests.broker.world import World
 
 LAST = {key: SERVED[ApiKey(key)][1] for key in HANDLERS}

@@ -34,8 +34,9 @@ from odradek.coordinator.settings import GroupSettings
 from odradek.coordinator.stored import Stored
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol import messages
+from odradek.protocol.fields import Struct
 from odradek.protocol.json_form import to_json
-from odradek.protocol.schema import Message, Struct
+from odradek.protocol.schema import Message
 from tests.coordinator.groups import given
 from tests.coordinator.topics import Topics, topic_id
 from tests.support import golden_lines

@@ -16,9 +16,9 @@ import pytest
 
 from odradek.client.sync import CONTROLLER, SyncClient
 from odradek.protocol.api_keys import APIS
+from odradek.protocol.fields import Field, Struct
 from odradek.protocol.headers import decode_response_header, encode_request
 from odradek.protocol.messages import request_class, response_class
-from odradek.protocol.schema import Field, Struct
 from odradek.records.builder import NewRecord, build_batch
 from tests.interop.cluster import APACHES, OURS, MixedCluster
 from tests.server.bad_inputs import Connection

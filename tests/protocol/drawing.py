@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from odradek.protocol.schema import Field, Message, Struct
+from odradek.protocol.fields import Field, Struct
+from odradek.protocol.schema import Message
 
 INTEGERS = {
     "int8": (-(1 << 7), (1 << 7) - 1),

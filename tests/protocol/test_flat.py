@@ -11,6 +11,7 @@ import pytest
 from odradek.protocol import flat as flat_codecs
 from odradek.protocol.compiler import snake_case
 from odradek.protocol.errors import MalformedMessage, UnsupportedVersion
+from odradek.protocol.fields import Field, Struct
 from odradek.protocol.flat import leader_and_isr_request
 from odradek.protocol.flattening import OBJECTS, TUPLES, Flat, FlatForm, files
 from odradek.protocol.messages.leader_and_isr import (
@@ -19,7 +20,7 @@ from odradek.protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicState,
 )
 from odradek.protocol.primitives import RowShapes
-from odradek.protocol.schema import Field, Message, Struct
+from odradek.protocol.schema import Message
 from tests.protocol.drawing import damaged, messages
 from tests.protocol.golden import OF_4_1, Vector, message_classes, vectors
 

@@ -3,9 +3,9 @@
 import pytest
 
 from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.fields import NO_UUID
 from odradek.protocol.flat import fetch_request, fetch_response
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from odradek.protocol.schema import NO_UUID
 
 VERSIONS = range(4, 18)
 FOLLOWER_VERSIONS = range(12, 18)

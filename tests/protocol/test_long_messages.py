@@ -6,12 +6,12 @@ import pytest
 
 from odradek.protocol import reference
 from odradek.protocol.api_keys import APIS
+from odradek.protocol.fields import Struct
 from odradek.protocol.flat import produce_response
 from odradek.protocol.messages import create_topics as ct
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages import response_class
 from odradek.protocol.primitives import MAX_STRING_BYTES
-from odradek.protocol.schema import Struct
 from tests.support import each
 
 SENTENCES = [

@@ -2,13 +2,13 @@
 
 import pytest
 
+from odradek.protocol.fields import FIRST_OWN_TAG, VersionRange, fields_at
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData, ReplicaState
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsPartitionResponse
 from odradek.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from odradek.protocol.messages.offset_for_leader_epoch import EpochEndOffset, OffsetForLeaderPartition
 from odradek.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse
-from odradek.protocol.schema import FIRST_OWN_TAG, VersionRange, fields_at
 from tests.protocol.golden import message_classes, vectors
 from tests.support import each
 

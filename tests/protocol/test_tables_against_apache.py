@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from odradek.protocol.schema import FIRST_OWN_TAG, NEWEST, Field, Message, VersionRange
+from odradek.protocol.fields import FIRST_OWN_TAG, NEWEST, Field, VersionRange
+from odradek.protocol.schema import Message
 from tests.protocol.golden import OF_4_1, message_classes
 from tests.support import each
 

@@ -11,6 +11,7 @@ from odradek.protocol.messages.fetch import TopicKey
 from odradek.replication.followers import FetchSource
 from odradek.replication.partition import Partition
 from odradek.replication.purgatory import Purgatory, Waiter
+from odradek.replication.replica import Replica
 from odradek.replication.waiting import Reader
 
 # A session nobody used for this long makes room for a new one.
@@ -228,7 +229,7 @@ class FetchSession(FetchSource):
             if wanted.partition is not None:
                 wanted.watch(wanted.partition)
 
-    def note_again(self, partition: Partition) -> None:
+    def note_again(self, partition: Replica) -> None:
         topic, index = partition.topic_partition
         wanted = self.wanted.get((partition.topic_id if self.by_id else topic, index))
         if wanted is not None:

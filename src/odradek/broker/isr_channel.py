@@ -28,8 +28,8 @@ from odradek.protocol.messages.alter_partition import (
     BrokerState,
 )
 from odradek.replication.isr import IsrAnswer, IsrProposal
-from odradek.replication.partition import UNSETTLED_RETRY_MS, Partition
-from odradek.replication.waiting import Outbox
+from odradek.replication.partition import UNSETTLED_RETRY_MS
+from odradek.replication.waiting import Outbox, Proposing
 
 ALTER_PARTITION = 56
 MAX_VERSION = 3  # names members with their epochs (KIP-903)
@@ -47,9 +47,9 @@ class IsrChannel(Organ):
         self._outbox = outbox
         self._effects = effects
         self._calls = calls
-        self._waiting: dict[TopicPartition, Partition] = {}
-        self._in_flight: dict[TopicPartition, tuple[Partition, IsrProposal]] = {}
-        self._retries: dict[TopicPartition, tuple[int, Partition]] = {}
+        self._waiting: dict[TopicPartition, Proposing] = {}
+        self._in_flight: dict[TopicPartition, tuple[Proposing, IsrProposal]] = {}
+        self._retries: dict[TopicPartition, tuple[int, Proposing]] = {}
         self.due_ms = None  # of the first of them; asked for in every turn
         # Of partitions led here, since the start: who left the ISR, and who joined it.
         self.shrinks = 0

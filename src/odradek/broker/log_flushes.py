@@ -1,16 +1,11 @@
 """Logs that must be on disk before something is acknowledged, and disks and logs that turn out to be broken."""
 
-from typing import TYPE_CHECKING
-
 from odradek.broker.effects import Effect, Flushed, FlushLog, LogDirectoryFailed, LogLine
 from odradek.broker.pending_calls import PendingCalls
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.log.errors import StorageError
 from odradek.model.ids import TopicPartition
-from odradek.replication.waiting import Outbox
-
-if TYPE_CHECKING:
-    from odradek.replication.replica import Replica
+from odradek.replication.waiting import Flushing, Outbox
 
 
 class LogFlushes:
@@ -44,7 +39,7 @@ class LogFlushes:
         self._outbox.flushes[:] = held
         return planned
 
-    def _flush_of(self, partition: "Replica") -> FlushLog:
+    def _flush_of(self, partition: Flushing) -> FlushLog:
         topic_partition, log, plan = partition.topic_partition, partition.log, partition.log.plan_flush()
 
         def flushed(done: Flushed, now_ms: int) -> None:

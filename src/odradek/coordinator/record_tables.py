@@ -5,18 +5,8 @@ written: OffsetCommit 3 (1 where the client gave a retention), GroupMetadata 3, 
 are all up to 4, which 4.x writes.
 """
 
-from odradek.protocol.schema import (
-    Message,
-    Struct,
-    array,
-    binary,
-    int8,
-    int32,
-    int64,
-    string,
-    struct,
-    uuid,
-)
+from odradek.protocol.fields import Struct, array, binary, int8, int32, int64, string, struct, uuid
+from odradek.protocol.schema import Message
 
 
 class OffsetCommitKey(Message, versions="0-1"):

@@ -4,7 +4,8 @@ Values written: version 0, which Apache Kafka 3.9 reads; version 1, with its tag
 finalised. A tag that is not known here is skipped.
 """
 
-from odradek.protocol.schema import Message, Struct, array, int8, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, int8, int16, int32, int64, string
+from odradek.protocol.schema import Message
 
 
 class TransactionLogKey(Message, versions="0"):

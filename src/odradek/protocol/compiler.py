@@ -25,12 +25,12 @@ from importlib import import_module
 from typing import Any
 
 from odradek.protocol import primitives
-from odradek.protocol.schema import FIXED, NEVER, Decoder, Encoder, Field, Message, Struct, fields_at
+from odradek.protocol.fields import FIXED, NEVER, Decoder, Encoder, Field, MessageTable, Struct, fields_at
 
 _LENGTH = {"string": "h", "bytes": "i", "records": "i", "array": "i"}
 
 
-def decoder_of(cls: type[Message], version: int) -> Decoder:
+def decoder_of(cls: type[MessageTable], version: int) -> Decoder:
     """Reads a message; what it raises is named by `Message.decode`."""
     decoder: Decoder
     if cls.IS_FLAT:
@@ -42,7 +42,7 @@ def decoder_of(cls: type[Message], version: int) -> Decoder:
     return decoder
 
 
-def encoder_of(cls: type[Message], version: int) -> Encoder:
+def encoder_of(cls: type[MessageTable], version: int) -> Encoder:
     encoder: Encoder
     if cls.IS_FLAT:
         encoder = _flat_codec(cls).ENCODERS[version]
@@ -53,7 +53,7 @@ def encoder_of(cls: type[Message], version: int) -> Encoder:
     return encoder
 
 
-def _flat_codec(cls: type[Message]) -> Any:
+def _flat_codec(cls: type[MessageTable]) -> Any:
     """The module that `flattening` has written."""
     return import_module(f"odradek.protocol.flat.{snake_case(cls.__name__)}")
 
@@ -94,7 +94,7 @@ def smallest_element(line: Field, version: int, flexible: bool) -> int:
 class Source:
     """Lines of source, the names they use, and the run of fixed-size fields that is still pending."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[MessageTable], version: int) -> None:
         self.version = version
         self.flexible = cls.is_flexible(version)
         self.lines: list[str] = []
@@ -130,7 +130,7 @@ class Source:
 
 
 class DecoderSource(Source):
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[MessageTable], version: int) -> None:
         super().__init__(cls, version)
         self.view = has_records(cls, version)
 
@@ -313,7 +313,7 @@ class DecoderSource(Source):
         self.indent -= 2
 
 
-def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
+def decoder_source(cls: type[MessageTable], version: int) -> tuple[str, dict[str, Any]]:
     source = DecoderSource(cls, version)
     source.struct(cls, "message")
     source.flush()
@@ -336,7 +336,7 @@ def decoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any
     return "\n".join([*head, *source.lines, *ENDING, ""]), source.names
 
 
-def beginning(cls: type[Message], version: int) -> list[str]:
+def beginning(cls: type[MessageTable], version: int) -> list[str]:
     """Records are handed on as slices of the frame; everything else is read faster from bytes."""
     kind = "memoryview" if has_records(cls, version) else "bytes"
     return [
@@ -352,7 +352,7 @@ ENDING = ["    if position != end:", "        raise left_over(end - position)", 
 class EncoderSource(Source):
     """Emits `write(...)` calls: the append of a list of parts, of another one inside tagged fields."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[MessageTable], version: int) -> None:
         super().__init__(cls, version)
         self.write = "parts.append"
 
@@ -526,7 +526,7 @@ def written(lines: list[str]) -> list[str]:
     return ["    parts: list[Any] = []", *lines, "    return b''.join(parts)"]
 
 
-def encoder_source(cls: type[Message], version: int) -> tuple[str, dict[str, Any]]:
+def encoder_source(cls: type[MessageTable], version: int) -> tuple[str, dict[str, Any]]:
     source = EncoderSource(cls, version)
     source.struct(cls, "message")
     source.flush()

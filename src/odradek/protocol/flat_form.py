@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from odradek.protocol.schema import NEVER, Field, Message, Struct, VersionRange
+from odradek.protocol.fields import NEVER, Field, Struct, VersionRange
+from odradek.protocol.schema import Message
 
 PYTHON_TYPES = {"bool": "bool", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes"}
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.protocol.compiler import DecoderSource, EncoderSource, has_records
+from odradek.protocol.fields import FIXED, Field, Struct, fields_at
 from odradek.protocol.flat_form import PYTHON_TYPES, FlatForm
-from odradek.protocol.schema import FIXED, Field, Struct, fields_at
 
 # Letters of struct.Struct that no name can have.
 _LETTERS = str.maketrans({"?": "o"})

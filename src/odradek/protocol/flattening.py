@@ -25,6 +25,7 @@ from odradek.protocol.compiler import (
     snake_case,
     written,
 )
+from odradek.protocol.fields import NEVER, Struct, VersionRange
 from odradek.protocol.flat_form import Flat, FlatForm
 from odradek.protocol.flat_sources import ObjectDecoder, ObjectEncoder, TupleDecoder, TupleEncoder, absent
 from odradek.protocol.messages import (
@@ -39,7 +40,7 @@ from odradek.protocol.messages import (
     stop_replica,
     update_metadata,
 )
-from odradek.protocol.schema import NEVER, Message, Struct, VersionRange
+from odradek.protocol.schema import Message
 
 TUPLES = (
     Flat(produce.ProduceRequest, decode="3+"),
@@ -169,7 +170,7 @@ _IMPORTS = {
         "uvarint",
         "wrong_tag_size",
     ),
-    "odradek.protocol.schema": ("NO_UUID",),
+    "odradek.protocol.fields": ("NO_UUID",),
 }
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 

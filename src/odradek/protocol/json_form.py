@@ -10,8 +10,8 @@ from math import isfinite
 from typing import Any
 
 from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.fields import Field, Struct
 from odradek.protocol.primitives import MAX_STRING_BYTES
-from odradek.protocol.schema import Field, Struct
 
 _INTEGERS = {
     "int8": (-(1 << 7), (1 << 7) - 1),

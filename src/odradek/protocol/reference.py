@@ -11,6 +11,7 @@ import struct
 from typing import Any
 
 from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.fields import FIXED, Field, MessageTable, Struct, fields_at
 from odradek.protocol.primitives import (
     ELEMENT_BUDGET,
     MAX_STRING_BYTES,
@@ -26,10 +27,10 @@ from odradek.protocol.primitives import (
     unencodable,
     uvarint,
 )
-from odradek.protocol.schema import FIXED, Field, Message, Struct, fields_at
+from odradek.protocol.schema import Message
 
 
-def decode(cls: type[Message], version: int, buffer: Buffer) -> Any:
+def decode(cls: type[MessageTable], version: int, buffer: Buffer) -> Any:
     cls.check_version(version)
     reader = Reader(memoryview(buffer), version, cls.is_flexible(version))
     try:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
 
 if TYPE_CHECKING:
-    from odradek.replication.partition import Partition
+    from odradek.replication.replica import Replica
 
 UNKNOWN_OFFSET = -1
 # Of a source whose connection is closed: whatever comes over another one was sent later.
@@ -27,7 +27,7 @@ class FetchSource:
         self.connection_id = NO_CONNECTION  # of its last fetch
         self.last_fetch_time_ms = NEVER_MS
 
-    def note_again(self, partition: "Partition") -> None:
+    def note_again(self, partition: "Replica") -> None:
         """Another source says where the follower stands. Should this one fetch again, it is the one that is alive, and
         its next fetch tells of this partition whether it names it or not. A source of one fetch has nothing to do.
         """

@@ -7,15 +7,16 @@ outbox; the broker does the rest at the end of the turn.
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import BrokerEpoch, BrokerId, TopicPartition
+from odradek.replication.isr import IsrAnswer, IsrProposal
 from odradek.replication.purgatory import Purgatory, Waiter
 
 if TYPE_CHECKING:
+    from odradek.log.partition_log import PartitionLog
     from odradek.replication.cuts import Cut
-    from odradek.replication.partition import Partition
-    from odradek.replication.replica import Replica
 
 
 BEYOND_ALL = 1 << 63  # behind every offset
@@ -110,6 +111,32 @@ class AckQueue:
                 yield offset, waiter
 
 
+class Proposing(Protocol):
+    """What whoever sends proposals needs of a partition (`Partition`)."""
+
+    @property
+    def topic_partition(self) -> TopicPartition: ...
+
+    @property
+    def isr(self) -> tuple[BrokerId, ...]: ...
+
+    def proposal(self, own_broker_epoch: BrokerEpoch) -> IsrProposal | None: ...
+
+    def isr_answered(self, proposal: IsrProposal, answer: IsrAnswer, now_ms: int) -> int | None: ...
+
+    def propose_again(self, now_ms: int) -> None: ...
+
+
+class Flushing(Protocol):
+    """What whoever flushes logs needs of one that asks for it (`Replica`)."""
+
+    @property
+    def topic_partition(self) -> TopicPartition: ...
+
+    @property
+    def log(self) -> "PartitionLog": ...
+
+
 class Outbox:
     """What partitions leave to be done at the end of the turn. One per broker, shared."""
 
@@ -117,7 +144,7 @@ class Outbox:
 
     def __init__(self, purgatory: Purgatory) -> None:
         self.purgatory = purgatory
-        self.proposals: list[Partition] = []  # ISR changes to send to the controller
-        self.flushes: list[Replica] = []  # logs to flush before something may be acknowledged
+        self.proposals: list[Proposing] = []  # ISR changes to send to the controller
+        self.flushes: list[Flushing] = []  # logs to flush before something may be acknowledged
         self.messages: list[tuple[str, str]] = []  # (level, text) for the log
         self.cuts: list[Cut] = []  # of logs, that take more than this turn

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from odradek.client.sync_connection import response_type_of
 from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.fields import Field, Struct, fields_at
 from odradek.protocol.messages.fetch import FetchResponse
-from odradek.protocol.schema import Field, Request, Response, Struct, fields_at
+from odradek.protocol.schema import Request, Response
 from odradek.replication.follower import SESSION_ERRORS
 
 CODES = ("error_code", "partition_error_code")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from odradek.protocol.errors import MalformedMessage, UnsupportedVersion
 from odradek.protocol.primitives import ELEMENT_BUDGET, UNPACK_INTS, UVARINTS, Buffer, RowShapes, bad_null, left_over, over_budget, read_tag, read_tag_count, read_uvarint, skip_tagged_fields, too_long, too_many, unencodable, uvarint, wrong_tag_size
-from odradek.protocol.schema import NO_UUID
+from odradek.protocol.fields import NO_UUID
 
 
 # partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, replica_directory_id

@@ -5,7 +5,8 @@ v1 answers before it throttles. v2 may answer PRODUCER_FENCED (KIP-588). v3 flex
 TRANSACTION_ABORTABLE (KIP-890).
 """
 
-from odradek.protocol.schema import Request, Response, int16, int32, int64, string
+from odradek.protocol.fields import int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class AddOffsetsToTxnRequest(Request, key=25, versions="0-4", flexible="3+"):

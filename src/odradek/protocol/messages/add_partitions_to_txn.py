@@ -5,7 +5,8 @@ v1 answers before it throttles. v2 may answer PRODUCER_FENCED (KIP-588). v3 flex
 several transactions at once, may only verify (KIP-890). v5 may answer TRANSACTION_ABORTABLE.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class AddPartitionsToTxnTopic(Struct):

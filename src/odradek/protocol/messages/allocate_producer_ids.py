@@ -3,7 +3,8 @@
 A broker asks the controller for a block of producer ids (KIP-730).
 """
 
-from odradek.protocol.schema import Request, Response, int16, int32, int64
+from odradek.protocol.fields import int16, int32, int64
+from odradek.protocol.schema import Request, Response
 
 
 class AllocateProducerIdsRequest(Request, key=67, versions="0", flexible="0+"):

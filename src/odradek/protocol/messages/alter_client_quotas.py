@@ -4,7 +4,8 @@ Sets and removes quotas (KIP-546).
 v1 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, float64, int16, int32, string
+from odradek.protocol.fields import Struct, array, boolean, float64, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class EntityData(Struct):

@@ -4,7 +4,8 @@ Replaces the whole dynamic configuration of a resource.
 v1 answers before it throttles. v2 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, boolean, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class AlterableConfig(Struct):

@@ -6,19 +6,8 @@ NEW_LEADER_ELECTED (KIP-841). v3 the new ISR with the broker epoch of each membe
 `eligible_leader_replicas` is ours, as in LeaderAndIsr.
 """
 
-from odradek.protocol.schema import (
-    FIRST_OWN_TAG,
-    Request,
-    Response,
-    Struct,
-    array,
-    int8,
-    int16,
-    int32,
-    int64,
-    string,
-    uuid,
-)
+from odradek.protocol.fields import FIRST_OWN_TAG, Struct, array, int8, int16, int32, int64, string, uuid
+from odradek.protocol.schema import Request, Response
 
 
 class BrokerState(Struct):

@@ -3,7 +3,8 @@
 Starts, changes or cancels (null replicas) reassignments (KIP-455).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from odradek.protocol.fields import Struct, array, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class ReassignablePartition(Struct):

@@ -4,7 +4,8 @@ Moves replicas to another directory of the same broker (KIP-113).
 v1 answers before it throttles. v2 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from odradek.protocol.fields import Struct, array, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class AlterReplicaLogDirTopic(Struct):

@@ -3,7 +3,8 @@
 Sets and deletes salted SCRAM passwords (KIP-554).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, binary, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, binary, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class ScramCredentialDeletion(Struct):

@@ -8,7 +8,8 @@ v1 throttle time. v2 answers before it throttles. v3 flexible, name and version 
 features in tags (KIP-584). v4 the lowest version of a supported feature may be 0 (KAFKA-17011).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class ApiVersionsRequest(Request, key=18, versions="0-4", flexible="3+"):

@@ -4,19 +4,8 @@ State and members of groups of the new protocol (KIP-848).
 v1 which protocol a member speaks.
 """
 
-from odradek.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    int8,
-    int16,
-    int32,
-    string,
-    struct,
-    uuid,
-)
+from odradek.protocol.fields import Struct, array, boolean, int8, int16, int32, string, struct, uuid
+from odradek.protocol.schema import Request, Response
 
 
 class ConsumerGroupDescribeRequest(Request, key=69, versions="0-1", flexible="0+"):

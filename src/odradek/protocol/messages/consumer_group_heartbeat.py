@@ -4,7 +4,8 @@ The one request of the new group protocol (KIP-848): join, live, own partitions,
 v1 regular expressions; the member names itself.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string, struct, uuid
+from odradek.protocol.fields import Struct, array, int16, int32, string, struct, uuid
+from odradek.protocol.schema import Request, Response
 
 
 class TopicPartitions(Struct):

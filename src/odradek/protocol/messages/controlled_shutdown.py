@@ -5,7 +5,8 @@ v0 has a request header without client id. v2 broker epoch (KIP-380). v3 flexibl
 partitions the broker still leads.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class ControlledShutdownRequest(Request, key=7, versions="0-3", flexible="3+"):

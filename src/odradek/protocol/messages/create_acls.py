@@ -4,7 +4,8 @@ Adds access control entries.
 v1 pattern type (KIP-290). v2 flexible. v3 resource type user (KIP-373).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class AclCreation(Struct):

@@ -4,7 +4,8 @@ More partitions for a topic; the controller decides.
 v1 answers before it throttles. v2 flexible. v3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, string
+from odradek.protocol.fields import Struct, array, boolean, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class CreatePartitionsAssignment(Struct):

@@ -6,18 +6,8 @@ v2 throttle time. v3 answers before it throttles. v4 -1 partitions or replicas: 
 THROTTLING_QUOTA_EXCEEDED (KIP-599). v7 topic id.
 """
 
-from odradek.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    int8,
-    int16,
-    int32,
-    string,
-    uuid,
-)
+from odradek.protocol.fields import Struct, array, boolean, int8, int16, int32, string, uuid
+from odradek.protocol.schema import Request, Response
 
 
 class CreatableReplicaAssignment(Struct):

@@ -4,7 +4,8 @@ Deletes empty consumer groups (KIP-229).
 v1 answers before it throttles. v2 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from odradek.protocol.fields import Struct, array, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class DeleteGroupsRequest(Request, key=42, versions="0-2", flexible="2+"):

@@ -5,7 +5,8 @@ Offset -1 is the high watermark.
 v1 answers before it throttles. v2 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class DeleteRecordsPartition(Struct):

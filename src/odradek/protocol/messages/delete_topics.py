@@ -5,7 +5,8 @@ v1 throttle time. v2 answers before it throttles. v3 may answer TOPIC_DELETION_D
 v5 error message, THROTTLING_QUOTA_EXCEEDED (KIP-599). v6 by name or by id (KIP-516).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string, uuid
+from odradek.protocol.fields import Struct, array, int16, int32, string, uuid
+from odradek.protocol.schema import Request, Response
 
 
 class DeleteTopicState(Struct):

@@ -4,7 +4,8 @@ Access control entries that match a filter.
 v1 pattern type: literal 3, prefixed 4 (KIP-290). v2 flexible. v3 resource type user (KIP-373).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class DescribeAclsRequest(Request, key=29, versions="1-3", flexible="2+"):

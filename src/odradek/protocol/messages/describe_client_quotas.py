@@ -4,18 +4,8 @@ Quotas of users, client ids and addresses (KIP-546).
 v1 flexible.
 """
 
-from odradek.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    float64,
-    int8,
-    int16,
-    int32,
-    string,
-)
+from odradek.protocol.fields import Struct, array, boolean, float64, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class ComponentData(Struct):

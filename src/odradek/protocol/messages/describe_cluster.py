@@ -4,7 +4,8 @@ Cluster id, controller and brokers (KIP-700).
 v1 endpoint type: brokers 1, controllers 2 (KIP-919).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, boolean, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class DescribeClusterRequest(Request, key=60, versions="0-1", flexible="0+"):

@@ -5,7 +5,8 @@ v1 source and synonyms (KIP-226). v2 answers before it throttles. v3 type and do
 v4 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, boolean, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class DescribeConfigsResource(Struct):

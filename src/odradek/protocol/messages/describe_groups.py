@@ -5,7 +5,8 @@ v1 throttle time. v2 answers before it throttles. v3 authorized operations (KIP-
 (KIP-345). v5 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, binary, boolean, int16, int32, string
+from odradek.protocol.fields import Struct, array, binary, boolean, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class DescribeGroupsRequest(Request, key=15, versions="0-5", flexible="5+"):

@@ -4,7 +4,8 @@ Directories of a broker and the size of the replicas in them (KIP-113).
 v1 answers before it throttles. v2 flexible. v3 top-level error code. v4 total and usable bytes (KIP-827).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class DescribableLogDirTopic(Struct):

@@ -3,7 +3,8 @@
 Active producers of partitions as their leader knows them (KIP-664).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class TopicRequest(Struct):

@@ -3,18 +3,8 @@
 Partitions of topics, page by page (KIP-966).
 """
 
-from odradek.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    int16,
-    int32,
-    string,
-    struct,
-    uuid,
-)
+from odradek.protocol.fields import Struct, array, boolean, int16, int32, string, struct, uuid
+from odradek.protocol.schema import Request, Response
 
 
 class TopicRequest(Struct):

@@ -3,7 +3,8 @@
 State of transactions as their coordinator knows them (KIP-664).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class DescribeTransactionsRequest(Request, key=65, versions="0", flexible="0+"):

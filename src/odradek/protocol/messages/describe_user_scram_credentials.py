@@ -3,7 +3,8 @@
 Which SCRAM mechanisms and iteration counts users have (KIP-554); never the secrets.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class UserName(Struct):

@@ -4,7 +4,8 @@ Preferred (0) or unclean (1) elections by hand (KIP-460).
 v1 election type, top-level error code. v2 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class TopicPartitions(Struct):

@@ -5,7 +5,8 @@ v1 answers before it throttles. v2 may answer PRODUCER_FENCED (KIP-588). v3 flex
 TRANSACTION_ABORTABLE (KIP-890). v5 answers the producer id and epoch to go on with.
 """
 
-from odradek.protocol.schema import Request, Response, boolean, int16, int32, int64, string
+from odradek.protocol.fields import boolean, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class EndTxnRequest(Request, key=26, versions="0-5", flexible="3+"):

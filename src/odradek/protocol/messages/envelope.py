@@ -4,7 +4,8 @@ A client's request, passed on to the controller with its principal and address (
 Understood, never needed: here brokers answer NOT_CONTROLLER and clients go there themselves.
 """
 
-from odradek.protocol.schema import Request, Response, binary, int16
+from odradek.protocol.fields import binary, int16
+from odradek.protocol.schema import Request, Response
 
 
 class EnvelopeRequest(Request, key=58, versions="0", flexible="0+"):

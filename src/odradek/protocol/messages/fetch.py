@@ -9,10 +9,7 @@ v9 leader epoch of the reader (KIP-320). v10 may carry zstd (KIP-110). v11 rack,
 move to a tag (KIP-903). v16 endpoints of new leaders (KIP-951). v17 directory id of the follower (KIP-853).
 """
 
-from odradek.protocol.primitives import Buffer
-from odradek.protocol.schema import (
-    Request,
-    Response,
+from odradek.protocol.fields import (
     Struct,
     array,
     int8,
@@ -24,6 +21,8 @@ from odradek.protocol.schema import (
     struct,
     uuid,
 )
+from odradek.protocol.primitives import Buffer
+from odradek.protocol.schema import Request, Response
 
 # A topic is named by `str` up to version 12, by its id (16 bytes) from 13 on.
 TopicKey = str | bytes

@@ -6,7 +6,8 @@ v3 flexible. v4 several keys at once (KIP-699). v5 may answer TRANSACTION_ABORTA
 (KIP-932).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class FindCoordinatorRequest(Request, key=10, versions="0-6", flexible="3+"):

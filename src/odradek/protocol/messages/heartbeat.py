@@ -4,7 +4,8 @@ A member of a group is alive, and hears whether the group rebalances.
 v1 throttle time. v2 answers before it throttles. v3 static members (KIP-345). v4 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, int16, int32, string
+from odradek.protocol.fields import int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class HeartbeatRequest(Request, key=12, versions="0-4", flexible="4+", flat=True):

@@ -4,7 +4,8 @@ SET 0, DELETE 1, APPEND 2, SUBTRACT 3 of single configuration keys (KIP-339).
 v1 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, boolean, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class AlterableConfig(Struct):

@@ -5,7 +5,8 @@ v1 answers before it throttles. v2 flexible. v3 a producer may name the id and e
 v4 may answer PRODUCER_FENCED (KIP-588). v5 may answer TRANSACTION_ABORTABLE (KIP-890).
 """
 
-from odradek.protocol.schema import Request, Response, int16, int32, int64, string
+from odradek.protocol.fields import int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class InitProducerIdRequest(Request, key=22, versions="0-5", flexible="2+"):

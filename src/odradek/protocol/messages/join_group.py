@@ -6,7 +6,8 @@ MEMBER_ID_REQUIRED (KIP-394). v5 static members (KIP-345). v6 flexible. v7 proto
 (KIP-559). v8 reason (KIP-800). v9 the leader may be told to skip the assignment (KIP-814).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, binary, boolean, int16, int32, string
+from odradek.protocol.fields import Struct, array, binary, boolean, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class JoinGroupRequestProtocol(Struct):

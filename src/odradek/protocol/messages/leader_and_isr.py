@@ -8,10 +8,8 @@ whether a KRaft controller sends it (KIP-866). `eligible_leader_replicas` is our
 over a tag they do not know.
 """
 
-from odradek.protocol.schema import (
+from odradek.protocol.fields import (
     FIRST_OWN_TAG,
-    Request,
-    Response,
     Struct,
     array,
     boolean,
@@ -22,6 +20,7 @@ from odradek.protocol.schema import (
     string,
     uuid,
 )
+from odradek.protocol.schema import Request, Response
 
 
 class LeaderAndIsrPartitionState(Struct):

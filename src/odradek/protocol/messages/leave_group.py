@@ -5,7 +5,8 @@ v1 throttle time. v2 answers before it throttles. v3 several members at once, st
 v4 flexible. v5 reason (KIP-800).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from odradek.protocol.fields import Struct, array, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class MemberIdentity(Struct):

@@ -5,7 +5,8 @@ v1 throttle time. v2 answers before it throttles. v3 flexible. v4 filter by stat
 type (KIP-848).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from odradek.protocol.fields import Struct, array, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class ListGroupsRequest(Request, key=16, versions="0-5", flexible="3+"):

@@ -6,7 +6,8 @@ answer OFFSET_NOT_AVAILABLE. v6 flexible. v7 timestamp -3: the greatest timestam
 -4: start of the local log (KIP-405). v9 timestamp -5: last tiered offset (KIP-1005).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, int8, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class ListOffsetsPartition(Struct):

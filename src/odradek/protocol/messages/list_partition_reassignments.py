@@ -3,7 +3,8 @@
 Reassignments that are under way (KIP-455); null asks for all.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from odradek.protocol.fields import Struct, array, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class ListPartitionReassignmentsTopics(Struct):

@@ -4,7 +4,8 @@ Transactions a broker coordinates (KIP-664).
 v1 filter by how long they have been running (KIP-994).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class ListTransactionsRequest(Request, key=66, versions="0-1", flexible="0+"):

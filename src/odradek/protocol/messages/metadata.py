@@ -8,7 +8,8 @@ v9 flexible. v10 topic ids, names may be null in the answer (KIP-516). v11 witho
 operations (KIP-700: DescribeCluster). v12 topics may be asked for by id.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, string, uuid
+from odradek.protocol.fields import Struct, array, boolean, int16, int32, string, uuid
+from odradek.protocol.schema import Request, Response
 
 
 class MetadataRequestTopic(Struct):

@@ -6,7 +6,8 @@ setting decides. v6 leader epoch (KIP-320). v7 static members (KIP-345). v8 flex
 protocol (KIP-848): STALE_MEMBER_EPOCH, GROUP_ID_NOT_FOUND.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class OffsetCommitRequestPartition(Struct):

@@ -4,7 +4,8 @@ Deletes committed offsets of topics a group no longer reads (KIP-496).
 Never flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
+from odradek.protocol.fields import Struct, array, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class OffsetDeleteRequestPartition(Struct):

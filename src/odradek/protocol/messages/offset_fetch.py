@@ -6,7 +6,8 @@ time. v4 answers before it throttles. v5 leader epoch. v6 flexible. v7 require_s
 UNSTABLE_OFFSET_COMMIT (KIP-447). v8 several groups at once (KIP-709). v9 member id and epoch (KIP-848).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class OffsetFetchRequestTopic(Struct):

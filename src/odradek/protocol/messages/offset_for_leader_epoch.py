@@ -5,7 +5,8 @@ v2 leader epoch of the asker, throttle time (KIP-320). v3 replica id; -2 is a co
 the high watermark. v4 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class OffsetForLeaderPartition(Struct):

@@ -10,19 +10,9 @@ leader and its endpoint in tags, beside NOT_LEADER_OR_FOLLOWER (KIP-951). v11 ma
 TRANSACTION_ABORTABLE (KIP-890). v12 the broker adds partitions to the transaction itself (KIP-890).
 """
 
+from odradek.protocol.fields import Struct, array, int16, int32, int64, record_bytes, string, struct
 from odradek.protocol.primitives import Buffer
-from odradek.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    int16,
-    int32,
-    int64,
-    record_bytes,
-    string,
-    struct,
-)
+from odradek.protocol.schema import Request, Response
 
 
 class PartitionProduceData(Struct):

@@ -4,7 +4,8 @@ One token of a SASL exchange (KIP-152).
 v1 session lifetime (KIP-368). v2 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, binary, int16, int64, string
+from odradek.protocol.fields import binary, int16, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class SaslAuthenticateRequest(Request, key=36, versions="0-2", flexible="2+"):

@@ -4,7 +4,8 @@ Chooses the SASL mechanism.
 v0 raw SASL tokens follow on the connection. v1 they travel in SaslAuthenticate (KIP-152). Never flexible.
 """
 
-from odradek.protocol.schema import Request, Response, array, int16, string
+from odradek.protocol.fields import array, int16, string
+from odradek.protocol.schema import Request, Response
 
 
 class SaslHandshakeRequest(Request, key=17, versions="0-1"):

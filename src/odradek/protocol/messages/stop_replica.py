@@ -6,7 +6,8 @@ v3 delete flag and leader epoch per partition; may answer FENCED_LEADER_EPOCH (K
 KRaft controller sends it (KIP-866).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class StopReplicaPartitionV0(Struct):

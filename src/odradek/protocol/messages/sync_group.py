@@ -5,7 +5,8 @@ v1 throttle time. v2 answers before it throttles. v3 static members (KIP-345). v
 and name, checked (KIP-559).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, binary, int16, int32, string
+from odradek.protocol.fields import Struct, array, binary, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class SyncGroupRequestAssignment(Struct):

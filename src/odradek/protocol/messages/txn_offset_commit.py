@@ -6,7 +6,8 @@ v4 may answer TRANSACTION_ABORTABLE (KIP-890).
 v5 the broker adds the group to the transaction itself.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class TxnOffsetCommitRequestPartition(Struct):

@@ -4,7 +4,8 @@ Raises and lowers finalized features (KIP-584).
 v1 upgrade type, validate only, instead of the downgrade flag (KIP-778).
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string
+from odradek.protocol.fields import Struct, array, boolean, int8, int16, int32, string
+from odradek.protocol.schema import Request, Response
 
 
 class FeatureUpdateKey(Struct):

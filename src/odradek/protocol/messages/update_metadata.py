@@ -6,19 +6,8 @@ replicas. v5 broker epoch (KIP-380), partitions grouped by topic. v6 flexible. v
 v8 says whether a KRaft controller sends it (KIP-866), full or incremental in a tag.
 """
 
-from odradek.protocol.schema import (
-    Request,
-    Response,
-    Struct,
-    array,
-    boolean,
-    int8,
-    int16,
-    int32,
-    int64,
-    string,
-    uuid,
-)
+from odradek.protocol.fields import Struct, array, boolean, int8, int16, int32, int64, string, uuid
+from odradek.protocol.schema import Request, Response
 
 # `type` of v8: a full one names every partition there is. Apache's brokers heed it of KRaft controllers only.
 UNKNOWN, FULL = 0, 2

@@ -4,7 +4,8 @@ The coordinator tells partition leaders how a transaction ended.
 v1 flexible.
 """
 
-from odradek.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.fields import Struct, array, boolean, int16, int32, int64, string
+from odradek.protocol.schema import Request, Response
 
 
 class WritableTxnMarkerTopic(Struct):
