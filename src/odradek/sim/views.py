@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from operator import attrgetter, is_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
@@ -22,12 +22,10 @@ from odradek.sim.checkers.history import Value
 from odradek.sim.checkers.keys import Keys
 from odradek.sim.checkers.replicas import ClusterView, PartitionView, ReplicaView
 from odradek.sim.decoded import config_of, state_of, topic_of
+from odradek.sim.viewed import ViewedBroker, ViewedWorld
 from odradek.store import layout
 from odradek.store.api import Node
 from odradek.store.fields import Unreadable
-
-if TYPE_CHECKING:
-    from odradek.sim.world import SimBroker, World
 
 MIN_ISR, DEFAULT_MIN_ISR = "min.insync.replicas", "1"
 POLICY, COMPACT = "cleanup.policy", "compact"
@@ -139,7 +137,7 @@ def _records_with_keys(batch: bytes) -> list[tuple[Value, int, Value | None]]:
 class BrokerLogs:
     """What has been read of the logs of one broker's disk."""
 
-    def __init__(self, broker: "SimBroker") -> None:
+    def __init__(self, broker: ViewedBroker) -> None:
         self._broker = broker
         self._readers: dict[TopicPartition, LogReader] = {}
         self._seen_steps: dict[str, int] = {}  # of each disk's trace
@@ -344,7 +342,7 @@ _rest_of = attrgetter(
 
 
 class Views:
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: ViewedWorld) -> None:
         self._world = world
         self._seen: dict[tuple[bool, bool], Seen] = defaultdict(Seen)
         self._last: tuple[tuple[int, int, bool], ClusterView] | None = None

@@ -8,7 +8,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 from odradek.coordinator.group_states import GroupState
 from odradek.log.compaction.passes import CleaningJob, Passes, PassesHere
@@ -28,6 +28,7 @@ from odradek.sim.network import Network
 from odradek.sim.replica_consumer import rack_of
 from odradek.sim.store import SimStore, StoreLink
 from odradek.sim.topics import Topics
+from odradek.sim.viewed import Damage
 from odradek.sim.views import Views
 from odradek.store import layout
 from odradek.store.api import ConditionalOps, Delete, Op
@@ -44,11 +45,6 @@ DEFAULT_SETTINGS = {
     "log.index.interval.bytes": "512",
     "odradek.log.scrub.bytes.per.second": "0",  # a seed that turns bits has it looked for
 }
-
-
-class Damage(NamedTuple):
-    host: Host  # the process at the time
-    is_there: Callable[[], bool]
 
 
 class NotInTime(OdradekError):
