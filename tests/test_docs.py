@@ -15,7 +15,10 @@ import pytest
 
 from odradek.broker.handlers.table import HANDLERS
 from odradek.cli.group import odradek
+from odradek.model.properties import parse_properties
+from odradek.model.settings import BROKER_SETTINGS
 from odradek.protocol.api_keys import SERVED, ApiKey
+from odradek.server.exporter.page import families
 from odradek.sim.plan import CLASSES
 from tests.coordinator.traces import traces
 from tests.support import each
@@ -313,3 +316,69 @@ def test_the_traces_a_page_names_are_played() -> None:
 
     assert named
     assert [f"{folder}/{name}" for folder, name in sorted(named) if name not in traces(folder)] == []
+
+
+def links_of(path: Path) -> set[str]:
+    return set(re.findall(r"\]\(([^)#]+)", path.read_text(encoding="utf-8")))
+
+
+def test_the_map_leads_to_every_page() -> None:
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    pages |= {f"reference/{path.name}" for path in (ROOT / "docs/reference").iterdir()}
+
+    assert pages - links_of(ROOT / "docs/README.md") == set()
+
+
+def diagram(path: Path) -> str:
+    """Of the rooms: the block of code that begins with `model <-`."""
+    (found,) = re.findall(r"^```\n(model <- .*?)^```", path.read_text(encoding="utf-8"), re.M | re.S)
+    return found
+
+
+def test_both_diagrams_of_the_rooms_are_one_and_name_each_room() -> None:
+    shown = diagram(ROOT / "docs/README.md")
+    rooms = {path.name for path in (ROOT / "src/odradek").iterdir() if (path / "__init__.py").exists()}
+
+    assert diagram(ROOT / "README.md") == shown
+    assert rooms - set(re.findall(r"\w+", shown)) == set()
+
+
+METRIC = re.compile(r"\b(?:kafka|odradek)_[a-z0-9_]+(?![\w*])")
+# A program; and what the page says is not here, or is computed by Prometheus.
+NOT_SERVED = {"kafka_exporter", "kafka_network_requestmetrics_totaltimems", "kafka_consumergroup_lag"}
+
+
+def metrics_that_are_not_served(text: str) -> set[str]:
+    return set(METRIC.findall(text)) - {family.name for family in families()} - NOT_SERVED
+
+
+def test_every_metric_that_a_page_names_is_served() -> None:
+    pages = (ROOT / "docs" / name for name in ("metrics.md", "quotas.md", "operating.md"))
+    found = {path.name: metrics_that_are_not_served(path.read_text(encoding="utf-8")) for path in pages}
+
+    assert {page: names for page, names in found.items() if names} == {}
+
+
+def test_a_metric_that_is_not_served_is_seen() -> None:
+    text = "`sum(kafka_brokers)`, `kafka_server_*`, `odradek_requests_total`, `kafka_consumergroup_lag`"
+    assert metrics_that_are_not_served(text) == {"odradek_requests_total"}
+
+
+OF_CLIENTS = {"client.rack"}
+
+
+def settings_that_are_not_there(text: str) -> list[str]:
+    """Of what stands in a block of properties; comments apart, in one column or two."""
+    blocks = re.findall(r"^```properties\n(.*?)^```", text, re.M | re.S)
+    names = [name for block in blocks for name in parse_properties(block)]
+    return [name for name in names if name not in BROKER_SETTINGS and name not in OF_CLIENTS]
+
+
+def test_every_property_that_a_page_sets_is_there() -> None:
+    found = {path.name: settings_that_are_not_there(path.read_text(encoding="utf-8")) for path in documents()}
+    assert {page: names for page, names in found.items() if names} == {}
+
+
+def test_a_property_that_is_not_there_is_seen() -> None:
+    text = "```properties\n# a.comment=1\nbroker.id=1\nodradek.stor=/var/lib/x\n```\n"
+    assert settings_that_are_not_there(text) == ["odradek.stor"]
