@@ -21,6 +21,11 @@ from odradek.protocol.api_keys import SERVED, ApiKey
 from odradek.server.exporter.page import families
 from odradek.sim.plan import CLASSES
 from tests.coordinator.traces import traces
+from tests.mutants.table import EXHIBITS
+from tests.mutants.table.shown_by_tests import SHOWN_BY_TESTS
+from tests.mutants.table.shown_by_worlds import SHOWN_BY_WORLDS
+from tests.mutants.table.transactions import SEARCHED_TRANSACTIONS
+from tests.sim.test_seeds import SEEDS
 from tests.support import each
 
 ROOT = Path(__file__).parent.parent
@@ -382,3 +387,26 @@ def test_every_property_that_a_page_sets_is_there() -> None:
 def test_a_property_that_is_not_there_is_seen() -> None:
     text = "```properties\n# a.comment=1\nbroker.id=1\nodradek.stor=/var/lib/x\n```\n"
     assert settings_that_are_not_there(text) == ["odradek.stor"]
+
+
+def number(page: str, words: str) -> int:
+    """What stands in the one place of a page where `words` have a number for `(N)`."""
+    (found,) = re.findall(words.replace("(N)", r"(\d+)"), (ROOT / page).read_text(encoding="utf-8"))
+    return int(found)
+
+
+def test_what_pages_count_is_as_many() -> None:
+    others = len(SHOWN_BY_TESTS) + len(SHOWN_BY_WORLDS) + len(SEARCHED_TRANSACTIONS)
+
+    assert number("README.md", r"(N) known bugs put back") == len(EXHIBITS)
+    assert number("README.md", r"has (N) more, of coordinators") == others
+    assert number("docs/museum.md", r"(N) more, put back in a coordinator") == others
+    assert number("CONTRIBUTING.md", r"(N) seeds, which draw every kind of fault") == len(SEEDS)
+
+
+def test_the_glossary_names_all_invariants_and_faults_of_the_simulator() -> None:
+    page = (ROOT / "docs/simulator.md").read_text(encoding="utf-8")
+    last = {sign: max(map(int, re.findall(rf"^\| {sign}(\d+)\b", page, re.M))) for sign in "IF"}
+
+    assert number("docs/glossary.md", r"I1 to I(N), F1 to F\d+ ") == last["I"]
+    assert number("docs/glossary.md", r"I1 to I\d+, F1 to F(N) ") == last["F"]
