@@ -19,12 +19,14 @@ from odradek.model.properties import parse_properties
 from odradek.model.settings import BROKER_SETTINGS
 from odradek.protocol.api_keys import SERVED, ApiKey
 from odradek.server.exporter.page import families
+from odradek.sim import scenario
 from odradek.sim.plan import CLASSES
 from tests.coordinator.traces import traces
 from tests.mutants.table import EXHIBITS
 from tests.mutants.table.shown_by_tests import SHOWN_BY_TESTS
 from tests.mutants.table.shown_by_worlds import SHOWN_BY_WORLDS
 from tests.mutants.table.transactions import SEARCHED_TRANSACTIONS
+from tests.sim.test_narrow_turns import LIMITS
 from tests.sim.test_seeds import SEEDS
 from tests.support import each
 
@@ -402,6 +404,7 @@ def test_what_pages_count_is_as_many() -> None:
     assert number("README.md", r"has (N) more, of coordinators") == others
     assert number("docs/museum.md", r"(N) more, put back in a coordinator") == others
     assert number("CONTRIBUTING.md", r"(N) seeds, which draw every kind of fault") == len(SEEDS)
+    assert number("docs/simulator.md", r"sets the limits of (N) modules") == len(LIMITS)
 
 
 def test_the_glossary_names_all_invariants_and_faults_of_the_simulator() -> None:
@@ -410,3 +413,20 @@ def test_the_glossary_names_all_invariants_and_faults_of_the_simulator() -> None
 
     assert number("docs/glossary.md", r"I1 to I(N), F1 to F\d+ ") == last["I"]
     assert number("docs/glossary.md", r"I1 to I\d+, F1 to F(N) ") == last["F"]
+
+
+def test_the_scenario_that_the_page_shows_comes_out_as_written() -> None:
+    page = (ROOT / "docs/simulator.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```\n(# .*?\n----\n.*?)```", page, re.M | re.S)
+
+    assert scenario.play(shown) == shown
+
+
+def test_each_request_of_the_table_of_turns_is_one_of_the_benchmark() -> None:
+    page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    code = (ROOT / "benchmarks/turns.py").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| ([A-Z]\w+: [^|]+) \| ([\d,]+) \|", page, re.M)
+    measured = re.findall(r'^    "(\w+: [^"]+)": \(\w+, ([\d_]+)', code, re.M)
+
+    assert len(shown) > 20
+    assert set(shown) - {(name, rows.replace("_", ",")) for name, rows in measured} == set()
