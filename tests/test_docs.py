@@ -430,3 +430,14 @@ def test_each_request_of_the_table_of_turns_is_one_of_the_benchmark() -> None:
 
     assert len(shown) > 20
     assert set(shown) - {(name, rows.replace("_", ",")) for name, rows in measured} == set()
+
+
+def test_whatever_a_seed_may_say_of_clients_is_on_the_page_of_the_simulator() -> None:
+    code = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "src/odradek/sim/checkers").glob("*.py"))
+    names = set(re.findall(r'Anomaly\(\s*"([\w-]+)"', code))
+    page = (ROOT / "docs/simulator.md").read_text(encoding="utf-8")
+
+    assert {"unseen", "lost-commit"} <= names
+    assert [
+        name for name in sorted(names) if not re.search(rf"(`|^\|.*\b){name}(`|\b.*\|)", page, re.M)
+    ] == []
