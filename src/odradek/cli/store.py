@@ -110,8 +110,10 @@ def export(file: Path, place: Place, as_json: bool) -> None:
     nodes = portable.portable(found)
     brokers = portable.registered_brokers(found)
     if brokers:
-        who = f"broker {brokers[0]} is" if len(brokers) == 1 else f"brokers {', '.join(brokers)} are"
-        say(f"{who} running, and what changes from now on is not in the export")
+        one = len(brokers) == 1
+        who = f"broker {brokers[0]} is" if one else f"brokers {', '.join(brokers)} are"
+        changes, runs = ("it changes", "it runs") if one else ("they change", "they run")
+        say(f"{who} registered: what {changes} from now on, if {runs}, is not in the export")
     zxid = max(node.stat.mzxid for _, node in found)
     write_lines(file, portable.encode(nodes, zxid))
     if str(file) != "-":

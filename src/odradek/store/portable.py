@@ -106,7 +106,8 @@ def _without_incarnations(path: str, data: bytes) -> bytes:
 
 
 def registered_brokers(nodes: Iterable[tuple[str, Node]]) -> list[str]:
-    """The names of brokers that run on this store."""
+    """The names of brokers that run on this store, or ran when it was last open: who dies with all others, or stands in a
+    backup, is registered until the next process opens the store."""
     return [path.rpartition("/")[2] for path, _ in nodes if parent_of(path) == layout.BROKER_IDS]
 
 
