@@ -23,9 +23,11 @@ from odradek.sim import scenario
 from odradek.sim.plan import CLASSES
 from tests.coordinator.traces import traces
 from tests.mutants.table import EXHIBITS
+from tests.mutants.table.searched import SEARCHED
 from tests.mutants.table.shown_by_tests import SHOWN_BY_TESTS
 from tests.mutants.table.shown_by_worlds import SHOWN_BY_WORLDS
 from tests.mutants.table.transactions import SEARCHED_TRANSACTIONS
+from tests.sim.test_explore import LENGTHS, SEEN_NOWHERE_ELSE
 from tests.sim.test_narrow_turns import LIMITS
 from tests.sim.test_seeds import SEEDS
 from tests.support import each
@@ -441,3 +443,12 @@ def test_whatever_a_seed_may_say_of_clients_is_on_the_page_of_the_simulator() ->
     assert [
         name for name in sorted(names) if not re.search(rf"(`|^\|.*\b){name}(`|\b.*\|)", page, re.M)
     ] == []
+
+
+def test_the_page_of_the_search_has_each_bug_and_the_length_of_its_counter_example() -> None:
+    page = (ROOT / "docs/explore.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| `(\w+)`[^|]*\| [^|]+ \| (\d+) \|", page, re.M)
+
+    assert {name: int(actions) for name, actions in shown} == {m.name: LENGTHS[m.name] for m in SEARCHED}
+    names = " and ".join(f"`{name}`" for name in sorted(SEEN_NOWHERE_ELSE))
+    assert f"all but {names} break an invariant" in page
