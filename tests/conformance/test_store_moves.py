@@ -35,7 +35,10 @@ def test_a_cluster_moves_to_zookeeper_and_back_and_nothing_is_lost(
         live.produce(cluster, TOPIC, "on a file")
         code, _, err = odradek(capfd, "store", "export", export, "--dir", home)
         assert code == 0
-        assert "brokers 1, 2 are registered: what they change from now on, if they run, is not in the export" in err
+        assert (
+            "brokers 1, 2 are registered: what they change from now on, if they run, is not in the export"
+            in err
+        )
         code, _, err = odradek(capfd, "store", "import", export, "--dir", home, "--force")
         assert code == 1
         assert "brokers are registered here (1, 2); stop them first" in err
