@@ -21,6 +21,7 @@ from odradek.protocol.api_keys import SERVED, ApiKey
 from odradek.server.exporter.page import families
 from odradek.sim import scenario
 from odradek.sim.plan import CLASSES
+from odradek.spark import options, topic_options
 from tests.coordinator.traces import traces
 from tests.mutants.table import EXHIBITS
 from tests.mutants.table.searched import SEARCHED
@@ -452,3 +453,11 @@ def test_the_page_of_the_search_has_each_bug_and_the_length_of_its_counter_examp
     assert {name: int(actions) for name, actions in shown} == {m.name: LENGTHS[m.name] for m in SEARCHED}
     names = " and ".join(f"`{name}`" for name in sorted(SEEN_NOWHERE_ELSE))
     assert f"all but {names} break an invariant" in page
+
+
+def test_the_page_of_spark_names_each_option_of_source_and_topic_sink() -> None:
+    page = (ROOT / "docs/spark.md").read_text(encoding="utf-8")
+    known = {name for of in (options, topic_options) for name in (*of._USED, *of._ACCEPTED, *of._KAFKA_USED)}
+
+    assert {"subscribe", "progressTopic"} <= known
+    assert [name for name in sorted(known - {"checkpointLocation"}) if f"`{name}`" not in page] == []
