@@ -19,7 +19,9 @@ from odradek.cli.topic import offset_ranges as offset_ranges_module
 from odradek.cli.topic.offset_ranges import Extents
 from odradek.cli.topic.offsets import ms_of
 from odradek.client import sync_groups
+from odradek.client.sync import SyncClient
 from odradek.coordinator.assigned import assigned_partitions
+from odradek.model.error_codes import ErrorCode
 from odradek.model.groups import Position
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.testing.running_cluster import RunningCluster, running_cluster
@@ -562,6 +564,18 @@ def test_health_tells_who_lags_and_is_healthy_all_the_same(shell: Shell, orders:
     assert {"group": "healthy", "state": "Empty", "lag": RECORDS} in report["groups"]
     lines = [line.split() for line in shell.ok("cluster", "health").splitlines()]
     assert ["healthy", "Empty", str(RECORDS)] in lines
+
+
+def test_a_commit_beyond_the_end_takes_nothing_off_the_lag_of_other_partitions(
+    shell: Shell, orders: str
+) -> None:
+    """As after an unclean election: one log was cut below the commit, and another one is not read."""
+    offsets = {TopicPartition(orders, 0): 4 + RECORDS, TopicPartition(orders, 1): 0}
+    with SyncClient(shell.bootstrap) as client:
+        assert set(sync_groups.commit(client, "cut", offsets).values()) == {ErrorCode.NONE}
+    lag = RECORDS // PARTITIONS
+    assert shell.json("group", "lag", "cut")["lag"] == lag
+    assert {"group": "cut", "state": "Empty", "lag": lag} in shell.json("cluster", "health")["groups"]
 
 
 def test_health_does_not_wait_for_a_coordinator_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -258,6 +258,10 @@ def test_metadata_of_an_earlier_leader_are_asked_for_again_and_say_nothing_of_a_
     log.answer(OffsetForLeaderEpochRequest, unknown)
     fetched = list(read_range(client, ORDERS, 0, 20, leader_epoch=6))
     assert [f.next_offset for f in fetched] == [10, 20] and epochs == [6]
+    asked = [r.topics[0].partitions[0] for r in log.requests if isinstance(r, FetchRequest)]
+    assert {partition.current_leader_epoch for partition in asked} == {6}, (
+        "of no earlier leader, however often named"
+    )
 
 
 def test_over_a_quota_one_waits_as_told_and_longer_than_patience(

@@ -33,7 +33,7 @@ def test_replicas_of_sound_directories_are_told_and_neither_copies_under_way_nor
     answer = DescribeLogDirsResponse(
         results=[
             directory((0, 10, False), (1, 20, True)),
-            directory((1, 30, False)),
+            directory((1, 30, False), (0, 50, True)),
             directory((2, 40, False), error=ErrorCode.KAFKA_STORAGE_ERROR),
         ]
     )

@@ -11,6 +11,7 @@ import pytest
 from odradek.broker.control_order import ControlOrder
 from odradek.client.connection import BrokerLink, connect
 from odradek.client.receive_buffers import BufferPool
+from odradek.protocol.headers import encode_request
 
 METADATA = 3
 FLEXIBLE = 9  # from this version on a header has tagged fields
@@ -133,6 +134,29 @@ def test_a_lost_connection_answers_everything_outstanding_and_the_next_request_c
         assert connections == 2
 
     run(serve, scenario)
+
+
+def test_a_broker_that_closes_each_connection_is_not_connected_to_again_at_once() -> None:
+    """Whoever sends again in the turn that told of the failure would keep both of them busy with nothing else."""
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, body = await read_request(reader)
+        asked.append(body)
+        writer.close()
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        link.send(METADATA, 1, b"one", ear.on("one"))
+        await ear.until(1)
+        link.send(METADATA, 1, b"again", ear.on("again"))
+        for name in (b"b", b"c"):  # connections come in their order, so that one would be in front of these
+            reader, writer = await asyncio.open_connection(link.host, link.port)
+            writer.write(encode_request(METADATA, 1, 0, "me", name))
+            assert await reader.read() == b""
+            writer.close()
+        assert asked == [b"one", b"b", b"c"]
+
+    run(serve, scenario, backoff_ms=600_000)
 
 
 def test_numbers_rise_over_all_connections_and_none_comes_twice() -> None:

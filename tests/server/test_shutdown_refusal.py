@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from odradek.advisor import shutdown_impact
-from odradek.controller.context import ControllerContext
+from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.settings import BrokerSettings
 from odradek.server import broker_runtime
@@ -23,7 +23,7 @@ from odradek.server.shutdown_refusal import ShutdownRefused, agree, fell_under_m
 from odradek.store.memory_session import MemoryEnsemble
 from odradek.testing.process_cluster import ProcessCluster
 from tests.clients.support import retrying
-from tests.controller.world import three
+from tests.controller.world import World, three
 from tests.server.moves import Moves, moves
 from tests.support import eventually
 
@@ -137,6 +137,22 @@ def test_a_store_in_which_nodes_are_missing_is_no_reason_to_stop_at_any_price() 
         assert why is not None and "cannot be read" in why
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("isr", [[2, 1], [2, 3]])
+def test_a_broker_that_goes_does_not_count_among_those_that_stay_in_sync(isr: list[int]) -> None:
+    """Taken in again by a leader that had another controller by then, it promised itself."""
+    world = World(settings=ControllerSettings(min_insync_replicas=2)).brokers(1, 2, 3)
+    world.elect(1)
+    world.create("t", [2, 1, 3])
+    world.alter("t-0", isr)
+    promised = frozenset({TopicPartition("t", 0)})
+
+    async def scenario() -> str | None:
+        return await fell_under_min(None, world.core, BrokerSettings(), BrokerId(1), promised, at_once)
+
+    why = asyncio.run(scenario())
+    assert (why is None) == (1 not in isr)
 
 
 def test_a_broker_whose_session_is_over_is_told_so_when_it_is_to_stop() -> None:

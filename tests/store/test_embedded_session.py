@@ -156,6 +156,40 @@ def test_a_dead_session_that_cannot_be_ended_is_looked_at_once_a_tick(
     drive(scenario)
 
 
+def test_a_session_that_gives_a_sign_of_life_while_it_is_to_be_ended_goes_on(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped for its whole timeout, and let go on while the other one waited for the lock of the store."""
+
+    async def scenario() -> None:
+        paused, other = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
+        await paused.create("/e", ephemeral=True)
+        await other.exists("/")  # so it has met the first
+        life = paused._worker._life
+        assert life is not None
+        await on_worker(paused, lambda worker: setattr(worker, "_beat", lambda: True))
+        write = Database.write
+        tried: list[int] = []
+
+        def write_at_last(database: Database, body: Callable[[], T]) -> T:
+            if database is other._worker._database:
+                tried.append(1)
+                life.beat(time.monotonic_ns())
+            return write(database, body)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Database, "write", write_at_last)
+            life.beat(time.monotonic_ns() - HOUR_NS)
+            await on_worker(other, lambda worker: worker._bury_the_dead())
+        assert tried, "it was found silent"
+        await paused.set("/e", b"still mine")
+        assert (await other.get("/e")).data == b"still mine"
+        for session in (paused, other):
+            await session.close()
+
+    drive(scenario)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files beside a store of another user")
 def test_what_root_makes_beside_the_store_of_another_user_is_that_users(tmp_path: Path) -> None:
     """`sudo odradek store set` beside brokers: they open each session's signs of life."""

@@ -392,18 +392,19 @@ def test_many_watches_are_armed_again_in_a_few_requests(refusal: Exception | Non
     async def main() -> None:
         store = ZooKeeperStore("127.0.0.1:1", 60_000, Security(), lambda path: OPEN, 10)
         wire = Wire(store)
-        heard: list[WatchEvent] = []
-        store.listen(on_watch=heard.append)
+        heard: list[WatchEvent | SessionState] = []
         await wire.up()
         store._watches.data |= {f"/{number}": Stat(0, 0, 1, 1) for number in range(600)}
         store._watches.data["/new"] = None
         await wire.lose()
+        store.listen(on_watch=heard.append, on_session=heard.append)
         await wire.up()
         wire.refusal = refusal
         mzxids = {f"/{number}": 1 for number in range(600)}
         assert await wire.answer_all(mzxids | {"/7": 9}) == requests
         assert store.state is SessionState.CONNECTED
-        assert heard == [WatchEvent(WatchKind.CHANGED, "/7"), WatchEvent(WatchKind.CREATED, "/new")]
+        changed = [WatchEvent(WatchKind.CHANGED, "/7"), WatchEvent(WatchKind.CREATED, "/new")]
+        assert heard == [*changed, SessionState.CONNECTED], "whoever may ask again has heard what was missed"
         assert len(store._watches.data) == 599
 
     asyncio.run(main())

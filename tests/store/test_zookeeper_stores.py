@@ -1,6 +1,7 @@
 """`zookeeper.connect` and the settings beside it. No server."""
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -96,6 +97,32 @@ def test_a_session_below_a_chroot_is_one_with_the_ensemble_that_is_named(
     assert asked == ["a:1,b:2"]
 
 
+class Link:
+    """A way to an ensemble that lets everybody in, and knows each session by its number."""
+
+    last_problem = ""
+    numbers = itertools.count(7)
+
+    def __init__(self, *arguments: object, on_state: Callable[[LinkState], None], **named: object) -> None:
+        self.become = on_state
+        self.session_id = next(self.numbers)
+        self.key = SessionKey(self.session_id, b"password")
+
+    def start(self) -> None:
+        self.become(LinkState.UP)
+
+    def stop(self) -> asyncio.Future[None]:
+        stopped = asyncio.get_running_loop().create_future()
+        stopped.set_result(None)
+        return stopped
+
+    def exists(self, path: str, watch: bool) -> object:
+        return None
+
+    def ask(self, request: object, settle: Callable[..., None]) -> None:
+        settle(None, None, 0)
+
+
 @pytest.mark.parametrize("is_out_of_touch", [False, True])
 def test_a_session_that_the_ensemble_did_not_hear_end_is_left_to_whoever_comes_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_out_of_touch: bool
@@ -103,43 +130,38 @@ def test_a_session_that_the_ensemble_did_not_hear_end_is_left_to_whoever_comes_n
     """Stopped while the ensemble was away, and started again when it was back, a broker waited for the end of its own session."""
     note = LastSession(tmp_path / "note.json")
 
-    class Link:
-        session_id = 7
-        key = SessionKey(7, b"password")
-        last_problem = ""
-
-        def __init__(
-            self, *arguments: object, on_state: Callable[[LinkState], None], **named: object
-        ) -> None:
-            self.become = on_state
-
-        def start(self) -> None:
-            self.become(LinkState.UP)
-
-        def stop(self) -> asyncio.Future[None]:
-            stopped = asyncio.get_running_loop().create_future()
-            stopped.set_result(None)
-            return stopped
-
-        def exists(self, path: str, watch: bool) -> object:
-            return None
-
-        def ask(self, request: object, settle: Callable[..., None]) -> None:
-            settle(None, None, 0)
-
     monkeypatch.setattr(zookeeper_session, "KazooLink", Link)
 
     async def scenario() -> None:
         made = stores.ZooKeeperStores("a:1", last_session=note)
         session = await made.open_session(6000)
-        assert note.read() == Link.key
+        assert note.read() == session.key
         if is_out_of_touch:
             session._link.become(LinkState.DOWN)
         await session.close()
         await made.close()
+        assert note.read() == (session.key if is_out_of_touch else None)
 
     asyncio.run(scenario())
-    assert note.read() == (Link.key if is_out_of_touch else None)
+
+
+def test_the_session_that_is_left_to_whoever_comes_next_is_the_last_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a process whose first one had expired, and that was killed then."""
+    note = LastSession(tmp_path / "note.json")
+    monkeypatch.setattr(zookeeper_session, "KazooLink", Link)
+
+    async def scenario() -> None:
+        made = stores.ZooKeeperStores("a:1", last_session=note)
+        first = await made.open_session(6000)
+        first._link.become(LinkState.OVER)
+        second = await made.open_session(6000)
+        assert note.read() == second.key != first.key
+        for session in (first, second):
+            await session.close()
+
+    asyncio.run(scenario())
 
 
 def test_two_stores_are_one_too_many() -> None:

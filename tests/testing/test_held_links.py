@@ -190,6 +190,25 @@ def test_who_does_not_read_does_not_read_after_it_either() -> None:
     on(body)
 
 
+@pytest.mark.parametrize(("end", "arrives"), [("close", b"last words"), ("abort", b"")])
+def test_what_a_silent_broker_said_before_it_closed_arrives_and_before_it_aborted_does_not(
+    end: str, arrives: bytes
+) -> None:
+    async def body(net: Net) -> None:
+        assert net.far.transport is not None
+        net.links.silence(2)
+        net.far.say(b"last words")
+        getattr(net.far.transport, end)()
+        await some_turns()
+        assert not net.near.is_lost
+
+        net.links.let_speak(2)
+        await until(lambda: net.near.is_lost)
+        assert net.near.heard == arrives
+
+    on(body)
+
+
 def test_a_cut_is_between_brokers_and_silence_is_towards_everybody() -> None:
     async def body(net: Net) -> None:
         reader, writer, peer = await net.client()

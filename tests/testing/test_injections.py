@@ -434,6 +434,16 @@ def test_what_is_removed_is_met_no_more_and_others_are() -> None:
     assert (first.hits, second.hits) == (0, 1)
 
 
+def test_what_is_removed_while_a_request_waits_does_not_meet_it_any_more() -> None:
+    shell = Shell()
+    shell.inject(delay_s=1.0)
+    with shell.inject(error=NAME) as ended:
+        shell.ask(produce(ORDERS))
+
+    shell.timers[0][1]()
+    assert (len(shell.handled), ended.hits) == (1, 0)
+
+
 def test_a_request_that_cannot_be_read_is_the_brokers_to_refuse() -> None:
     shell = Shell()
     shell.inject(error=NAME)

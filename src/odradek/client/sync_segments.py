@@ -216,9 +216,8 @@ class SegmentReader:
                 entry = os.pread(index, _INDEX_ENTRY.size, middle * _INDEX_ENTRY.size)
                 if len(entry) < _INDEX_ENTRY.size:
                     return beginning  # cut meanwhile, as where its segment has just been closed
+                # Zeros, where an entry is made in advance and not written yet (Apache): the beginning.
                 relative, at = _INDEX_ENTRY.unpack(entry)
-                if relative <= 0 or at <= 0:
-                    return beginning  # made in advance and not written yet (Apache), or damaged
                 if base + relative <= position:
                     found, low = (base + relative, at), middle + 1
                 else:

@@ -531,7 +531,7 @@ def _first_set(
         value = values[attribute_name(name)]
         if value is not None and (name in given or name == chain[-1][0]):
             number = int(value)
-            return number if number < 0 else min(number * unit_ms, LONG_MAX)
+            return number if number < 0 else number * unit_ms  # 64 bits hold 2**31 hours
     raise AssertionError(f"the last of {chain} has a default")
 
 
