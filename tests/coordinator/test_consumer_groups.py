@@ -1061,6 +1061,22 @@ def test_a_target_that_could_not_be_stored_is_computed_again_later() -> None:
     assert len(bench.asides) == 1
 
 
+def test_a_target_of_which_it_is_known_late_that_it_could_not_be_stored_is_computed_again() -> None:
+    bench = Bench()
+    large(bench)
+    bench.held = True
+    bench.do_asides()
+    late = bench.waiting[0]
+    bench.step_late()
+    bench.fail_late(late)
+    bench.held = False
+    bench.wait(10_000)
+
+    bench.call(beat("A", 1), 1)
+
+    assert len(bench.asides) == 1
+
+
 def test_a_target_of_a_former_epoch_or_of_no_group_changes_nothing() -> None:
     bench = Bench()
     bench.call(join("A"), 1)

@@ -192,6 +192,29 @@ def test_whatever_a_member_says_in_its_generation_renews_its_session(says: str) 
     assert bench.state() == "Empty"
 
 
+def test_a_member_that_waited_for_its_assignment_longer_than_its_session_has_one_from_the_next_rebalance_on() -> (
+    None
+):
+    bench = Bench()
+    leader, _ = bench.new_member(rebalance_ms=60_000)
+    member, _ = bench.new_member(rebalance_ms=60_000)
+    bench.join(leader, rebalance_ms=60_000)
+    waits = bench.sync(member, bench.group.generation)
+    for _ in range(3):
+        bench.wait(4_000)
+        bench.heartbeat(leader)
+    _, third = bench.new_member(rebalance_ms=60_000)
+    assert bench.answers.pop(waits).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    again = bench.join(leader, rebalance_ms=60_000)
+
+    bench.wait(9_999)
+    assert again not in bench.answers and third not in bench.answers
+    bench.wait(1)
+
+    assert again in bench.answers and third in bench.answers
+    assert member not in {one.member_id for one in bench.answers[again].members}
+
+
 @pytest.mark.behaviour("G12")
 def test_a_first_rebalance_waits_once_more_where_somebody_came_meanwhile_and_not_where_nobody_did() -> None:
     bench = Bench(initial_rebalance_delay_ms=3_000)
@@ -526,6 +549,20 @@ def test_a_static_member_that_came_back_takes_its_place_when_that_is_committed_a
     assert bench.heartbeat(first.member_id) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_static_member_that_came_back_and_is_silent_then_goes_with_its_session() -> None:
+    bench = Bench()
+    first = bench.answers.pop(bench.join(instance="i"))
+    bench.sync(first.member_id, 1, {first.member_id: b"all"})
+    bench.wait(4_000)
+    bench.answers.pop(bench.join(instance="i", session_ms=10_000))
+
+    bench.wait(9_999)
+    assert bench.state() == "Stable"
+    bench.wait(1)
+
+    assert bench.state() == "Empty"
+
+
 @pytest.mark.behaviour("G28")
 def test_a_static_member_that_came_back_is_known_to_the_next_coordinator() -> None:
     bench = Bench()
@@ -618,6 +655,21 @@ def test_a_static_member_that_comes_back_before_the_assignment_makes_everybody_j
     assert bench.state() == "PreparingRebalance" and back not in bench.answers
     bench.answers.pop(bench.join(member, instance="j"))
     assert bench.answers.pop(back).generation_id == generation + 1
+
+
+def test_an_assignment_that_is_committed_when_another_generation_has_begun_is_nobodys() -> None:
+    bench = Bench(held=True)
+    leader, call = bench.new_member()
+    generation = bench.answers.pop(call).generation_id
+    first = bench.sync(leader, generation, {leader: b"all"})
+    other, _ = bench.new_member()
+    assert bench.answers.pop(first).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    bench.join(leader)
+    waits = bench.sync(other, generation + 1)
+
+    bench.commit()
+
+    assert bench.state() == "CompletingRebalance" and waits not in bench.answers
 
 
 def test_a_deletion_that_fails_leaves_the_group_as_it_was() -> None:

@@ -182,6 +182,16 @@ def test_while_there_is_no_producer_id_a_client_comes_again() -> None:
     assert bench.answers[bench.init()].producer_id == 7
 
 
+def test_an_owner_that_raises_its_epoch_is_told_the_same_however_often_it_asks() -> None:
+    """KIP-360: it goes on asking with the epoch it has until an answer comes through."""
+    bench = Bench()
+    bench.init()
+
+    told = [bench.answers[bench.init(producer_id=1_000, producer_epoch=0)] for _ in range(3)]
+
+    assert [(one.error_code, one.producer_epoch) for one in told] == [(0, 1)] * 3
+
+
 @pytest.mark.behaviour("T10")
 def test_a_decision_is_told_when_it_is_committed_and_its_markers_follow() -> None:
     bench = Bench()
@@ -629,6 +639,19 @@ def test_an_open_transaction_is_aborted_after_its_time_out_and_not_before() -> N
 
     assert bench.state is Stored.PREPARE_ABORT
     assert (bench.markers[0].producer_epoch, bench.markers[0].is_commit) == (1, False)
+
+
+@pytest.mark.behaviour("T18")
+def test_a_partition_that_is_added_gives_an_open_transaction_no_more_time() -> None:
+    bench = Bench()
+    bench.init()
+    bench.add()
+    bench.wait(50_000)
+    bench.add(1_000, 0, 1)
+
+    bench.wait(20_000)
+
+    assert bench.state is Stored.PREPARE_ABORT
 
 
 def test_one_that_ends_while_others_are_looked_at_is_not_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
