@@ -152,6 +152,17 @@ def test_a_broker_that_says_no_makes_the_replica_ineligible_and_is_asked_again(
     assert "d" not in world.topics
 
 
+def test_a_broker_that_said_no_is_asked_again_also_while_it_shuts_down() -> None:
+    world = three("d", [2, 1])
+    delete(world, "d")
+    world.stopped(1, "d-0")
+    world.stopped(2, "d-0", error=ErrorCode.KAFKA_STORAGE_ERROR)
+    assert moves(world.shut_down(2)) == []
+    world.now_ms += RETRY_MS
+
+    assert deletions(world.step(Tick())) == {2: ["d-0"]}
+
+
 @pytest.mark.behaviour(58, 101)
 def test_a_dead_replica_halts_the_deletion_until_its_broker_returns() -> None:
     world = three("d", [2, 1, 3])
