@@ -454,6 +454,17 @@ def test_a_batch_does_not_overtake_the_one_before_it_whose_question_failed(world
     assert write(world, producer, b"first", 0) == 0
 
 
+@pytest.mark.behaviour("P1")
+def test_a_batch_does_not_overtake_the_one_before_it_by_being_asked_about_first(world: World) -> None:
+    producer = init(world)
+    add(world, producer)
+    both = [send(world, producer, b"second", 1), send(world, producer, b"first", 0)]
+    world.settle()
+
+    assert [world.produced(one)[0] for one in both] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0]
+    assert world[LEADER].values() == [b"first"]
+
+
 def test_two_requests_that_are_on_their_way_at_once_are_both_taken(world: World) -> None:
     producer = init(world)
     add(world, producer)

@@ -141,7 +141,8 @@ def test_a_search_that_a_cut_overtakes_begins_anew(tmp_path: Path) -> None:
     for _ in range(3):
         assert not search.is_near(Allowance(1))
     log.truncate_to(1, NOW)
-    produce(log, at(500))
+    for timestamp in (500, 50):
+        produce(log, at(timestamp))
     candidate = search.next_candidate()
     assert candidate is not None and candidate.run() == (500, 1, 0)
 
