@@ -323,6 +323,21 @@ def test_a_configuration_costs_what_its_own_topic_has(world: World, monkeypatch:
     assert [world[1].partition("t", index).log.config.max_message_bytes for index in (0, 1)] == [77, 77]
 
 
+def test_a_log_that_is_hosted_later_than_others_of_its_topic_has_the_settings_of_by_then(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, brokers=(1,))
+    for index in (0, 1):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+    world.restart(1)
+    world.lead(1, isr=(1,), replicas=(1,), index=0)
+    world[1].broker.topic_config_changed("t", {"max.message.bytes": "77"}, world.now_ms)
+
+    world.lead(1, isr=(1,), replicas=(1,), index=1)
+
+    assert [world[1].partition("t", index).log.config.max_message_bytes for index in (0, 1)] == [77, 77]
+
+
 def test_very_many_partitions_are_told_of_a_configuration_some_at_a_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -642,6 +657,21 @@ def test_a_follower_connects_where_leader_and_isr_says_until_metadata_names_the_
     world.notify_metadata()
     (start,) = taken(world, fx.StartFetcher, 2)
     assert (start.leader, start.endpoint.host) == (1, "localhost")
+
+
+def test_where_a_leader_was_said_to_be_counts_no_more_once_metadata_does_not_name_it(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.kill(1)
+    world.lead(1, tell=(), is_new=True)
+    request = world.leader_and_isr(T0, broker_epoch=world[2].epoch)
+    request.live_leaders = [lai.LeaderAndIsrLiveLeader(broker_id=1, host_name="hinted", port=7)]
+    world.send(2, request, 7)
+    world.lead(3, settle=False)
+    taken(world, fx.StartFetcher, 2)
+
+    world.lead(1, settle=False)
+
+    assert taken(world, fx.StartFetcher, 2) == []
 
 
 def test_a_broker_that_has_nothing_to_do_says_when_it_will(tmp_path: Path) -> None:
