@@ -906,6 +906,23 @@ def test_a_classic_member_that_is_told_to_join_and_does_not_is_removed() -> None
     assert bench.heartbeat(member, 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_classic_member_that_does_in_time_what_it_is_told_stays() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    member = classic_member(bench, rebalance_ms=3_000)
+    bench.call(join("B"), 1)
+    assert bench.heartbeat(member, 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    bench.wait(2_999)
+    protocols = {"range": subscription(owned={})}
+    again = bench.answers.pop(bench.join(member, protocols=protocols, rebalance_ms=3_000))
+    bench.wait(2_999)
+    assert bench.answers.pop(bench.sync(member, again.generation_id)).error_code == ErrorCode.NONE
+
+    bench.wait(3_000)
+
+    assert bench.heartbeat(member, again.generation_id) == ErrorCode.NONE
+
+
 def test_a_classic_member_that_joins_and_never_asks_for_its_assignment_is_removed() -> None:
     bench = Bench()
     bench.call(join("A"), 1)

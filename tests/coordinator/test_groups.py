@@ -192,6 +192,27 @@ def test_whatever_a_member_says_in_its_generation_renews_its_session(says: str) 
     assert bench.state() == "Empty"
 
 
+def test_a_member_that_waited_for_its_assignment_longer_than_its_session_has_one_from_there_on() -> None:
+    bench = Bench()
+    leader, _ = bench.new_member(rebalance_ms=60_000)
+    member, _ = bench.new_member(rebalance_ms=60_000)
+    bench.join(leader, rebalance_ms=60_000)
+    generation = bench.group.generation
+    bench.sync(member, generation)
+    for _ in range(3):
+        bench.wait(4_000)
+        bench.heartbeat(leader)
+    bench.sync(leader, generation, {member: b"all"})
+    bench.wait(9_000)
+    bench.heartbeat(leader)
+    bench.wait(999)
+    assert bench.state() == "Stable"
+
+    bench.wait(1)
+
+    assert bench.heartbeat(member, generation) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_member_that_waited_for_its_assignment_longer_than_its_session_has_one_from_the_next_rebalance_on() -> (
     None
 ):
