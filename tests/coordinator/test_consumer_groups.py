@@ -699,6 +699,19 @@ def test_members_of_a_group_that_is_classic_again_join_again_also_at_the_next_co
     assert (bench.state(), bench.heartbeat(stayer)) == ("Stable", ErrorCode.NONE), "once they have, it stands"
 
 
+def test_a_member_of_a_group_that_is_classic_again_has_its_session_to_join() -> None:
+    bench = Bench()
+    bench.call(join("A"), 1)
+    classic_member(bench, instance="i", session_ms=10_000)
+    bench.call(beat("A", -1), 1)
+    bench.wait(9_999)
+    assert bench.state() == "PreparingRebalance"
+
+    bench.wait(1)
+
+    assert bench.state() == "Empty"
+
+
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
 def test_a_group_with_classic_members_stays_classic_where_the_policy_says_so(policy: MigrationPolicy) -> None:
     bench = Bench(migration_policy=policy)
