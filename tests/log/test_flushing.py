@@ -42,22 +42,6 @@ def test_a_flush_syncs_data_then_what_is_derived_then_names(tmp_path: Path, sync
     assert synced[-2:] == ["orders-0", tmp_path.name], "the log's directory, then its own name"
 
 
-def test_the_first_flush_of_a_life_syncs_what_the_one_before_it_was_killed_with(
-    tmp_path: Path, synced: list[str]
-) -> None:
-    """It is in the page cache alone, and a power cut would take it: the epochs, the topic's id."""
-    disk = Disk(tmp_path)
-    produce(disk.create(), batch())
-    log = disk.open().log
-    synced.clear()
-
-    log.flush()
-
-    assert synced[0] == "00000000000000000000.log"
-    assert {"leader-epoch-checkpoint", "partition.metadata"} <= set(synced[1:-2])
-    assert synced[-2:] == ["orders-0", tmp_path.name]
-
-
 def test_the_next_flush_syncs_only_what_is_new(tmp_path: Path, synced: list[str]) -> None:
     log = Disk(tmp_path).create()
     produce(log, batch())
