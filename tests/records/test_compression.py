@@ -102,6 +102,14 @@ def test_more_than_was_allowed_never_comes_out(codec: int) -> None:
             decompress(codec, data, max_bytes=limit)
 
 
+def test_more_than_was_allowed_never_comes_out_of_several_gzip_members() -> None:
+    """Each of which alone is below the limit."""
+    data = MOST_GZIP_MEMBERS * gzip.compress(bytes(1_000))
+    assert len(decompress(GZIP, data, max_bytes=MOST_GZIP_MEMBERS * 1_000)) == MOST_GZIP_MEMBERS * 1_000
+    with pytest.raises(CorruptBatch, match="more than"):
+        decompress(GZIP, data, max_bytes=MOST_GZIP_MEMBERS * 1_000 - 1)
+
+
 def test_more_than_was_allowed_never_comes_out_of_many_snappy_blocks() -> None:
     data = bytes(compress(SNAPPY, bytes(100_000)))
     with pytest.raises(CorruptBatch, match="more than"):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.model.ids import TopicPartition
-from odradek.records.batch import CRC_OFFSET, iter_batches
+from odradek.records.batch import BATCH_OVERHEAD, CRC_OFFSET, iter_batches
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.checksum import crc32c
 from odradek.records.compression import CODEC_NAMES, compress
@@ -209,6 +209,24 @@ def test_a_flipped_bit_is_an_error_that_names_the_offsets(codec: str, place: int
 
     with pytest.raises(CorruptRange, match=r"orders-3, offsets 0 to 10: the batch of offsets .* wrong CRC"):
         list(decode(bytes(damaged), partition=PARTITION, start=0, end=10, schema=SCHEMA))
+
+
+def test_a_damaged_marker_before_the_range_is_an_error_too() -> None:
+    """Taken for another one, it would hide what its producer wrote behind it."""
+    of_producer = {"producer_id": 7, "producer_epoch": 0}
+    aborted, committed = (
+        build_batch([NewRecord(None, b"x")], base_offset=offset, is_transactional=True, **of_producer)
+        for offset in (0, 2)
+    )
+    abort, commit = (
+        build_end_marker(is_commit=is_commit, coordinator_epoch=0, timestamp=0, base_offset=1, **of_producer)
+        for is_commit in (False, True)
+    )
+    hidden = [(7, 0)]
+
+    assert [row["offset"] for row in quickly(aborted + abort + committed, 2, 3, hidden)] == [2]
+    with pytest.raises(CorruptRange, match="the batch of offsets 1 to 1 has a wrong CRC"):
+        quickly(aborted + abort[:BATCH_OVERHEAD] + commit[BATCH_OVERHEAD:] + committed, 2, 3, hidden)
 
 
 def test_a_damaged_batch_outside_the_range_is_not_looked_into() -> None:

@@ -151,3 +151,10 @@ def test_moments_beyond_what_python_can_tell_are_hashed_within_values_too() -> N
         each = [of_rows(rows.slice(n, 1)) for n in range(5)]
         assert sum(each, EMPTY) == of_rows(rows)
         assert len({one.total for one in each}) == 5, column.type
+
+
+def test_rows_that_have_changed_the_values_of_a_column_show() -> None:
+    def of(*ids: int) -> Fingerprint:
+        return of_rows(pa.record_batch({"id": ids, "name": ["a", "b"]}))
+
+    assert of(1, 2) != of(2, 1)

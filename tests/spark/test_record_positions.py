@@ -148,6 +148,15 @@ def test_a_count_that_is_not_met_is_corrupt(sizes: list[int], wrong: int) -> Non
         record_starts(data, begins, ends, counts)
 
 
+def test_a_count_is_met_by_its_own_batch_and_not_by_another() -> None:
+    """A record that is counted with the batch before would have an offset of that."""
+    data, begins, ends, counts = borders(a_log([2] * 200, lambda n: b"x" * 30))
+    counts[5], counts[6] = 3, 1
+
+    with pytest.raises(CorruptBatch):
+        record_starts(data, begins, ends, counts)
+
+
 @pytest.mark.parametrize("sizes", [[20, 3], [150] * 60])
 def test_a_batch_that_claims_to_be_empty_and_is_not_is_corrupt(sizes: list[int]) -> None:
     data, begins, ends, counts = borders(a_log(sizes, lambda n: b"x" * 30))

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from odradek.client.sync import Broker, ClusterView, PartitionView, SyncClient, TopicView
+from odradek.client.sync import Broker, ClusterView, OffsetAndEpoch, PartitionView, SyncClient, TopicView
 from odradek.client.sync_connection import Address
 from odradek.model.error_codes import RETRIABLE, ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicPartition
+from odradek.spark.data_loss import DataLoss
 from odradek.spark.offsets import Offsets, Place
 from odradek.spark.options import parse
 from odradek.spark.source import BatchReader, schema_of
@@ -256,6 +257,26 @@ def test_a_leader_that_tells_no_epoch_has_cut_nothing() -> None:
     for before, now in ((Place(5, 3), Place(9, -1)), (Place(5, -1), Place(9, 3)), (Place(5, 3), Place(9, 3))):
         found = subscription.standing(Offsets({}, {partition: before}), Offsets({}, {partition: now}))
         assert found == {partition: before}
+
+
+def test_each_leader_is_asked_what_its_own_log_still_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a query that stands still while leaders change: the one before had all of it."""
+    partition, stands = TopicPartition("t", 0), Place(5, 3)
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
+    subscription = Subscription(parse(given))
+    told = [OffsetAndEpoch(5, 3), OffsetAndEpoch(2, 3)]
+    monkeypatch.setattr(
+        subscription.client, "ends_of_epochs", lambda asked: dict.fromkeys(asked, told.pop(0))
+    )
+
+    def standing(epoch: int) -> Place:
+        now = Offsets({}, {partition: Place(9, epoch)})
+        return subscription.standing(Offsets({}, {partition: stands}), now)[partition]
+
+    assert standing(4) == standing(4) == stands, "one leader is asked once"
+    with pytest.raises(DataLoss, match="in the log of leader epoch 5 that epoch ends at 2"):
+        standing(5)
+    subscription.close()
 
 
 def test_of_what_is_assigned_no_other_partition_is_read(cluster: ProcessCluster, topic: str) -> None:
