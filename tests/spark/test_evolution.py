@@ -114,6 +114,25 @@ def test_a_commit_that_changes_columns_has_the_rows_that_asked_for_it(tmp_path: 
     assert [row["id"] for row in rows_in(tmp_path)] == [1, 1, 2, 2**40]
 
 
+def test_what_others_have_said_of_a_table_stays_when_its_columns_change(tmp_path: Path) -> None:
+    """How long its log and its files are kept, say, and what it is called."""
+
+    def said() -> list[Any]:
+        known = DeltaTable(tmp_path).metadata()
+        return [known.id, known.name, known.description, known.configuration, known.created_time]
+
+    commit(tmp_path, 0, FIRST)
+    opened = DeltaTable(tmp_path)
+    opened.alter.set_table_properties({"delta.logRetentionDuration": "interval 90 days"})
+    opened.alter.set_table_name("orders")
+    opened.alter.set_table_description("of the shop")
+    before = said()
+
+    commit(tmp_path, 1, WIDER, evolve=ALL)
+
+    assert said() == before and len(set(map(str, before))) == 5
+
+
 def test_every_file_has_the_types_of_the_table_whatever_its_task_had_seen(tmp_path: Path) -> None:
     """Who reads the files as they are (`read_table`, an engine without schemas of Delta) meets one type a column."""
 
@@ -712,6 +731,18 @@ def test_the_task_that_finds_a_field_first_decides_its_type_for_all(tmp_path: Pa
     assert later.columns.field("a").type == pa.string(), "another batch decides anew"
     growth.forget(str(tmp_path), "app", 0)
     assert len(list((tmp_path / "_odradek" / "columns").iterdir())) == 1
+
+
+def test_the_task_that_makes_a_column_wider_first_decides_how_wide_for_all(tmp_path: Path) -> None:
+    """No type holds both a BIGINT and a DOUBLE: with one of each no commit would take the batch, however often it comes."""
+    shape = Shape(ID)
+    one, other = grown(tmp_path), grown(tmp_path)
+
+    shape.applied(records(b'{"id":3000000000}'), one)
+    done = shape.applied(records(b'{"id":1.5}', b'{"id":7}'), other)
+
+    assert other.columns == one.columns == pa.schema([("id", pa.int64())])
+    assert done.letters.column("offset").to_pylist() == [0]
 
 
 def test_a_power_cut_leaves_no_decision_that_is_empty(

@@ -39,6 +39,27 @@ def test_the_newest_of_what_is_told_is_committed_at_the_latest_when_it_closes(
     assert committed(client, f"spark.{partition.topic}") == {partition: 49}
 
 
+def test_what_is_told_while_a_commit_is_on_its_way_is_committed_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    partition = TopicPartition("orders", 0)
+    commits: list[int] = []
+
+    def commit(client: SyncClient, group: str, offsets: dict[TopicPartition, int]) -> dict[Any, Any]:
+        commits.append(offsets[partition])
+        if commits == [1]:
+            of_query.tell({partition: 2})
+        return {partition: ErrorCode.NONE}
+
+    monkeypatch.setattr(group_offsets, "commit", commit)
+    of_query = GroupOffsets("127.0.0.1:1", "spark.orders")
+    of_query.tell({partition: 1})
+
+    eventually(lambda: bool(commits), 30)
+    assert of_query.close(timeout_s=30)
+    assert commits == [1, 2]
+
+
 def test_what_is_no_address_is_refused_where_the_group_is_asked_for() -> None:
     with pytest.raises(ConfigurationError, match="bootstrap address 'nowhere': expected host:port"):
         GroupOffsets("nowhere", "spark.orders")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from pyspark.sql.types import StructType
 
 from odradek.client.sync import SyncClient
 from odradek.model.errors import ConfigurationError
+from odradek.model.ids import TopicPartition
+from odradek.records.builder import NewRecord, build_batch
 from odradek.spark.dead_letters import dead_letters
 from odradek.spark.evolution import Evolve
 from odradek.spark.formats import registry as registry_module
@@ -32,6 +35,7 @@ from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 from tests.spark.formats.registry_server import framed, registry
 from tests.spark.formats.test_avro import SIMPLE, written
+from tests.spark.test_data_loss import made_again
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +62,7 @@ def job(cluster: ProcessCluster, make_topic: MakeTopic, tmp_path: Path) -> Table
     )
 
 
-def run(plan: Plan, batch_id: int, *ranges: tuple[int, int, int]) -> None:
+def run(plan: Plan, batch_id: int, *ranges: tuple[int, int, int], fetch_max_bytes: int = 1 << 20) -> None:
     """What Spark does with a batch; a task for each range of a partition."""
     job = plan.job
     source = parse(job.source_options())
@@ -69,7 +73,7 @@ def run(plan: Plan, batch_id: int, *ranges: tuple[int, int, int]) -> None:
         Written.from_text(
             write_ranges(
                 [OffsetRange(job.topics[0], *one)],
-                source.connection,
+                source.connection._replace(fetch_max_bytes=fetch_max_bytes),
                 schema_of(source),
                 options,
                 batch_id=batch_id,
@@ -114,6 +118,19 @@ def test_a_schema_that_is_registered_while_a_job_runs_brings_its_columns(
     assert verify(job.table, job.bootstrap).is_equal
 
 
+def test_rows_from_before_a_column_came_are_in_the_table_beside_those_from_behind(
+    job: TablesJob, client: SyncClient
+) -> None:
+    """Of one task, which fetches them one after the other."""
+    fill(client, job.topics[0], 0, [b'{"id":1}', b'{"id":2,"name":"ink"}', b'{"id":3}'], batch=1)
+
+    run(planned(job), 0, (0, 0, 3), fetch_max_bytes=1)
+
+    rows = DeltaTable(job.table).to_pyarrow_table().to_pylist()
+    assert {row["id"]: row["name"] for row in rows} == {1: None, 2: "ink", 3: None}
+    assert verify(job.table, job.bootstrap).is_equal
+
+
 def test_without_evolve_the_newer_fields_are_left_out_and_what_is_too_wide_is_a_letter(
     job: TablesJob, client: SyncClient
 ) -> None:
@@ -139,6 +156,31 @@ def test_letters_that_were_too_wide_are_fed_again_once_the_column_is_wider(
     rows = DeltaTable(job.table).to_pyarrow_table().to_pylist()
     assert sorted(row["id"] for row in rows) == [1, 3_000_000_000, 5_000_000_000]
     assert DeltaTable(job.table).metadata().partition_columns == ["id_bucket"]
+
+
+def test_a_letter_of_a_topic_that_was_made_again_is_not_taken_for_one_of_the_topic_before(
+    job: TablesJob, client: SyncClient
+) -> None:
+    """At the same offset: the one that was fed again says nothing of the other."""
+    (topic,) = job.topics
+    fixed, batch = job._replace(schema="id INT, n INT", evolve="none"), count()
+
+    def takes(job: TablesJob, begin: int, value: bytes) -> None:
+        client.produce(TopicPartition(topic, 0), build_batch([NewRecord(None, value, next(moments))]))
+        run(planned(job), next(batch), (0, begin, begin + 1))
+
+    moments = count(1_700_000_000_000)
+    takes(fixed, 0, b'{"id":3000000000}')
+    takes(job._replace(schema=""), 1, b'{"id":4000000000}')
+    assert replay(job.table, Format("json")).rows == 1
+    made_again(client, topic)
+    takes(fixed._replace(schema=""), 0, b'{"n":5000000000}')
+    takes(job._replace(schema=""), 1, b'{"n":6000000000}')
+
+    assert [(x.offset, x.is_replayed) for x in dead_letters(job.table)] == [(0, True), (0, False)]
+    assert replay(job.table, Format("json")).rows == 1
+    rows = DeltaTable(job.table).to_pyarrow_table().to_pylist()
+    assert sorted(row["id"] or row["n"] for row in rows) == [n * 10**9 for n in (3, 4, 5, 6)]
 
 
 def test_a_schema_that_is_given_may_be_wider_than_that_of_the_table(

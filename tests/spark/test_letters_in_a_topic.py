@@ -195,6 +195,16 @@ def test_letters_are_in_the_topic_once_and_with_their_rows_wherever_the_driver_d
     assert list(staged_directory(options).iterdir()) == []
 
 
+def test_a_commit_that_fails_leaves_no_file_of_letters_and_those_of_tasks_to_spark(
+    options: TopicOptions,
+) -> None:
+    """Which gives it the names of these: `abort` takes them away."""
+    with pytest.raises(Died):
+        batch_4(options, dies_at="before-commit")
+
+    assert len(list(staged_directory(options).iterdir())) == 2
+
+
 def test_letters_of_a_partition_are_in_the_order_of_their_offsets(
     job: TransformJob, options: TopicOptions, client: SyncClient
 ) -> None:

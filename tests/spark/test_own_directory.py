@@ -2,12 +2,14 @@
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,6 +144,31 @@ def test_what_has_no_lock_or_is_no_directory_or_is_somebody_elses_is_left(
         assert new.exists()
     sweep()
     assert not new.exists()
+
+
+def test_who_was_about_to_remove_what_is_gone_leaves_another_directory_of_that_name(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has opened the lock of the one that was left, and somebody else was faster."""
+    directory = temporary / "odradek-fork-left"
+    directory.mkdir()
+    (directory / "lock").write_bytes(own_directory._host())
+    real, place = os.open, directory / "lock"
+
+    def opens(path: Any, *how: int) -> int:
+        lock = real(path, *how)
+        if path != place:
+            return lock
+        monkeypatch.setattr("os.open", real)
+        shutil.rmtree(directory)
+        directory.mkdir()
+        assert own_directory._is_locked(directory)
+        return lock
+
+    monkeypatch.setattr("os.open", opens)
+    sweep()
+
+    assert os.open is real and place.exists()
 
 
 def test_who_makes_a_directory_notices_that_it_was_taken_for_one_that_was_left(tmp_path: Path) -> None:

@@ -31,6 +31,15 @@ def test_a_client_is_kept_for_the_thread_that_asked_for_it(monkeypatch: pytest.M
     assert client_for(options) is here
 
 
+def test_a_fork_has_a_client_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the one that it has from its parent the two would take each other's answers from one connection."""
+    options = ConnectionOptions("127.0.0.1:9")
+    of_parent = client_for(options)
+    monkeypatch.setattr("os.getpid", lambda: 7)
+
+    assert client_for(options) is not of_parent
+
+
 def test_a_task_reads_from_the_replica_in_its_rack() -> None:
     settings = {"broker.rack": "$broker", "replica.selector.class": RACK_AWARE_SELECTOR}
     with running_cluster(settings=settings) as cluster:

@@ -184,6 +184,25 @@ def test_of_two_drivers_one_is_fenced_and_the_batch_is_there_once(
     assert read(client, sink) == whole(0, 1, 1)
 
 
+def test_what_another_driver_has_done_until_it_is_fenced_is_seen(
+    sink: Sink, client: SyncClient, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one has a directory of its own, so that it takes nothing of this one's away."""
+    options = sink.options._replace(directory=str(tmp_path_factory.mktemp("other")))
+    other = sink._replace(options=options)
+    begin = Transaction.begin
+
+    def begin_late(transaction: Transaction) -> None:
+        monkeypatch.setattr(Transaction, "begin", begin)
+        assert commit(other.options, other.stage(0, 1, 1), 0)
+        begin(transaction)
+
+    monkeypatch.setattr(Transaction, "begin", begin_late)
+    assert not commit(sink.options, sink.stage(0, 0, 1), 0)
+
+    assert read(client, sink) == whole(1)
+
+
 def test_a_coordinator_that_loses_patience_takes_the_whole_batch_back(sink: Sink, client: SyncClient) -> None:
     def wait(step: str, batch: int) -> None:
         if (step, batch) == ("before-end", 1):
@@ -340,6 +359,18 @@ def test_a_file_of_a_task_goes_when_its_batches_are_acknowledged(
     assert steps["after-begin"] > 10 and steps["after-send"] == 0
     assert len(set(left)) > 5, "not all at once"
     assert held == [], "whose name is gone keeps its pages while it is open"
+
+
+def test_who_has_ended_a_batch_leaves_what_tasks_have_written_for_the_next(
+    sink: Sink, client: SyncClient
+) -> None:
+    """For another driver of the application, which goes on where this one is late."""
+    staged = sink.stage(1, 0, 1)
+    commit(sink.options, sink.stage(0, 0, 1), 0)
+
+    commit(sink.options, staged, 1)
+
+    assert read(client, sink) == whole(0, 0)
 
 
 def test_files_of_a_large_task_are_few_and_those_of_one_that_fails_go(

@@ -169,11 +169,13 @@ def test_verify_notices_what_is_lost_doubled_or_gone(job: TransformJob, client: 
     fill(client, job.to, partition_of(b"k", 3), [b"somebody else's"] * 4)
     assert "4 of others: equal" in str(verified(job).partitions[0])
 
-    note = batch_notes.find(job.directory, PROGRESS_TOPIC, job.name, 1)
-    assert note is not None
-    part = note["parts"][0]
-    batch_notes.keep(job.directory, PROGRESS_TOPIC, {**note, "parts": [[*part[:3], 6, part[4]]]})
-    assert verified(job).partitions[0].different == (1,)
+    for batch_id in range(2):  # the topic begins with the first, and has all of it
+        note = batch_notes.find(job.directory, PROGRESS_TOPIC, job.name, batch_id)
+        assert note is not None
+        part = note["parts"][0]
+        batch_notes.keep(job.directory, PROGRESS_TOPIC, {**note, "parts": [[*part[:3], 6, part[4]]]})
+        assert verified(job).partitions[0].different == (batch_id,)
+        batch_notes.keep(job.directory, PROGRESS_TOPIC, note)
     batch_notes.keep(job.directory, PROGRESS_TOPIC, {**note, "parts": []})
     assert verified(job).partitions[0].unknown == 5 and not verified(job).is_equal
 
@@ -626,6 +628,26 @@ def test_of_a_query_that_reads_twice_each_letter_is_there_once_whatever_ends_the
     decoding.forget(str(tmp_path), "app", 6)
     letters = tmp_path / "_odradek" / "dead_letters"
     assert len(list(letters.glob("*.parquet"))) == 3, "what is in no commit is gone"
+
+
+def test_one_record_that_a_query_reads_twice_is_one_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins and ends what either reading has."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding
+    from odradek.spark.shape import Shape
+
+    context = Context()
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+    decode = decoding.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")
+    for context.stage in range(2):
+        list(decode(iter([of_values(b"none")])))
+
+    assert decoding.commit_letters(str(tmp_path), "app", 4, "1", run_id="a") == 1
+    assert [letter.offset for letter in dead_letters(str(tmp_path))] == [0]
 
 
 def test_a_task_ends_though_another_driver_has_committed_the_batch(

@@ -22,7 +22,7 @@ from odradek.spark.options import parse
 from odradek.spark.parts import Part
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.source import schema_of
-from odradek.spark.verify import CannotVerify, _of_table, verify
+from odradek.spark.verify import CannotVerify, _gaps, _of_table, verify
 from odradek.spark.writing import TableOptions, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
@@ -122,6 +122,20 @@ def test_records_between_two_batches_that_none_tells_of_are_missing(
     assert verify(path, cluster.bootstrap, app_id="app").is_equal, "others may have read them"
     delete_below(client, topic, 20)
     assert verify(path, cluster.bootstrap).is_equal, "as where the loss of data was allowed"
+
+
+def test_what_one_has_read_within_what_another_has_is_followed_by_no_gap() -> None:
+    """The records behind it would count as those of a later batch, and be the last of their keys."""
+
+    class Whole:
+        def begin_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+            return dict.fromkeys(partitions, 0)
+
+    parts = [Part("orders", 0, *ends) for ends in ((0, 10), (2, 5), (10, 12), (13, 15))]
+
+    found = list(_gaps(Whole(), parts))  # type: ignore[arg-type]
+
+    assert found == [(Part("orders", 0, 12, 13), parts[3])]
 
 
 @pytest.mark.parametrize("is_decoded", [False, True])
