@@ -544,6 +544,8 @@ def test_another_application_that_appends_or_changes_columns_meanwhile_loses_not
     assert kinds_in(tmp_path).keys() == {"id", "price", "name", "colour"}
     assert [row["id"] for row in rows_in(tmp_path)] == [1, 2, 9, 2**40]
     assert is_proved(tmp_path)
+    files = [pq.read_schema(tmp_path / placed.name) for placed in files_of(DeltaTable(tmp_path))]
+    assert {one.field("id").type for one in files} == {pa.int64()}, "also of what was looked at before"
 
 
 def test_an_append_that_meets_a_change_of_columns_looks_again(

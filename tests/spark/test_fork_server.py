@@ -115,6 +115,19 @@ def test_a_module_runs_with_the_arguments_the_environment_and_the_files_of_who_a
     assert run(server, module, "-m", "tells").stdout.split(" ")[0] != pid
 
 
+def test_a_module_has_no_variable_that_the_server_alone_has(
+    server: "subprocess.Popen[bytes]", module: Path
+) -> None:
+    (module / "lists.py").write_text("import os\nprint(*os.environ, sep='\\n')")
+    given = {name: value for name, value in environment().items() if name != "OPENBLAS_NUM_THREADS"}
+
+    found = subprocess.check_output(
+        command(server, "-m", "lists"), text=True, cwd=module, env=given, timeout=120
+    )
+
+    assert "GREETING" in found and "OPENBLAS_NUM_THREADS" not in found.splitlines()
+
+
 @pytest.mark.parametrize("more", [{"PYTHONHASHSEED": "1"}, {"TZ": "Asia/Tokyo"}, {"PYTHONPATH": "ELSEWHERE"}])
 def test_what_a_fork_cannot_be_is_a_python_of_its_own(
     server: "subprocess.Popen[bytes]", module: Path, more: dict[str, str]

@@ -552,6 +552,14 @@ def test_values_and_keys_have_each_a_registry_or_a_file() -> None:
     assert with_names.value_format.is_framed and not with_names.of_keys.is_framed
 
 
+def test_who_appends_goes_on_appending(job: TablesJob) -> None:
+    """Of a key that has several rows a merge would change each."""
+    writer(job, columns_of(job)).commit([task(job, columns_of(job), 0, 5)], 0)
+
+    with pytest.raises(ConfigurationError, match="was written without --upsert-by so far"):
+        planned(job._replace(upsert_by="key"))
+
+
 def test_text_is_not_appended_to_a_table_of_other_columns(job: TablesJob) -> None:
     write_deltalake(job.table, pa.table({"id": [1], "name": ["ink"]}))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from odradek.client.partitioning import partition_of
@@ -536,6 +537,24 @@ def test_columns_are_learnt_from_committed_records_only(job: TransformJob, clien
     assert plan.values is not None and plan.values.shape is not None
     assert plan.values.shape.columns.names == ["id"]
     assert plan.end[where] == stable[where]
+
+
+def test_a_job_reads_up_to_a_transaction_that_is_undecided(job: TransformJob, client: SyncClient) -> None:
+    """What is written of it could not be taken back."""
+    (source,) = job.topics
+    where = TopicPartition(source, 1)
+    decided = client.end_offsets([where])[where]
+    transaction = Transaction(client, source, timeout_ms=60_000)
+    transaction.begin()
+    transaction.send({where: [build_batch([NewRecord(None, b"undecided")], is_transactional=True)]})
+    of_job = OdradekSource(job.source_options())
+    stream = of_job.streamReader(of_job.schema())
+
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    transaction.abort()
+
+    assert end[source]["offsets"]["1"] == decided
+    stream.stop()
 
 
 def test_a_batch_that_comes_again_and_is_read_otherwise_loses_no_record(
