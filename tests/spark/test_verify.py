@@ -10,12 +10,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from odradek.client.sync import SyncClient
+from odradek.client.sync_transaction import Transaction
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import table_rows, tables
 from odradek.spark.fingerprint import EMPTY, of_rows
 from odradek.spark.options import parse
@@ -122,6 +124,26 @@ def test_records_between_two_batches_that_none_tells_of_are_missing(
     assert verify(path, cluster.bootstrap, app_id="app").is_equal, "others may have read them"
     delete_below(client, topic, 20)
     assert verify(path, cluster.bootstrap).is_equal, "as where the loss of data was allowed"
+
+
+def test_a_part_begins_where_reading_began_though_no_record_stands_there(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """Behind the end of a transaction, say: what is no record is not lost."""
+    topic = make_topic()
+    transaction = Transaction(client, topic, timeout_ms=60_000)
+    transaction.begin()
+    transaction.send(
+        {TopicPartition(topic, 0): [build_batch([NewRecord(None, b"0")], is_transactional=True)]}
+    )
+    transaction.commit()
+    fill(client, topic, 0, [b"2"])
+    options = parse({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic})
+    to = TableOptions(str(tmp_path), "app")
+
+    done = write_ranges([OffsetRange(topic, 0, 1, 3)], options.connection, schema_of(options), to, batch_id=0)
+
+    assert [(part.start, part.end, part.fingerprint.count) for part in done.parts] == [(1, 3, 1)]
 
 
 def test_what_one_has_read_within_what_another_has_is_followed_by_no_gap() -> None:
