@@ -53,7 +53,9 @@ def read(
         position = active.position_of(offset)
     end = file.size_bytes if upper == log_end_offset else active.position_of(upper)
     size = end - position
-    if size > max_bytes:
+    if size <= 0:
+        active.check_reach(min(position, end), log_end_offset)
+    elif size > max_bytes:
         size = _limited(file, position, size, max_bytes, min_one_batch)
     return LogRead([FileSlice(file, position, size)], size, active) if size > 0 else NOTHING
 
@@ -90,7 +92,9 @@ def _read_from_older(
         if position >= file.size_bytes and not may_have_gaps:
             _check_end(segment, offset)
         size = end - position
-        if size > max_bytes - total:
+        if size <= 0:
+            segment.check_reach(min(position, end), log_end_offset)
+        elif size > max_bytes - total:
             size = _limited(file, position, size, max_bytes - total, min_one_batch and not slices)
             if size <= 0:
                 break

@@ -303,7 +303,8 @@ class Segment:
     # ---------------------------------------------------------------------------------------- searching
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch begins that ends at `offset` or behind it; the size of the file if none does."""
+        """Where the first batch begins that ends at `offset` or behind it; the size of the file if none does. CorruptLog where that is
+        because another one says that it ends before it does."""
         known = self.positions.get(offset)
         if known is not None:
             return known
@@ -314,6 +315,7 @@ class Segment:
             self._rebuild()
             relative, position = self._floor(offset - self.base_offset)
             data = file.read_at(position, HEADER_WINDOW)
+        first = position
         end = file.size_bytes
         at = 0
         last = len(data) - BATCH_OVERHEAD  # where a batch may begin at the latest
@@ -322,6 +324,7 @@ class Segment:
             if at > last:
                 position += at
                 if position >= end:
+                    self._check_passed(first, end)
                     return end
                 if not windows:
                     raise IndexPending(self)
@@ -335,8 +338,26 @@ class Segment:
             if magic != MAGIC or length < SMALLEST_LENGTH:
                 raise self.corrupt(position + at, f"magic {magic}, length {length}")
             if base + delta >= offset:
+                if base > offset:
+                    self._check_passed(first, position + at)
                 return position + at
             at += length + LOG_OVERHEAD
+
+    def _check_passed(self, position: int, end: int) -> None:
+        """CorruptLog where a batch between these positions cannot end where it says: it has more records than offsets. What a search
+        finds behind a gap it would else find behind records that are there."""
+        for at, header in scan_headers(self.file, position, end):
+            if header.record_count > header.last_offset_delta + 1:
+                raise self.corrupt(
+                    at, f"{header.record_count} records, last offset delta {header.last_offset_delta}"
+                )
+
+    def check_reach(self, position: int, log_end_offset: int) -> None:
+        """CorruptLog where the batch that begins at `position` says that it reaches beyond the base offset of the next one, or the end."""
+        found = [header for _, header in islice(self.headers(position), 2)]
+        limit = found[1].base_offset if len(found) > 1 else self.end(log_end_offset)
+        if found and found[0].next_offset > limit:
+            raise self.corrupt(position, f"it ends with {found[0].last_offset}, and {limit} is behind it")
 
     def position_before(self, offset: int) -> int:
         """Where some batch begins that ends before `offset`: by the index, so near the last of them. Else 0."""

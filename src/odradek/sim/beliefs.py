@@ -190,15 +190,11 @@ def _fetched_from(fetchers: Any, partition: TopicPartition) -> tuple[tuple[int, 
     )
 
 
-def reading(world: World, seen: AtWork) -> Iterator[Reading]:
-    """Readers that were not told of records, or that the replica has another role now, and those that nobody asks for any more. Of a log
-    that a disk has damaged nothing may be left to tell: a batch that seems to reach beyond its end hides those behind it, until it is
-    scrubbed (seed 543)."""
+def reading(seen: AtWork) -> Iterator[Reading]:
+    """Readers that were not told of records, or that the replica has another role now, and those that nobody asks for any more."""
     for number, (_, core) in seen.brokers.items():
         for partition, replica in core.replicas.partitions.items():
             role = replica.leader_epoch, replica.is_leader
-            damage = world.damage.get((number, partition))
-            is_readable = damage is None or not damage.is_there()
             for readers in (replica.follower_readers, replica.consumer_readers):
                 for reader in readers:
                     session = reader.session
@@ -210,8 +206,7 @@ def reading(world: World, seen: AtWork) -> Iterator[Reading]:
                         end = replica.high_watermark
                         if not _reads_uncommitted(session):
                             end = min(end, replica.last_stable_offset)
-                    is_behind = reader.fetch_offset < end and is_readable
-                    if not is_asked_for or is_behind or reader.role != role:
+                    if not is_asked_for or reader.fetch_offset < end or reader.role != role:
                         yield Reading(
                             partition, number, reader.fetch_offset, end, is_asked_for, reader.role == role
                         )

@@ -145,7 +145,7 @@ class Watch:
         found += nobody_waits_in_vain(waiting(working))
         found += nobody_oversleeps(overslept(working, is_between_turns=not after_a_step))
         found += each_follows_its_leader(following(working))
-        found += readers_are_told(reading(self.world, working))
+        found += readers_are_told(reading(working))
         found += joiners_have_all(joining(working))
         if not after_a_step:  # a quarter of a second apart: what it judges lasts longer
             found += self._leading.observe(leaders(self.world, working), self.world.loop.time())
