@@ -295,6 +295,16 @@ def test_in_memory_an_operation_fails_as_it_was_told_to_and_of_a_dead_process_fo
     assert disk.restart().child("t-0").read("a.log") == b"one"
 
 
+def test_a_fault_that_is_met_apart_is_told_to_nobody_else() -> None:
+    disk = MemoryDisk()
+    inner = disk.root.make("t-0")
+    inner.open("a.log", create=True).append(b"one")
+    disk.inject("any", errno.EIO, times=1)
+    with pytest.raises(DiskFault):
+        inner.apart().open("a.log").read_at(0, 3)
+    assert inner.health.failure is None and inner.apart().open("a.log").read_at(0, 3) == b"one"
+
+
 REMOVALS: dict[str, Operation] = {
     "remove a directory": lambda inner, file: inner.remove("below"),
     "remove what nobody may remove": lambda inner, file: inner.remove("a.log"),

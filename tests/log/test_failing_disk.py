@@ -30,6 +30,7 @@ from odradek.log.steps import all_at_once
 from odradek.log.truncated_tails import keeping_tail
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import NO_TOPIC_ID
+from odradek.records.batch import MAGIC_OFFSET
 from tests.log.logs import (
     EVERYTHING,
     NOW,
@@ -471,3 +472,65 @@ def test_a_lock_file_that_cannot_be_opened_is_said_so(tmp_path: Path) -> None:
     (tmp_path / ".lock").mkdir()
     with pytest.raises(StorageError, match=r"its \.lock must be a file that this broker may write"):
         OsDirectory.create(str(tmp_path)).lock()
+
+
+def bad_sector(monkeypatch: pytest.MonkeyPatch, path: Path, at: int) -> None:
+    """No read of this byte of the file succeeds."""
+    number = path.stat().st_ino
+
+    def pread(fd: int, size: int, position: int) -> bytes:
+        if position <= at < position + size and os.fstat(fd).st_ino == number:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return os.pread(fd, size, position)
+
+    monkeypatch.setattr(files, "_pread", pread)
+
+
+EPOCHS = "0\n4\n0 0\n1 10\n2 20\n3 30\n"
+
+
+def four_epochs(path: Path) -> Disk:
+    """A segment for each, the last one active; a log that was killed."""
+    disk = Disk(path, config(segment_bytes=10 * len(batch())))
+    log = disk.create()
+    for n in range(35):
+        produce(log, batch(), epoch=n // 10)
+    assert [one.base_offset for one in log.segments] == [0, 10, 20, 30]
+    assert disk.file("leader-epoch-checkpoint").read_text() == EPOCHS
+    return disk
+
+
+@pytest.mark.parametrize("segment", [0, 10])
+@pytest.mark.parametrize("suffix", [".log", ".index"])
+def test_a_start_does_without_a_bad_sector_in_what_it_only_compares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segment: int, suffix: str
+) -> None:
+    """Of what was flushed it needs nothing; whoever reads there, if anybody does, is told."""
+    disk = four_epochs(tmp_path)
+    bad_sector(monkeypatch, disk.file(file_name(segment, suffix)), 0)
+    found = disk.open(recovery_point=35)
+    assert disk.root.health.failure is None and found.log.failure is None
+    assert disk.file("leader-epoch-checkpoint").read_text() == EPOCHS
+    assert any("Input/output error" in note for note in found.notes), found.notes
+    with pytest.raises(DiskFault):
+        found.log.read(segment + 1, max_bytes=1, upper_bound_offset=35, min_one_batch=True)
+        contents(found.log, segment)
+    assert isinstance(disk.root.health.failure, DiskFault)
+
+
+@pytest.mark.parametrize("damage", ["a bad sector", "a batch that is none"])
+def test_where_neither_file_nor_batches_tell_the_epochs_the_log_alone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    disk = four_epochs(tmp_path)
+    disk.file("leader-epoch-checkpoint").write_text(EPOCHS.replace("2 20", "2 24"))
+    batches = disk.file(file_name(0, ".log"))
+    if damage == "a bad sector":
+        bad_sector(monkeypatch, batches, 0)
+    else:
+        data = bytearray(batches.read_bytes())
+        data[MAGIC_OFFSET] = 7
+        batches.write_bytes(data)
+    with pytest.raises(DiskFault if damage == "a bad sector" else CorruptLog):
+        disk.open(recovery_point=35)
+    assert disk.root.health.failure is None

@@ -3,7 +3,7 @@
 Promises, kept by every implementation (one suite holds them to it):
 - `File.append` writes all of it or raises; after an error the file has its old length, or the directory is offline.
 - A failed write, read or sync takes the whole log directory offline (`Health`): a second fsync would answer "done"
-  though the pages are lost (fsync of Linux, 2018), so nothing is tried twice.
+  though the pages are lost (fsync of Linux, 2018), so nothing is tried twice. Only through `apart` it does not.
 - `replace` is atomic against a crash of the process; with `durable` also against a power cut: the new file is
   synced, then renamed, then the directory is synced.
 - What is neither synced nor replaced durably may be lost by a power cut, in any order; but for the names of one directory, which
@@ -106,6 +106,10 @@ class Directory(Protocol):
 
     def child(self, name: str) -> "Directory":
         """The directory of that name; asks nothing of the disk."""
+        ...
+
+    def apart(self) -> "Directory":
+        """The same one, for whoever could do without what it looks at: a fault that is met through this is told to nobody else."""
         ...
 
     def make(self, name: str) -> "Directory":
@@ -384,6 +388,9 @@ class OsDirectory:
 
     def child(self, name: str) -> "OsDirectory":
         return OsDirectory(f"{self.path}/{name}", self.health)
+
+    def apart(self) -> "OsDirectory":
+        return OsDirectory(self.path, Health(self.health.path))
 
     def make(self, name: str) -> "OsDirectory":
         self.health.check()

@@ -473,6 +473,9 @@ class MemoryDirectory:
     def child(self, name: str) -> "MemoryDirectory":
         return MemoryDirectory(self.disk, f"{self.path}/{name}", (*self._parts, name), self.health, self.life)
 
+    def apart(self) -> "MemoryDirectory":
+        return MemoryDirectory(self.disk, self.path, self._parts, Health(self.health.path), self.life)
+
     def make(self, name: str) -> "MemoryDirectory":
         self.health.check()
 

@@ -27,7 +27,7 @@ from odradek.log.checkpoints import (
 )
 from odradek.log.cleaned_segment import CLEANED_SUFFIX, SWAP_SUFFIX
 from odradek.log.config import LogConfig
-from odradek.log.errors import CorruptLog, MissingFile
+from odradek.log.errors import CorruptLog, DiskFault, MissingFile
 from odradek.log.files import TEMPORARY_SUFFIX, Directory
 from odradek.log.indexes import MAX_RELATIVE_OFFSET, TRANSACTION_ENTRY, AbortedTransaction, TransactionIndex
 from odradek.log.leader_epochs import EpochEntry, LeaderEpochs
@@ -619,7 +619,11 @@ class _Opening:
             self.notes.append(f"{error}; rebuilt from the batches")
 
     def _resolve_epochs(self, log_end_offset: int) -> None:
-        """The file may be ahead of the log (cut, then crashed), behind it, or of no use: the batches know."""
+        """The file may be ahead of the log (cut, then crashed), behind it, or of no use: the batches know.
+
+        Where it is of no use and a batch cannot be read, nobody knows, and the log is refused: it would tell followers to keep what
+        their leader never had. A batch that is damaged costs the log its service anyway, once it is met (decisions/0010).
+        """
         self.epochs.truncate_from_start(self.log_start_offset)
         self.epochs.truncate_from_end(log_end_offset)
         last_epoch = self._last_epoch() if self.last_epoch is None else self.last_epoch
@@ -645,25 +649,34 @@ class _Opening:
         """The log's start was moved up and its epochs with it, and only the latter got to the disk."""
         if not self.epochs.entries:
             return False
-        for segment in self.segments:
-            for _, header in segment.headers(segment.position_of(self.log_start_offset)):
-                return self.epochs.entries[0].start_offset > max(header.base_offset, self.log_start_offset)
+        try:
+            for segment in map(self._apart, self.segments):
+                for _, header in segment.headers(segment.position_of(self.log_start_offset)):
+                    return self.epochs.entries[0].start_offset > max(
+                        header.base_offset, self.log_start_offset
+                    )
+        except DiskFault as fault:
+            self._is_not_compared(fault)
         return False
 
     def _is_epoch_file_damaged(self) -> bool:
         """Whether some entry contradicts the batches before it and behind it. The file has no checksum, and one bit makes another
         number of a number: what was scanned has been learnt from the batches, and the rest is compared here.
 
-        The batches of an entry may have gone by compaction. Damaged batches contradict nobody: who reads them is told.
+        The batches of an entry may have gone by compaction. Those that are damaged, or cannot be read, contradict nobody: who reads them
+        is told.
         """
         former = -1
         for entry in self.epochs.entries:
             if entry.start_offset >= self.recovery_point:
                 break  # learnt from the batches
+            before = behind = None
             try:
                 before, behind = self._batches_around(entry.start_offset)
             except CorruptLog:
-                before = behind = None
+                pass
+            except DiskFault as fault:
+                self._is_not_compared(fault)
             if behind is not None and _contradicts(entry, behind, self.log_start_offset):
                 return True
             if (
@@ -678,15 +691,25 @@ class _Opening:
     def _batches_around(self, offset: int) -> tuple[BatchHeader | None, BatchHeader | None]:
         """The last batch that ends before this offset, and the first that ends at it or behind it."""
         before: BatchHeader | None = None
-        for segment in self.segments[max(bisect_left(self.segments, offset, key=_BASE_OFFSET) - 1, 0) :]:
-            try:
-                for _, header in segment.headers(segment.position_before(offset)):
-                    if header.last_offset >= offset:
-                        return before, header
-                    before = header
-            finally:
-                segment.close_handles()
+        first = max(bisect_left(self.segments, offset, key=_BASE_OFFSET) - 1, 0)
+        for segment in map(self._apart, self.segments[first:]):
+            for _, header in segment.headers(segment.position_before(offset)):
+                if header.last_offset >= offset:
+                    return before, header
+                before = header
         return before, None
+
+    def _apart(self, segment: Segment) -> Segment:
+        """To be compared with what a file says: of a closed segment nobody has asked for anything yet, and a start may do without. So a
+        sector of it that cannot be read is no reason to go without the whole log directory (decisions/0070)."""
+        if segment.end_offset < 0:
+            return segment
+        return Segment(self.directory.apart(), segment.base_offset, self.now_ms, segment.end_offset)
+
+    def _is_not_compared(self, fault: DiskFault) -> None:
+        note = f"{LEADER_EPOCHS} is not compared with all batches: {fault.message}"
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _last_epoch(self) -> int:
         """Of the last batch; -1 in an empty log. Looks no further than the last index entry of a segment."""
@@ -702,7 +725,7 @@ class _Opening:
         """And whether one of them is less than one before it, which no log that is whole has."""
         entries: list[EpochEntry] = []
         fall = False
-        for segment in self.segments:
+        for segment in map(self._apart, self.segments):
             for _, header in segment.headers():
                 if header.leader_epoch >= 0 and (not entries or header.leader_epoch > entries[-1].epoch):
                     entries.append(
@@ -710,7 +733,6 @@ class _Opening:
                     )
                 elif 0 <= header.leader_epoch < entries[-1].epoch:
                     fall = True
-            segment.close_handles()
         return entries, fall
 
     def _replay(self, segments: Sequence[Segment]) -> None:
