@@ -147,6 +147,25 @@ def test_what_waits_to_be_told_is_closed_in_order_and_keeps_its_checkpoints(two:
     assert again.logs[A].log_end_offset == again.logs[A].recovery_point == 5
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_the_mark_of_one_of_two_that_lost_its_end_is_lowered_whichever_is_opened_first(
+    two: list[Path], lost: int
+) -> None:
+    """As of any log: what will be appended there would else look committed, once it is the one in use."""
+    segment = two[lost] / "a-0" / "00000000000000000000.log"
+    segment.write_bytes(segment.read_bytes()[:-1])
+    for path in two:
+        (path / checkpoints.CLEAN_SHUTDOWN).unlink()
+        (path / checkpoints.RECOVERY_POINT).unlink()
+
+    load(two)
+
+    ends = [3, 5]
+    ends[lost] -= 1
+    marks = [checkpoints.read_offsets((path / checkpoints.HIGH_WATERMARK).read_bytes(), "")[A] for path in two]
+    assert marks == ends
+
+
 def test_a_stop_while_one_of_two_is_damaged_closes_the_other_and_has_the_damaged_one_looked_at_again(
     two: list[Path],
 ) -> None:

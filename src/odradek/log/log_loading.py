@@ -43,6 +43,7 @@ class LogLoading:
         self._retired = retired
         self._manager = manager
         self._on_future = on_future
+        self._ends: dict[TopicPartition, int] = {}  # of the logs of one directory, of those too that nobody knows whether to use
 
     def load_directory(self, directory: LogDirectory, now_ms: int, notes: list[str]) -> bool:
         root = directory.root
@@ -56,6 +57,7 @@ class LogLoading:
             root.remove(checkpoints.CLEAN_SHUTDOWN)
             root.sync()
         directory.read_checkpoints(notes)
+        self._ends = {}
         for name in names:
             if name.endswith(LEFTOVER_SUFFIXES):
                 if is_unique_name(name, DELETE_SUFFIX):
@@ -70,6 +72,7 @@ class LogLoading:
                 self._load_duplicate(directory, topic_partition, was_clean, now_ms, notes)
                 continue
             self._load_log(directory, topic_partition, was_clean, now_ms, notes)
+        directory.ends_are_known(self._ends)
         return was_clean
 
     def _load_duplicate(
@@ -143,4 +146,5 @@ class LogLoading:
             notes.append(f"{topic_partition} is refused: {error.message}")
             return
         notes += [f"{topic_partition}: {note}" for note in recovered.notes]
+        self._ends[topic_partition] = recovered.log.log_end_offset
         self._manager.adopt(topic_partition, directory, recovered.log)

@@ -106,9 +106,6 @@ class LogManager:
         for directory in self._online():
             try:
                 was_clean = loading.load_directory(directory, now_ms, notes)
-                directory.ends_are_known(
-                    {tp: log.log_end_offset for tp, log in self.logs.items() if self._homes[tp] is directory}
-                )
             except StorageError as error:
                 # Whatever the fault, if only the want of a descriptor: an online directory is one of which every log is known,
                 # and of those that are not an empty one would be begun over the files.
