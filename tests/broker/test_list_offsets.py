@@ -64,14 +64,45 @@ def test_list_offsets_by_place_and_by_time(world: World) -> None:
     assert list_offsets(world, -3, version=6).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_the_largest_timestamp_comes_with_its_epoch_where_its_record_was_deleted(world: World) -> None:
+def test_the_largest_timestamp_is_one_of_the_records_that_are_left(world: World) -> None:
     world.produce(1, b"newest")
     world.lead(1)
-    world.produce(1, records=build_batch([NewRecord(None, b"older", 1)]))
+    for time in (5, 20, 10):
+        world.produce(1, records=build_batch([NewRecord(None, b"older", time)]))
     world.advance(10)
+    log = world[1].partition().log
+    found = []
+    for start in range(5):
+        log.delete_records_before(start)
+        row = list_offsets(world, -3)
+        found.append((row.offset, row.timestamp, row.leader_epoch))
+    assert found == [(0, 1_000, 0), (2, 20, 1), (2, 20, 1), (3, 10, 1), (-1, -1, -1)]
+
+
+def test_the_largest_timestamp_that_is_left_is_looked_for_in_slices(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_offsets_handler, "AT_ONCE", 1)
+    monkeypatch.setattr(list_offsets_handler, "OF_A_SLICE", 1)
+    for time in (100, 20, 5, 7, 30, 1):
+        world.produce(1, records=build_batch([NewRecord(None, b"x", time), NewRecord(None, b"x", time - 1)]))
+    log = world[1].partition().log
+    found = []
+    for start in (0, 1, 2, 5, 9, 10, 11, 12):
+        log.delete_records_before(start)
+        row = list_offsets(world, -3)
+        found.append((row.offset, row.timestamp))
+    assert found == [(0, 100), (1, 99), (8, 30), (8, 30), (9, 29), (10, 1), (11, 0), (-1, -1)]
+
+
+def test_the_largest_timestamp_that_is_left_is_one_that_a_batch_claims_and_none_of_its_records_has(
+    world: World,
+) -> None:
+    world.produce(1, records=build_batch([NewRecord(None, b"x", 100)]))
+    world.produce(1, records=build_batch([NewRecord(None, b"x", 10)] * 2, max_timestamp=50))
     world[1].partition().log.delete_records_before(1)
     row = list_offsets(world, -3)
-    assert (row.offset, row.timestamp, row.leader_epoch) == (0, 1_000, 0)
+    assert (row.offset, row.timestamp) == (2, 50)
 
 
 def test_a_replica_gets_the_log_end_and_a_consumer_the_high_watermark(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from odradek.log.errors import CorruptLog
-from odradek.log.lookups import Allowance, TimestampSearch
+from odradek.log.lookups import Allowance, NewestSearch, TimestampSearch
 from odradek.log.partition_log import PartitionLog
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.compression import CODEC_NAMES
@@ -121,6 +121,49 @@ def test_any_timestamp_in_any_log_is_answered_as_by_a_scan(
     largest = max(ts for ts, _ in records)
     assert log.offset_of_max_timestamp() == next((ts, offset, 0) for ts, offset in records if ts == largest)
     assert in_steps(log, asked) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    batches=st.lists(st.lists(st.integers(-1, 20), min_size=1, max_size=4), min_size=1, max_size=20),
+    start=st.integers(0, 80),
+    segment_bytes=st.sampled_from([500, 1 << 20]),
+    reopen=st.booleans(),
+)
+@example(batches=[[9], [5], [7], [7, 3]], start=1, segment_bytes=1 << 20, reopen=False)
+@example(batches=[[5, 9, 3, 7], [6]], start=2, segment_bytes=1 << 20, reopen=False)
+@example(batches=[[5, 9, 3, 3]], start=2, segment_bytes=1 << 20, reopen=True)
+@example(batches=[[9, -1], [-1]], start=1, segment_bytes=1 << 20, reopen=False)
+def test_the_largest_timestamp_is_that_of_the_records_that_are_left(
+    tmp_path_factory: pytest.TempPathFactory,
+    batches: list[list[int]],
+    start: int,
+    segment_bytes: int,
+    reopen: bool,
+) -> None:
+    """DeleteRecords takes any, the newest too, and the log may begin in the middle of a segment or of a batch."""
+    disk = Disk(tmp_path_factory.mktemp("log"), config(segment_bytes=segment_bytes, index_interval_bytes=1))
+    log = disk.create()
+    records: list[int] = []
+    for timestamps in batches:
+        produce(log, at(*timestamps))
+        records += timestamps
+    start = min(start, len(records))
+    log.delete_records_before(start)
+    if reopen:
+        log.close()
+        log = disk.open(clean=True, recovery_point=len(records), log_start_offset=start).log
+    left = [(timestamp, -offset) for offset, timestamp in enumerate(records) if offset >= start]
+    timestamp, offset = max(left, default=(-1, 0))
+    expected = None if timestamp < 0 else (timestamp, -offset, 0)
+    assert log.offset_of_max_timestamp() == expected
+    largest = log.max_timestamp()
+    if largest.timestamp >= 0:
+        search = NewestSearch(log, largest)
+        while not search.is_over:
+            if search.is_near(Allowance(1)) and (found := search.next_candidate(Allowance(1))) is not None:
+                search.tell(found, found.run())
+        assert search.found == expected
 
 
 def in_steps(log: PartitionLog, timestamp: int) -> tuple[int, int, int] | None:

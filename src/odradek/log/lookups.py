@@ -179,9 +179,76 @@ class TimestampSearch:
         self.is_over = found is not None
 
 
+class NewestSearch(TimestampSearch):
+    """The first record with the largest timestamp of those at or behind the log's start (KIP-734). `largest`: what the segments say.
+
+    Mostly one of the records that are left has it. Where that lay below the start, DeleteRecords took it, and what is largest then the headers
+    behind the start tell, but for the batch in which the log begins: that one is opened, until no record of it is larger.
+    """
+
+    def __init__(self, log: LogState, largest: TimestampOffset) -> None:
+        super().__init__(log, largest.timestamp)
+        self.largest = largest  # that some batch claims; behind the walk, one that lies behind the start as a whole
+        self._walked_to = -1  # -1: there was no need for it yet
+        self._is_walked = False
+
+    def _find(self, allowance: Allowance) -> tuple[Segment, int, BatchHeader] | None:
+        if self._walked_to < 0:
+            place = super()._find(allowance)
+            if not self.is_over or self.found is not None or not self._begins_below_start():
+                return place
+            self.is_over = False
+            self.largest = TimestampOffset(-1, -1)
+            self._walked_to = self.log.log_start_offset
+        if not self._is_walked:
+            if not self._walk(allowance):
+                return None
+            self._is_walked = True
+            self._timestamp = max(self.largest.timestamp, 0)
+            self._segment_offset, self._offset = 0, -1
+        return super()._find(allowance)
+
+    def _begins_below_start(self) -> bool:
+        """The batch that claims it."""
+        segment = self.log.segments.holding(self.largest.offset)
+        for _, header in segment.headers(segment.position_of(self.largest.offset)):
+            return header.base_offset < self.log.log_start_offset
+        return True
+
+    def _walk(self, allowance: Allowance) -> bool:
+        """Over the headers of the segment that holds the log's start, from there on. False: there are more."""
+        start = self.log.log_start_offset
+        first, *others = self.log.segments.since(start)
+        for _, header in first.headers(first.position_of(max(start, self._walked_to))):
+            if header.base_offset >= start and header.max_timestamp > self.largest.timestamp:
+                self.largest = TimestampOffset(header.max_timestamp, header.last_offset)
+            self._walked_to = header.next_offset
+            allowance.left -= 1
+            if allowance.is_used_up:
+                return False
+        for segment in others:
+            if segment.largest_timestamp() > self.largest.timestamp:
+                self.largest = TimestampOffset(segment.largest_timestamp(), segment.offset_of_max_timestamp)
+        return True
+
+    def tell(self, candidate: Candidate, found: FoundOffset | CorruptLog | None) -> None:
+        best = self.found
+        super().tell(candidate, found)
+        if not self._is_walked or isinstance(found, CorruptLog):
+            return
+        if self.found is None:
+            self.found = best
+        elif self._labour <= MOST_LABOUR:  # is there a larger one, perhaps in the same batch?
+            self._timestamp = self.found.timestamp + 1
+            self._offset = candidate.header.base_offset
+            self.is_over = False
+
+
 def offset_for_timestamp(log: LogState, timestamp: int) -> FoundOffset | None:
-    """All steps at once."""
-    search = TimestampSearch(log, timestamp)
+    return _all_at_once(TimestampSearch(log, timestamp))
+
+
+def _all_at_once(search: TimestampSearch) -> FoundOffset | None:
     while (candidate := search.next_candidate()) is not None:
         search.tell(candidate, candidate.run())
     return search.found
@@ -190,7 +257,8 @@ def offset_for_timestamp(log: LogState, timestamp: int) -> FoundOffset | None:
 def max_timestamp(log: LogState) -> TimestampOffset:
     """The largest timestamp and the last offset of the first batch that has it; (-1, -1) if there is none.
 
-    Of the segments from the one on that holds the log's start: what lies below waits to be let go."""
+    Of the segments from the one on that holds the log's start: what lies below waits to be let go. It may lie below the start as well: see
+    `NewestSearch`."""
     best = TimestampOffset(-1, -1)
     for segment in log.segments.since(log.log_start_offset):
         if segment.largest_timestamp() > best.timestamp:
@@ -211,7 +279,7 @@ def knows_max_timestamp(log: LogState, allowance: Allowance) -> bool:
 
 def offset_of_max_timestamp(log: LogState) -> FoundOffset | None:
     best = max_timestamp(log)
-    return None if best.timestamp < 0 else offset_for_timestamp(log, best.timestamp)
+    return None if best.timestamp < 0 else _all_at_once(NewestSearch(log, best))
 
 
 def epoch_in_header(log: LogState, offset: int) -> int:

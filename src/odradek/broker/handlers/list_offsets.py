@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.broker.answers import Answer, Park, Reply
 from odradek.broker.slices import answer_in_slices
-from odradek.log.lookups import Allowance, Candidate, FoundOffset, TimestampSearch
+from odradek.log.lookups import Allowance, Candidate, FoundOffset, NewestSearch, TimestampSearch
 from odradek.log.segment import IndexPending
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -41,7 +41,6 @@ from odradek.replication.replica import READ_COMMITTED
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
     from odradek.broker.request import Request
-    from odradek.log.indexes import TimestampOffset
     from odradek.log.partition_log import PartitionLog
 
 LATEST = -1
@@ -153,12 +152,36 @@ class OffsetAnswers(Waiter):
 
     def find(self, log: "PartitionLog", timestamp: int) -> FoundOffset | None:
         """The first record at or behind the log's start with the timestamp or a later one; _NotNow if that takes long."""
+        search = self._waited_for(log)
+        return search.found if search is not None else self._search(TimestampSearch(log, timestamp))
+
+    def newest(self, log: "PartitionLog") -> FoundOffset | None:
+        """The first record with the largest timestamp of those that are left; _NotNow if that takes long."""
+        search = self._waited_for(log)
+        if search is None:
+            if not log.knows_max_timestamp(self._allowance):
+                raise _NotNow(None)
+            largest = log.max_timestamp()
+            if largest.timestamp < 0:
+                return None
+            search = NewestSearch(log, largest)
+            self._search(search)
+        assert isinstance(search, NewestSearch)
+        if search.found is None and search.largest.timestamp >= 0:  # the batch that says so has no such record
+            timestamp, offset = search.largest
+            return FoundOffset(timestamp, offset, log.epoch_in_header(offset))
+        return search.found
+
+    def _waited_for(self, log: "PartitionLog") -> TimestampSearch | None:
+        """The search of the first row, once it is over."""
         search = self._later[0].search if self._later else None
-        if search is not None and search.is_over:  # this is what was waited for
-            if search.log is not log:
-                raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            return search.found
-        search = TimestampSearch(log, timestamp)
+        if search is None or not search.is_over:
+            return None
+        if search.log is not log:
+            raise ProtocolError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return search
+
+    def _search(self, search: TimestampSearch) -> FoundOffset | None:
         allowance = self._allowance
         while not allowance.is_used_up:
             candidate = search.next_candidate(allowance)
@@ -177,11 +200,6 @@ class OffsetAnswers(Waiter):
         if search.is_over:
             return search.found
         raise _NotNow(search)
-
-    def max_timestamp(self, log: "PartitionLog") -> "TimestampOffset":
-        if not log.knows_max_timestamp(self._allowance):
-            raise _NotNow(None)
-        return log.max_timestamp()
 
     def _go_on(self) -> None:
         self._broker.slices.begin(self._slice)
@@ -304,16 +322,7 @@ def _find(
         if is_unsure:
             return _error(index, unsure)
         return _found(index, end, partition.leader_epoch)
-    if timestamp == MAX_TIMESTAMP:
-        largest = answers.max_timestamp(log)
-        found = None
-        if largest.timestamp >= 0:
-            found = answers.find(log, largest.timestamp)
-            if found is None:  # the batch that says so has no such record
-                epoch = log.epoch_in_header(largest.offset)
-                found = FoundOffset(largest.timestamp, largest.offset, epoch)
-    else:
-        found = answers.find(log, timestamp)
+    found = answers.newest(log) if timestamp == MAX_TIMESTAMP else answers.find(log, timestamp)
     if found is None or found.offset >= end:
         # Nothing that may be read. Whether there will be is not known while the mark lags.
         if is_unsure:
