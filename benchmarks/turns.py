@@ -11,9 +11,10 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -25,6 +26,7 @@ from odradek.broker.replica_manager import Leadership
 from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
+from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -74,6 +76,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from odradek.server.log_maintenance import LogMaintenance
 from odradek.server.main import GC_THRESHOLDS
 
 clock = time.process_time
@@ -529,6 +532,79 @@ def _hosting(path: Path, topics: int, partitions: int) -> TimedWorld:
     return world
 
 
+class _InAThread:
+    """What a coroutine waits for that has a thread do something; whoever drives it does it between two turns."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.call = call
+
+    def __await__(self) -> Generator["_InAThread", Any, Any]:
+        return (yield self)
+
+
+class _Driven:
+    """An environment, and the loop and the clock of it, whose one task takes its turns when it is told to."""
+
+    def __init__(self) -> None:
+        self.loop = self.clock = self
+        self.time_ms = 0
+        self.task: Coroutine[Any, Any, None] | None = None
+
+    def now_ms(self) -> int:
+        return self.time_ms
+
+    def create_task(self, task: Coroutine[Any, Any, None]) -> "_Driven":
+        self.task = task
+        return self
+
+    def add_done_callback(self, call: object) -> None:
+        pass
+
+    def run_blocking(self, function: Callable[..., Any], *arguments: Any) -> _InAThread:
+        return _InAThread(partial(function, *arguments))
+
+
+def _maintained(path: Path, rows: int, passed_ms: int) -> TimedWorld:
+    """What is due of all logs by then, and a flush of the last one."""
+    world = _hosting(path, 1, rows)
+    logs = world[1].logs
+    driven: Any = _Driven()
+    unused: Any = None
+    maintenance = LogMaintenance(
+        logs,
+        driven,
+        BrokerSettings({"odradek.log.scrub.bytes.per.second": "0"}),
+        on_flushed=unused,
+        high_watermark_of=lambda log: log.log_end_offset,
+        on_start_moved=unused,
+        cleaning=SimpleNamespace(backoff_ms=1 << 40),  # type: ignore[arg-type]
+        log=unused,
+    )
+    last = logs.logs[TopicPartition("topic-1", rows - 1)]
+    last.flushed.rolled()
+    driven.time_ms += passed_ms
+    maintenance.housekeep()
+    came = None
+    while driven.task is not None:
+        began = clock()
+        try:
+            work = driven.task.send(came)
+        except StopIteration:
+            driven.task = work = None
+        world.turns.append(clock() - began)
+        came = None if work is None else work.call()
+    assert not last.flush_is_due(driven.time_ms)
+    return world
+
+
+def flushes_of_logs(path: Path, rows: int) -> TimedWorld:
+    return _maintained(path, rows, 1_000)
+
+
+def retention_of_logs(path: Path, rows: int) -> TimedWorld:
+    return _maintained(path, rows, 30_000)
+
+
 def topics_checked(path: Path, rows: int) -> TimedWorld:
     """Each with a setting of its own; none of them is made."""
     world = a_world(path)
@@ -628,6 +704,8 @@ CASES: dict[str, tuple[Callable[[Path, int], TimedWorld], int]] = {
     "DescribeUserScramCredentials: users": (credentials_described, 20_000),
     "A topic's settings change: partitions": (settings_of_a_topic_changed, 10_000),
     "A broker's settings change: topics": (settings_of_a_broker_changed, 10_000),
+    "Every second, flushes that are due: logs": (flushes_of_logs, 10_000),
+    "Every five minutes, retention: logs": (retention_of_logs, 10_000),
     "Metadata: topics that are made": (topics_made_by_metadata, 4_900),
 }
 

@@ -52,6 +52,8 @@ MOST_CALLS = {
     "credentials_described": 1,
     "settings_of_a_topic_changed": 1,
     "settings_of_a_broker_changed": 2,
+    "flushes_of_logs": 0,
+    "retention_of_logs": 0,
 }
 
 

@@ -162,7 +162,9 @@ def test_the_mark_of_one_of_two_that_lost_its_end_is_lowered_whichever_is_opened
 
     ends = [3, 5]
     ends[lost] -= 1
-    marks = [checkpoints.read_offsets((path / checkpoints.HIGH_WATERMARK).read_bytes(), "")[A] for path in two]
+    marks = [
+        checkpoints.read_offsets((path / checkpoints.HIGH_WATERMARK).read_bytes(), "")[A] for path in two
+    ]
     assert marks == ends
 
 

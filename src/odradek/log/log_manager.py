@@ -417,12 +417,13 @@ class LogManager:
 
         Logs without a high watermark are left alone.
         """
-        for topic_partition, log in sorted(self.logs.items()):
+        for topic_partition, log in list(self.logs.items()):
             is_left = True
             while is_left:
                 high_watermark = high_watermark_of(log)
                 is_here = self.logs.get(topic_partition) is log and log.failure is None
                 if high_watermark is None or not is_here:
+                    yield [], 1
                     break
                 log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
                 try:

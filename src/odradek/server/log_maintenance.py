@@ -24,6 +24,8 @@ logger = logging.getLogger("odradek.server")
 MAINTENANCE_MS = 1000
 # Of retention in one turn, in logs that are looked at, and where their size counts in segments: some two milliseconds. One that loses segments counts for so many more.
 MOST_LABOUR, CHANGED_LABOUR = 500, 50
+# Logs that are asked in one turn whether a flush is due: half a millisecond.
+ASKED_AT_ONCE = 1_000
 
 
 class LogMaintenance:
@@ -135,8 +137,7 @@ class LogMaintenance:
             if now_ms >= self._retention_at_ms:
                 self._retention_at_ms = now_ms + self._retention_ms
                 await self._apply_retention(now_ms)
-            for log in [log for log in self._logs.logs.values() if log.flush_is_due(now_ms)]:
-                await self._flush_in_background(log)
+            await self._flush_what_is_due(now_ms)
             if now_ms >= self._checkpoint_at_ms:
                 self._checkpoint_at_ms = now_ms + self._checkpoint_ms
                 await self._run(self._logs.checkpoint_recovery_points)
@@ -157,6 +158,13 @@ class LogMaintenance:
             labour += looked_at + CHANGED_LABOUR * len(lines)
             if labour >= MOST_LABOUR:
                 labour = 0
+                await asyncio.sleep(0)
+
+    async def _flush_what_is_due(self, now_ms: int) -> None:
+        for asked, log in enumerate(list(self._logs.logs.values()), 1):
+            if log.flush_is_due(now_ms):
+                await self._flush_in_background(log)
+            if not asked % ASKED_AT_ONCE:
                 await asyncio.sleep(0)
 
     async def _flush_in_background(self, log: PartitionLog) -> None:
