@@ -572,7 +572,7 @@ def test_a_batch_of_an_epoch_above_the_leaders_is_not_what_it_wrote(log: Partiti
 def test_a_batch_that_does_not_go_on_here_is_refused_and_what_came_before_it_is_kept(
     log: PartitionLog,
 ) -> None:
-    with pytest.raises(ProtocolError, match="offset 1 from the leader, 2 expected"):
+    with pytest.raises(ProtocolError, match="offset 1 from the leader where 2 was expected"):
         follow(log, batch(2, base_offset=0, leader_epoch=1) + batch(2, base_offset=1, leader_epoch=1))
     assert log.log_end_offset == 2 and offsets(log) == [0]
 

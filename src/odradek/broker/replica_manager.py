@@ -8,7 +8,6 @@ One fetcher per leader broker. A leader of -1 stops fetching and is no error (ro
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.damaged_logs import DamagedLogs
@@ -590,24 +589,17 @@ class ReplicaManager(Organ):
         self, ask: Callable[[Partition, int], None], now_ms: int, tell: Callable[[bool], None]
     ) -> None:
         """Whoever does not lead any more when its turn comes has nothing to say. `tell`: whether some are left for later."""
-        every = list(self.partitions.values())
-        for partition in every[:ASKED_AT_ONCE]:
-            ask(partition, now_ms)
-        left = iter(every[ASKED_AT_ONCE:])
+        left = list(self.partitions.values())
 
-        def some(later_ms: int) -> bool:
-            is_more = False
-            try:
-                for partition in islice(left, ASKED_IN_A_SLICE):
-                    is_more = False
-                    ask(partition, later_ms)
-                    is_more = True
-            finally:
-                tell(is_more)
-            return is_more
+        def some(now_ms: int, most: int = ASKED_IN_A_SLICE) -> bool:
+            asked, left[:most] = left[:most], []
+            tell(False)  # should one of them end in a mistake of ours, all are asked again another time
+            for partition in asked:
+                ask(partition, now_ms)
+            tell(bool(left))
+            return bool(left)
 
-        if len(every) > ASKED_AT_ONCE:
-            tell(True)
+        if some(now_ms, ASKED_AT_ONCE):
             self._slices.begin(some)
 
     # -------------------------------------------------------------------------------------------- fetchers

@@ -4,7 +4,7 @@ Check, stamp offset and epoch in place, one write, then memory follows. Memory n
 failed write nothing has happened.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from odradek.log import truncation
@@ -150,72 +150,70 @@ class AppendableLog(LogState):
         base_offset = self.log_end_offset
         pending: list[BatchHeader] = []
         begin = end = 0  # of the pending batches in `records`
-        batches = iter_whole_batches(records)
-        while True:
-            try:
-                position, header = next(batches, (-1, None))
-            except ProtocolError as error:
-                self._write_pending(records[begin:end], pending, now_ms)
-                raise CorruptBatch(
-                    f"{self.topic_partition}: a batch from the leader is none: {error.message}"
-                ) from None
-            if header is None:
-                break
-            expected = self.log_end_offset if not pending else pending[-1].next_offset
-            # Before the log is begun anew for it, or rolled.
-            if header.last_offset_delta < 0 or not check_crc(records, position, header):
-                self._write_pending(records[begin:end], pending, now_ms)
-                raise CorruptBatch(
-                    f"{self.topic_partition}: batch at offset {header.base_offset} from the leader is damaged"
-                )
-            if header.leader_epoch > leader_epoch:
-                self._write_pending(records[begin:end], pending, now_ms)
-                raise CorruptBatch(
-                    f"{self.topic_partition}: batch at offset {header.base_offset} from the leader has epoch "
-                    f"{header.leader_epoch}, above the leader's own, {leader_epoch}"
-                )
-            if header.base_offset < expected:
-                if not (self._is_empty() and header.last_offset >= expected and not pending):
-                    self._write_pending(records[begin:end], pending, now_ms)
-                    raise CorruptBatch(
-                        f"{self.topic_partition}: batch at offset {header.base_offset} from the leader, "
-                        f"{expected} expected"
+        try:
+            for position, header in self._sent(records):
+                expected = self.log_end_offset if not pending else pending[-1].next_offset
+                # Before the log is begun anew for it, or rolled.
+                if header.last_offset_delta < 0 or not check_crc(records, position, header):
+                    raise self._refused(header, "is damaged")
+                if header.leader_epoch > leader_epoch:
+                    raise self._refused(
+                        header,
+                        f"has epoch {header.leader_epoch}, above the leader's own, {leader_epoch}",
                     )
-                # The log starts inside a batch: DeleteRecords may cut anywhere, and batches are not split.
-                start = self.log_start_offset
-                self.truncate_fully_and_start_at(header.base_offset, now_ms)
-                self.log_start_offset = start
-                base_offset = header.base_offset
-            if header.base_offset > expected:
-                if not self._accepts_gap(expected):
-                    self._write_pending(records[begin:end], pending, now_ms)
-                    raise CorruptBatch(
-                        f"{self.topic_partition}: batch at offset {header.base_offset} from the leader where {expected} "
-                        "was expected; believed if it sends that again"
-                    )
-                if not self.has_gaps:
+                if header.base_offset < expected:
+                    if not (self._is_empty() and header.last_offset >= expected and not pending):
+                        raise self._refused(header, f"where {expected} was expected")
+                    # The log starts inside a batch: DeleteRecords may cut anywhere, and batches are not split.
+                    start = self.log_start_offset
+                    self.truncate_fully_and_start_at(header.base_offset, now_ms)
+                    self.log_start_offset = start
+                    base_offset = header.base_offset
+                if header.base_offset > expected:
+                    if not self._accepts_gap(expected):
+                        raise self._refused(
+                            header, f"where {expected} was expected; believed if it sends that again"
+                        )
+                    if not self.has_gaps:
+                        self._write_pending(records[begin:end], pending, now_ms)
+                        pending = []
+                        begin = end
+                        self.note_gaps()
+                size_bytes = header.size_bytes
+                # A fetch answer may span segments of the leader; ours are cut where ours are full.
+                if self.must_roll(
+                    end - begin + size_bytes, header.last_offset, header.max_timestamp, now_ms, pending
+                ):
                     self._write_pending(records[begin:end], pending, now_ms)
                     pending = []
                     begin = end
-                    self.note_gaps()
-            size_bytes = header.size_bytes
-            # A fetch answer may span segments of the leader; ours are cut where ours are full.
-            if self.must_roll(
-                end - begin + size_bytes, header.last_offset, header.max_timestamp, now_ms, pending
-            ):
-                self._write_pending(records[begin:end], pending, now_ms)
-                pending = []
-                begin = end
-                # The leader's gap comes into the new segment: see `roll`.
-                is_too_wide = header.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
-                self.roll(now_ms, header.base_offset if is_too_wide else None)
-            if header.leader_epoch > self.epochs.latest:
-                self.assign_epoch(header.leader_epoch, header.base_offset)
-            pending.append(header)
-            end += size_bytes
+                    # The leader's gap comes into the new segment: see `roll`.
+                    is_too_wide = header.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET
+                    self.roll(now_ms, header.base_offset if is_too_wide else None)
+                if header.leader_epoch > self.epochs.latest:
+                    self.assign_epoch(header.leader_epoch, header.base_offset)
+                pending.append(header)
+                end += size_bytes
+        except CorruptBatch:
+            self._write_pending(records[begin:end], pending, now_ms)
+            raise
         self._write_pending(records[begin:end], pending, now_ms)
         time_ms = NO_TIMESTAMP
         return AppendResult(base_offset, self.log_end_offset - 1, time_ms, self.log_start_offset, False, end)
+
+    def _sent(self, records: memoryview) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch of a leader; CorruptBatch at what is none, or of an old format."""
+        try:
+            yield from iter_whole_batches(records)
+        except ProtocolError as error:
+            raise CorruptBatch(
+                f"{self.topic_partition}: a batch from the leader is none: {error.message}"
+            ) from None
+
+    def _refused(self, header: BatchHeader, why: str) -> CorruptBatch:
+        return CorruptBatch(
+            f"{self.topic_partition}: batch at offset {header.base_offset} from the leader {why}"
+        )
 
     def _accepts_gap(self, expected: int) -> bool:
         """Compaction leaves gaps, and what was compacted once may be so no longer. A base offset that is not what was
