@@ -448,10 +448,11 @@ def test_12_epochs_of_which_compaction_left_no_batch_are_known_by_the_file_alone
     assert disk.file("leader-epoch-checkpoint").read_text() == entries
 
 
-def test_12_whether_the_epochs_fit_is_not_asked_of_damaged_batches(disk: Disk) -> None:
+@pytest.mark.parametrize("segment", [0, 10])
+def test_12_whether_the_epochs_fit_is_not_asked_of_damaged_batches(disk: Disk, segment: int) -> None:
     """They are found, and told, when somebody reads them."""
     before = state(filled(disk))
-    path = disk.file(file_name(10, ".log"))
+    path = disk.file(file_name(segment, ".log"))
     data = bytearray(path.read_bytes())
     data[16] = 7  # magic
     path.write_bytes(data)

@@ -9,7 +9,8 @@ After a clean stop nothing is scanned but the few batches behind the last index 
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -649,34 +650,27 @@ class _Opening:
         """The log's start was moved up and its epochs with it, and only the latter got to the disk."""
         if not self.epochs.entries:
             return False
-        try:
+        with self._comparing():
             for segment in map(self._apart, self.segments):
                 for _, header in segment.headers(segment.position_of(self.log_start_offset)):
                     return self.epochs.entries[0].start_offset > max(
                         header.base_offset, self.log_start_offset
                     )
-        except DiskFault as fault:
-            self._is_not_compared(fault)
         return False
 
     def _is_epoch_file_damaged(self) -> bool:
         """Whether some entry contradicts the batches before it and behind it. The file has no checksum, and one bit makes another
         number of a number: what was scanned has been learnt from the batches, and the rest is compared here.
 
-        The batches of an entry may have gone by compaction. Those that are damaged, or cannot be read, contradict nobody: who reads them
-        is told.
+        The batches of an entry may have gone by compaction. Those that are damaged, or cannot be read, contradict nobody.
         """
         former = -1
         for entry in self.epochs.entries:
             if entry.start_offset >= self.recovery_point:
                 break  # learnt from the batches
             before = behind = None
-            try:
+            with self._comparing():
                 before, behind = self._batches_around(entry.start_offset)
-            except CorruptLog:
-                pass
-            except DiskFault as fault:
-                self._is_not_compared(fault)
             if behind is not None and _contradicts(entry, behind, self.log_start_offset):
                 return True
             if (
@@ -706,8 +700,18 @@ class _Opening:
             return segment
         return Segment(self.directory.apart(), segment.base_offset, self.now_ms, segment.end_offset)
 
-    def _is_not_compared(self, fault: DiskFault) -> None:
-        note = f"{LEADER_EPOCHS} is not compared with all batches: {fault.message}"
+    @contextmanager
+    def _comparing(self) -> Iterator[None]:
+        """With batches that may be damaged, or cannot be read: who asks for them is told."""
+        try:
+            yield
+        except CorruptLog as damage:
+            reason = damage.message
+        except DiskFault as fault:
+            reason = fault.message
+        else:
+            return
+        note = f"{LEADER_EPOCHS} is not compared with all batches: {reason}"
         if note not in self.notes:
             self.notes.append(note)
 
