@@ -353,6 +353,40 @@ def test_a_connection_behind_a_cut_is_half_open_until_the_link_is_back() -> None
     assert len(client.lost) == 1
 
 
+def test_to_heal_one_link_ends_no_connection_behind_another_one() -> None:
+    world = World(7)
+    world.serve()
+    client = world.connect()
+    world.loop.run_until(1.0)
+    world.network.cut("server", "client")
+    world.server.kill()
+    world.network.host_killed(world.server)
+    world.network.heal("server", "somebody else")
+    world.loop.run_until(60.0)
+    assert client.lost == []
+
+    world.network.heal("server", "client")
+    world.loop.run_until(61.0)
+    assert len(client.lost) == 1
+
+
+def test_who_is_behind_a_cut_hears_of_an_end_once_the_link_is_back() -> None:
+    """It heard never of a connection that its peer had aborted, and what it wrote was lost without a word."""
+    world = World(7)
+    world.serve(Collect)
+    client = world.connect()
+    far = client.transport.peer.protocol
+    world.loop.run_until(1.0)
+    world.network.cut("client", "server")
+    client.transport.abort()
+    world.loop.run_until(60.0)
+    assert (len(client.lost), len(far.lost)) == (1, 0)
+
+    world.network.heal("client", "server")
+    world.loop.run_until(61.0)
+    assert len(far.lost) == 1
+
+
 def test_what_a_given_up_connection_had_written_arrives_behind_what_the_next_one_writes() -> None:
     world = World(5)
     arrived: list[bytes] = []

@@ -335,7 +335,8 @@ class SimTransport(asyncio.Transport):
         self._is_lost = True
         self._is_closing = True
         self.network.transports.discard(self)
-        self.network.stalled.discard(self)
+        if not self._eof_sent:  # else the other end is yet to hear of it, when the link is back
+            self.network.stalled.discard(self)
         self.protocol.connection_lost(error)
 
 
@@ -389,10 +390,12 @@ class Network:
         stalled = list(self.stalled)
         self.stalled.clear()
         for transport in stalled:
-            if not transport.host.is_alive and transport.peer is not None:
-                self._half_open_ended(transport)
-            else:
+            if transport.host.is_alive or transport.peer is None:
                 transport._pump()
+            elif transport._link.is_cut:
+                self.stalled.add(transport)
+            else:
+                self._half_open_ended(transport)
 
     def _half_open_ended(self, transport: SimTransport) -> None:
         """The far end of a dead host's connection learns of it once the link is back."""
