@@ -127,7 +127,7 @@ class Sharer:
         asked_s, epoch = self._group.now_s, self._epoch
         if not own or epoch == JOIN or self._holdings.is_in_doubt:
             return
-        shared = own[self._beats % len(own)]
+        shared = own[self._beats // BEATS_A_COMMIT % len(own)]
         asking = Committing(shared, int(asked_s * 1_000_000), asked_s)
         self._history.committing.append(asking)
         row = OffsetCommitRequestPartition(partition_index=shared[1], committed_offset=asking.offset)

@@ -96,7 +96,8 @@ class ProducerProcess(ClientProcess):
     def _next(self, count: int) -> tuple[TopicPartition, list[bytes]]:
         """The next batch, of so many values."""
         partitions = self.workload.partitions
-        partition = partitions[(self._count + self.number) % len(partitions)]
+        batches = self._count // count
+        partition = partitions[(batches + self.number) % len(partitions)]
         return partition, [f"{self.number}-{self._count + n}".encode() for n in range(count)]
 
     def _options(self) -> dict[str, Any]:
