@@ -4,7 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from odradek.sim.plan import PACE, QUIET_SHARE, Fault, at_pace, draw, with_a_quiet_quarter
+from odradek.sim.plan import (
+    LOSE_ONE,
+    PACE,
+    QUIET_SHARE,
+    SETS_MIN_ISR,
+    SINGLE,
+    Fault,
+    at_pace,
+    draw,
+    with_a_quiet_quarter,
+)
 
 
 def longest_quiet_s(faults: tuple[Fault, ...], duration_s: float) -> float:
@@ -75,3 +85,12 @@ def test_seeds_differ_in_which_faults_they_have() -> None:
 @pytest.mark.parametrize("kind", ["lost_watches", "store_restart", "pause_controller_between_steps"])
 def test_it_is_drawn_now_and_then(kind: str) -> None:
     assert sum(any(f.kind == kind for f in draw(seed).faults) for seed in range(300)) >= 5
+
+
+def test_where_a_disk_loses_what_others_have_one_copy_is_never_enough() -> None:
+    """Of an emptied disk it was so only in seeds that did not empty one in the end."""
+    plans = [draw(seed) for seed in range(700)]
+    losing = [plan for plan in plans if plan.has(SINGLE | LOSE_ONE)]
+
+    assert any(plan.has(SINGLE) for plan in losing) and any(plan.has(SETS_MIN_ISR) for plan in plans)
+    assert [plan.seed for plan in losing if plan.has(SETS_MIN_ISR)] == []

@@ -325,6 +325,7 @@ def draw(seed: int) -> Plan:
     if replication_factor < 3 or min_insync_replicas < 2:
         # A single copy may be all there is of an acknowledged record: its disk must not be taken away.
         chosen = [kind for kind in chosen if kind not in SINGLE]
+    may_strike = frozenset(chosen)  # one that strikes once is taken out of them below
     faults: list[Fault] = []
     mean_gap_s = rng.choice((0.6, 1.5, 4.0))
     now = rng.uniform(0.2, 1.0)
@@ -341,7 +342,7 @@ def draw(seed: int) -> Plan:
     if replication_factor == 3 and min_insync_replicas == 2:
         further += _flips(seed, duration_s)
     rude = _by_themselves(RUDE_KINDS, seed, duration_s, 0.4)
-    kinds = frozenset(chosen) | {fault.kind for fault in (*further, *rude)}
+    kinds = may_strike | {fault.kind for fault in (*further, *rude)}
     actions, settings = _administration(seed, duration_s, kinds)
     if not kinds.isdisjoint(WANT_INDEXES | BATCH_KINDS.keys()):
         settings.setdefault("log.segment.bytes", "2000")  # an index is written when its segment ends
