@@ -1,12 +1,15 @@
 """What brokers at rest answer to tools, and what is left in the store: wrong ones made by hand, and planted in a world."""
 
+import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId
+from odradek.protocol.messages import describe_configs, describe_producers, metadata
 from odradek.sim.checkers.described import Facts, tidy, told_as_it_is
 from odradek.sim.client import SimClient
-from odradek.sim.described import described_wrongly, untidy_store
+from odradek.sim.described import _configurations, _metadata, _producers, described_wrongly, untidy_store
 from odradek.sim.plan import Fault
 from odradek.sim.run import CORRECTNESS, run
 from odradek.sim.world import PORT, World
@@ -82,6 +85,50 @@ def test_what_is_planted_is_found(why: str) -> None:
         plant(leader)
         found = _wrong(world)
         assert found and any(f"tells of {about}" in one for one in found), found
+
+
+class _Unwell:
+    """Answers with this, whatever it is asked."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    async def ask(self, *_: object) -> Any:
+        return self._answer
+
+
+def test_an_error_below_none_is_one_too() -> None:
+    """The largest of all codes was taken, and -1 passed for 0."""
+    row = metadata.MetadataResponsePartition(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    topic = metadata.MetadataResponseTopic(name="t", partitions=[row])
+    told: dict[str, object] = {}
+    answer = metadata.MetadataResponse(topics=[topic])
+    asyncio.run(_metadata(cast(SimClient, _Unwell(answer)), ("b1", PORT), told))
+
+    assert cast("tuple[int, ...]", told["topic t"])[0] == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_who_is_refused_the_producers_is_not_told_that_there_are_none() -> None:
+    refused = describe_producers.PartitionResponse(
+        partition_index=0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER
+    )
+    topic = describe_producers.TopicResponse(name="t", partitions=[refused])
+    told: dict[str, object] = {}
+    answer = describe_producers.DescribeProducersResponse(topics=[topic])
+    asyncio.run(_producers(cast(SimClient, _Unwell(answer)), ("b1", PORT), [T], told))
+
+    assert told == {f"producers of {T}": (ErrorCode.NOT_LEADER_OR_FOLLOWER, [])}
+
+
+def test_who_is_refused_a_configuration_is_not_told_that_there_is_none() -> None:
+    refused = describe_configs.DescribeConfigsResult(
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, resource_name="t"
+    )
+    told: dict[str, object] = {}
+    answer = describe_configs.DescribeConfigsResponse(results=[refused])
+    asyncio.run(_configurations(cast(SimClient, _Unwell(answer)), ("b1", PORT), ["t"], told))
+
+    assert told == {"configuration of t": (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, {})}
 
 
 NO_SIZE = Edit("broker.handlers.describe_log_dirs:_add", "log.size_bytes", "log.size_bytes + 1")

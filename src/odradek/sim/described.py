@@ -77,7 +77,7 @@ def _truth(world: World, broker: SimBroker) -> Truth:
         assignment = world.topics.assignment(topic)
         assert assignment is not None
         found[f"topic {topic}"] = 0, assignment.topic_id, topic in COORDINATED_IN.values()
-        found[f"configuration of {topic}"] = _configured(world, topic)
+        found[f"configuration of {topic}"] = 0, _configured(world, topic)
     for kind, key in _coordinated(world):
         found[f"coordinator of {key}"] = _leader(world, _partition_of(world, kind, key))
     led = [shard for shard in core.groups.shards.values() if shard.partition.is_leader]
@@ -95,7 +95,7 @@ def _truth(world: World, broker: SimBroker) -> Truth:
         size = _size(broker, log)
         if size is not None:
             found[f"size of {partition}"] = size, 0, False
-        found[f"producers of {partition}"] = sorted(
+        producers = sorted(
             (
                 one.producer_id,
                 one.producer_epoch,
@@ -107,6 +107,7 @@ def _truth(world: World, broker: SimBroker) -> Truth:
             for one in map(log.producers.get, log.producers.ids())
             if one is not None
         )
+        found[f"producers of {partition}"] = 0, producers
         if replica.is_leader:
             marks = replica.high_watermark, int(replica.last_stable_offset), log.log_start_offset
             found[f"marks of {partition}"] = 0, *marks
@@ -231,7 +232,8 @@ async def _metadata(client: SimClient, address: Address, found: dict[str, object
     found["the controller"] = answer.controller_id
     found |= {f"broker {one.node_id}": (one.host, one.port) for one in answer.brokers}
     for topic in answer.topics:
-        error = max([topic.error_code, *(row.error_code for row in topic.partitions)])
+        errors = [topic.error_code, *(row.error_code for row in topic.partitions)]
+        error = next((code for code in errors if code), 0)
         found[f"topic {topic.name}"] = error, topic.topic_id, topic.is_internal
     return {topic.name: topic.topic_id for topic in answer.topics}
 
@@ -248,7 +250,7 @@ async def _configurations(
     )
     for row in answer.results:
         own = {one.name: one.value for one in row.configs if one.config_source == OF_A_TOPIC}
-        found[f"configuration of {row.resource_name}"] = own
+        found[f"configuration of {row.resource_name}"] = row.error_code, own
 
 
 async def _transactions(
@@ -285,7 +287,7 @@ async def _producers(
     answer = await client.ask(address, describe_producers.DescribeProducersRequest(topics=topics))
     for topic in answer.topics:
         for row in topic.partitions:
-            found[f"producers of {TopicPartition(topic.name, row.partition_index)}"] = sorted(
+            producers = sorted(
                 (
                     one.producer_id,
                     one.producer_epoch,
@@ -296,6 +298,8 @@ async def _producers(
                 )
                 for one in row.active_producers
             )
+            partition = TopicPartition(topic.name, row.partition_index)
+            found[f"producers of {partition}"] = row.error_code, producers
 
 
 async def _marks(
