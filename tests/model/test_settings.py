@@ -242,6 +242,26 @@ def test_a_password_is_not_shown():
     assert "geheim" not in repr(settings.ssl_key_password)
 
 
+@pytest.mark.parametrize("text", ["\u00a05", "5\u2003", "\u30005"])
+def test_a_number_between_blanks_that_java_does_not_take_for_blanks_is_none(text):
+    """Java's `trim` knows the characters up to the space. Python's `strip` knows more, and no Apache broker could read the node."""
+    with pytest.raises(InvalidValue, match="must be a whole number"):
+        TopicSettings(BrokerSettings({}), {"retention.ms": text})
+
+
+def test_blanks_around_a_value_are_left_out_as_java_leaves_them_out():
+    settings = BrokerSettings(
+        {
+            "log.retention.ms": "\x00 5\x1f\t",
+            "log.cleanup.policy": " compact\t, delete ",
+            "zookeeper.ssl.keystore.password": " not known ",
+        }
+    )
+    assert settings.log_retention_ms == 5
+    assert settings.log_cleanup_policy == ("compact", "delete")
+    assert settings.zookeeper_ssl_keystore_password == "not known"
+
+
 def test_where_the_metadata_lies():
     assert BrokerSettings({"log.dirs": "/a,/b"}).store_file == "/a/odradek-store.sqlite"
     assert BrokerSettings({"log.dirs": "/a", "odradek.store": "/s/store"}).store_file == "/s/store"
