@@ -11,6 +11,7 @@ from odradek.controller.states import ReplicaState
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.facts import MetadataLoaded, TopicAssignment
 from odradek.model.ids import BrokerId, ControllerEpoch, TopicPartition
+from odradek.model.settings import BrokerSettings, TopicSettings
 from tests.controller.world import registration, state, three, topic_id_of, tp
 
 ONLINE, OFFLINE, NON_EXISTENT = ReplicaState.ONLINE, ReplicaState.OFFLINE, ReplicaState.NON_EXISTENT
@@ -72,6 +73,25 @@ def test_a_minimum_that_is_no_number_is_as_if_it_were_not_set(text: str) -> None
     context = three().context
     context.topic_configs["t"] = {"min.insync.replicas": text}
     assert context.min_insync_replicas("t") == context.settings.min_insync_replicas
+
+
+@pytest.mark.parametrize("text", ["+2", "02", "00000000000000002", "\x00 2\t"])
+def test_a_minimum_is_the_number_that_leaders_take_it_for(text: str) -> None:
+    """It was as if none were set: so with `+1` over a default of 2 replicas outside an ISR of one counted as eligible, though it
+    commits without them, and leaders that heard so refused what acks=all asked for."""
+    assert TopicSettings(BrokerSettings({}), {"min.insync.replicas": text}).min_insync_replicas == 2
+    context = three().context
+    context.settings = ControllerSettings(min_insync_replicas=3)
+    context.topic_configs["t"] = {"min.insync.replicas": text}
+    assert context.min_insync_replicas("t") == 2
+
+
+def test_what_leaders_cannot_read_allows_no_loss() -> None:
+    context = three().context
+    context.topic_configs["t"] = {"unclean.leader.election.enable": "\u00a0true"}
+    assert not context.is_unclean_election_allowed("t")
+    context.topic_configs["t"] = {"unclean.leader.election.enable": "\x00 true"}
+    assert context.is_unclean_election_allowed("t")
 
 
 def loaded(partitions: int) -> ControllerContext:

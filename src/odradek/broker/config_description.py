@@ -12,6 +12,7 @@ from itertools import dropwhile
 from math import isinf
 from typing import NamedTuple
 
+from odradek.model.properties import AROUND_PARTS, AROUND_VALUES
 from odradek.model.settings import (
     BROKER_SETTINGS,
     DECIMAL_NUMBER,
@@ -196,11 +197,11 @@ def _as_parsed(setting: Setting, text: str | None) -> str | None:
     kind = setting.type
     if text is None or kind not in PARSED:
         return text
-    stripped = text.strip()
+    stripped = text.strip(AROUND_VALUES)
     if kind == "BOOLEAN":
         return stripped.lower()
     if kind == "LIST":
-        return ",".join(part.strip() for part in stripped.split(","))
+        return ",".join(part.strip(AROUND_PARTS) for part in stripped.split(","))
     if kind == "DOUBLE":
         return _as_java_tells(float(stripped)) if DECIMAL_NUMBER.fullmatch(stripped) else text
     return str(int(stripped)) if WHOLE_NUMBER.fullmatch(stripped) else text

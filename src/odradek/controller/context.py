@@ -29,6 +29,7 @@ from odradek.model.ids import (
     TopicPartition,
     number_in,
 )
+from odradek.model.properties import AROUND_VALUES
 from odradek.model.values import dataclass, field
 
 if TYPE_CHECKING:
@@ -324,14 +325,14 @@ class ControllerContext:
         configured = self.topic_setting(topic, "unclean.leader.election.enable")
         if configured is None:
             return self.settings.unclean_leader_election_enable
-        return configured.strip().lower() == "true"
+        return configured.strip(AROUND_VALUES).lower() == "true"
 
     def deletes_with_offline_replicas(self) -> bool:
         """odradek.delete.topic.with.offline.replicas, which may be set while we lead."""
         for level in (str(self.broker), CLUSTER_DEFAULT):
             dynamic = self.broker_configs.get(level, {}).get("odradek.delete.topic.with.offline.replicas")
             if dynamic is not None:
-                return dynamic.strip().lower() == "true"
+                return dynamic.strip(AROUND_VALUES).lower() == "true"
         return self.settings.delete_topic_with_offline_replicas
 
     def effective_min_isr(self, topic_partition: TopicPartition) -> int:
@@ -350,7 +351,10 @@ class ControllerContext:
 
     def min_insync_replicas(self, topic: str) -> int:
         configured = self.topic_setting(topic, "min.insync.replicas")
-        number = None if configured is None else number_in(configured.strip())
+        if configured is None:
+            return self.settings.min_insync_replicas
+        # As leaders read it (`settings.parse_value`): `+02` is 2, and what is none of its values is as if it were not set.
+        number = number_in(configured.strip(AROUND_VALUES).removeprefix("+").lstrip("0"))
         return self.settings.min_insync_replicas if number is None else number
 
     # --------------------------------------------------------------------------------------- partitions

@@ -4,6 +4,9 @@ import re
 
 from odradek.model.errors import ConfigurationError
 
+# What Java's `trim` takes off both ends of every value, and `\s` off the parts of a list. `strip` alone knows more blanks.
+AROUND_VALUES = "".join(map(chr, range(ord(" ") + 1)))
+AROUND_PARTS = " \t\n\x0b\f\r"
 # Not `splitlines`, which also ends a line at what Java takes as a part of it, such as U+2028.
 _END_OF_LINE = re.compile(r"\r\n|\r|\n")
 

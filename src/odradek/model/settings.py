@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from odradek.model import settings_acted_on, settings_listed
 from odradek.model.errors import ConfigurationError, InvalidValue
 from odradek.model.ids import number_in
+from odradek.model.properties import AROUND_PARTS, AROUND_VALUES
 from odradek.model.properties import parse_properties as parse_properties
 
 HOUR_MS = 3_600_000
@@ -208,9 +209,6 @@ WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
 DECIMAL_NUMBER = re.compile(r"[+-]?([0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?")
 
 
-# What Java's `trim` leaves out around every value, and `\s` between the parts of a list. `strip` alone knows more blanks.
-_AROUND_VALUES = "".join(map(chr, range(ord(" ") + 1)))
-_AROUND_PARTS = " \t\n\x0b\f\r"
 # A longer text is hardly ever that of a second topic.
 LONGEST_KEPT = 100
 
@@ -219,7 +217,7 @@ def parse_value(setting: Setting, text: str | None) -> Any:
     """`text` as the setting's type, checked against what is valid; ConfigurationError says what would do."""
     if text is None:
         return None
-    text = text.strip(_AROUND_VALUES)
+    text = text.strip(AROUND_VALUES)
     if setting.type == "PASSWORD":
         return Secret(text)
     return _parsed_before(setting, text) if len(text) <= LONGEST_KEPT else _parsed(setting, text)
@@ -253,7 +251,7 @@ def _parsed(setting: Setting, text: str) -> Any:
             raise _refused(setting, text, "must be a number", "Not a number of type DOUBLE")
         value = float(text)
     elif kind == "LIST":
-        parts = tuple(part.strip(_AROUND_PARTS) for part in text.split(",")) if text else ()
+        parts = tuple(part.strip(AROUND_PARTS) for part in text.split(",")) if text else ()
         # Where words are checked, one that is empty is checked too; elsewhere it is a comma too many.
         value = parts if setting.valid is not None else tuple(filter(None, parts))
     if setting.valid is not None and text != setting.default:
