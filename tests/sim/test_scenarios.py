@@ -38,6 +38,12 @@ def test_a_command_nobody_knows_is_an_error_and_not_an_outcome() -> None:
         scenario.play("cluster brokers=1\nexplode 1\n----\n")
 
 
+def test_a_condition_nobody_knows_is_an_error_and_not_fulfilled_at_once() -> None:
+    text = "cluster brokers=1\ntopic t replicas=1\nwait t-0 laeder=2\n----\n"
+    with pytest.raises(scenario.Wrong, match="wait t-0: nobody knows 'laeder'"):
+        scenario.play(text)
+
+
 def test_what_was_read_once_and_is_gone_at_the_end_of_a_scenario_is_named() -> None:
     stage = Stage()
     try:

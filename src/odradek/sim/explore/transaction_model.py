@@ -262,7 +262,6 @@ class TransactionModel:
             leader_epoch=places[broker].leader_epoch + 1, verified=None, added=None
         )
         kept: set[Message] = set()
-        lost: list[Request] = []
         for message in state.messages:
             asked = message.batch if isinstance(message, Question | Verdict) else message
             if isinstance(asked, Marker):
@@ -275,8 +274,6 @@ class TransactionModel:
                     if isinstance(message, Question)
                     else message
                 )
-            elif not asked.is_late:
-                lost.append(asked)
         waits = [
             number
             for number, producer in enumerate(state.producers)

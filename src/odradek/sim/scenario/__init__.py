@@ -35,7 +35,7 @@ After each command the invariants are looked at, as in a seed; what they say is 
 | `withhold`, `let`, `release`, `lag`, ... | single requests and answers between brokers: `scenario.withholding` |
 | `consent P` | records may have been lost, and we agreed to that (an unclean election) |
 | `run SECONDS` | lets time pass |
-| `wait P leader=2 isr=2,3`, `wait controller=2`, `wait P end=B:OFFSET` | until it is so, 60 simulated seconds at most |
+| `wait P leader=2 isr=2,3 epoch=1`, `wait controller=2`, `wait P end=B:OFFSET mark=B:OFFSET follows=B` | until it is so, 60 simulated seconds at most; `follows`: B has heard of the stored leader epoch |
 | `idle SECONDS` | lets time pass in which nothing is to happen, and says if there is more than fetches that wait |
 | `settle` | until everything is at rest; prints `at rest`, or why it is not |
 """

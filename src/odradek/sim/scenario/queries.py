@@ -8,11 +8,12 @@ from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import metadata
 from odradek.sim.checkers import replicas as checkers
 from odradek.sim.client import SimClient
-from odradek.sim.scenario.text import Words, listed, partition_of
+from odradek.sim.scenario.text import Words, Wrong, listed, partition_of
 from odradek.sim.world import PORT, SimBroker, World
 from odradek.store import layout
 
 PATIENCE_S = 60.0
+CONDITIONS = ("leader", "isr", "epoch", "end", "mark", "follows")  # of `wait`, about a partition
 
 
 class Querying:
@@ -137,6 +138,9 @@ class Querying:
             self._until(lambda: broker.is_controller, f"{broker.name} is controller")
             return
         partition = partition_of(words.plain[0])
+        for name in named:
+            if name not in CONDITIONS:
+                raise Wrong(f"wait {partition}: nobody knows {name!r}; known: {', '.join(CONDITIONS)}")
 
         def holds() -> bool:
             stored = self._stored(partition)
