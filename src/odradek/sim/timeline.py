@@ -139,9 +139,9 @@ class _Drawing:
     def _faults(self) -> None:
         self._label("faults")
         busy: list[float] = []  # until when each row is taken
-        begun = self._begin()
-        for fault in self.outcome.injected:
-            start = begun + fault.at_s
+        # When each was told to the world: one that waited until everybody was well struck later than it was planned to.
+        struck = (at for at, text in self.outcome.notes if text.startswith("fault "))
+        for start, fault in zip(struck, self.outcome.injected, strict=True):
             shown_to = start + max(fault.lasts_s, self.end * 8 * len(fault.kind) / self.width)
             row = next((n for n, until in enumerate(busy) if until <= start), len(busy))
             busy[row : row + 1] = [shown_to]
@@ -150,13 +150,6 @@ class _Drawing:
             self._bar(Bar(start, end, fault.kind, str(fault)), colours.FAULT, y)
             self._small(self.x(start) + 2, y + ROW - 5.5, fault.kind)
         self.y += max(len(busy), 1) * ROW + GAP
-
-    def _begin(self) -> float:
-        """Faults count from the end of the start: the first one told says when that was."""
-        for at, text in self.outcome.notes:
-            if text.startswith("fault ") and self.outcome.injected:
-                return max(0.0, at - self.outcome.injected[0].at_s)
-        return 0.0
 
     # --- one broker
 
