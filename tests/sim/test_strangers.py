@@ -1,8 +1,5 @@
 """Nothing is granted to strangers, and what is granted all the same is found."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from odradek.log import validation
@@ -12,7 +9,7 @@ from odradek.sim.faults import TABLE, inject
 from odradek.sim.plan import ACTIONS, OPERATIONS, Fault
 from odradek.sim.run import CORRECTNESS, OK, describe, run
 from odradek.sim.strangers import TABLE as OF_STRANGERS
-from odradek.sim.strangers import hostile
+from odradek.sim.strangers import Claim, hostile
 from odradek.sim.world import SimBroker, World
 from tests.log.logs import config
 from tests.mutants.edit import Edit
@@ -48,17 +45,42 @@ def test_no_leader_epoch_that_is_claimed_comes_true_before_the_claim_is_read(
     """Whoever is asked may stand still meanwhile, and reads first what it was told of later leader epochs."""
     claimed: list[int] = []
 
-    def hear(
-        world: World, broker: SimBroker, what: str, message: Any, code_of: Callable[[Any], int], *_: object
-    ) -> None:
-        if "leader epoch" in what:
-            asked = message.topics[0].partitions[0]
-            claimed.append(asked.leader_epoch if kind == "false_isr_changes" else asked.current_leader_epoch)
+    def hear(world: World, broker: SimBroker, *claims: Claim, **_: object) -> None:
+        for claim in claims:
+            if "leader epoch" in claim.what:
+                asked = claim.message.topics[0].partitions[0]
+                claimed.append(
+                    asked.leader_epoch if kind == "false_isr_changes" else asked.current_leader_epoch
+                )
 
     monkeypatch.setattr(strangers, "_ask", hear)
     outcome = run(plan_with(Fault(4.0, kind, 0.1, 0.4, 0.0), duration_s=6.0))
 
     assert claimed and min(claimed) > outcome.events, "each rise of a leader epoch is an event at least"
+
+
+@pytest.mark.parametrize("earlier", [(), (Fault(0.5, "bounce", 0.4, 0.4),)])
+def test_every_claim_about_an_isr_is_looked_at(earlier: tuple[Fault, ...]) -> None:
+    """A controller closes the connection of what is numbered below a proposal that it has read of the same broker. So of two claims
+    for one broker one was looked at, and of a broker that had proposed something before none."""
+    outcome = run(plan_with(*earlier, Fault(4.0, "false_isr_changes", 0.1, 0.4, 0.0), duration_s=6.0))
+
+    told = {text.split(": ")[1]: text.split(": ")[2] for text in notes(outcome, "stranger to ")}
+    assert told == {
+        "AlterPartition with a member in a life that is over": "INELIGIBLE_REPLICA",
+        "AlterPartition of a leader epoch that nobody has": "NOT_CONTROLLER",
+        "AlterPartition of a life that is over": "STALE_BROKER_EPOCH",
+        "AlterPartition of no broker": "STALE_BROKER_EPOCH",
+        "ControlledShutdown of a life that is over": "STALE_BROKER_EPOCH",
+    }
+
+
+def test_a_controller_epoch_that_nobody_has_is_claimed_and_believed_by_nobody() -> None:
+    """One that is believed makes its broker refuse every controller there will ever be, and each of them resign."""
+    outcome = run(plan_with(Fault(4.0, "false_control_requests", 0.1, 0.4, 0.0), duration_s=6.0))
+
+    told = notes(outcome, "with a controller epoch that nobody has: STALE_CONTROLLER_EPOCH")
+    assert (outcome.code, len(told)) == (OK, 3)
 
 
 def test_a_member_in_a_life_that_is_over_is_claimed_as_well() -> None:

@@ -66,8 +66,11 @@ class SimClient:
         bootstrap: list[Address],
         *,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        first_correlation_id: int = 0,
     ) -> None:
+        """`first_correlation_id`: of each connection."""
         self._request_timeout_ms = request_timeout_ms
+        self._first_correlation_id = first_correlation_id
         self.loop = loop
         self.host = host
         self._bootstrap = bootstrap
@@ -96,6 +99,7 @@ class SimClient:
                 after_turn=lambda: None,
                 request_timeout_ms=self._request_timeout_ms,
                 connect_timeout_ms=2_000,
+                first_correlation_id=self._first_correlation_id,
             )
         key = message.KEY
         if version is None:

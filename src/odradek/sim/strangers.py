@@ -7,7 +7,7 @@ the loop, which are bounded (`burden`).
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -44,7 +44,7 @@ from odradek.sim.world import PORT, SimBroker, World
 MACHINE, NUMBER = "s1", 103
 NO_BROKER = 99
 # One that is near may come true before the claim is read: a broker that stood still reads first what it was told meanwhile.
-NO_LEADER_EPOCH = 1 << 30
+NO_LEADER_EPOCH = NO_CONTROLLER_EPOCH = 1 << 30
 MOST_DEAF, MOST_UNREAD, MOST_SMALL = 6, 600, 4_000
 LARGEST_CLAIM_BYTES = 100 << 20  # socket.request.max.bytes
 HALF_FRAMES = 12
@@ -128,29 +128,33 @@ def half_frames(world: World, fault: Fault) -> bool:
 # --- claims
 
 
-def _ask(
-    world: World,
-    broker: SimBroker,
-    what: str,
-    message: Any,
-    code_of: Callable[[Any], int],
-    may_be_so: Callable[[], bool] = lambda: False,
-) -> None:
+class Claim(NamedTuple):
     """Granted is what is answered without an error. `may_be_so`: by then somebody else may have asked for the same."""
+
+    what: str
+    message: Any
+    code_of: Callable[[Any], int]
+    may_be_so: Callable[[], bool] = lambda: False
+
+
+def _ask(world: World, broker: SimBroker, *claims: Claim, first_number: int = 0) -> None:
+    """One after the other over one connection, in requests with these numbers."""
     host = Host(MACHINE, NUMBER)
 
     async def ask() -> None:
-        client = SimClient(world.loop, host, [(broker.name, PORT)])
-        try:
-            answer = await client.ask((broker.name, PORT), message)
-        except RequestFailed:
-            return
-        code = ErrorCode(code_of(answer))
-        world.note(f"stranger to {broker.name}: {what}: {code.name}")
-        if code is ErrorCode.NONE and not may_be_so():
-            world.let_in.append(
-                Anomaly("StrangerIsRefused", None, f"{broker.name} granted {what} to a stranger")
-            )
+        address = broker.name, PORT
+        client = SimClient(world.loop, host, [address], first_correlation_id=first_number)
+        for claim in claims:
+            try:
+                answer = await client.ask(address, claim.message)
+            except RequestFailed:
+                return
+            code = ErrorCode(claim.code_of(answer))
+            world.note(f"stranger to {broker.name}: {claim.what}: {code.name}")
+            if code is ErrorCode.NONE and not claim.may_be_so():
+                world.let_in.append(
+                    Anomaly("StrangerIsRefused", None, f"{broker.name} granted {claim.what} to a stranger")
+                )
 
     world.spawn(host, ask())
 
@@ -181,11 +185,12 @@ def false_control_requests(world: World, fault: Fault) -> bool:
         ("a controller epoch that is over", gate.controller_epoch - 1, own.broker_epoch),
         ("a broker epoch that is over", gate.controller_epoch, own.broker_epoch - 1),
         ("a broker epoch that nobody has", gate.controller_epoch, 1 << 62),
+        ("a controller epoch that nobody has", NO_CONTROLLER_EPOCH, own.broker_epoch),
     ):
         for name, message in _control_requests(
             world, broker, partition, replica, controller_epoch, broker_epoch
         ):
-            _ask(world, broker, f"{name} with {what}", message, lambda answer: answer.error_code)
+            _ask(world, broker, Claim(f"{name} with {what}", message, lambda answer: answer.error_code))
     return True
 
 
@@ -270,10 +275,11 @@ def false_isr_changes(world: World, fault: Fault) -> bool:
         return False
     partition, replica = found
     epoch = registered[source.broker_id]
+    claims = _former_members(world, fault)
     for what, broker, broker_epoch, leader_epoch in (
+        ("a leader epoch that nobody has", source.broker_id, epoch, NO_LEADER_EPOCH),
         ("a life that is over", source.broker_id, epoch - 1, replica.leader_epoch),
         ("no broker", NO_BROKER, epoch, replica.leader_epoch),
-        ("a leader epoch that nobody has", source.broker_id, epoch, NO_LEADER_EPOCH),
     ):
         change = alter_partition.AlterPartitionRequestPartitionData(
             partition_index=partition.partition,
@@ -289,31 +295,36 @@ def false_isr_changes(world: World, fault: Fault) -> bool:
         message = alter_partition.AlterPartitionRequest(
             broker_id=int(broker), broker_epoch=broker_epoch, topics=topics
         )
-        _ask(world, target, f"AlterPartition of {what}", message, _of_the_partition)
-    _former_members(world, target, fault)
+        claims.append(Claim(f"AlterPartition of {what}", message, _of_the_partition))
     leaving = shutdown.ControlledShutdownRequest(broker_id=int(source.broker_id), broker_epoch=epoch - 1)
-    _ask(
-        world, target, "ControlledShutdown of a life that is over", leaving, lambda answer: answer.error_code
-    )
+    what = "ControlledShutdown of a life that is over"
+    claims.append(Claim(what, leaving, lambda answer: answer.error_code))
+    _ask(world, target, *claims, first_number=_next_number(target))
     return True
 
 
-def _former_members(world: World, target: SimBroker, fault: Fault) -> None:
+def _next_number(target: SimBroker) -> int:
+    """Above those of all proposals that this controller has read: what is not is a late copy to it, and it looks no further."""
+    assert target.runtime is not None
+    return 1 + max(target.runtime.broker.proposal_order._last.values(), default=-1)
+
+
+def _former_members(world: World, fault: Fault) -> list[Claim]:
     """All of it is as its leader would ask, but for the life in which a member is to be in sync (KIP-903)."""
     source = leader(world, fault)
     found = None if source is None else _partition(fault, source, is_led=True)
     if source is None or found is None:
-        return
+        return []
     partition, replica = found
     registered = world.registered()
     epoch = registered.get(source.broker_id)
     others = sorted(b for b in replica.followers if b in registered)
     if epoch is None or not others or not replica.is_isr_settled:
-        return
+        return []
     # Not the ISR that is stored: what is so already is granted to whoever asks.
     named = next((b for b in others if {source.broker_id, b} != set(replica.isr)), None)
     if named is None:
-        return
+        return []
     members = [(source.broker_id, epoch), (named, registered[named] - 1)]
     change = alter_partition.AlterPartitionRequestPartitionData(
         partition_index=partition.partition,
@@ -332,7 +343,7 @@ def _former_members(world: World, target: SimBroker, fault: Fault) -> None:
         return not replica.is_isr_settled or {source.broker_id, named} == set(replica.isr)
 
     what = "AlterPartition with a member in a life that is over"
-    _ask(world, target, what, message, _of_the_partition, may_be_so)
+    return [Claim(what, message, _of_the_partition, may_be_so)]
 
 
 def _of_the_partition(answer: Any) -> int:
@@ -386,7 +397,7 @@ def false_followers(world: World, fault: Fault) -> bool:
                 )
             ],
         )
-        _ask(world, broker, f"a fetch of {what}", message, _of_the_fetch)
+        _ask(world, broker, Claim(f"a fetch of {what}", message, _of_the_fetch))
     return True
 
 
@@ -406,13 +417,12 @@ def hostile_batches(world: World, fault: Fault) -> bool:
     now_ms = EPOCH_MS + int(world.loop.time() * 1000)
     for what, records in hostile(now_ms):
         for acks in (-1, 1):
-            _ask(
-                world,
-                broker,
+            claim = Claim(
                 f"a batch with {what}",
                 produce_request(found[0], records, acks),
                 lambda answer: answer.responses[0].partition_responses[0].error_code,
             )
+            _ask(world, broker, claim)
     return True
 
 
