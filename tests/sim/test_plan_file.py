@@ -112,6 +112,12 @@ def test_what_shrinking_leaves_of_a_file_is_told_by_its_numbers_and_can_be_writt
             "'settings', 'states' or 'ledger': log.segment.byte: no such",
         ),
         (lambda p: p.update(states={"cleanup.policy": "burn"}), "'settings', 'states' or 'ledger'"),
+        (lambda p: p.update(settings={"log.dirs": "/x"}), "'settings': log.dirs is the world's own"),
+        (lambda p: p.update(settings={"ssl.keystore.location": "/x"}), "and not acted on"),
+        (
+            lambda p: p.update(settings={"offsets.topic.num.partitions": "201"}),
+            "'offsets.topic.num.partitions': 201 is not within 1 to 200",
+        ),
         (lambda p: p.update(faults={}), "'faults': a list of at most 10000 is wanted"),
         (lambda p: p["faults"].append(p["faults"] * 10), "an object is wanted"),
         (lambda p: p["faults"][0].update(kind="meteorite"), "fault 0: there is no kind 'meteorite' of fault"),

@@ -12,7 +12,8 @@ from typing import Any, get_type_hints
 
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.features import HIGHEST_LEVELS, TRANSACTION_VERSION
-from odradek.model.settings import BrokerSettings, TopicSettings
+from odradek.model.settings import BrokerSettings, TopicSettings, attribute_name
+from odradek.model.settings_unserved import check_served
 from odradek.sim.plan import ALL_KINDS, ASSIGNORS, CODECS, LEDGER_OWNERS, TOPICS, Fault, Plan
 
 # Rises with every change after which an older file would mean something else.
@@ -41,6 +42,15 @@ FAULT_LIMITS: dict[str, tuple[float, float]] = {
     "amount": (0.0, 1.0),
     "lasts_s": (0.0, LIMITS["duration_s"][1]),
 }
+# Settings that a world gives each of its brokers, or that name what is outside of it.
+OF_THE_WORLD = frozenset(
+    {
+        "broker.id", "node.id", "broker.rack", "listeners", "advertised.listeners", "log.dir", "log.dirs",
+        "odradek.cluster.size", "odradek.journal.dir", "odradek.metrics.listener",
+    }
+)  # fmt: skip
+# Partitions of internal topics, which may be as many as those of the others.
+INTERNAL_PARTITIONS = ("offsets.topic.num.partitions", "transaction.state.log.num.partitions")
 MOST_FAULTS = 10_000
 MOST_BYTES = 4 << 20
 
@@ -98,12 +108,22 @@ def _plan(found: dict[str, Any]) -> Plan:
             f"{plan.brokers} brokers, 'replication_factor' {plan.replication_factor}, 'min_insync_replicas' "
             f"{plan.min_insync_replicas}: each is to be no larger than the one before"
         )
+    _check_settings(plan)
+    return plan
+
+
+def _check_settings(plan: Plan) -> None:
+    for name in sorted(OF_THE_WORLD & plan.settings.keys()):
+        raise Unusable(f"'settings': {name} is the world's own; leave it out")
     try:
+        settings = BrokerSettings(plan.settings)
+        check_served(settings)
         for of_topic in (plan.states, plan.ledger):
-            TopicSettings(BrokerSettings(plan.settings), of_topic)
+            TopicSettings(settings, of_topic)
     except ConfigurationError as error:
         raise Unusable(f"'settings', 'states' or 'ledger': {error}") from error
-    return plan
+    for name in INTERNAL_PARTITIONS:
+        _checked(name, getattr(settings, attribute_name(name)), int, {name: LIMITS["partitions"]})
 
 
 def _fault(number: int, found: object) -> Fault:
