@@ -94,6 +94,16 @@ def test_every_scope_is_searched_unless_one_is_named() -> None:
     assert result.exit_code == 0 and "no invariant broken" in result.output
 
 
+def test_what_a_search_would_not_look_at_is_refused() -> None:
+    """They were left out without a word, and the search told of a cluster with no broker by a traceback."""
+    for options in ("--brokers 2", "--records 1", "--calm", "--second-fetches", "--scenario found.txt"):
+        result = CliRunner().invoke(explore, ["--states", "10", "--scope", "transactions", *options.split()])
+        assert result.exit_code == 2
+        assert f"{options.split()[0]} says nothing of --scope transactions" in result.output
+    result = CliRunner().invoke(explore, ["--states", "10", "--brokers", "0"])
+    assert (result.exit_code, "0 is not in the range x>=1" in result.output) == (2, True)
+
+
 def test_the_collector_is_as_it_was_when_the_command_has_ended() -> None:
     before, others = gc.get_threshold(), (701, 11, 12)
     gc.set_threshold(*others)

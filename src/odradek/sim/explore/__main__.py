@@ -42,7 +42,8 @@ NUMBERS = (
 
 def _numbers(command: click.Command) -> click.Command:
     command.params += [
-        click.Option([f"--{name}"], type=click.IntRange(min=0), default=None) for name in NUMBERS
+        click.Option([f"--{name}"], type=click.IntRange(min=int(name == "brokers")), default=None)
+        for name in NUMBERS
     ]
     return command
 
@@ -97,6 +98,9 @@ def explore(
                 sys.exit(code)
         return
     if name in TRANSACTIONS:
+        named = {"calm": calm, "second_fetches": second_fetches, "scenario": scenario is not None, **changed}
+        for option in (option for option, value in named.items() if value is not False):
+            raise click.UsageError(f"--{option.replace('_', '-')} says nothing of --scope {name}")
         sys.exit(told(explore_transactions(TransactionModel(TRANSACTIONS[name]), most_states=states), None))
     scope = SCOPES[name or "faults"]
     if calm:
