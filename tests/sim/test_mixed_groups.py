@@ -160,7 +160,7 @@ def drawn(seed: int) -> Ran:
     return once(draw(seed))
 
 
-@pytest.mark.parametrize("seed", [103, 206])
+@pytest.mark.parametrize("seed", [103, 545])
 def test_a_group_is_converted_in_both_directions_while_there_are_faults_and_afterwards(seed: int) -> None:
     found = drawn(seed)
 
@@ -181,7 +181,7 @@ NO_TOPICS = Edit(
 )
 
 
-@pytest.mark.parametrize(("seed", "edit"), [(25, UNMARKED), (1063, NO_TOPICS)])
+@pytest.mark.parametrize(("seed", "edit"), [(439, UNMARKED), (1063, NO_TOPICS)])
 def test_a_seed_shows_the_bug_that_was_found_by_it(seed: int, edit: Edit) -> None:
     assert drawn(seed).outcome.code == OK, describe(drawn(seed).outcome)
     with applied([edit]):
