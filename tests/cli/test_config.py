@@ -69,6 +69,23 @@ def test_the_level_that_counts_is_named(shell: Shell) -> None:
     assert shell.json("config", "get", name, "--broker", 2)["source"] == "default"
 
 
+def test_the_list_of_what_there_is_comes_as_the_remedy_is_typed(shell: Shell, topic: str) -> None:
+    for where in (("--topic", topic), ("--broker", 2)):
+        code, out, err = shell("config", "get", "frobnication", *where)
+        assert (code, out) == (1, "") and "has no frobnication; odradek config describe " in err
+        named = err.split("; odradek ")[1].split(" lists ")[0].split()
+        assert "min.insync.replicas" in shell.ok(*named)
+
+
+def test_what_is_not_set_for_all_brokers_is_not_said_to_be_unknown(shell: Shell) -> None:
+    assert shell("config", "get", "log.segment.bytes", "--cluster") == (
+        1,
+        "",
+        "odradek: log.segment.bytes is not set for all brokers; "
+        "odradek config get log.segment.bytes --broker ID shows what counts at one\n",
+    )
+
+
 def test_a_dry_run_is_judged_and_not_done(shell: Shell, topic: str) -> None:
     out = shell.ok("config", "set", "--topic", topic, "retention.ms=99", "--dry-run")
     assert out == "topic configured: retention.ms=99 would be accepted\n"

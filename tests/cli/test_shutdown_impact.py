@@ -103,6 +103,21 @@ def test_a_roll_is_advised_no_copy_that_no_broker_could_hold(
     assert "replication-factor" not in out and "third replica" not in out
 
 
+def test_a_second_copy_for_a_roll_takes_none_from_other_topics(start_cluster: Callable[..., Any]) -> None:
+    """The remedy is typed as it is printed: without --topic it would shrink every topic with three replicas to two."""
+    _, shell = start_cluster(3)
+    shell.ok("topic", "create", "frail", "--assign", "1")
+    shell.ok("topic", "create", "frail-too", "--assign", "2:3")
+    shell.ok("topic", "create", "whole", "--assign", "1,2,3")
+    out = eventually(
+        lambda: (answer := shell("roll", "plan")[1]).count("frail") > 2 and answer,
+        what="the brokers know them",
+    )
+    remedy = out.split("(odradek ")[1].split(")")[0].split()
+    moves = shell.json(*remedy)
+    assert [move["partition"] for move in moves["moves"]] == ["frail-0", "frail-too-0", "frail-too-1"]
+
+
 def test_a_roll_of_replicas_that_are_behind_waits_for_them(start_cluster: Callable[..., Any]) -> None:
     cluster, shell = start_cluster(3)
     controller = shell.json("cluster", "health")["controller"]

@@ -144,13 +144,15 @@ def _advice(found: "RollPlan", context: "ControllerContext") -> str:
             "missing."
         )
     brokers = len(context.brokers)
-    if any(example.dies is None for example in examples):
+    if alone := sorted({e.topic_partition.topic for e in examples if e.dies is None}):
         if brokers == 1:
             return (
                 "It is the only broker: its partitions are offline while it restarts. Restart it when no client needs it, "
                 "or start a second broker first."
             )
-        return "What makes it safe: a second copy first (odradek reassign plan --replication-factor 2), or move them."
+        # Without --topic the plan would take copies from the topics that have more than two.
+        topics = " ".join(f"--topic {topic}" for topic in alone)
+        return f"What makes it safe: a second copy first (odradek reassign plan --replication-factor 2 {topics}), or move them."
     if brokers == 2:
         return (
             "Two brokers cannot do more: accept one death less with --survive 0, or start a third one first."

@@ -1,5 +1,6 @@
 """`odradek config describe` and `get`: what a setting is, and which level says so."""
 
+import shlex
 from typing import Any
 
 import click
@@ -76,8 +77,14 @@ def get(
         found = [
             entry for entry in describe(client, resource, [name], documented=as_json) if entry.name == name
         ]
+    if not found and cluster:
+        fail(
+            f"{name} is not set for all brokers; odradek config get {shlex.quote(name)} --broker ID shows what counts at one"
+        )
     if not found:
-        fail(f"{resource} has no {name}; odradek config describe --all lists what there is")
+        fail(
+            f"{resource} has no {name}; odradek config describe {resource.option()} --all lists what there is"
+        )
     if as_json:
         print_json(as_dict(found[0]))
     elif found[0].is_sensitive:

@@ -1,5 +1,6 @@
 """The settings of a topic, a broker or the whole cluster, on the wire: DescribeConfigs and IncrementalAlterConfigs."""
 
+import shlex
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +32,12 @@ class Resource(NamedTuple):
         if self.kind == TOPIC:
             return f"topic {self.name}"
         return f"broker {self.name}" if self.name else "all brokers"
+
+    def option(self) -> str:
+        """As it is typed in a shell."""
+        if self.kind == TOPIC:
+            return f"--topic {shlex.quote(self.name)}"
+        return f"--broker {self.name}" if self.name else "--cluster"
 
 
 class Entry(NamedTuple):
