@@ -201,6 +201,23 @@ def test_without_another_broker_there_is_no_remedy_and_that_is_said() -> None:
     ]
 
 
+def test_a_dead_replica_that_would_make_it_safe_is_named() -> None:
+    """ "Cannot be made safe" sent people away whose only task was to start a broker."""
+    world = three("t", [3, 1, 2])
+    world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
+    world.kill(3)
+    impact = shutdown_impact(world.context, ids(1))
+    why = "cannot be made safe before broker 3 is back and in sync: there are too few other live brokers to take its replicas"
+    assert impact.without_remedy == {tp("t-0"): why}
+    world.start(3)
+    world.alter("t-0", [1, 2, 3])
+    assert shutdown_impact(world.context, ids(1)).is_safe, "what was said is so"
+    world.kill(3)
+    assert list(shutdown_impact(world.context, ids(1, 2)).without_remedy.values()) == [
+        "cannot be made safe: there are too few other live brokers to take its replicas"
+    ], "one is not enough"
+
+
 def test_whose_leader_is_shutting_down_already_has_no_remedy_and_that_is_said() -> None:
     """Nobody joins the ISR of a leader that leaves: a reassignment would not end, and who is behind stays so."""
     world = three("t", [2], [2, 3])

@@ -10,8 +10,11 @@ import pytest
 from odradek.client import sync_transactions
 from odradek.client.sync import SyncClient
 from odradek.client.sync_connection import Unreachable
+from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import produce as pm
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.testing.running_cluster import running_cluster
 from tests.broker.world import batch
 from tests.cli.conftest import Shell
@@ -173,3 +176,41 @@ def test_a_silent_leader_is_not_waited_for_with_each_of_its_partitions(
     assert err == (
         "odradek: not known: t-0 and 2 more: broker 1: h:1 accepts connections but gives no answer in time\n"
     )
+
+
+def test_a_coordinator_that_does_not_answer_does_not_keep_back_what_the_others_say(
+    start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `group list`."""
+    cluster, shell = start_cluster(2)
+    shell.ok("topic", "create", "orders", "-p", 1, "-r", 1)
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": cluster.bootstrap, "transactional.id": "till-3"}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("orders", b"one")
+    assert producer.flush(30) == 0
+    (row,) = shell.json("txn", "list")
+    silent = 3 - row["coordinator"]
+    call = SyncClient.call
+
+    def answers_but_one(client: SyncClient, broker: int, request: Any, **options: Any) -> Any:
+        if broker == silent and isinstance(request, ListTransactionsRequest):
+            raise ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, "no answer in time")
+        return call(client, broker, request, **options)
+
+    monkeypatch.setattr(SyncClient, "call", answers_but_one)
+    told = f"odradek: transactions of broker {silent} are not known: no answer in time\n"
+    code, out, err = shell("txn", "list")
+    assert (code, err) == (1, told) and "till-3" in out
+    assert shell.json("txn", "list") == [row]
+    assert "Ongoing" in shell.ok("txn", "describe", "till-3")
+    code, out, err = shell("txn", "describe", "till-4")
+    assert (code, out) == (1, "")
+    assert err == "odradek: no broker that answers knows transactional id till-4; " + told.removeprefix(
+        "odradek: "
+    )
+    code, out, err = shell("txn", "find-hanging", "--older-than-ms", 0)
+    assert code == 1 and "no answer in time" in err, "whether it hangs only all of them together can say"
+    producer.abort_transaction(30)

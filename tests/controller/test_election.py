@@ -8,7 +8,8 @@ from odradek.controller.election import (
     preferred_leader,
     reassigned_leader,
 )
-from odradek.controller.events import Elected
+from odradek.controller.events import Elected, Requested
+from odradek.model.controller_requests import ElectLeadersAsked
 from odradek.model.facts import ConfigChanged
 from odradek.model.ids import BrokerId
 from tests.controller.world import World, failures, lai, lai_brokers, moves, state, three, tp
@@ -189,6 +190,15 @@ def test_a_partition_without_a_candidate_is_named_with_the_reason() -> None:
     (failure,) = failures(effects)
     assert failure.target == "t-0"
     assert failure.reason == "no member of the ISR [2] can lead; live replicas are [3]"
+
+
+def test_that_the_preferred_replica_is_away_is_not_said_of_the_isr() -> None:
+    """Its members can lead, and one does: only this election may not choose them."""
+    world = three("t", [2, 3])
+    world.kill(2)
+    (failure,) = failures(world.step(Requested(3, ElectLeadersAsked(False, (tp("t-0"),)))))
+    assert world.leader("t-0") == (3, (3,), 1)
+    assert failure.reason == "no member of the ISR [3] may lead in this election; live replicas are [3]"
 
 
 @pytest.mark.behaviour(51, 52)

@@ -41,6 +41,7 @@ FORMER_WORDS = (
     ("nobody in the ISR is live; unclean election", "no member of the ISR is live; unclean election"),
     (" nobody live of the ISR ", " no live member of the ISR "),
     ("the ISR shrank meanwhile: nobody in sync", "the ISR shrank meanwhile: no replica in sync"),
+    (" can lead; live replicas are ", " may lead in this election; live replicas are "),
     ("a leaver could not delete its data", "a removed replica could not delete its data"),
 )
 

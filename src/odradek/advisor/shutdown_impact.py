@@ -20,7 +20,7 @@ from odradek.model.facts import BrokersChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerId, TopicPartition
 from odradek.model.values import dataclass
 
-TOO_FEW = "cannot be made safe: there are too few other live brokers to take its replicas"
+TOO_FEW = "there are too few other live brokers to take its replicas"
 GROWING = ReassignmentPhase.GROWING
 REFUSALS = ("none", "offline", "under-min")  # odradek.controlled.shutdown.refuse
 
@@ -203,7 +203,8 @@ class _Remedies:
             # Whoever was added and alone is in sync is not to be dropped until others are; so there is one replica more.
             after = self._after(topic_partition, target, isr, max(1, least), isr)
         if after is None:
-            self.hopeless[topic_partition] = TOO_FEW
+            away = [b for b in target if b not in stay and b not in self.leaving]
+            self.hopeless[topic_partition] = _too_few(away if len(stay) + len(away) >= enough else ())
             return
         self.moves[topic_partition] = after
         behind = tuple(b for b in after if b not in isr and b not in self.leaving)
@@ -244,6 +245,16 @@ class _Remedies:
 
 def once_in_sync(brokers: Collection[BrokerId]) -> str:
     return f"is safe once broker {', '.join(map(str, brokers))} is in sync"
+
+
+def _too_few(away: Collection[BrokerId]) -> str:
+    """`away`: those of its replicas that would be enough, were they in sync."""
+    if not away:
+        return f"cannot be made safe: {TOO_FEW}"
+    brokers = f"broker{'s' if len(away) > 1 else ''} {', '.join(map(str, away))}"
+    return (
+        f"cannot be made safe before {brokers} {'are' if len(away) > 1 else 'is'} back and in sync: {TOO_FEW}"
+    )
 
 
 def _led_by_who_leaves(leader: BrokerId) -> str:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from odradek.client.sync import SyncClient, answered, code_of
 from odradek.client.sync_connection import left_out
+from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -28,8 +29,11 @@ class Listed(NamedTuple):
     transaction: TransactionState
 
 
-def list_transactions(client: SyncClient, states: Iterable[str] = ()) -> list[Listed]:
-    """Of every broker, in the order of the ids. OdradekError: one of them did not say."""
+def list_transactions(
+    client: SyncClient, states: Iterable[str] = (), problems: dict[int, str] | None = None
+) -> list[Listed]:
+    """Of every broker, in the order of the ids. OdradekError: one of them did not say; where `problems` are given, those of all that
+    did not say are noted there, by broker, and the others are listed."""
     found = []
     for broker in sorted(client.cluster([]).brokers):
 
@@ -39,7 +43,12 @@ def list_transactions(client: SyncClient, states: Iterable[str] = ()) -> list[Li
                 raise answered(answer.error_code, f"transactions of broker {broker}")
             return answer.transaction_states
 
-        found += [Listed(broker, row) for row in client.retrying(ask)]
+        try:
+            found += [Listed(broker, row) for row in client.retrying(ask)]
+        except OdradekError as error:
+            if problems is None:
+                raise
+            problems[broker] = str(error)
     return sorted(found, key=lambda one: one.transaction.transactional_id)
 
 

@@ -140,7 +140,8 @@ def _why_nobody(plan: "Plan", topic_partition: TopicPartition, current: LeaderAn
         return f"no member of the ISR {_ids(current.isr)} is live; {_ids(live)} are asked what they hold"
     if not live:
         return f"none of its replicas {_ids(replicas)} is live; a member of the ISR {_ids(current.isr)} must return"
-    return f"no member of the ISR {_ids(current.isr)} can lead; live replicas are {_ids(live)}"
+    may = "may lead in this election" if any(b in live for b in current.isr) else "can lead"
+    return f"no member of the ISR {_ids(current.isr)} {may}; live replicas are {_ids(live)}"
 
 
 def _ids(brokers: tuple[int, ...]) -> str:
