@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from odradek.cli.journal.words import change_words, event_words, move_words, time_of_day
+from odradek.controller.journal import as_json
+from odradek.model.facts import TopicAssignmentsChanged, UnreadableNode
 from odradek.pictures.figures import clock
 from odradek.testing.running_cluster import running_cluster
 from tests.cli.conftest import Shell
@@ -226,6 +228,8 @@ def test_a_cluster_that_is_not_ours_has_no_journal(shell: Shell, monkeypatch: py
 def test_events_and_changes_have_words() -> None:
     assert event_words({"type": "BrokersChanged", "brokers": []}) == "brokers are none"
     assert event_words({"type": "LogDirFailed", "brokers": [1]}) == "log dir failed"
+    unreadable = UnreadableNode("/brokers/topics/t", "not JSON", "t")
+    assert event_words(as_json(TopicAssignmentsChanged((), (unreadable,)))) == "assignment of t written"
     targets = {"t-0": [1, 2], "t-1": None}
     assert event_words({"type": "AlterReassignmentsRequested", "targets": targets}) == (
         "reassign t-0 to 1,2, cancel t-1"

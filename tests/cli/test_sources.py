@@ -135,6 +135,23 @@ def test_no_store_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert code == 1 and "there is no odradek-store.sqlite in " in err and err.count("\n") == 1
 
 
+def test_where_the_metadata_is_in_zookeeper_the_properties_that_name_it_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """`up --zookeeper --dir` leaves no file of a store, and there is none to name."""
+    for broker, connect in ((1, "zookeeper.connect=127.0.0.1:1"), (2, "zookeeper.connect=127.0.0.1:1")):
+        (tmp_path / f"broker-{broker}").mkdir()
+        (tmp_path / f"broker-{broker}" / "server.properties").write_text(f"broker.id={broker}\n{connect}\n")
+    for verb in (("why", "x"), ("store", "ls")):
+        code, _, err = run(capsys, *verb, "--store", tmp_path)
+        assert code == 1 and err.endswith(
+            f"; its brokers keep it in ZooKeeper: --store {tmp_path / 'broker-1' / 'server.properties'}\n"
+        )
+    (tmp_path / "broker-1" / "server.properties").write_text("broker.id=1\n")
+    (tmp_path / "broker-2").rename(tmp_path / "broker-3")
+    assert "broker-3" in run(capsys, "store", "ls", "--store", tmp_path)[2]
+
+
 # --------------------------------------------------------------------------------------------- leavers
 
 

@@ -4,6 +4,7 @@ A file is read without a session: nobody is told of anything. Neither a file nor
 a verb that reads.
 """
 
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -141,7 +142,13 @@ def writing(place: Place) -> Iterator[tuple["Store", Callable[[Awaitable[T]], T]
 def existing_file(place: Place) -> Path:
     assert place.file is not None
     if place.file.name == STORE_FILE and not place.file.exists():
-        fail(f"there is no {STORE_FILE} in {place.file.parent.resolve()}; name the store's file with --store")
+        directory = place.file.parent
+        where = "name the store's file with --store"
+        for properties in sorted(directory.glob("broker-*/server.properties")):
+            if "zookeeper.connect" in properties_in(properties):
+                where = f"its brokers keep it in ZooKeeper: --store {shlex.quote(str(properties))}"
+                break
+        fail(f"there is no {STORE_FILE} in {directory.resolve()}; {where}")
     return place.file
 
 

@@ -124,7 +124,9 @@ def event_words(event: Mapping[str, Any]) -> str:
             created = ", ".join(t["topic"] for t in event["created"])
             return f"topics: {created} created" if created else "topics changed"
         case "TopicAssignmentsChanged":
-            return f"assignment of {', '.join(t['topic'] for t in event['topics'])} written"
+            names = [topic["topic"] for topic in event["topics"]]
+            names += [node.get("topic") or node["path"] for node in event.get("unreadable", ())]
+            return f"assignment of {', '.join(names)} written"
         case "DeleteTopicsRequested":
             return f"delete {', '.join(event['topics']) or 'nothing'}"
         case "ConfigChanged":
