@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from odradek.cli.elect import replica_ends as ends_module
+from odradek.cli.elect.elections import Elected
+from odradek.cli.elect.preferred import _why
 from odradek.cli.elect.replica_ends import ReplicaEnd
 from odradek.cli.elect.unclean import poll, polled
 from odradek.client.sync import PartitionView, SyncClient
 from odradek.client.sync_connection import Unreachable
 from odradek.controller.context import UncleanPoll
 from odradek.controller.unclean import ranking
+from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from tests.cli.conftest import Shell
 from tests.cli.test_sources import view
@@ -43,7 +46,11 @@ def test_the_preferred_replica_leads_again_once_it_is_in_sync(start_cluster: Cal
     cluster.kill(first)
     eventually(lambda: leader(shell, "back") == second, what="the other leads")
     code, out, _ = shell("elect", "preferred", "back-0")
-    assert code == 1 and f"broker {first} is not alive; start it" in out
+    assert code == 1 and "start it" in out
+    eventually(
+        lambda: f"broker {first} is not alive; start it" in shell("elect", "preferred", "back-0")[1],
+        what="everybody knows that it is dead",
+    )
     cluster.start(first)
     eventually(lambda: shell.json("why", "back")["well"], deadline_s=20, what="it is in sync")
     found = shell.json("elect", "preferred", "--all")
@@ -184,3 +191,14 @@ def test_a_silent_replica_is_not_waited_for_with_each_partition_that_is_offline(
     assert [poll["best"] for poll in polls.values()] == [2, 2, 2]
     assert asked == [(2, "t-0"), (1, "t-0"), (2, "t-1"), (2, "t-2")]
     assert {poll["candidates"][1]["problem"] for poll in polls.values()} == {"broker 1: no answer in time"}
+
+
+def test_a_broker_that_lives_and_has_lost_a_disk_is_not_said_to_be_dead() -> None:
+    """ "Start it" sent people to a broker that ran."""
+    cluster = view([1, 2], t=[([2, 1], [])])
+    before = cluster.topics["t"].partitions[0]._replace(isr=(1,), leader=1, offline_replicas=(2,))
+    elected = Elected(TopicPartition("t", 0), ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "")
+    assert _why(elected, before, cluster.brokers) == (
+        "its replica at broker 2 is offline: mend the disk and restart broker 2, or start it"
+    )
+    assert _why(elected, before, {1: cluster.brokers[1]}) == "broker 2 is not alive; start it"

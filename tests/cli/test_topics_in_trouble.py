@@ -155,9 +155,7 @@ def test_a_verb_without_a_standard_output_is_no_mistake_of_ours(
 def test_after_a_batch_that_was_not_acknowledged_it_is_said_what_is_there(
     error: OdradekError, of_its_own: str
 ) -> None:
-    assert what_is_there(error, "orders", 0, 5, [1], 1) == (
-        f"no line is in orders; of lines 1 to 5 {of_its_own}"
-    )
+    assert what_is_there(error, "orders", 0, 5, [1], 1) == (f"of lines 1 to 5 for orders {of_its_own}")
     assert what_is_there(error, "orders", 7, 9, [0, 1, 2, 3], 1) == (
         f"lines 1 to 7 are in orders; of lines 8 to 9 those of partition 0 are there, {of_its_own}, those of "
         "partitions 2, 3 are not there"
@@ -182,7 +180,7 @@ def test_who_produces_to_a_leader_that_is_lost_is_told_what_is_there(
         code, _, err = shell("topic", "produce", "lost", "-K", ":")
     assert (code, err) == (
         1,
-        "odradek: the leader is gone; no line is in lost; of lines 1 to 30 those of partition 0 are there, those of "
+        "odradek: the leader is gone; of lines 1 to 30 for lost those of partition 0 are there, those of "
         "partition 1 may be there, those of partition 2 are not there\n",
     )
 
@@ -254,7 +252,7 @@ def test_records_that_fit_alone_are_sent_to_a_topic_that_takes_little_at_once(
     if is_one_too_large:
         assert code == 1 and "MESSAGE_TOO_LARGE" in err
         assert err.endswith(
-            f"no line is in {topic}; of lines 1 to 1000 the first 700 of those of partition 0 are there, and the others are not\n"
+            f"of lines 1 to 1000 for {topic} the first 700 of those of partition 0 are there, and the others are not\n"
         )
     else:
         assert (code, err) == (0, f"1000 records to 1 partition of {topic}\n")

@@ -76,8 +76,11 @@ def _leader(view: "PartitionView") -> int | str:
 def _why(elected: Elected, before: "PartitionView", alive: Container[int]) -> str:
     """What the preferred replica lacks, where metadata shows it; else the controller's own words."""
     preferred = before.replicas[0]
-    if preferred not in alive or preferred in before.offline_replicas:
+    if preferred not in alive:
         return f"broker {preferred} is not alive; start it"
+    if preferred in before.offline_replicas:
+        # Of a broker that has just died Metadata may say so before it leaves the list of brokers.
+        return f"its replica at broker {preferred} is offline: mend the disk and restart broker {preferred}, or start it"
     if preferred not in before.isr:
         return f"broker {preferred} is not in the ISR {list(before.isr)} yet; it must catch up first"
     return elected.message or elected.code.name

@@ -207,6 +207,8 @@ def what_is_there(
         parts.insert(0, f"those of {_partitions(before)} are there")
     if behind:
         parts.append(f"those of {_partitions(behind)} are not there")
+    if not written:
+        return f"of lines 1 to {number} for {name} {', '.join(parts)}"
     return f"{_upto(written)} in {name}; of lines {written + 1} to {number} {', '.join(parts)}"
 
 
