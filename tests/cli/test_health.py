@@ -35,6 +35,30 @@ def test_a_cluster_without_a_controller_is_not_healthy(monkeypatch: pytest.Monke
         assert (found["healthy"], found["controller"]) == (False, None)
 
 
+def test_what_is_not_known_is_not_called_healthy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Brokers that have lost the metadata store tell the metadata that they last saw: all was well then."""
+
+    def lost(_client: object, _topics: list[str], unknown: list[str]) -> dict[str, int]:
+        unknown.append("the settings of topic pair: there is no session with the store")
+        return {}
+
+    seen = view([1, 2], pair=[([1, 2], [])])
+    monkeypatch.setattr(cluster_health, "min_insync_replicas", lost)
+    client: Any = SimpleNamespace(cluster=lambda: seen)
+    found = cluster_health.health_report(client)
+    assert not found["healthy"]
+    cluster_health.show(found)
+    assert capsys.readouterr().out.startswith("not known to be healthy: 1 partition, controller 1\n")
+    cluster_health.show({**found, "offline": [found_offline()]})
+    assert capsys.readouterr().out.startswith("NOT healthy: ")
+
+
+def found_offline() -> dict[str, Any]:
+    return {"partition": "t-0", "leader": -1, "replicas": [1], "isr": [1]}
+
+
 def test_of_very_many_partitions_in_trouble_some_are_shown_and_the_rest_are_counted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,5 @@
 """`odradek cluster health`: brokers, what is offline, what lacks replicas, how far groups lag. Exit code 0 only when nothing
-is offline or lacks any; lag is a matter of the readers."""
+is offline or lacks any, and all was told; lag is a matter of the readers."""
 
 import sys
 import time
@@ -26,7 +26,7 @@ MIN_ISR = "min.insync.replicas"
 @bootstrap_option
 @json_option
 def health(watch: bool, bootstrap: str, as_json: bool) -> None:
-    """Is everything replicated, and who leads?"""
+    """Is everything replicated, and who leads? Exit code 1 if not, or if a part of the answer is not known."""
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
@@ -89,8 +89,11 @@ def health_report(client: "SyncClient") -> dict[str, Any]:
             if replica not in view.brokers
         }
     )
+    groups = lags(client, view, unknown)
+    is_in_trouble = offline or under_replicated or missing or view.controller_id not in view.brokers
     return {
-        "healthy": not (offline or under_replicated or missing) and view.controller_id in view.brokers,
+        # Who has lost the metadata store tells the metadata that it saw last: what is not known is not called healthy.
+        "healthy": not (is_in_trouble or unknown),
         "controller": view.controller_id if view.controller_id in view.brokers else None,
         "brokers": [
             {
@@ -108,7 +111,7 @@ def health_report(client: "SyncClient") -> dict[str, Any]:
         "offline": offline,
         "under_min_isr": under_min_isr,
         "under_replicated": under_replicated,
-        "groups": lags(client, view, unknown),
+        "groups": groups,
         "unknown": unknown,
     }
 
@@ -131,7 +134,13 @@ def min_insync_replicas(client: "SyncClient", topics: list[str], unknown: list[s
 
 
 def show(report: dict[str, Any]) -> None:
-    verdict = "healthy" if report["healthy"] else "NOT healthy"
+    verdict = (
+        "healthy"
+        if report["healthy"]
+        else "NOT healthy"
+        if _is_in_trouble(report)
+        else "not known to be healthy"
+    )
     controller = "none" if report["controller"] is None else report["controller"]
     print(f"{verdict}: {counted(report['partitions'], 'partition')}, controller {controller}")
     print_table(
@@ -176,6 +185,11 @@ def show(report: dict[str, Any]) -> None:
             _print_rest(behind, SHOWN_GROUPS)
     for note in report["unknown"]:
         print(f"not known: {printable(note)}")
+
+
+def _is_in_trouble(report: dict[str, Any]) -> bool:
+    kinds = ("offline", "under_replicated", "missing_brokers")
+    return report["controller"] is None or any(report[kind] for kind in kinds)
 
 
 def _print_rest(rows: list[Any], shown: int) -> None:
