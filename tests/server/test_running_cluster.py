@@ -391,6 +391,22 @@ def test_a_cluster_of_processes_is_ready_when_each_knows_all_and_a_controller(
     assert told == []
 
 
+def test_a_broker_that_was_started_beside_a_cluster_of_processes_may_be_its_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `odradek start`, to expand it: the next `odradek up` gave up a cluster that was well after a minute."""
+    cluster = ProcessCluster(tmp_path, brokers=3)
+    told = [
+        SimpleNamespace(brokers={1, 2, 3, 4}, controller_id=3),  # it has ended, and not everybody knows
+        SimpleNamespace(brokers={1, 2, 3}, controller_id=4),
+        SimpleNamespace(brokers={1, 2, 3, 4}, controller_id=4),
+    ]
+    monkeypatch.setattr(BrokerProcess, "is_running", True)
+    monkeypatch.setattr(cluster, "_view_of", lambda broker: told.pop(0))
+    cluster._wait_for(cluster.brokers[1], {1, 2}, time.monotonic() + 1)
+    assert told == []
+
+
 def test_a_wrong_question_to_a_cluster_of_tests_names_what_would_have_worked(tmp_path: Path) -> None:
     with running_cluster(brokers=2, directory=tmp_path) as cluster:
         for wrong in (cluster.kill, cluster.stop_in_order):
