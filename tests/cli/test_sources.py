@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,33 @@ def test_a_store_answers_while_no_broker_runs(capsys: pytest.CaptureFixture[str]
     assert "yes  another replica is live: live replicas [1]" in out
     code, out, _ = run(capsys, "what-if", "--start", 2, "--store", store / "odradek-store.sqlite")
     assert code == 0 and "good-0" in out and "comes online" in out
+
+
+def test_a_broker_that_was_killed_when_no_other_was_there_to_see_it_is_not_taken_for_alive(
+    capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path
+) -> None:
+    """The last session of a cluster is ended by whoever opens the store next: until then its nodes are there."""
+    killed = tmp_path / "killed"
+
+    async def register() -> None:
+        opened = await EmbeddedStore.open(store / "odradek-store.sqlite", 120_000)
+        await opened.create("/brokers/ids/2", json.dumps(REGISTRATION).encode(), ephemeral=True)
+        controller = {"version": 2, "brokerid": 2, "timestamp": "1", "kraftControllerEpoch": -1}
+        await opened.create("/controller", json.dumps(controller).encode(), ephemeral=True)
+        running = await asyncio.to_thread(run, capsys, "what-if", "--kill", 2, "--store", store)
+        assert "broker 2 is the controller" in running[1], running
+        # As the files are when the process has died: nobody holds the lock any more.
+        shutil.copytree(store, killed, ignore=shutil.ignore_patterns("*.bell", "killed"))
+        await opened.close()
+
+    asyncio.run(register())
+    code, _, err = run(capsys, "what-if", "--kill", 2, "--store", killed)
+    assert (code, err) == (1, "odradek: broker 2 is not alive, so it cannot die; brokers alive: 1\n")
+    code, out, _ = run(capsys, "what-if", "--kill", 1, "--start", 2, "--store", killed)
+    assert "the controller" not in out
+    shutil.rmtree(killed / "odradek-store.sqlite-sessions")
+    code, out, _ = run(capsys, "what-if", "--kill", 2, "--store", killed)
+    assert "broker 2 is the controller" in out, "a backup is read as it was then"
 
 
 def test_a_damaged_node_takes_its_topic_out_of_service_and_the_rest_is_answered(

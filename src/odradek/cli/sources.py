@@ -399,7 +399,7 @@ def from_store(place: Path) -> Source:
 
     Read as a controller reads that takes over, so a node that cannot be read takes its topic out of service.
     """
-    from odradek.cli.store_places import place_of, properties_in, reading
+    from odradek.cli.store_places import ended_sessions, place_of, properties_in, reading
     from odradek.controller.context import ControllerSettings
     from odradek.model.settings import BrokerSettings
     from odradek.store import layout
@@ -411,12 +411,16 @@ def from_store(place: Path) -> Source:
     if place.is_dir():
         properties = next(iter(sorted(place.glob("broker-*/server.properties"))), None)
     settings = BrokerSettings(properties_in(properties) if properties else {})
-    with reading(place_of(place, None)) as tree:
-        snapshot = _finished(read_metadata(_AtOnce(tree)))  # type: ignore[arg-type]
+    opened = place_of(place, None)
+    with reading(opened) as tree:
+        ended = ended_sessions(opened)
+        snapshot = _finished(read_metadata(_AtOnce(tree, ended)))  # type: ignore[arg-type]
         unreadable = [(node.path, node.reason) for node in snapshot.unreadable]
         controller = None
         try:
-            controller = layout.decode_controller(tree.get(layout.CONTROLLER).data)
+            node = tree.get(layout.CONTROLLER)
+            if node.stat.ephemeral_owner not in ended:
+                controller = layout.decode_controller(node.data)
         except NoNode:
             pass  # nobody is
         except Unreadable as error:
@@ -428,10 +432,12 @@ def from_store(place: Path) -> Source:
 
 
 class _AtOnce:
-    """A tree one may only read, as the store the facts are read from: nothing waits, nothing is watched."""
+    """A tree one may only read, as the store the facts are read from: nothing waits, nothing is watched. Of the sessions in
+    `ended` no broker is registered."""
 
-    def __init__(self, tree: "Tree") -> None:
+    def __init__(self, tree: "Tree", ended: Set[int]) -> None:
         self._tree = tree
+        self._ended = ended
 
     def listen(self, **_heard: Any) -> Callable[[], None]:
         return lambda: None
@@ -443,12 +449,21 @@ class _AtOnce:
         return self._tree.exists(path)
 
     async def children(self, path: str, watch: bool = False) -> list[str]:
+        from odradek.store import layout
         from odradek.store.api import NoNode
 
         try:
-            return self._tree.children(path)
+            names = self._tree.children(path)
         except NoNode:  # a store no broker of ours has prepared
             return []
+        if not self._ended or path != layout.BROKER_IDS:
+            return names
+        nodes = self._tree.get_many([f"{path}/{name}" for name in names])
+        return [
+            name
+            for name, node in zip(names, nodes, strict=True)
+            if node is None or node.stat.ephemeral_owner not in self._ended
+        ]
 
     async def get_many(self, paths: Sequence[str], watch: bool = False) -> "list[Node | None]":
         return self._tree.get_many(paths)
