@@ -188,9 +188,8 @@ class Trial:
     def kill_coordinator_of_group(self, group: str = GROUP) -> None:
         self.kill_broker(coordinator_of(self.cluster, group, OF_GROUPS))
 
-    def kill_broker(self, victim: int | None) -> None:
+    def kill_broker(self, victim: int) -> None:
         """It starts again at once; the next is to be killed when all have caught up."""
-        assert victim is not None
         topics = [topic for topic in (SOURCE, TARGET, *INTERNAL) if describe(self.cluster, topic) is not None]
         self.cluster.kill(victim)
         self.cluster.restart(victim, wait=False)

@@ -44,7 +44,6 @@ class Load:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load")
         self.sent = 0
-        self.sending_s = 0.0
         self.error: BaseException | None = None
 
     def start(self) -> None:
@@ -94,7 +93,6 @@ class Load:
                         self.sent += 1
                     number += 1
                 self._producer.poll(0.002)
-            self.sending_s = time.monotonic() - begun
         except BaseException as error:
             self.error = error
 

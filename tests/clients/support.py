@@ -36,6 +36,9 @@ class Books:
         self.acknowledged: list[Acknowledged] = []
         self.failed: list[str] = []
         self.at: list[float] = []  # when acknowledgements came
+        # Whoever fills them waits for it before the last third of its records: else all may be there before somebody is killed.
+        self.may_end = threading.Event()
+        self.may_end.set()
 
     def acknowledge(self, partition: int, offset: int | None, number: int) -> None:
         with self._lock:
@@ -139,23 +142,34 @@ def is_fully_replicated(cluster: ProcessCluster, topic: str) -> bool:
 
 
 def leader_of(cluster: ProcessCluster, topic: str, partition: int = 0) -> int:
-    view = describe(cluster, topic)
-    assert view is not None, f"nobody knows {topic}"
-    return view.partitions[partition].leader
+    """As soon as there is one: an election may be under way, or the broker that answers has only just started."""
+
+    def found() -> int:
+        view = describe(cluster, topic)
+        known = None if view is None else view.partitions.get(partition)
+        return -1 if known is None else known.leader
+
+    return eventually(lambda: max(0, found()), 60.0, f"somebody leads partition {partition} of {topic}")
 
 
-def coordinator_of(cluster: ProcessCluster, key: str, key_type: int = 0) -> int | None:
-    """Of a group, or (`key_type` 1) of a transactional id; None while there is none."""
-    with SyncClient(cluster.bootstrap) as client:
-        answer = client.call(ANY, FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type))
-    (row,) = answer.coordinators
-    return None if row.error_code else int(row.node_id)
+def coordinator_of(cluster: ProcessCluster, key: str, key_type: int = 0) -> int:
+    """Of a group, or (`key_type` 1) of a transactional id, as soon as there is one."""
+
+    def found() -> int:
+        with SyncClient(cluster.bootstrap) as client:
+            answer = client.call(ANY, FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type))
+        (row,) = answer.coordinators
+        return 0 if row.error_code else int(row.node_id)
+
+    return eventually(found, 60.0, f"somebody coordinates {key}")
 
 
 @contextmanager
 def killed_in_the_middle(cluster: ProcessCluster, topic: str, books: Books, *, after: int) -> Iterator[None]:
-    """While the body produces, the leader of partition 0 gets `kill -9` once `after` records are acknowledged."""
+    """While the body produces, the leader of partition 0 gets `kill -9` once `after` records are acknowledged. The body ends after
+    that: it waits for `books.may_end` before its last records, however late whoever kills has its turn."""
     victim = leader_of(cluster, topic)
+    books.may_end.clear()
     errors: list[BaseException] = []
     is_over = threading.Event()
 
@@ -171,6 +185,8 @@ def killed_in_the_middle(cluster: ProcessCluster, topic: str, books: Books, *, a
             cluster.kill(victim)
         except BaseException as error:
             errors.append(error)
+        finally:
+            books.may_end.set()
 
     thread = threading.Thread(target=kill, name="killer")
     thread.start()

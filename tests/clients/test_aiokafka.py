@@ -25,6 +25,8 @@ async def produce(bootstrap: str, topic: str, books: Books, **options: Any) -> N
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, **options) as producer:
         sent = []
         for number in range(RECORDS // PARTITIONS):
+            if number == 2 * RECORDS // 3 // PARTITIONS:
+                await asyncio.to_thread(books.may_end.wait)
             for partition in range(PARTITIONS):
                 future = await producer.send(topic, value_of(number), partition=partition)
                 future.add_done_callback(lambda done, n=number: _note(books, done, n))

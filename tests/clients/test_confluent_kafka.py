@@ -36,6 +36,8 @@ def produce(producer: Producer, topic: str, books: Books, partitions: int = PART
         return on_delivery
 
     for number in range(RECORDS // partitions):
+        while number == 2 * RECORDS // 3 // partitions and not books.may_end.is_set():
+            producer.poll(0.01)
         for partition in range(partitions):
             producer.produce(topic, value_of(number), partition=partition, on_delivery=told(number))
         producer.poll(0.001 if number % 4 == 0 else 0)

@@ -32,10 +32,10 @@ class Reads(Protocol):
 
 
 def confluent(
-    bootstrap: str, seen: Seen, stop: threading.Event, protocol: dict[str, str] | None = None
+    bootstrap: str, seen: Seen, stop: threading.Event, more: dict[str, Any] | None = None
 ) -> None:
     options = {"bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest"}
-    consumer = confluent_kafka.Consumer({**options, "auto.commit.interval.ms": 200, **(protocol or {})})
+    consumer = confluent_kafka.Consumer({**options, "auto.commit.interval.ms": 200, **(more or {})})
     consumer.subscribe([TOPIC])
     while not stop.is_set():
         message = consumer.poll(0.2)
@@ -48,13 +48,14 @@ def confluent_of_kip_848(bootstrap: str, seen: Seen, stop: threading.Event) -> N
     confluent(bootstrap, seen, stop, {"group.protocol": "consumer"})
 
 
-def kafka_python(bootstrap: str, seen: Seen, stop: threading.Event) -> None:
+def kafka_python(bootstrap: str, seen: Seen, stop: threading.Event, **more: Any) -> None:
     consumer = kafka.KafkaConsumer(
         TOPIC,
         bootstrap_servers=bootstrap,
         group_id=GROUP,
         auto_offset_reset="earliest",
         auto_commit_interval_ms=200,
+        **more,
     )
     while not stop.is_set():
         for messages in consumer.poll(timeout_ms=200).values():
@@ -63,10 +64,12 @@ def kafka_python(bootstrap: str, seen: Seen, stop: threading.Event) -> None:
     consumer.close()
 
 
-def aio(bootstrap: str, seen: Seen, stop: threading.Event) -> None:
+def aio(bootstrap: str, seen: Seen, stop: threading.Event, **more: Any) -> None:
     async def read() -> None:
         options = {"bootstrap_servers": bootstrap, "group_id": GROUP, "auto_offset_reset": "earliest"}
-        async with aiokafka.AIOKafkaConsumer(TOPIC, auto_commit_interval_ms=200, **options) as consumer:
+        async with aiokafka.AIOKafkaConsumer(
+            TOPIC, auto_commit_interval_ms=200, **options, **more
+        ) as consumer:
             while not stop.is_set():
                 for messages in (await consumer.getmany(timeout_ms=200)).values():
                     for message in messages:
@@ -85,7 +88,8 @@ def test_a_group_goes_on_where_it_was_when_its_coordinator_is_killed(
 def goes_on_where_it_was(cluster: ProcessCluster, read: Reads) -> None:
     """Two members read; their coordinator is killed; they skip nothing, and the next one knows what they committed."""
     create_topic(cluster, TOPIC, partitions=PARTITIONS)
-    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    # A record that is sent again, since its answer took long, is there once.
+    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
     lock, places = threading.Lock(), dict[tuple[int, int], int]()
 
     def seen(partition: int, offset: int, number: int) -> None:
@@ -105,9 +109,7 @@ def goes_on_where_it_was(cluster: ProcessCluster, read: Reads) -> None:
     try:
         produce(0)
         eventually(lambda: len(places) >= RECORDS // 2, 60.0, "the first half is read")
-        killed = coordinator_of(cluster, GROUP)
-        assert killed is not None
-        cluster.kill(killed)
+        cluster.kill(coordinator_of(cluster, GROUP))
         produce(RECORDS // 2)
         eventually(lambda: len(places) >= RECORDS, 90.0, "all of it is read")
         # Before they stop: aiokafka asks for no coordinator any more once it closes, and records are read without one.
@@ -139,6 +141,7 @@ def test_a_group_changes_its_protocol_while_it_reads_and_changes_back(
 ) -> None:
     create_topic(cluster, TOPIC, partitions=PARTITIONS)
     numbers: set[int] = set()
+    sent = 0
     readers = {read: (threading.Event(), set[int]()) for read in (classic, confluent_of_kip_848)}
     threads = []
 
@@ -153,24 +156,30 @@ def test_a_group_changes_its_protocol_while_it_reads_and_changes_back(
         threads[-1].start()
 
     def read_on(what: str) -> None:
-        """Until both have read something of their own, or the one that is left all of it."""
+        """Some more records, whoever reads them."""
+        nonlocal sent
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
-        sent = len(numbers)
         for number in range(sent, sent + 300):
             producer.produce(TOPIC, value_of(number), partition=number % PARTITIONS)
         assert producer.flush(60) == 0
-        eventually(lambda: len(numbers) == sent + 300, 90.0, what)
+        sent += 300
+        eventually(lambda: len(numbers) == sent, 90.0, what)
+
+    def both_read() -> bool:
+        """A member that was not heard for a while, since the machine was slow, has nothing until it has joined again."""
+        for _, partitions in readers.values():
+            partitions.clear()
+        read_on("both read")
+        return all(partitions for _, partitions in readers.values())
 
     try:
         start(classic)
         read_on("a classic group reads")
         assert _type_of(cluster) == "classic"
         start(confluent_of_kip_848)
-        eventually(lambda: _type_of(cluster) == "consumer", 30.0, "the group is converted")
-        readers[classic][1].clear()
+        eventually(lambda: _type_of(cluster) == "consumer", 60.0, "the group is converted")
         eventually(lambda: _owners(cluster) == [1, 2], 60.0, "each has some of the partitions")
-        read_on("both read")
-        assert readers[classic][1] and readers[confluent_of_kip_848][1]
+        eventually(both_read, 90.0, "each reads some of the partitions")
         readers[confluent_of_kip_848][0].set()
         eventually(lambda: _type_of(cluster) == "classic", 60.0, "the group is classic again")
         read_on("the one that is left reads all")
@@ -179,7 +188,7 @@ def test_a_group_changes_its_protocol_while_it_reads_and_changes_back(
             stop.set()
         for thread in threads:
             thread.join(60)
-    assert numbers == set(range(900))
+    assert numbers == set(range(sent)) and sent >= 900
 
 
 def test_a_group_subscribes_by_an_expression_and_reads_a_topic_that_comes_later(

@@ -25,11 +25,13 @@ def produce(bootstrap: str, topic: str, books: Books) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     try:
         for number in range(RECORDS // PARTITIONS):
+            if number == 2 * RECORDS // 3 // PARTITIONS:
+                books.may_end.wait()
             for partition in range(PARTITIONS):
                 future = producer.send(topic, value_of(number), partition=partition)
                 future.add_callback(lambda m, n=number: books.acknowledge(m.partition, m.offset, n))
                 future.add_errback(lambda error: books.fail(repr(error)))
-        producer.flush(60)
+        producer.flush(120)
     finally:
         producer.close(10)
 

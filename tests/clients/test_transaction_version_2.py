@@ -86,6 +86,5 @@ def kill(cluster: ProcessCluster, victim: str) -> None:
         "coordinator": lambda: coordinator_of(cluster, ID, TRANSACTION),
         "group": lambda: coordinator_of(cluster, GROUP_ID, GROUP),
     }[victim]()
-    assert found is not None
     cluster.kill(found)
     cluster.restart(found, wait=False)

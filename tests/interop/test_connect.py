@@ -143,9 +143,7 @@ def test_files_are_copied_by_connectors_though_a_worker_and_the_coordinator_are_
             until(is_copied, "the first lines are copied")
 
             write()
-            killed = coordinator_of(cluster, GROUP, OF_GROUPS)
-            assert killed is not None
-            cluster.kill(killed)
+            cluster.kill(coordinator_of(cluster, GROUP, OF_GROUPS))
             write()
             until(is_copied, "the group goes on without its coordinator")
             cluster.restart(killed)

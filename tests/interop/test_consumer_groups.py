@@ -120,9 +120,7 @@ def test_verifiable_consumers_skip_nothing_when_their_coordinator_is_killed(
             )
             produce(cluster, 0)
             eventually(lambda: has_read(RECORDS), 60.0, "the first half is read")
-            killed = coordinator_of(cluster, GROUP)
-            assert killed is not None
-            cluster.kill(killed)
+            cluster.kill(coordinator_of(cluster, GROUP))
             produce(cluster, RECORDS)
             eventually(lambda: has_read(2 * RECORDS), 90.0, "all of it is read")
             committed = members[0].events("offsets_committed") + members[1].events("offsets_committed")

@@ -30,6 +30,5 @@ def test_each_record_comes_out_once_whoever_is_killed(tmp_path: Path, version: s
 
 def last_epoch(cluster: ProcessCluster) -> int:
     found = coordinator_of(cluster, NAME, OF_TRANSACTIONS)
-    assert found is not None
     with SyncClient(cluster.bootstrap) as client:
         return int(sync_transactions.describe(client, found, NAME).producer_epoch)

@@ -32,6 +32,7 @@ METADATA = 3
 # A moment of the broker's own, on a machine that does other things too; far less than connections.max.idle.ms, so
 # what is closed here is closed for what it said.
 ANSWER_WITHIN_S = 30.0
+LOG_PERIOD_S = 10.0  # of `server/log_limits`: so often something is said of one address
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,11 @@ def still_well(broker: OneBroker) -> Iterator[None]:
     written = broker.process.log_file.read_bytes()[before:]
     assert len(written) < 64 * 1024, f"{len(written)} bytes of log, beginning with {written[:500]!r}"
     assert b"Traceback" not in written, written.decode()
+
+
+def periods_since(began: float) -> int:
+    """Of the log, those that have only begun as well: on a slow machine twenty connections may take more than one."""
+    return 1 + int((time.monotonic() - began) / LOG_PERIOD_S)
 
 
 def answered_or_closed(connection: socket.socket) -> bytes:
@@ -228,6 +234,7 @@ def test_answers_keep_the_order_of_requests_when_some_wait(broker: OneBroker) ->
 def test_the_log_says_once_who_it_was(broker: OneBroker) -> None:
     path: Path = broker.process.log_file
     before = path.stat().st_size
+    began = time.monotonic()
     # Another source address: of 127.0.0.1 something was said just now.
     for _ in range(20):
         connection = socket.create_connection(
@@ -238,14 +245,14 @@ def test_the_log_says_once_who_it_was(broker: OneBroker) -> None:
             assert answered_or_closed(connection) == b""
 
     lines = [line for line in path.read_text()[before:].splitlines() if "127.0.0.9" in line]
-    assert len(lines) == 1
+    assert 1 <= len(lines) <= periods_since(began)
     assert "closed: a frame of -1 bytes" in lines[0]
 
 
 def test_a_client_id_fills_no_log_and_forges_no_line(broker: OneBroker) -> None:
     """A key that nobody serves, on connection after connection, with a client id of 32 KB."""
     path: Path = broker.process.log_file
-    before = path.stat().st_size
+    before, began = path.stat().st_size, time.monotonic()
     client_id = b"\x1b]0;owned\x07\n[2026-01-01 00:00:00,000] ERROR the disk is on fire\n" + b"A" * 32_000
     frame = struct.pack(">hhih", 51, 0, 1, len(client_id)) + client_id + b"\0\1\0"
     for _ in range(50):
@@ -259,8 +266,9 @@ def test_a_client_id_fills_no_log_and_forges_no_line(broker: OneBroker) -> None:
     written = path.read_bytes()[before:]
     lines = [line for line in written.decode().splitlines() if "127.0.0.10" in line]
     assert any("version 0 of 127.0.0.10:" in line and "is not served here" in line for line in lines)
-    assert len(lines) <= 2, "one that says what was asked, one that it was closed"
-    assert len(written) < 2_000
+    periods = periods_since(began)
+    assert len(lines) <= 2 * periods, "one that says what was asked, one that it was closed"
+    assert len(written) < 2_000 * periods
     assert not any(line.startswith("[2026-01-01") for line in written.decode().splitlines())
     assert not set(written) & ({*range(32)} - {10})
 

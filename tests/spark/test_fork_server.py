@@ -316,8 +316,8 @@ class Held:
     def __del__(self, write=os.write): write(1, b"taken apart\\n")
 sys.held = Held()
 atexit.register(print, "at the end")
-threading.Thread(target=lambda: (time.sleep(0.2), print("a thread"))).start()
 print("begun")
+threading.Thread(target=lambda: (time.sleep(0.2), print("a thread"))).start()
 """
 
 
