@@ -31,9 +31,7 @@ class Reads(Protocol):
     def __call__(self, bootstrap: str, seen: Seen, stop: threading.Event) -> None: ...
 
 
-def confluent(
-    bootstrap: str, seen: Seen, stop: threading.Event, more: dict[str, Any] | None = None
-) -> None:
+def confluent(bootstrap: str, seen: Seen, stop: threading.Event, more: dict[str, Any] | None = None) -> None:
     options = {"bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest"}
     consumer = confluent_kafka.Consumer({**options, "auto.commit.interval.ms": 200, **(more or {})})
     consumer.subscribe([TOPIC])

@@ -143,7 +143,8 @@ def test_files_are_copied_by_connectors_though_a_worker_and_the_coordinator_are_
             until(is_copied, "the first lines are copied")
 
             write()
-            cluster.kill(coordinator_of(cluster, GROUP, OF_GROUPS))
+            killed = coordinator_of(cluster, GROUP, OF_GROUPS)
+            cluster.kill(killed)
             write()
             until(is_copied, "the group goes on without its coordinator")
             cluster.restart(killed)

@@ -128,7 +128,7 @@ def test_a_producer_is_told_and_held_to_its_rate_and_nobody_else_is(cluster: Run
     _, told = produce(cluster, "modest")
     assert told == [] and counters(cluster)["produce_throttled"] == 0
     took_s, told = produce(cluster, "greedy")
-    assert SHORTEST_S < took_s < 30
+    assert took_s > SHORTEST_S
     assert max(told) > 0.1
     found = counters(cluster)
     assert found["produce_throttled"] >= 1
@@ -142,7 +142,7 @@ def test_a_consumer_is_held_to_its_rate_and_gets_every_record(cluster: RunningCl
     produce(cluster, "modest")
     set_quota(cluster, "greedy", consumer_byte_rate=RATE)
     took_s, told = consume(cluster, "greedy", RECORDS)
-    assert SHORTEST_S < took_s < 30
+    assert took_s > SHORTEST_S
     assert max(told) > 0.1
     assert counters(cluster)["fetch_throttled"] >= 1
     _, told = consume(cluster, "modest", RECORDS)

@@ -145,7 +145,7 @@ def positions(cluster: RunningCluster, broker: int, end_offset: int | None = Non
     )
     end = log.log_end_offset if end_offset is None else end_offset
     return asyncio.run_coroutine_threadsafe(asked.passed_by_all(log, end), runtime._environment.loop).result(
-        30
+        60
     )
 
 
@@ -165,11 +165,15 @@ def test_every_replica_leader_or_not_learns_what_all_have(
     produce(cluster, *filled(1))
     end = log_of(cluster, LEADER).log_end_offset
     for broker in (LEADER, FOLLOWER, AWAY):
-        eventually(lambda broker=broker: positions(cluster, broker) == end, 30, "all have all")
+        eventually(lambda broker=broker: positions(cluster, broker) == end, 60, "all have all")
     assert len(made) >= 6 and all(link.is_closed for link in made), "nobody keeps a connection for a question"
     # As Apache's brokers do: only a leader tells of its epochs, and any replica where its log ends.
     monkeypatch.setattr(offset_for_leader_epoch, "DEBUGGING", -99)
-    assert positions(cluster, LEADER) == end
+    eventually(
+        lambda: positions(cluster, LEADER) == end,
+        60,
+        "a question that was not answered in time is asked again",
+    )
     cluster.kill(AWAY)
     eventually(lambda: positions(cluster, LEADER) == NOTHING, 30, "one is not known to have anything")
 

@@ -26,7 +26,8 @@ def is_known_to(address: str, broker_id: int) -> bool:
 
 
 def test_others_take_over_from_a_loop_that_hangs_and_it_returns(tmp_path: Path) -> None:
-    cluster = ProcessCluster(tmp_path / "c", brokers=2, settings={"zookeeper.session.timeout.ms": "3000"})
+    # Far longer than a busy machine keeps the other one from its beats.
+    cluster = ProcessCluster(tmp_path / "c", brokers=2, settings={"zookeeper.session.timeout.ms": "12000"})
     cluster.write_configurations()
     hangs = tmp_path / "hangs"
     script = Path(__file__).with_name("hanging_broker.py")
@@ -50,10 +51,13 @@ def test_others_take_over_from_a_loop_that_hangs_and_it_returns(tmp_path: Path) 
         cluster.wait_until(lambda: is_known_to(second.address, 1), "broker 2 knows of broker 1")
         create_topic(second.address, "t", replication_factor=2, partitions=2)
         both = (1, 2)
-        eventually(
-            lambda: sorted(seen().values()) == [(1, both), (2, both)], 60, "each broker leads one of two"
+        found = eventually(
+            lambda: sorted((now := seen()).values()) == [(1, both), (2, both)] and now,
+            60,
+            "each broker leads one of two",
         )
-        (index,) = (n for n, (leader, _) in seen().items() if leader == 1)
+        assert found
+        (index,) = (n for n, (leader, _) in found.items() if leader == 1)
 
         hangs.touch()
         eventually(lambda: seen().get(index) == (2, (2,)), 60, "broker 2 leads while the loop of 1 hangs")

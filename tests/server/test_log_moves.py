@@ -84,22 +84,22 @@ def test_a_broker_killed_in_the_middle_of_a_move_goes_on_with_it(broker: OneBrok
     target = "b" if source == "a" else "a"
     limit(broker, 10_000)
     move(broker, tmp_path / target)
-    eventually(lambda: replicas(broker)[target, True] > BYTES, 30, "some of it is copied")
+    eventually(lambda: replicas(broker).get((target, True), 0) > BYTES, 90, "some of it is copied")
     produce(broker, range(30, 32))
     broker.process.kill()
 
     broker.start()
-    eventually(lambda: (target, True) in replicas(broker), 30, "it goes on")
+    eventually(lambda: (target, True) in replicas(broker), 60, "it goes on")
     produce(broker, range(32, 34))
     broker.process.kill()
 
     broker.start()
     limit(broker, 1 << 40)
-    eventually(lambda: set(replicas(broker)) == {(target, False)}, 30, "it has arrived")
+    eventually(lambda: set(replicas(broker)) == {(target, False)}, 60, "it has arrived")
     produce(broker, range(34, 35))
     broker.process.kill()
     broker.start()
-    eventually(lambda: set(replicas(broker)) == {(target, False)}, 30, "and is there after another kill")
+    eventually(lambda: set(replicas(broker)) == {(target, False)}, 60, "and is there after another kill")
     assert replicas(broker)[target, False] > 35 * BYTES
     with SyncClient(broker.address) as client:
         assert client.end_offsets([ORDERS])[ORDERS] == 35

@@ -112,18 +112,20 @@ def test_a_throttled_move_is_slow_until_the_throttle_is_lifted(four_slow: Moves)
         for _ in range(100):
             client.produce(TopicPartition("big", 0), build_batch([NewRecord(None, b"x" * 9_900)]))
     lists = {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
-    rates = {f"{side}.replication.throttled.rate": "30000" for side in ("leader", "follower")}
+    rates = {f"{side}.replication.throttled.rate": "10000" for side in ("leader", "follower")}
     four.configure(ConfigResource.Type.TOPIC, "big", lists)
     for broker in (1, 2):
         four.configure(ConfigResource.Type.BROKER, str(broker), rates)
     throttles = [r.broker.replicas.leader_throttle for b, r in four.cluster.runtimes.items() if b == 1]
-    eventually(lambda: all(t.rate == 30_000 and t.covered for t in throttles), what="the throttle is on")
+    eventually(lambda: all(t.rate == 10_000 and t.covered for t in throttles), what="the throttle is on")
     assert four.move("big", 2) is None
     eventually(
         lambda: four.hosted(2, "big") and four.hosted(2, "big").log.log_end_offset >= 3, what="it copies"
     )
     assert four.running_moves()["big"]["adding_replicas"] == [2]
-    assert four.hosted(2, "big").log.log_end_offset < 50, "a megabyte at 30 KB a second takes half a minute"
+    assert four.hosted(2, "big").log.log_end_offset < 50, (
+        "a megabyte at 10 KB a second takes a minute and a half"
+    )
     for broker in (1, 2):
         four.configure(ConfigResource.Type.BROKER, str(broker), dict.fromkeys(rates, str(2**63 - 1)))
     eventually(lambda: four.settled("big", 2), what="the move is done")

@@ -117,7 +117,7 @@ def test_a_controlled_shutdown_hands_leadership_over_first(tmp_path: Path) -> No
             return all(leader not in (-1, leaving) and set(isr) == others for leader, isr in after)
 
         others = set(cluster.brokers) - {leaving}
-        eventually(is_handed_over, 30, "all brokers have heard of it")
+        eventually(is_handed_over, 60, "all brokers have heard of it")
         cluster.restart(leaving)
         cluster.wait_until(
             lambda: all(len(isr) == 3 for _, isr in leaders(cluster, "orders").values()), "full ISRs"
@@ -360,7 +360,7 @@ def test_a_missing_configuration_file(tmp_path: Path) -> None:
         [sys.executable, "-m", "odradek.server", "--config", str(tmp_path / "none.properties")],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
 
     assert ended.returncode == exit_codes.CONFIGURATION
