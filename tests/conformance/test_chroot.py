@@ -20,7 +20,7 @@ from odradek.store.api import (
 )
 from odradek.store.chroot import ChrootedStores
 from odradek.store.memory_session import MemoryEnsemble
-from tests.conformance.worlds import Heard, World, on_every_store, until
+from tests.conformance.worlds import LONG_MS, Heard, World, on_every_store, until
 
 
 class _Stores:
@@ -37,8 +37,8 @@ class _Stores:
 @on_every_store
 async def test_a_chrooted_session_sees_its_own_tree_only(world: World) -> None:
     plain = await world.open()
-    red = await ChrootedStores(_Stores(world), "/clusters/red").open_session(6000)
-    blue = await ChrootedStores(_Stores(world), "/clusters/blue").open_session(6000)
+    red = await ChrootedStores(_Stores(world), "/clusters/red").open_session(LONG_MS)
+    blue = await ChrootedStores(_Stores(world), "/clusters/blue").open_session(LONG_MS)
     assert (await red.create("/controller_epoch", b"1")).path == "/controller_epoch"
     assert await blue.exists("/controller_epoch") is None
     assert await red.children("/") == ["controller_epoch"]
@@ -63,7 +63,7 @@ def test_others_have_their_turns_while_many_paths_are_translated(monkeypatch: py
         asyncio.get_running_loop().call_soon(turn)
 
     async def main() -> None:
-        session = await ChrootedStores(MemoryEnsemble(), "/red").open_session(6000)
+        session = await ChrootedStores(MemoryEnsemble(), "/red").open_session(LONG_MS)
         paths = ["/a", *(f"/a/{number}" for number in range(99))]
         turn()
         made = await session.write([ConditionalOps((Create(path),)) for path in paths], None)
@@ -80,7 +80,7 @@ def test_others_have_their_turns_while_many_paths_are_translated(monkeypatch: py
 
 @on_every_store
 async def test_writes_errors_and_conflicts_name_inner_paths(world: World) -> None:
-    red = await ChrootedStores(_Stores(world), "/red").open_session(6000)
+    red = await ChrootedStores(_Stores(world), "/red").open_session(LONG_MS)
     await red.create("/controller_epoch", b"1")
     answers = await red.write(
         [
@@ -113,7 +113,7 @@ def test_a_session_whose_root_cannot_be_looked_at_is_none() -> None:
     async def main() -> None:
         ensemble = MemoryEnsemble(gate=Closed())
         with pytest.raises(NotAllowed):
-            await ChrootedStores(ensemble, "/cluster").open_session(6000)
+            await ChrootedStores(ensemble, "/cluster").open_session(LONG_MS)
         assert not ensemble.tree.sessions
 
     asyncio.run(main())

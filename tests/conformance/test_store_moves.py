@@ -28,7 +28,7 @@ def test_a_cluster_moves_to_zookeeper_and_back_and_nothing_is_lost(
     home, connect = tmp_path / "cluster", f"{zookeeper.address}/moved"
     export, back = tmp_path / "there.jsonl", tmp_path / "back.jsonl"
     # The last one to stop has nobody to hand over to.
-    settings = {"zookeeper.session.timeout.ms": "10000", "controlled.shutdown.retry.backoff.ms": "50"}
+    settings = {"zookeeper.session.timeout.ms": "60000", "controlled.shutdown.retry.backoff.ms": "50"}
 
     with ProcessCluster(home, brokers=2, settings=settings) as cluster:
         live.create(cluster, TOPIC, replicas=2)

@@ -12,7 +12,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.store.api import NotAllowed, SessionState, Store, StoreUnavailable
 from odradek.store.zookeeper.stores import ZooKeeperStores
 from odradek.testing.zookeeper import ZooKeeperServer, missing
-from tests.conformance.worlds import until
+from tests.conformance.worlds import LONG_MS, until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -124,7 +124,7 @@ def by_tls(server: ZooKeeperServer, certificates: Certificates, **more: str) -> 
         "zookeeper_ssl_client_enable": "true",
         "zookeeper_ssl_truststore_location": str(certificates.authority),
         "zookeeper_ssl_keystore_location": str(certificates.client),
-        "zookeeper_connection_timeout_ms": "10000",
+        "zookeeper_connection_timeout_ms": "60000",
         **more,
     }
     return stores(given)
@@ -136,7 +136,7 @@ def by_password(server: ZooKeeperServer, user: str, password: str, **more: str) 
         {
             "zookeeper_connect": server.address,
             "odradek_zookeeper_sasl_jaas_config": jaas,
-            "zookeeper_connection_timeout_ms": "10000",
+            "zookeeper_connection_timeout_ms": "60000",
             **more,
         }
     )
@@ -150,7 +150,7 @@ def stores(given: dict[str, str]) -> ZooKeeperStores:
 
 def session_of(made: ZooKeeperStores, scenario: Callable[[Store], Awaitable[None]]) -> None:
     async def run() -> None:
-        session = await made.open_session(6000)
+        session = await made.open_session(LONG_MS)
         try:
             await scenario(session)
         finally:
@@ -161,7 +161,7 @@ def session_of(made: ZooKeeperStores, scenario: Callable[[Store], Awaitable[None
 
 def refusal_of(made: ZooKeeperStores) -> str:
     async def open_and_close() -> None:
-        await (await made.open_session(6000)).close()
+        await (await made.open_session(LONG_MS)).close()
 
     with pytest.raises(StoreUnavailable) as caught:
         asyncio.run(open_and_close())
@@ -238,8 +238,8 @@ def test_with_acls_what_we_make_is_ours(secure: ZooKeeperServer) -> None:
             await session.create(path, b"0")
         await session.create("/consumers")
         others = [
-            await by_password(secure, "other", "other").open_session(6000),
-            await stores({"zookeeper_connect": secure.address}).open_session(6000),
+            await by_password(secure, "other", "other").open_session(LONG_MS),
+            await stores({"zookeeper_connect": secure.address}).open_session(LONG_MS),
         ]
         for other in others:
             assert (await other.get("/brokers")).data == b"0"
@@ -274,7 +274,7 @@ def test_an_acl_of_nobody_is_refused(secure: ZooKeeperServer) -> None:
 def test_a_certificate_says_who_we_are_too(secure: ZooKeeperServer, certificates: Certificates) -> None:
     async def scenario(session: Store) -> None:
         await session.create("/mine", b"0")
-        other = await by_password(secure, "broker", PASSWORD).open_session(6000)
+        other = await by_password(secure, "broker", PASSWORD).open_session(LONG_MS)
         with pytest.raises(NotAllowed):
             await other.set("/mine", b"1")
         await other.close()

@@ -26,10 +26,12 @@ from odradek.store.memory_session import MemoryEnsemble, MemorySession
 from odradek.store.zookeeper.write import write_groups
 
 DEADLINE_S = 60.0
+# Longer than any machine stands still: a session that ends was lost on purpose.
+LONG_MS = 120_000
 
 
 class World(Protocol):
-    async def open(self, session_timeout_ms: int = 6000) -> Store: ...
+    async def open(self, session_timeout_ms: int = LONG_MS) -> Store: ...
 
     async def lose(self, session: Store) -> None:
         """The owner of the session dies: it never calls again, and the store ends it."""
@@ -41,7 +43,7 @@ class MemoryWorld:
     def __init__(self, directory: Path) -> None:
         self._ensemble = MemoryEnsemble()
 
-    async def open(self, session_timeout_ms: int = 6000) -> Store:
+    async def open(self, session_timeout_ms: int = LONG_MS) -> Store:
         return self._ensemble.open(session_timeout_ms)
 
     async def lose(self, session: Store) -> None:
@@ -57,8 +59,7 @@ class EmbeddedWorld:
         self._path = directory / "store.db"
         self._sessions: list[EmbeddedStore] = []
 
-    # Longer than any machine stands still: a session that ends was lost on purpose.
-    async def open(self, session_timeout_ms: int = 120_000) -> Store:
+    async def open(self, session_timeout_ms: int = LONG_MS) -> Store:
         session = await EmbeddedStore.open(self._path, session_timeout_ms)
         self._sessions.append(session)
         return session
@@ -87,7 +88,7 @@ class MultiOnly(MemorySession):
 
 
 class MultiOnlyWorld(MemoryWorld):
-    async def open(self, session_timeout_ms: int = 6000) -> Store:
+    async def open(self, session_timeout_ms: int = LONG_MS) -> Store:
         tree = self._ensemble.tree
         session = MultiOnly(self._ensemble, tree.open_session(session_timeout_ms), session_timeout_ms)
         self._ensemble.sessions[session.session_id] = session
@@ -107,7 +108,7 @@ class ZooKeeperWorld:
         self._stores = ZooKeeperStores(f"{address}/test-{os.getpid()}-{self._number}")
         self._sessions: list[Store] = []
 
-    async def open(self, session_timeout_ms: int = 6000) -> Store:
+    async def open(self, session_timeout_ms: int = LONG_MS) -> Store:
         session = await self._stores.open_session(session_timeout_ms)
         self._sessions.append(session)
         return session
@@ -115,20 +116,16 @@ class ZooKeeperWorld:
     async def lose(self, session: Store) -> None:
         # Whoever has the id and the password of a session may end it. Its owner lives on here and may take it back
         # before it is ended, so this counts once the owner was told.
-        key = session._session._link._client.client_id  # type: ignore[attr-defined]
+        from odradek.store.zookeeper.last_session import end_session
+        from odradek.store.zookeeper.link import SessionKey
+        from odradek.store.zookeeper.security import Security
+
+        key = SessionKey(*session._session._link._client.client_id)  # type: ignore[attr-defined]
         while session.state is not SessionState.EXPIRED:
-            await asyncio.to_thread(self._end_session, key)
+            await end_session(self.address, key, Security(), patience_s=20)
             with suppress(TimeoutError):
                 async with asyncio.timeout(3):
                     await until(lambda: session.state is SessionState.EXPIRED)
-
-    def _end_session(self, client_id: tuple[int, bytes]) -> None:
-        from kazoo.client import KazooClient
-
-        usurper = KazooClient(self.address, client_id=client_id)
-        usurper.start()
-        usurper.stop()
-        usurper.close()
 
     async def close(self) -> None:
         for session in self._sessions:
