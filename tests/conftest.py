@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from odradek.client.sync import SyncClient
 from odradek.testing.process_cluster import BrokerProcess
 from tests import forked_brokers, frozen_heap, one_session
 from tests.marked_files import MARKED_PART, REST, holds_none
@@ -131,6 +132,10 @@ MEMINFO, MOST_MEMORY = Path("/proc/meminfo"), Path("/sys/fs/cgroup/memory.max")
 # by the thousand (`log/test_crash_enumeration.py`).
 GC_THRESHOLDS = (10_000, 50, 100)
 
+# A person wants to see after eight seconds that nobody answers. A broker of a test is there, and on a busy machine it may stand
+# still for longer.
+PATIENCE_S = 30.0
+
 OPEN_DESCRIPTORS = OpenDescriptors() if Path("/proc/self/fd").exists() else None
 # Of which some test that runs here needs a session: the last one of the file need not be it.
 FILES_OF_SPARK: set[Path] = set()
@@ -147,6 +152,8 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(*GC_THRESHOLDS)
     if "TMPDIR" not in os.environ and has_room(MEMORY):
         os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None  # for processes that tests start as well
+    assert SyncClient.__init__.__kwdefaults__ is not None
+    SyncClient.__init__.__kwdefaults__["bootstrap_timeout_s"] = PATIENCE_S
     BrokerProcess._spawned = forked_brokers.launch  # type: ignore[method-assign,assignment]
     config.addinivalue_line(
         "markers",

@@ -31,7 +31,7 @@ def racks() -> Iterator[RunningCluster]:
 
 @pytest.fixture
 def client(racks: RunningCluster) -> Iterator[SyncClient]:
-    with SyncClient(racks.bootstrap, client_id=CLIENT, request_timeout_s=2) as connected:
+    with SyncClient(racks.bootstrap, client_id=CLIENT, request_timeout_s=60) as connected:
         yield connected
 
 
@@ -127,6 +127,7 @@ def test_what_the_replica_says_is_not_there_the_leader_has(
 def test_the_rest_comes_from_the_leader_when_the_replica_is_gone(
     racks: RunningCluster, topic: Topic, client: SyncClient, ends: str
 ) -> None:
+    client.request_timeout_s = 2  # of one that is silent; whoever leads has all of the range's patience
     reading = topic.read(client)
     found = [next(reading)]
     if ends == "killed":

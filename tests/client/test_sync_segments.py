@@ -39,7 +39,6 @@ from odradek.records.reader import decode_batch
 from odradek.testing.process_cluster import ProcessCluster
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.client.support import TOPIC_ID, ScriptedBroker
-from tests.clients.support import is_fully_replicated
 from tests.support import eventually
 
 ORDERS = TopicPartition("orders", 0)
@@ -93,7 +92,7 @@ def read(
         max_bytes=PIECE_BYTES,
         places=places,
         read_committed=committed,
-        patience_s=5,
+        patience_s=60,
     )
 
 
@@ -461,7 +460,11 @@ def test_what_an_unclean_election_cut_off_is_not_read_from_the_files_of_the_form
         leads, view = client.leader(ORDERS, refresh=True)
         (follows,) = set(view.replicas) - {leads}
         cluster.kill(follows)
-        eventually(lambda: client.leader(ORDERS, refresh=True)[1].isr == (leads,), what="the leader is alone")
+        eventually(
+            lambda: client.leader(ORDERS, refresh=True)[1].isr == (leads,),
+            deadline_s=60,
+            what="the leader is alone",
+        )
         fill(client, "orders", 200)
         epoch = client.leader(ORDERS, refresh=True)[1].leader_epoch
         reading = read_range(
@@ -478,7 +481,11 @@ def test_what_an_unclean_election_cut_off_is_not_read_from_the_files_of_the_form
         directory = directory_of(client, ORDERS)
         cluster.kill(leads)
         cluster.start(follows)
-        eventually(lambda: client.topic("orders").partitions[0].leader == follows, what="the other leads")
+        eventually(
+            lambda: client.topic("orders").partitions[0].leader == follows,
+            deadline_s=60,
+            what="the other leads",
+        )
         client.forget("orders")
         for start in range(200, RECORDS, OF_BATCH):
             client.produce(ORDERS, batch(start, text="VALUE"))
@@ -499,8 +506,10 @@ def test_a_range_is_whole_although_its_leader_is_killed_while_its_files_are_read
             found.append(fetched._replace(records=memoryview(bytes(fetched.records))))
             if number in (3, 7):
                 # A busy machine keeps a follower from its fetches for longer than it may lag.
-                if not killed:
-                    cluster.wait_until(lambda: is_fully_replicated(cluster, "orders"), "every ISR is full")
+                cluster.wait_until(
+                    lambda: set(client.leader(ORDERS, refresh=True)[1].isr) == {1, 2, 3} - set(killed),
+                    "every ISR is full, but for the dead",
+                )
                 killed.append(client.leader(ORDERS, refresh=True)[0])
                 cluster.kill(killed[-1])
 
