@@ -1,6 +1,6 @@
 """CreateTopics: what is checked, what is written, when it is answered."""
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -176,7 +176,7 @@ def test_without_time_the_topic_is_made_and_the_answer_is_that_the_time_is_out(
 
 def test_a_million_partitions_in_one_request_are_refused_at_once(world: World) -> None:
     """Whether in one topic, in many, by number or spelt out."""
-    began = perf_counter()
+    began = process_time()
     one = create(world, topic("new", 1_000_000), topic("small", 2), timeout_ms=0)
     (request,) = told(world, fx.StoreRequest)
     assert [new.topic for new in request.question.topics] == ["small"], "each topic has its own answer"
@@ -190,19 +190,19 @@ def test_a_million_partitions_in_one_request_are_refused_at_once(world: World) -
     spelt = create(world, topic("spelt", -1, -1, assignments=rows))
     assert spelt.message.topics[0].error_code == ErrorCode.INVALID_PARTITIONS
     assert told(world, fx.StoreRequest) == []
-    assert perf_counter() - began < 5
+    assert process_time() - began < 5
 
 
 def test_very_many_topics_that_cannot_be_are_refused_without_looking_at_each_pair(world: World) -> None:
     """A list looked through for every topic would take minutes here."""
-    began = perf_counter()
+    began = process_time()
     same = create(world, *[topic("new")] * MOST_TOPICS)
     world.settle()
     assert {row.error_code for row in same.message.topics} == {ErrorCode.INVALID_REQUEST}
     twins = create(world, *(topic(f"a_{n}", 0) for n in range(MOST_TOPICS)))
     world.settle()
     assert {row.error_code for row in twins.message.topics} == {ErrorCode.INVALID_PARTITIONS}
-    assert perf_counter() - began < 20
+    assert process_time() - began < 20
 
 
 @pytest.mark.parametrize("name", ["__cluster_metadata"])

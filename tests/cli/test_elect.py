@@ -27,7 +27,7 @@ from tests.support import each, eventually
 
 def produce(shell: Shell, where: TopicPartition, records: int) -> None:
     with SyncClient(shell.bootstrap) as client:
-        client.produce(where, batch(records), timeout_s=10)
+        client.produce(where, batch(records), timeout_s=30)
 
 
 def leader(shell: Shell, topic: str) -> int:
@@ -52,7 +52,7 @@ def test_the_preferred_replica_leads_again_once_it_is_in_sync(start_cluster: Cal
         what="everybody knows that it is dead",
     )
     cluster.start(first)
-    eventually(lambda: shell.json("why", "back")["well"], deadline_s=20, what="it is in sync")
+    eventually(lambda: shell.json("why", "back")["well"], deadline_s=60, what="it is in sync")
     found = shell.json("elect", "preferred", "--all")
     one = {"target": "back-0", "done": True, "error": None, "leader": first}
     assert found == {"ok": True, "results": [one]}

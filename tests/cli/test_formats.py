@@ -354,7 +354,7 @@ def test_a_real_terminal_is_asked_how_wide_it_is():
         with contextlib.suppress(OSError):  # how Linux says that the other end is closed
             while more := screen.read(4096):
                 shown += more
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     lines = shown.decode().replace("\r\n", "\n").splitlines()
     assert lines == [
         "PARTITION  orders-0",

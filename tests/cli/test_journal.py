@@ -29,7 +29,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Pat
         cluster.kill(victim)
         eventually(lambda: shell("why", "s3")[0] == 1, what="it is offline")
         cluster.start(victim)
-        eventually(lambda: shell("why", "s3")[0] == 0, what="it is back", deadline_s=20)
+        eventually(lambda: shell("why", "s3")[0] == 0, what="it is back", deadline_s=60)
         plan = directory / "plan.json"
         move = {"topic": "s3", "partition": 0, "replicas": [target]}
         plan.write_text(json.dumps({"version": 1, "partitions": [move]}))

@@ -27,9 +27,9 @@ def assert_serves_and_stops(port, *command, **options):
             assert process.poll() is None
             return main.main(["topic", "list", "--bootstrap", f"127.0.0.1:{port}"]) == 0
 
-        eventually(is_served)
+        eventually(is_served, 60)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def close(descriptors):

@@ -28,7 +28,7 @@ sys.exit(7)
 
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*ODRADEK, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([*ODRADEK, *arguments], capture_output=True, text=True, timeout=120)
 
 
 def test_a_command_runs_beside_it_and_its_exit_code_is_ours() -> None:
@@ -59,7 +59,7 @@ def test_without_a_command_it_runs_until_it_is_stopped() -> None:
         assert said["control"].startswith("http://127.0.0.1:")
         assert len(said["bootstrap"].split(",")) == 3
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_terminal_that_is_closed_leaves_no_directory_behind(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_terminal_that_is_closed_leaves_no_directory_behind(tmp_path: Path) ->
         assert process.stdout is not None and process.stdout.readline()
         assert list(tmp_path.iterdir())
         process.send_signal(signal.SIGHUP)
-        process.wait(30)
+        process.wait(60)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,7 +80,7 @@ def test_a_command_is_ended_with_it() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 5
+        assert process.wait(60) == 5
 
 
 def test_the_first_interrupt_is_the_commands_and_the_second_ends_it() -> None:

@@ -133,7 +133,7 @@ def test_the_ready_line_tells_all_and_a_signal_stops_everything(up, number):
         (broker["id"], broker["port"]) for broker in ready["brokers"]
     }
     process.send_signal(number)
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     assert not any(is_alive(broker["pid"]) for broker in ready["brokers"])
 
 
@@ -179,7 +179,7 @@ def test_it_says_how_long_it_took_since_it_was_typed(tmp_path):
         passed_ms = (time.monotonic() - begun) * 1000
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     (claimed_ms,) = re.findall(r"^1 broker ready in (\d+) ms, bootstrap ", said)
     assert 500 < int(claimed_ms) <= passed_ms + CLOCK_TICK_MS
 
@@ -254,7 +254,7 @@ def test_a_killed_broker_is_reported_and_start_brings_it_back(up):
             eventually(lambda: victim["id"] in client.cluster([]).brokers, what="it is in the cluster again")
     finally:
         again.terminate()
-        assert again.wait(30) == 0
+        assert again.wait(60) == 0
         again.stdout.close()
 
 
@@ -268,7 +268,7 @@ def test_without_a_directory_nothing_stays_on_disk(tmp_path):
         assert os.path.exists(f"{directory}/server.properties")
     finally:
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
         process.stdout.close()
     assert not os.path.exists(os.path.dirname(directory))
 
@@ -277,7 +277,7 @@ def test_a_port_in_use_is_one_sentence():
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
         answer = subprocess.run(
-            [*UP, "--brokers", "1", "--port", str(port)], capture_output=True, text=True, timeout=30
+            [*UP, "--brokers", "1", "--port", str(port)], capture_output=True, text=True, timeout=60
         )
     assert (answer.returncode, answer.stdout) == (1, "")
     assert answer.stderr == f"odradek: port {port} is in use; --port 0 takes free ones, --port N others\n"
@@ -392,7 +392,7 @@ def test_start_refuses_a_wrong_configuration_in_one_sentence(tmp_path, text, wor
         [sys.executable, "-m", "odradek.cli.main", "start", "--config", str(config)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert answer.returncode == exit_codes.CONFIGURATION
     assert words in answer.stderr and answer.stderr.count("\n") == 1

@@ -44,7 +44,7 @@ def odradek(cluster):
             [sys.executable, "-m", "odradek.cli.main", *arguments, "--bootstrap", cluster.bootstrap],
             input=stdin,
             capture_output=True,
-            timeout=60,
+            timeout=120,
         )
         assert b"Traceback" not in answer.stderr, answer.stderr.decode()
         return answer.returncode, answer.stdout.decode(), answer.stderr.decode()
@@ -223,7 +223,7 @@ def test_consume_beyond_the_end_says_so_and_waits_for_the_offset(odradek, cluste
     ) as reader:
         assert reader.stderr.readline() == "odradek: further has no offset 2 yet: partition 0 ends at 0\n"
         odradek("topic", "produce", "further", stdin=b"a\nb\nc\n")
-        assert reader.communicate(timeout=30)[0] == "c\n"
+        assert reader.communicate(timeout=60)[0] == "c\n"
 
 
 def test_consume_leaves_out_an_open_transaction_and_waits_for_nothing_of_it(odradek, cluster):
@@ -450,7 +450,7 @@ def test_a_closed_pipe_ends_the_reader_without_a_word(cluster, orders):
     )
     assert reader.stdout.read(1) == b"v"
     reader.stdout.close()
-    _, err = reader.communicate(timeout=30)
+    _, err = reader.communicate(timeout=60)
     assert (reader.returncode, err) == (1, b"")
 
 
@@ -462,5 +462,5 @@ def test_a_reader_that_waits_for_more_ends_with_whoever_reads_it(cluster, orders
     )
     assert [reader.stdout.readline()[:1] for _ in range(4)] == [b"v"] * 4
     reader.stdout.close()
-    _, err = reader.communicate(timeout=30)
+    _, err = reader.communicate(timeout=60)
     assert (reader.returncode, err) == (1, b"")

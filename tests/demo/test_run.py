@@ -134,11 +134,11 @@ def test_ctrl_c_leaves_no_process_behind(demo, words, wait_for):
         )
     # A terminal sends it to the whole foreground group.
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert err == "odradek: stopped; nothing is left running\n"
     # Spark's fork server has a session of its own, and ends when it reads that its driver has: one that just starts a moment later.
-    eventually(lambda: not demo.left(), deadline_s=10, what="nothing is left running")
+    eventually(lambda: not demo.left(), deadline_s=60, what="nothing is left running")
 
 
 def test_without_a_java_nothing_is_started(demo, monkeypatch, tmp_path):
@@ -149,7 +149,7 @@ def test_without_a_java_nothing_is_started(demo, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     process = demo()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (1, "")
     assert err.startswith("odradek: Spark needs Java 17 or newer") and err.count("\n") == 1
 
@@ -157,7 +157,7 @@ def test_without_a_java_nothing_is_started(demo, monkeypatch, tmp_path):
 def test_an_input_without_records_is_one_sentence(demo, input_file):
     input_file.write_text("hour,tailnum\n")
     process = demo()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 1
     assert err == f"odradek: no records in {input_file}\n"
 
@@ -166,7 +166,7 @@ def test_a_directory_with_other_files_is_refused(demo, tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "letters.txt").write_text("dear")
     process = demo()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 2
     assert "holds files that are not of a demo" in err and err.count("\n") == 1
     assert (tmp_path / "d" / "letters.txt").read_text() == "dear"

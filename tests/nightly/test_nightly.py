@@ -38,7 +38,7 @@ def echoing() -> Iterator[tuple[socket.socket, int, Proxies]]:
         socket.create_server(("127.0.0.1", 0)) as behind,
         Proxies({port: behind.getsockname()[1]}) as proxies,
     ):
-        behind.settimeout(10)
+        behind.settimeout(60)
         yield behind, port, proxies
 
 
@@ -61,9 +61,9 @@ def test_a_producer_whose_thread_has_ended_is_named_at_once_and_not_waited_for()
 
 def test_a_proxy_delivers_what_an_abandoned_connection_had_sent_and_then_its_end() -> None:
     with echoing() as (behind, port, proxies):
-        client = socket.create_connection(("127.0.0.1", port), 10)
+        client = socket.create_connection(("127.0.0.1", port), 60)
         server, _ = behind.accept()
-        server.settimeout(10)
+        server.settimeout(60)
         client.sendall(b"before ")
         assert server.recv(100) == b"before "
 
@@ -74,7 +74,7 @@ def test_a_proxy_delivers_what_an_abandoned_connection_had_sent_and_then_its_end
         with pytest.raises(BlockingIOError):
             server.recv(100)
 
-        server.settimeout(10)
+        server.settimeout(60)
         proxies.heal(port)
         assert server.recv(100) == b"late"
         assert server.recv(100) == b""
@@ -83,9 +83,9 @@ def test_a_proxy_delivers_what_an_abandoned_connection_had_sent_and_then_its_end
 
 def test_a_proxy_can_hold_back_one_direction_alone() -> None:
     with echoing() as (behind, port, proxies):
-        client = socket.create_connection(("127.0.0.1", port), 10)
+        client = socket.create_connection(("127.0.0.1", port), 60)
         server, _ = behind.accept()
-        server.settimeout(10)
+        server.settimeout(60)
         proxies.hold(port, (FROM_BROKER,))
         client.sendall(b"asked")
         assert server.recv(100) == b"asked"
@@ -95,7 +95,7 @@ def test_a_proxy_can_hold_back_one_direction_alone() -> None:
         with pytest.raises(BlockingIOError):
             client.recv(100)
 
-        client.settimeout(10)
+        client.settimeout(60)
         proxies.heal(port)
         assert client.recv(100) == b"answered"
         client.close()
@@ -104,7 +104,7 @@ def test_a_proxy_can_hold_back_one_direction_alone() -> None:
 
 def test_a_cut_resets_every_connection() -> None:
     with echoing() as (behind, port, proxies):
-        client = socket.create_connection(("127.0.0.1", port), 10)
+        client = socket.create_connection(("127.0.0.1", port), 60)
         server, _ = behind.accept()
         client.sendall(b"x")
         assert server.recv(1) == b"x"
@@ -120,7 +120,7 @@ def test_whoever_connects_to_a_broker_that_is_down_is_told_so() -> None:
     with (
         Proxies({port: nobody}),
         pytest.raises(ConnectionResetError),
-        socket.create_connection(("127.0.0.1", port), 10) as client,
+        socket.create_connection(("127.0.0.1", port), 60) as client,
     ):
         client.recv(1)
 
@@ -207,11 +207,12 @@ def test_control_c_prints_the_table_so_far_and_leaves_no_process(tmp_path: Path)
     with running_night(tmp_path, "--faults-a-round", "1") as nightly:
         brokers = eventually(lambda: brokers_of(nightly), 60, "a broker runs")
         nightly.send_signal(signal.SIGINT)
-        output, told = nightly.communicate(timeout=60)
+        output, told = nightly.communicate(timeout=120)
 
     assert nightly.returncode == 1
     assert "stopped; the table so far:" in told
-    assert "0 faults in 0 rounds" in output
+    # Mostly none: but the night does not wait until somebody sees its first broker.
+    assert re.search(r"^[0-9]+ faults in [0-9]+ rounds; ", output, re.MULTILINE), output
     assert eventually(lambda: not any(broker.is_running() for broker in brokers), 30, "no broker runs")
 
 
@@ -243,7 +244,7 @@ def test_a_stop_while_a_fault_holds_ends_it_and_tells_of_the_round_until_then(tm
         brokers = brokers_of(nightly)
         nightly.send_signal(signal.SIGTERM)
         nightly.send_signal(signal.SIGCONT)
-        output, told = nightly.communicate(timeout=90)
+        output, told = nightly.communicate(timeout=120)
 
     assert nightly.returncode == 1
     assert "stopped; the table so far:" in told and "Traceback" not in told

@@ -143,7 +143,7 @@ def test_ctrl_c_in_a_terminal_is_heard_by_the_command_alone() -> None:
     try:
         # What keeps track of semaphores, the process that all worlds begin with, and its children.
         eventually(
-            lambda: len(psutil.Process(process.pid).children(recursive=True)) >= 4, what="two worlds run"
+            lambda: len(psutil.Process(process.pid).children(recursive=True)) >= 4, 120, "two worlds run"
         )
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=120)

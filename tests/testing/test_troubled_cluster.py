@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -38,7 +38,7 @@ def cluster(shared: RunningCluster) -> Iterator[RunningCluster]:
     shared.wait_until(lambda: len(shared.isr(TOPIC)) == 3, "the ISR is full for the next test")
 
 
-def produced(cluster: RunningCluster, *, timeout_s: float = 20.0, **settings: object) -> KafkaError | int:
+def produced(cluster: RunningCluster, *, timeout_s: float = 60.0, **settings: object) -> KafkaError | int:
     """One record with acks=all: its offset, or why not."""
     outcome: list[KafkaError | int] = []
     producer = Producer(
@@ -164,7 +164,7 @@ def test_a_consumer_hears_an_error_in_what_it_fetches(cluster: RunningCluster) -
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"})
     consumer.assign([ClientPartition(TOPIC, 0, last)])
     with cluster.inject("Fetch", error="NOT_LEADER_OR_FOLLOWER", topic=TOPIC, times=3) as met:
-        record = consumer.poll(30)
+        record = consumer.poll(60)
 
     assert record is not None and record.error() is None
     assert record.offset() == last
@@ -215,12 +215,17 @@ def test_a_follower_that_cannot_leave_the_isr_goes_on(
     assert controller is not None
     follower = other_than(cluster, leader, controller)
     until = LocalCluster.until
+
+    async def impatient(local: LocalCluster, holds: Callable[[], bool], what: str) -> None:
+        """Only with what cannot come about: how long the steps before it take is the machine's."""
+        await until(local, holds, what, 0.5 if "has left the ISR" in what else 60.0)
+
     with (
         monkeypatch.context() as patched,
         cluster.partition([leader], [controller]),
         pytest.raises(AssertionError, match=f"broker {follower} has left the ISR of orders-0"),
     ):
-        patched.setattr(LocalCluster, "until", lambda *what: until(*what, deadline_s=0.5))
+        patched.setattr(LocalCluster, "until", impatient)
         with cluster.shrink_isr(TOPIC, without=follower):
             pass
 
@@ -269,11 +274,11 @@ def test_time_passes_for_the_others_while_a_broker_is_paused_or_dead(cluster: Ru
     paused, dead = (broker for broker in cluster.cluster.ids if broker != cluster.leader(TOPIC))
 
     with cluster.paused(paused):
-        cluster.advance(hours=1, deadline_s=20)
+        cluster.advance(hours=1)
         cluster.wait_until(lambda: paused not in cluster.isr(TOPIC), "it has left the ISR")
     cluster.wait_until(lambda: len(cluster.isr(TOPIC)) == 3, "the ISR is full")
     cluster.kill(dead)
-    cluster.advance(hours=1, deadline_s=20)
+    cluster.advance(hours=1)
     cluster.start(dead)
 
 
@@ -283,13 +288,13 @@ def test_time_passes_while_a_follower_is_out_of_reach_that_the_store_still_knows
     """It leaves the ISR then, and is not waited for."""
     follower = other_than(cluster, cluster.leader(TOPIC), cluster.controller or 0)
     with cluster.paused(follower, session_ends_after_s=60):
-        cluster.advance(hours=1, deadline_s=20)
+        cluster.advance(hours=1)
         cluster.wait_until(lambda: follower not in cluster.isr(TOPIC), "it has left the ISR")
     cluster.wait_until(lambda: len(cluster.isr(TOPIC)) == 3, "the ISR is full")
     for silent in (cluster.paused(follower, session_ends_after_s=None), cluster.partition([follower])):
         with silent:
             assert isinstance(produced(cluster, acks=1), int)
-            cluster.advance(hours=1, deadline_s=20)
+            cluster.advance(hours=1)
             cluster.wait_until(lambda: follower not in cluster.isr(TOPIC), "it has left the ISR")
         cluster.wait_until(lambda: len(cluster.isr(TOPIC)) == 3, "the ISR is full")
 
@@ -401,7 +406,7 @@ def test_a_week_passes_and_retention_deletes_what_is_older() -> None:
             {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
         )
         consumer.subscribe([TOPIC])
-        record = consumer.poll(30)
+        record = consumer.poll(60)
         assert record is not None and record.offset() == 0
 
         cluster.advance(days=7)
@@ -413,7 +418,7 @@ def test_a_week_passes_and_retention_deletes_what_is_older() -> None:
         cluster.wait_until(lambda: begins_at() == 1, "the record is gone")
         assert len(cluster.isr(TOPIC)) == 3
         assert produced(cluster) == 1
-        record = consumer.poll(30)  # its session is over, and it has joined again
+        record = consumer.poll(60)  # its session is over, and it has joined again
         assert record is not None and record.offset() == 1
         consumer.close()
         for days in (-1.0, math.nan, math.inf, 1e300):
@@ -444,8 +449,8 @@ def test_what_the_cluster_says_is_not_asked_of_a_broker_that_its_controller_does
     cluster.wait_until(lambda: len(led(ORDERS)[1].isr) == 3, "the ISR is full")
     with cluster.partition([first]):
         assert isinstance(produced(cluster, acks=1), int)
-        cluster.advance(hours=1, deadline_s=20)
-        cluster.wait_until(lambda: first not in cluster.isr(TOPIC), "it has left the ISR", 10)
+        cluster.advance(hours=1)
+        cluster.wait_until(lambda: first not in cluster.isr(TOPIC), "it has left the ISR")
 
 
 def test_the_connections_of_a_paused_broker_stay_open_however_much_time_passes(
