@@ -163,3 +163,51 @@ def test_where_the_settings_of_brokers_cannot_be_read_at_the_start_nothing_is_de
             await asyncio.to_thread(environment.close)
 
     asyncio.run(run())
+
+
+class ComesBack:
+    """The way to the store is lost with one of the questions of a start, and is there again a moment later."""
+
+    def __init__(self, ensemble: MemoryEnsemble, before: str, call: str) -> None:
+        self._ensemble = ensemble
+        self._at = (before, call)
+        self.is_lost = False
+
+    async def before(self, session_id: int, call: str) -> None:
+        await self._met(session_id, ("before", call))
+
+    async def after(self, session_id: int, call: str) -> None:
+        await self._met(session_id, ("after", call))
+
+    async def _met(self, session_id: int, here: tuple[str, str]) -> None:
+        if here == self._at and not self.is_lost:
+            self.is_lost = True
+            session = self._ensemble.sessions[session_id]
+            session.disconnect()
+            asyncio.get_running_loop().call_later(0.05, session.connect)
+
+
+@pytest.mark.parametrize("before", ["before", "after"])
+@pytest.mark.parametrize("call", ["get", "write", "children", "get_many"])
+def test_a_start_outlives_the_loss_of_the_way_to_the_store_for_a_moment(
+    tmp_path: Path, before: str, call: str
+) -> None:
+    """A member of its ensemble dies, and another one has the session a moment later: the process used to end."""
+
+    async def run() -> None:
+        environment = Environment(asyncio.get_running_loop())
+        ensemble = MemoryEnsemble()
+        gate = ComesBack(ensemble, before, call)
+        if call == "children":
+            await prepare_tree(ensemble.open(), environment)
+        ensemble.gate = gate
+        settings = {"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
+        runtime = BrokerRuntime(BrokerSettings(settings), environment, ensemble)
+        try:
+            await runtime.start()
+            assert gate.is_lost
+        finally:
+            await runtime.stop(is_controlled=False)
+            await asyncio.to_thread(environment.close)
+
+    asyncio.run(run())

@@ -8,8 +8,8 @@ callbacks that end in `end_turn`, save for the life of a session with the store,
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.broker import effects
 from odradek.broker.assembly import assemble_broker
@@ -53,7 +53,7 @@ from odradek.server.shutdown_refusal import (
     fell_under_min,
     warn_of_only_replicas,
 )
-from odradek.server.store_sessions import StoreSessions
+from odradek.server.store_sessions import RETRY_S, StoreSessions
 from odradek.store import api
 from odradek.store.facts import all_configs
 
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("odradek.server")
 
 HOUSEKEEPING_S = 1.0
+T = TypeVar("T")
 
 
 class _TooEarly(asyncio.Protocol):
@@ -197,13 +198,13 @@ class BrokerRuntime:
         await self._open_metrics()
         store = await self._stores.open_session(settings.zookeeper_session_timeout_ms)
         self._first_store = store
-        cluster_id = await prepare_tree(store, self._environment, known_cluster)
+        cluster_id = await self._answered(lambda: prepare_tree(store, self._environment, known_cluster))
         self._logs.write_meta_properties(self.broker_id, cluster_id)
         check_directories(self._logs)
         for path, failure in self._logs.offline_directories.items():
             if path not in left_out:
                 logger.error("this log directory is left out: %s", failure)
-        await self._read_configs(store, topic_configs)
+        await self._answered(lambda: self._read_configs(store, topic_configs))
         await self._load_logs(self._logs)
         parts = self.parts = self._make_parts(cluster_id, topic_configs, self._logs, store)
         self._show_metrics(parts)
@@ -213,6 +214,16 @@ class BrokerRuntime:
             parts.life.result()
         served = ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in self.endpoints)
         logger.info("broker %d of cluster %s serves at %s", self.broker_id, cluster_id, served)
+
+    async def _answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What the store says at the start, though the way to it is lost meanwhile: a member of an ensemble dies, and another one
+        has the session a moment later. What ends the session ends the start."""
+        while True:
+            try:
+                return await ask()
+            except api.OutOfTouch as error:
+                self._log.warning("store", f"the store {error.verdict}: {error}")
+                await asyncio.sleep(RETRY_S)
 
     async def _open_metrics(self) -> None:
         address = parse_metrics_listener(self.settings.odradek_metrics_listener)

@@ -215,6 +215,10 @@ class StoreUnavailable(StoreError):
     verdict = "cannot be reached"
 
 
+class OutOfTouch(StoreUnavailable):
+    """The way to the store is lost, and is looked for: within the session the same may be asked again."""
+
+
 class NotAllowed(StoreUnavailable):
     """The store does not know us, or does not let us at this node. Nothing was changed by that transaction; what a `write` of several
     did before it stands."""

@@ -19,10 +19,10 @@ from odradek.store.api import (
     Node,
     NoNode,
     Op,
+    OutOfTouch,
     SessionExpired,
     SessionState,
     Stat,
-    StoreUnavailable,
     WatchEvent,
     WriteAnswer,
 )
@@ -206,7 +206,7 @@ class MemorySession(SessionBase):
 
     def _check_reachable(self) -> None:
         if self._state is SessionState.SUSPENDED:
-            raise StoreUnavailable(message=f"session {self._session_id} is out of touch with the store")
+            raise OutOfTouch(message=f"session {self._session_id} is out of touch with the store")
         if self._state is not SessionState.CONNECTED:
             raise self._ended()
 

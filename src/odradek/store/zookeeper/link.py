@@ -30,6 +30,7 @@ from odradek.store.api import (
     NoNode,
     NotAllowed,
     NotEmpty,
+    OutOfTouch,
     SessionExpired,
     StoreError,
     StoreUnavailable,
@@ -370,7 +371,7 @@ def error_of(code: int, path: str, index: int = 0) -> StoreError:
 def translated(error: BaseException, path: str) -> StoreError:
     """An exception of kazoo's, as one of ours."""
     if isinstance(error, kazoo_errors.ConnectionLoss | kazoo_errors.ConnectionClosedError):
-        return StoreUnavailable(path, "the connection to ZooKeeper was lost on the way")
+        return OutOfTouch(path, "the connection to ZooKeeper was lost on the way")
     code = getattr(error, "code", None)
     if isinstance(error, kazoo_errors.KazooException) and isinstance(code, int):
         return error_of(code, path)

@@ -30,6 +30,7 @@ from odradek.store.api import (
     NoNode,
     NotAllowed,
     Op,
+    OutOfTouch,
     Put,
     SessionExpired,
     SessionState,
@@ -362,7 +363,7 @@ class ZooKeeperStore(SessionBase):
                 if self._state is not SessionState.CONNECTED and not coming_back:
                     # Sent again by kazoo on a new connection, whose watches are not armed yet: the reader
                     # would see newer data before its watch fired.
-                    raise StoreUnavailable(path, "the connection to ZooKeeper was lost on the way")
+                    raise OutOfTouch(path, "the connection to ZooKeeper was lost on the way")
                 future.set_result(read(value, zxid) if with_zxid else read(value))
             except Exception as failure:  # a mistake of ours too: whoever asked must hear of it
                 future.set_exception(failure)
@@ -383,7 +384,7 @@ class ZooKeeperStore(SessionBase):
             self._give_up(SessionState.EXPIRED)
             raise self._ended()
         if self._state is SessionState.SUSPENDED:
-            raise StoreUnavailable(message="the connection to ZooKeeper is lost; trying to get it back")
+            raise OutOfTouch(message="the connection to ZooKeeper is lost; trying to get it back")
 
     def _is_silent(self, patience: float = OWN_PATIENCE) -> bool:
         timeout_s = min(self._session_timeout_ms / 1000, self._negotiated_s)
