@@ -3,7 +3,6 @@
 import doctest
 import json
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +34,7 @@ def test_the_newest_of_what_is_told_is_committed_at_the_latest_when_it_closes(
     for offset in range(1, 50):
         group.tell({partition: offset})
 
-    assert group.close(timeout_s=30)
+    assert group.close(timeout_s=60)
     assert committed(client, f"spark.{partition.topic}") == {partition: 49}
 
 
@@ -77,16 +76,14 @@ def test_a_lost_coordinator_holds_nothing_up_and_is_told_when_it_is_back(
         create_topic(asked, "orders")
         group = GroupOffsets(cluster.bootstrap, "spark.orders")
         group.tell({partition: 1})
-        deadline = time.monotonic() + 30
-        while committed(asked, "spark.orders") != {partition: 1}:
-            assert time.monotonic() < deadline
+        eventually(lambda: committed(asked, "spark.orders") == {partition: 1}, 60, "it is committed")
         (broker,) = cluster.brokers
         cluster.kill(broker)
         group.tell({partition: 2})
         group.tell({partition: 3})
         cluster.restart(broker)
 
-        assert group.close(timeout_s=60)
+        assert group.close(timeout_s=90)
         assert committed(asked, "spark.orders") == {partition: 3}
 
 
@@ -143,7 +140,7 @@ def test_where_an_idle_query_stands_is_committed_again_before_a_broker_forgets_i
     group.tell({partition: 7})
 
     eventually(lambda: len(commits) >= 3, 30)
-    assert group.close(timeout_s=30)
+    assert group.close(timeout_s=60)
     assert set(map(str, commits)) == {str({partition: 7})}
 
 
@@ -181,7 +178,7 @@ def test_after_each_failure_it_waits_twice_as_long_up_to_a_minute_and_a_commit_e
     group.tell({partition: 2})
     eventually(lambda: commits == [1, 2], 30)
     assert pauses[9:] == [1.0]
-    assert group.close(timeout_s=30)
+    assert group.close(timeout_s=60)
 
 
 def test_a_group_with_members_is_not_touched_and_the_query_goes_on(
@@ -192,7 +189,7 @@ def test_a_group_with_members_is_not_touched_and_the_query_goes_on(
     group = GroupOffsets("127.0.0.1:1", "spark.orders")
     group.tell({partition: 1})
 
-    assert not group.close(timeout_s=30)
+    assert not group.close(timeout_s=60)
     assert "spark.orders has members of its own; a query needs a group of its own" in caplog.text
 
 

@@ -1,5 +1,6 @@
 """Tables in an object store, over HTTP: all that holds in a directory, and what a store may do that a directory cannot."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -373,7 +374,7 @@ def test_a_store_that_does_not_answer_is_named_with_its_time_out(
     ("status", "sentence"),
     [
         (403, r"refuses the credentials of this process \(403( AccessDenied)?\)"),
-        (503, r"answers 503( SlowDown)?, after it was tried again for up to 1\.5 s"),
+        (503, r"answers 503( SlowDown)?, after it was tried again for up to {} s"),
     ],
 )
 def test_a_store_that_refuses_is_named(
@@ -382,23 +383,30 @@ def test_a_store_that_refuses_is_named(
     message = written(url, 0, rows(0, 5))
     commit(url, 0, message)
     late = written(url, 1, rows(5, 9))
-    monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", "0.5")
-    before.obeys(Rule(status))
 
+    def refused(what: Callable[[], object], *patience_s: float) -> tuple[float, str]:
+        """Within the shortest of these in which the store has answered: it may be slower than that on a busy machine."""
+        for brief_s in patience_s:
+            monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", f"{brief_s:g}")
+            with pytest.raises(StoreError) as why:
+                what()
+            if "does not answer within" not in str(why.value):
+                break
+        return brief_s, str(why.value)
+
+    before.obeys(Rule(status))
     for what in (
         lambda: tables.open_table(url),
         lambda: written(url, 1, rows(5, 9)),
         lambda: storage_of(url).read("_delta_log/00000000000000000000.json"),
         lambda: store_probe.check(url),
     ):
-        with pytest.raises(StoreError, match=sentence) as refused:
-            what()
-        assert before.url in str(refused.value)
-    before.obeys(None)
-    monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", "2")
+        within_s, said = refused(what, 0.5, 5, 15)
+        assert re.search(sentence.format(f"{3 * within_s:g}"), said), said
+        assert before.url in said
     before.obeys(Rule(status, COMMITS))
-    with pytest.raises(StoreError, match=sentence if status == 403 else "answers 503"):
-        commit(url, 1, late)
+    _, said = refused(lambda: commit(url, 1, late), 2, 15)
+    assert re.search(sentence if status == 403 else "answers 503", said), said
     before.obeys(None)
     monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", "30")
     assert commit(url, 1, late)
@@ -721,8 +729,18 @@ def test_the_server_of_the_store_is_killed_at_any_request(
             patch.setenv("AWS_ENDPOINT_URL", first.url)
             patch.setenv("ODRADEK_STORE_TIMEOUT", "1")
             first.obeys(Rule(what, after=after))
-            with pytest.raises((StoreError, CommitFailedError)):
-                commit(url, 1, written(url, 1, rows(5, 9)))
+
+            def fails() -> bool:
+                try:
+                    commit(url, 1, written(url, 1, rows(5, 9)))
+                except (StoreError, CommitFailedError):
+                    return True
+                return False
+
+            # On a busy machine a request may take longer than a second, and be given up before the server is killed.
+            eventually(
+                lambda: fails() and first.process.poll() is not None, 240, "it is killed, and that is told"
+            )
             assert first.process.wait(60) == -9
         second = Front(store, first.port)
         monkeypatch.setenv("AWS_ENDPOINT_URL", second.url)

@@ -556,7 +556,9 @@ def test_a_missing_topic_is_named_with_the_readers_words_in_one_sentence(
     make_topic("flights-of-today")
     began = time.monotonic()
 
-    for stream in (reader(cluster, "flights-of-tody"), reader(cluster, "flights-of-tody")):
+    # Where it were waited for, a request would be: longer than any machine is slow.
+    patient = {"kafka.request.timeout.ms": "240000"}
+    for stream in (reader(cluster, "flights-of-tody", **patient) for _ in range(2)):
         with pytest.raises(ConfigurationError) as caught:
             stream.prepareForTriggerAvailableNow()
         assert str(caught.value) == (
@@ -565,12 +567,12 @@ def test_a_missing_topic_is_named_with_the_readers_words_in_one_sentence(
         )
         told = "".join(traceback.format_exception(caught.value))
         assert told.count("flights-of-tody") == 1 and "UNKNOWN_TOPIC_OR_PARTITION" not in told
-    options = {"kafka.bootstrap.servers": cluster.bootstrap, "assign": '{"nothing like it":[0]}'}
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, "assign": '{"nothing like it":[0]}', **patient}
     with pytest.raises(
         ConfigurationError, match=r"assign names the topic nothing like it, .* create it first"
     ):
         Subscription(parse(options)).partitions()
-    assert time.monotonic() - began < 10, "what is not there is not waited for"
+    assert time.monotonic() - began < 120, "what is not there is not waited for"
 
 
 def test_timestamps_of_what_is_not_read_are_refused_and_all_that_is_read_wants_one(

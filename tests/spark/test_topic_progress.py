@@ -120,5 +120,5 @@ def test_the_topic_is_made_by_another_controller_where_the_first_one_is_none_any
         before.answer(MetadataRequest, metadata)
         before.answer(CreateTopicsRequest, lambda *_: CreateTopicsResponse(topics=[refused]))
         after.answer(CreateTopicsRequest, made)
-        with SyncClient(before.address, request_timeout_s=5) as client:
+        with SyncClient(before.address, request_timeout_s=60) as client:
             assert topic_progress.ensure(client, TOPIC) == TOPIC_ID

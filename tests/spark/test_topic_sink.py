@@ -204,11 +204,14 @@ def test_what_another_driver_has_done_until_it_is_fenced_is_seen(
 
 
 def test_a_coordinator_that_loses_patience_takes_the_whole_batch_back(sink: Sink, client: SyncClient) -> None:
+    """Of the second batch, at whatever step that finds it: on a slow machine it may be before all is sent."""
+
     def wait(step: str, batch: int) -> None:
         if (step, batch) == ("before-end", 1):
-            assert not is_decided(client, sink)
             eventually(lambda: is_decided(client, sink), 60.0, "the coordinator aborts")
 
+    with pytest.raises(Died):
+        sink.dies_at("before-write", 1).run(attempt=0)
     impatient = sink._replace(options=sink.options._replace(timeout_ms=300))
     with pytest.raises(Fenced, match="open for longer than 300 ms; nothing that it wrote is read"):
         impatient.at(wait).run(attempt=0)
@@ -604,16 +607,22 @@ def test_a_file_that_the_driver_does_not_see_is_said(sink: Sink, client: SyncCli
 
 def test_a_file_that_was_damaged_on_its_way_is_refused(sink: Sink, client: SyncClient) -> None:
     """The driver does not read the records, and their checksum is still the task's."""
-    brief = sink.options.connection._replace(request_timeout_s=1.0)
-    sink = sink._replace(options=sink.options._replace(connection=brief))
     staged = sink.stage(0, 0, 1)
     (path,) = staged_directory(sink.options).iterdir()
     data = bytearray(path.read_bytes())
     data[-20] ^= 1
     path.write_bytes(data)
 
-    with pytest.raises(OdradekError, match="CORRUPT_MESSAGE"):
-        commit(sink.options, staged, 0)
+    def refused(patience_s: float) -> str:
+        brief = sink.options._replace(
+            connection=sink.options.connection._replace(request_timeout_s=patience_s)
+        )
+        with pytest.raises(OdradekError) as why:
+            commit(brief, staged, 0)
+        return str(why.value)
+
+    # On a busy machine a second may be over before anybody has answered.
+    assert any("CORRUPT_MESSAGE" in refused(patience_s) for patience_s in (1.0, 10.0, 40.0))
     assert read(client, sink) == []
 
 

@@ -84,7 +84,7 @@ def kill_again_and_again(
     directory = tmp_path / "job"
     arguments = [
         *("--bootstrap", bootstrap, "--topic", source, "--to", to, "--directory", str(directory)),
-        *("--once", "--memory", "512m", "--max-offsets-per-trigger", str(A_BATCH), "--app-id", to),
+        *("--memory", "512m", "--max-offsets-per-trigger", str(A_BATCH), "--app-id", to),
     ]
     log = tmp_path / "log"
 
@@ -93,14 +93,15 @@ def kill_again_and_again(
 
     *killed, (last, cores_of_last) = runs
     for kill, (python, cores) in enumerate(killed):
-        process = begin([*arguments, "--master", f"local[{cores}]"], log, python)
+        # Without an end of its own: it may have done all there is before it is seen, and is killed all the same.
+        process = begin([*arguments, "--trigger", "100ms", "--master", f"local[{cores}]"], log, python)
         try:
             eventually(lambda least=kill + 1: written() >= least, 400, "a batch in the topic")  # type: ignore[misc]
         finally:
             process.kill()
             process.wait(60)
         assert process.returncode == -signal.SIGKILL, log.read_text()
-    process = begin([*arguments, "--master", f"local[{cores_of_last}]"], log, last)
+    process = begin([*arguments, "--once", "--master", f"local[{cores_of_last}]"], log, last)
     try:
         assert process.wait(400) == 0, log.read_text()
     finally:

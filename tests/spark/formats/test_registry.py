@@ -25,7 +25,7 @@ HTML = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
 
 
 def asked(url: str) -> Registry:
-    return Registry(url, timeout_s=5.0, pause_s=0.0)
+    return Registry(url, timeout_s=60.0, pause_s=0.0)
 
 
 def test_a_schema_is_asked_for_once(server: RegistryServer) -> None:

@@ -53,8 +53,6 @@ SETTINGS = {
     "transaction.state.log.min.isr": "2",
     "min.insync.replicas": "2",
     "log.retention.ms": "-1",
-    # How soon a broker that was killed is known to be gone.
-    "zookeeper.session.timeout.ms": "3000",
 }
 # Twenty of them: every kind at least once, those that cost little more often.
 DECK = (
