@@ -76,7 +76,7 @@ def test_a_cluster_goes_on_among_damaged_nodes(
     editor.create("/admin/reassign_partitions", b"nonsense")
 
     def says(words: str) -> None:
-        eventually(lambda: words in caplog.text, 20, words)
+        eventually(lambda: words in caplog.text, 60, words)
 
     says(
         "/brokers/topics/node cannot be read: partitions.0: expected each broker once, found [1, 1]; topic node is out of"

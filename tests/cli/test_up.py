@@ -100,6 +100,19 @@ def test_a_terminal_that_is_closed_is_not_a_second_ctrl_c(monkeypatch):
         up_module._stop(signal.SIGINT, None)
 
 
+def test_brokers_have_a_minute_to_stop_in_order_and_a_second_ctrl_c_kills_them():
+    """On a busy machine they were killed after ten seconds, and each log had to be recovered at the next start."""
+    asked = []
+
+    def stop(deadline_s=10.0):
+        asked.append(deadline_s)
+        if len(asked) == 1:
+            raise up_module.Stop
+
+    up_module.stop_all(SimpleNamespace(stop=stop))
+    assert asked == [60.0, 0]
+
+
 def test_ctrl_c_while_a_verb_is_imported_ends_the_command_at_once():
     program = (
         "import signal, sys\n"

@@ -134,4 +134,4 @@ def test_lines_are_answered_one_by_one_as_they_come() -> None:
             process.stdin.flush()
             assert json.loads(process.stdout.readline())["json"] == METADATA
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0

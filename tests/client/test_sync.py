@@ -412,7 +412,7 @@ def test_a_leader_at_whose_address_nobody_answers_is_looked_up_anew(
 
     broker.answer(MetadataRequest, metadata)
     broker.answer(ListOffsetsRequest, lambda request, version: offsets_answer(0))
-    assert client.list_offsets({ORDERS: LATEST}, timeout_s=5.0)[ORDERS].offset == 7
+    assert client.list_offsets({ORDERS: LATEST}, timeout_s=60.0)[ORDERS].offset == 7
 
 
 @each(("localhost", "127.0.0.1"))
@@ -434,7 +434,7 @@ def test_a_broker_that_hears_of_no_change_any_more_is_not_the_only_one_that_is_a
         cut_off.answer(ListOffsetsRequest, lambda *_: offsets_answer(moved))
         other.answer(ListOffsetsRequest, lambda *_: offsets_answer(0))
 
-        with SyncClient(f"{host}:{cut_off.port}", request_timeout_s=5) as client:
+        with SyncClient(f"{host}:{cut_off.port}", request_timeout_s=60) as client:
             assert client.list_offsets({ORDERS: LATEST})[ORDERS].offset == 7
             asked = len(cut_off.requests)
             assert client.leader(ORDERS, refresh=True)[0] == 2 and len(cut_off.requests) == asked
@@ -459,11 +459,11 @@ def test_a_broker_that_is_stopped_uses_up_no_time_in_which_others_could_be_asked
         broker.answer(MetadataRequest, lambda *_: everybody)
         questions: list[Callable[[SyncClient], object]] = [
             lambda client: client.cluster([]).controller_id,
-            lambda client: coordinators(client, ["g"], timeout_s=5)["g"],
+            lambda client: coordinators(client, ["g"], timeout_s=60)["g"],
         ]
         for question in questions:
             stopped.answer(MetadataRequest, lambda *_: everybody)
-            with SyncClient(stopped.address, request_timeout_s=5) as client:
+            with SyncClient(stopped.address, request_timeout_s=60) as client:
                 client.cluster([])
                 stopped.answer(MetadataRequest, silent)
                 assert question(client) == 1
@@ -767,7 +767,7 @@ def test_a_batch_that_nobody_answers_leaves_the_next_answer_to_the_next_request(
     broker: ScriptedBroker,
 ) -> None:
     broker.answer(ProduceRequest, lambda request, version: b"")
-    with SyncClient(broker.address, request_timeout_s=5) as client:
+    with SyncClient(broker.address, request_timeout_s=60) as client:
         client.cluster()
         assert client.produce(ORDERS, build_batch([NewRecord(b"k", b"v")]), acks=0) == -1
         assert client.cluster().controller_id == 1
@@ -818,7 +818,7 @@ def test_a_broker_at_whose_address_nobody_answers_is_looked_up_anew_also_where_n
         client.cluster([])
         answer = client.retrying(
             lambda asked=asked: client.call(asked, MetadataRequest(topics=[])),  # type: ignore[misc]
-            timeout_s=5.0,
+            timeout_s=60.0,
         )
         assert answer.controller_id == 1
 
@@ -881,7 +881,7 @@ def test_another_controller_is_looked_up_where_the_last_one_does_not_answer(
 
     broker.answer(MetadataRequest, metadata)
     client.cluster([])
-    answer = client.retrying(lambda: client.call(CONTROLLER, MetadataRequest(topics=[])), timeout_s=5.0)
+    answer = client.retrying(lambda: client.call(CONTROLLER, MetadataRequest(topics=[])), timeout_s=60.0)
     assert answer.controller_id == 1
 
 
@@ -894,7 +894,7 @@ def test_whoever_left_the_cluster_and_is_doubted_stays_doubted_as_long_as_it_is_
         before = MetadataResponse(brokers=[row, *broker.metadata().brokers], cluster_id="c", controller_id=2)
         left.answer(MetadataRequest, lambda *_: before)
         broker.answer(MetadataRequest, lambda *_: before)
-        with SyncClient(f"localhost:{broker.port}", request_timeout_s=5) as client:
+        with SyncClient(f"localhost:{broker.port}", request_timeout_s=60) as client:
             client.cluster([])
             client.call(2, MetadataRequest(topics=[]))
             client._connections[Address("localhost", broker.port)].close()

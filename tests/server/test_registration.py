@@ -15,6 +15,7 @@ from odradek.store import layout
 from odradek.store.memory_session import MemoryEnsemble
 
 ME = BrokerId(7)
+LONG_MS = 120_000  # for so long an old session is waited for: longer than any machine is slow
 HERE = (Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9092),)
 
 
@@ -107,7 +108,7 @@ def test_the_epoch_of_a_broker_is_the_transaction_that_made_its_node() -> None:
 def test_an_old_session_of_ours_is_waited_for_and_said(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
-        old, new = ensemble.open(), ensemble.open()
+        old, new = ensemble.open(), ensemble.open(LONG_MS)
         await prepare_tree(old, environment)
         before = await register(old, environment, ME, HERE, None)
 
@@ -116,7 +117,7 @@ def test_an_old_session_of_ours_is_waited_for_and_said(caplog: pytest.LogCapture
             await asyncio.sleep(0)
         assert not waiting.done()
         ensemble.expire(old.session_id)
-        after = await asyncio.wait_for(waiting, 10)
+        after = await asyncio.wait_for(waiting, 60)
 
         assert after.epoch > before.epoch
         assert "broker 7 is still registered at 127.0.0.1:9092" in caplog.text

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 USUAL_PORT = 9092
 POLL_S = 0.1
+STOP_S = 60.0  # a busy machine needs longer than the seconds that it takes; whoever cannot wait presses Ctrl-C again
 SAYS_WHY = "odradek: "  # how the last line of a broker begins that ends for a reason of its own
 # What a directory may hold already: a cluster of before, or what mkfs makes.
 OF_A_CLUSTER = ("broker-*", "odradek-store.sqlite", "zookeeper", "lost+found")
@@ -244,7 +245,7 @@ def watch(cluster: "ProcessCluster", ensemble: "ZooKeeperEnsemble | None" = None
 def stop_all(cluster: "ProcessCluster") -> None:
     """A second Ctrl-C while the brokers hand over kills them at once."""
     try:
-        cluster.stop()
+        cluster.stop(deadline_s=STOP_S)
     except Stop:
         cluster.stop(deadline_s=0)
 
