@@ -249,10 +249,17 @@ bench.run_and_report(bench.Bench(bench.arguments()))
 """
 
 
+def _is_broker(process: psutil.Process) -> bool:
+    try:
+        return "odradek.server" in process.cmdline()
+    except psutil.NoSuchProcess:  # it has ended between the two looks
+        return False
+
+
 def _brokers_of(bench: int, count: int) -> list[psutil.Process]:
     """None, or all that many."""
     started = psutil.Process(bench).children(recursive=True)
-    brokers = [process for process in started if "odradek.server" in process.cmdline()]
+    brokers = [process for process in started if _is_broker(process)]
     return brokers if len(brokers) == count else []
 
 

@@ -368,7 +368,7 @@ EXHIBITS: tuple[Mutant, ...] = (
         (
             Edit(
                 "server.broker_runtime:BrokerRuntime.start",
-                "await self._read_configs(store, topic_configs)",
+                "await self._answered(lambda: self._read_configs(store, topic_configs))",
                 "pass",
             ),
             # As logs were that nothing beside them told of their gaps.
