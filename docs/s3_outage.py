@@ -91,7 +91,7 @@ class Stage:
         self.cluster.wait_until(holds, what)
 
     def leaders(self) -> list[int]:
-        with SyncClient(self.cluster.bootstrap, request_timeout_s=5) as client:
+        with SyncClient(self.cluster.bootstrap, request_timeout_s=30) as client:
             partitions = client.cluster([TOPIC]).topics[TOPIC].partitions
             return [p.leader for p in partitions.values()]
 
