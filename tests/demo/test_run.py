@@ -83,7 +83,7 @@ def read_until(process, words):
     raise AssertionError(f"never said {words!r}; it ended with {process.wait()}: {process.stderr.read()}")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_files_topic_and_table_are_equal_though_leader_and_driver_were_killed(demo, tmp_path):
     process = demo("--json")
     out, err = process.communicate()
@@ -113,7 +113,7 @@ def test_files_topic_and_table_are_equal_though_leader_and_driver_were_killed(de
     assert demo.left() == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("words", "wait_for"),
     [
@@ -129,7 +129,7 @@ def test_ctrl_c_leaves_no_process_behind(demo, words, wait_for):
     if wait_for is not None:
         eventually(
             lambda: any(wait_for in command for _, command in demo.left()),
-            deadline_s=60,
+            deadline_s=300,
             what=f"{wait_for} runs",
         )
     # A terminal sends it to the whole foreground group.

@@ -108,7 +108,7 @@ class Terminal:
             text=True,
             cwd=self.directory,
             env=self.environment,
-            timeout=60,
+            timeout=120,
         )
         return answer.stdout
 
@@ -135,4 +135,4 @@ class Terminal:
         """The broker that was started by itself goes first: it hands over to those that are still there."""
         for process in reversed(self.running):
             process.terminate()
-            process.communicate(timeout=60)
+            process.communicate(timeout=120)

@@ -22,6 +22,7 @@ def test_every_example_has_a_line_here():
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAYS)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in SAYS])
 def test_an_example_runs_as_printed(name, tmp_path):
     answer = subprocess.run(
@@ -29,7 +30,7 @@ def test_an_example_runs_as_printed(name, tmp_path):
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        timeout=280,
+        timeout=800,
         env={**os.environ, **SHORT_LIVED_JAVA},
     )
     assert answer.returncode == 0, answer.stderr[-2000:]

@@ -45,6 +45,6 @@ def test_the_cluster_within_a_test_runs_as_printed(tmp_path: Path) -> None:
         re.M | re.S,
     )
     answer = subprocess.run(
-        [sys.executable, "-c", snippet], capture_output=True, text=True, cwd=tmp_path, timeout=120
+        [sys.executable, "-c", snippet], capture_output=True, text=True, cwd=tmp_path, timeout=240
     )
     assert answer.returncode == 0, answer.stderr

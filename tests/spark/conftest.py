@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _numbers = count()
+LIMIT_S = 900
 # The records' timestamps are constants of the past. Damage is for Spark to find, not for the broker before it. The one
 # client of all tests is not to be closed because a test took long.
 KEEP = {
@@ -38,6 +39,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before a session is started for it: of the two parts of `make test` one has none."""
     if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None:
         pytest.fail("it takes the fixture `spark` and is not marked `spark`", pytrace=False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A query waits for a JVM, and that for its turn: of a machine that does other things too it needs more than other tests."""
+    for item in items:
+        if item.get_closest_marker("spark") is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT_S))
 
 
 @pytest.fixture(scope="session")

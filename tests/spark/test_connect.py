@@ -25,7 +25,7 @@ from tests.spark.spark_processes import connect_server, environment
 from tests.support import eventually
 
 CLIENT = "pyspark-client>=4.1,<4.4"
-SERVED = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+SERVED = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ class TestOverConnect:
             killed = subprocess.Popen(command, env=bare, stdout=file, stderr=file)
         try:
             eventually(
-                lambda: "batch 2: 10 rows" in log.read_text(), 120, "a batch of the job that is killed"
+                lambda: "batch 2: 10 rows" in log.read_text(), 300, "a batch of the job that is killed"
             )
         finally:
             killed.kill()
@@ -189,6 +189,7 @@ def test_a_server_that_is_not_there_is_told_of_at_once() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(900)
 def test_a_port_of_something_else_is_told_of(cluster: ProcessCluster, tmp_path: Path) -> None:
     with SyncClient(cluster.bootstrap) as client:
         create_topic(client, "read-over-a-broker")
@@ -202,7 +203,7 @@ def test_a_port_of_something_else_is_told_of(cluster: ProcessCluster, tmp_path: 
         text=True,
         check=False,
         env=environment({"PYTHONPATH": str(Path("src").absolute())}),
-        timeout=120,
+        timeout=600,
     )
 
     assert done.returncode == 1

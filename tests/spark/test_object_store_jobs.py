@@ -23,7 +23,7 @@ from tests.spark.kills.pipeline import A_BATCH, Pipeline
 from tests.spark.store_server import DATA, SECRET, Front, Rule, Store
 from tests.support import SHORT_LIVED_JAVA, eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 MakeTopic = Callable[..., str]
 PAGE = Path("docs/spark.md").read_text(encoding="utf-8")
 VALUES = [b'{"id":%d,"name":"n%d"}' % (n, n) for n in range(20)]
@@ -93,21 +93,21 @@ def test_a_job_goes_on_where_the_server_of_the_store_was_killed_under_it(
 
     try:
         for n in range(1, 4):
-            eventually(lambda n=n: holds(n), 120, f"{n} batches of rows")
+            eventually(lambda n=n: holds(n), 300, f"{n} batches of rows")
             servers[-1].process.kill()
-            servers[-1].process.wait(30)
+            servers[-1].process.wait(60)
             fill(client, topic, 0, VALUES)
             servers.append(Front(store, servers[0].port))
-        eventually(lambda: holds(4), 120, "4 batches of rows")
+        eventually(lambda: holds(4), 300, "4 batches of rows")
         job.send_signal(signal.SIGINT)
-        assert job.wait(120) == 0, (tmp_path / "out").read_text()
+        assert job.wait(300) == 0, (tmp_path / "out").read_text()
 
         report = verify(url, cluster.bootstrap)
         assert report.is_equal and report.is_complete, report
         assert client.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 80}
     finally:
         job.kill()
-        job.wait(30)
+        job.wait(60)
         for server in servers:
             server.stop()
 
@@ -156,7 +156,7 @@ def _run(command: list[str], directory: Path) -> "subprocess.CompletedProcess[st
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as told:
         process = forked_drivers.start(command, cwd=directory, env=_environment(), stdout=out, stderr=told)
         try:
-            code = process.wait(300)
+            code = process.wait(600)
         finally:
             process.kill()
         said = [os.pread(file.fileno(), 1 << 20, 0).decode() for file in (out, told)]
