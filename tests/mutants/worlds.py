@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from odradek.sim.faults.rolling import HIGHEST
 from odradek.sim.plan import ASSIGNORS, Fault, Plan, _of_mixed_groups, _of_sharers, _of_transactions, draw
-from odradek.sim.rolling import HIGHEST
 
 DURATION_S = 10.0  # enough for each bug to be seen
 TRANSACTIONS, SHARERS, GROUP, MIXED = "transactions", "sharers", "group", "mixed"

@@ -8,17 +8,17 @@ from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from odradek.protocol.headers import encode_request
 from odradek.records.builder import NewRecord, build_batch
-from odradek.sim.acknowledgements import Acknowledgements
 from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged, timed_out
 from odradek.sim.checkers.history import History
 from odradek.sim.checkers.replicas import BatchView, PartitionView, ReplicaView
-from odradek.sim.client import SimClient
+from odradek.sim.clients.client import SimClient
+from odradek.sim.clients.producer import SimProducer, produce_request
 from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
+from odradek.sim.observed.acknowledgements import Acknowledgements
+from odradek.sim.observed.watch import Watch
 from odradek.sim.plan import draw
-from odradek.sim.producer import SimProducer, produce_request
 from odradek.sim.run import let_go, run
-from odradek.sim.watch import Watch
 from odradek.sim.world import PORT, World
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
@@ -154,7 +154,7 @@ def test_a_listener_that_fails_is_the_simulators_mistake(monkeypatch: pytest.Mon
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("odradek.sim.acknowledgements.acknowledged", fails)
+    monkeypatch.setattr("odradek.sim.observed.acknowledgements.acknowledged", fails)
     raised: list[object] = []
     monkeypatch.setattr(
         "odradek.sim.loop.SimLoop.call_exception_handler",

@@ -7,7 +7,6 @@ import pytest
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.facts import TopicAssignment
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicPartition
-from odradek.sim.administration import Administration
 from odradek.sim.checkers.batches import BatchView
 from odradek.sim.checkers.deliveries import check
 from odradek.sim.checkers.history import History, Polled, Sent
@@ -20,7 +19,8 @@ from odradek.sim.checkers.replicas import (
     valid_high_watermark,
     weak_isr,
 )
-from odradek.sim.client import SimClient
+from odradek.sim.clients.administration import Administration
+from odradek.sim.clients.client import SimClient
 from odradek.sim.loop import Host
 from odradek.sim.plan import ACTIONS, KINDS, UNCLEAN, draw
 from odradek.sim.run import OK, describe, let_go, run

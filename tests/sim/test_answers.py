@@ -8,10 +8,10 @@ import pytest
 from odradek.log.leader_epochs import EpochEntry
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
-from odradek.sim.answers import wrong_at_rest
 from odradek.sim.checkers.answers import REFUSED, Shown, Told, end_of_epoch, offsets_as_held, shown_as_stored
 from odradek.sim.checkers.replicas import BatchView, PartitionView, ReplicaView
-from odradek.sim.client import SimClient
+from odradek.sim.clients.client import SimClient
+from odradek.sim.observed.answers import wrong_at_rest
 from odradek.sim.plan import Fault
 from odradek.sim.run import CORRECTNESS, LIVENESS, OK, describe, run
 from odradek.sim.world import PORT
@@ -121,7 +121,7 @@ def test_a_topic_is_made_and_deleted_at_rest_and_that_takes_no_time(monkeypatch:
     plan = plan_with(Fault(1.0, "list_offsets", 0.3, 0.5))
     outcome = run(plan)
     assert outcome.code == OK, describe(outcome)
-    monkeypatch.setattr("odradek.sim.administration.PROMPTLY_S", 0.0)
+    monkeypatch.setattr("odradek.sim.clients.administration.PROMPTLY_S", 0.0)
     late = run(plan)
     assert late.code == LIVENESS and late.reason.startswith("a topic is made: NONE at rest"), late.reason
 
@@ -142,6 +142,6 @@ def test_who_deletes_records_at_a_leader_that_leads_no_more_is_answered_at_rest(
         assert (seen.code, {anomaly.name for anomaly in seen.anomalies}) == (CORRECTNESS, {"NobodyWaits"}), (
             seen.reason
         )
-        monkeypatch.setattr("odradek.sim.watch.Watch.check", lambda watch, *, after_a_step=False: [])
+        monkeypatch.setattr("odradek.sim.observed.watch.Watch.check", lambda watch, *, after_a_step=False: [])
         late = run(plan)
     assert late.code == LIVENESS and late.reason.startswith("a deletion at a leader"), late.reason

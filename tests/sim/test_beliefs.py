@@ -17,7 +17,13 @@ from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch
 from odradek.protocol.messages.delete_records import DeleteRecordsResponse
 from odradek.replication.isr import Committed
 from odradek.replication.waiting import AckWaiter
-from odradek.sim.beliefs import (
+from odradek.sim.checkers import beliefs as b
+from odradek.sim.checkers.history import Anomaly, History
+from odradek.sim.checkers.replicas import BatchView, ClusterView, PartitionView, ReplicaView
+from odradek.sim.clients.client import SimClient
+from odradek.sim.clients.producer import SimProducer
+from odradek.sim.loop import Host
+from odradek.sim.observed.beliefs import (
     at_work,
     differing_assignments,
     following,
@@ -25,15 +31,9 @@ from odradek.sim.beliefs import (
     told_ends,
     unknown_positions,
 )
-from odradek.sim.checkers import beliefs as b
-from odradek.sim.checkers.history import Anomaly, History
-from odradek.sim.checkers.replicas import BatchView, ClusterView, PartitionView, ReplicaView
-from odradek.sim.client import SimClient
-from odradek.sim.loop import Host
-from odradek.sim.producer import SimProducer
-from odradek.sim.quiescence import pending
+from odradek.sim.observed.quiescence import pending
+from odradek.sim.observed.watch import Watch
 from odradek.sim.run import let_go
-from odradek.sim.watch import Watch
 from odradek.sim.world import PORT, World
 from tests.support import each
 

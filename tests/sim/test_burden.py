@@ -4,14 +4,14 @@ import pytest
 
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.server import connection
-from odradek.sim.burden import burdens
 from odradek.sim.checkers.burden import Burden, Held, overburdened
 from odradek.sim.checkers.history import History
-from odradek.sim.client import SimClient
+from odradek.sim.clients.client import SimClient
+from odradek.sim.clients.producer import SimProducer
 from odradek.sim.loop import Host, SimLoop
 from odradek.sim.meter import Meter
+from odradek.sim.observed.burden import burdens
 from odradek.sim.plan import Fault, Plan
-from odradek.sim.producer import SimProducer
 from odradek.sim.run import CORRECTNESS, OK, describe, let_go, run
 from odradek.sim.world import PORT, World
 from tests.sim.test_further_faults import plan_with

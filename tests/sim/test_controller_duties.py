@@ -16,7 +16,7 @@ from odradek.model.ids import (
     PartitionEpoch,
     TopicPartition,
 )
-from odradek.sim.controller_duties import ControllerDuties, Queue
+from odradek.sim.observed.controller_duties import ControllerDuties, Queue
 from tests.support import each
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)

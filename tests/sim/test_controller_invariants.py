@@ -5,8 +5,8 @@ import pytest
 from odradek.controller import invariants
 from odradek.controller.context import ControllerContext
 from odradek.model.ids import TopicPartition
-from odradek.sim import controller_invariants
-from odradek.sim.controller_invariants import RestingControllers
+from odradek.sim.observed import controller_invariants
+from odradek.sim.observed.controller_invariants import RestingControllers
 from tests.controller.test_invariants import SPOILT
 from tests.controller.world import state, three, tp
 

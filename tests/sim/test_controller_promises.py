@@ -6,7 +6,7 @@ from typing import Any
 from odradek.controller.context import UncleanPoll
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.acknowledgements import refused
-from odradek.sim.controller_promises import ControllerPromises
+from odradek.sim.observed.controller_promises import ControllerPromises
 from odradek.sim.plan import Fault
 from odradek.sim.run import OK, describe, run
 from tests.mutants.edit import Edit

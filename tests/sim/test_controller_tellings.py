@@ -13,7 +13,7 @@ from odradek.controller.broker_requests import (
 )
 from odradek.model.cluster import BrokerRegistration, ReplicaAssignment
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
-from odradek.sim.controller_tellings import ControllerTellings
+from odradek.sim.observed.controller_tellings import ControllerTellings
 from odradek.sim.plan import Fault
 from odradek.sim.run import CORRECTNESS, run
 from tests.mutants.edit import Edit

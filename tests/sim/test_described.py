@@ -8,8 +8,14 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId
 from odradek.protocol.messages import describe_configs, describe_producers, metadata
 from odradek.sim.checkers.described import Facts, tidy, told_as_it_is
-from odradek.sim.client import SimClient
-from odradek.sim.described import _configurations, _metadata, _producers, described_wrongly, untidy_store
+from odradek.sim.clients.client import SimClient
+from odradek.sim.observed.described import (
+    _configurations,
+    _metadata,
+    _producers,
+    described_wrongly,
+    untidy_store,
+)
 from odradek.sim.plan import Fault
 from odradek.sim.run import CORRECTNESS, run
 from odradek.sim.world import PORT, World

@@ -7,8 +7,8 @@ import pytest
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from odradek.sim import scenario
-from odradek.sim.controller_writes import ControllerWrites
 from odradek.sim.loop import Host
+from odradek.sim.observed.controller_writes import ControllerWrites
 from odradek.sim.world import World
 from odradek.store import layout
 from odradek.store.api import ConditionalOps, Create, Fence, Op, Set

@@ -6,8 +6,9 @@ from itertools import zip_longest
 import pytest
 
 from odradek.log.memory_files import UNLIMITED, Choose, MemoryDirectory, MemoryDisk
-from odradek.sim import faults
-from odradek.sim.disk_faults import _files
+from odradek.sim.faults import injection as faults
+from odradek.sim.faults.disks import _files
+from odradek.sim.faults.wire import control_frames
 from odradek.sim.plan import (
     ACTIONS,
     BATCH_KINDS,
@@ -27,7 +28,6 @@ from odradek.sim.plan import (
     draw,
 )
 from odradek.sim.run import OK, Outcome, describe, run
-from odradek.sim.wire_faults import control_frames
 from odradek.sim.world import World
 
 

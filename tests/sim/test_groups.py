@@ -17,7 +17,7 @@ from odradek.sim.checkers.groups import (
     judged_too_early,
 )
 from odradek.sim.checkers.removals import Removal
-from odradek.sim.group_member import GroupMember
+from odradek.sim.clients.group_member import GroupMember
 from odradek.sim.plan import GROUP_KINDS, Fault, _of_groups, draw
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World

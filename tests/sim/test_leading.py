@@ -14,7 +14,7 @@ from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_i
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.leading import FollowerSeen, Joining, LeaderSeen, Leading, joiners_have_all
 from odradek.sim.checkers.replicas import PartitionView
-from odradek.sim.endings import Endings
+from odradek.sim.observed.endings import Endings
 from odradek.sim.plan import Fault, Plan
 from odradek.sim.run import OK, describe, run
 from odradek.sim.scenario import play

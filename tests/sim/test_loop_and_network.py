@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from odradek.sim.client import MOST_RETRY_S, RETRY_S, Pauses
+from odradek.sim.clients.client import MOST_RETRY_S, RETRY_S, Pauses
 from odradek.sim.loop import Host, Moment, SimLoop, SimulationEnded, current_host
 from odradek.sim.network import FIRST_SYN_AGAIN_S, LAST_SYN_AGAIN_S, SEND_BUFFER_BYTES, Network
 

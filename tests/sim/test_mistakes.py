@@ -12,13 +12,13 @@ from odradek.controller.core import ControllerCore
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.log.flushing import FlushPlan
 from odradek.protocol.api_keys import ApiKey
+from odradek.sim.clients.workload import Workload
 from odradek.sim.loop import Host, SimLoop
+from odradek.sim.observed.views import Views
+from odradek.sim.observed.watch import Watch
 from odradek.sim.plan import draw
 from odradek.sim.run import CRASH, OK, Outcome, describe, run
 from odradek.sim.shrink import signature
-from odradek.sim.views import Views
-from odradek.sim.watch import Watch
-from odradek.sim.workload import Workload
 from tests.mutants.worlds import GROUP, WORLDS
 
 

@@ -11,7 +11,7 @@ from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.groups import Committed, Fetched
 from odradek.sim.checkers.mixed import Conversions, MixedHistory, check_mixed
 from odradek.sim.checkers.sharers import Held, MemberAnswer, Taken
-from odradek.sim.mixed_group import shared_out
+from odradek.sim.clients.mixed_group import shared_out
 from odradek.sim.plan import ASSIGNORS, GROUP_KINDS, Fault, Plan, _of_mixed_groups, draw
 from odradek.sim.run import LIVENESS, OK, Outcome, describe, run
 from odradek.sim.world import World

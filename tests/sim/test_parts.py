@@ -11,9 +11,9 @@ from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.timers import Kind, Timer, Timers
 from odradek.log.leader_epochs import EpochEntry
 from odradek.replication.isr import PendingExpandIsr
-from odradek.sim.beliefs import at_work
-from odradek.sim.parts import Parts, _groups
-from odradek.sim.watch import Watch
+from odradek.sim.observed.beliefs import at_work
+from odradek.sim.observed.parts import Parts, _groups
+from odradek.sim.observed.watch import Watch
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
 from tests.sim.test_beliefs import T, healthy_world

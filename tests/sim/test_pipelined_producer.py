@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from odradek.sim.pipelined_producer import MOST_IN_FLIGHT, PipelinedProducer
+from odradek.sim.clients.pipelined_producer import MOST_IN_FLIGHT, PipelinedProducer
 from odradek.sim.plan import Fault, Plan, draw
 from odradek.sim.run import CORRECTNESS, OK, describe, run
 from tests.mutants.edit import Edit
@@ -73,7 +73,7 @@ def test_epochs_are_raised_where_sequences_lead_nowhere(monkeypatch: pytest.Monk
         "False",
     )
     monkeypatch.setattr(
-        "odradek.sim.acknowledgements.refused", lambda *_: iter(())
+        "odradek.sim.observed.acknowledgements.refused", lambda *_: iter(())
     )  # who would name this bug
     with applied([forgets]):
         outcome = run(plan(*RECONNECTS))

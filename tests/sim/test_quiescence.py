@@ -169,7 +169,7 @@ def test_a_reader_that_is_not_woken_is_missed(monkeypatch: pytest.MonkeyPatch) -
     worse = Edit("replication.partition:Partition._advance_high_watermark", "self.consumer_readers", "()")
     with applied([bug, worse]):
         seen = run(without_faults(4))
-        monkeypatch.setattr("odradek.sim.watch.readers_are_told", lambda reading: [])
+        monkeypatch.setattr("odradek.sim.observed.watch.readers_are_told", lambda reading: [])
         outcome = run(without_faults(4))
 
     assert seen.reason.startswith("ReaderIsTold")

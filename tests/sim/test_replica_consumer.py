@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from odradek.model.settings import RACK_AWARE_SELECTOR
-from odradek.sim import workload
 from odradek.sim.checkers.history import Polled
+from odradek.sim.clients import workload
+from odradek.sim.clients.replica_consumer import RackConsumer
+from odradek.sim.clients.workload import BY_REPLICA
 from odradek.sim.plan import Fault, Plan, draw
-from odradek.sim.replica_consumer import RackConsumer
 from odradek.sim.run import CORRECTNESS, OK, describe, run
-from odradek.sim.workload import BY_REPLICA
 from tests.mutants.patching import applied
 from tests.mutants.table import EXHIBITS
 from tests.sim.test_further_faults import plan_with

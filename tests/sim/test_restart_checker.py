@@ -122,7 +122,7 @@ def test_the_simulator_sees_it(broken: str, monkeypatch: pytest.MonkeyPatch) -> 
 
         monkeypatch.setattr(Segment, "position_of", position_of)
     else:
-        from odradek.sim import restart
+        from odradek.sim.observed import restart
 
         monkeypatch.setattr(
             restart,

@@ -10,8 +10,8 @@ from odradek.records.batch import LENGTH_OFFSET, MAX_TIMESTAMP_OFFSET
 from odradek.records.builder import NewRecord, build_batch
 from odradek.sim import run as sim_run
 from odradek.sim.checkers.retention import Oldest, Retained, Segment, let_go_as_asked, old_is_let_go
+from odradek.sim.observed.retention import Retention, deleted_unasked
 from odradek.sim.plan import draw
-from odradek.sim.retention import Retention, deleted_unasked
 from odradek.sim.run import CORRECTNESS, LIVENESS, OK, run
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied

@@ -4,12 +4,12 @@ import pytest
 
 from odradek.log import validation
 from odradek.model.errors import ProtocolError
-from odradek.sim import strangers
-from odradek.sim.faults import TABLE, inject
+from odradek.sim.faults import strangers
+from odradek.sim.faults.injection import TABLE, inject
+from odradek.sim.faults.strangers import TABLE as OF_STRANGERS
+from odradek.sim.faults.strangers import Claim, hostile
 from odradek.sim.plan import ACTIONS, OPERATIONS, Fault
 from odradek.sim.run import CORRECTNESS, OK, describe, run
-from odradek.sim.strangers import TABLE as OF_STRANGERS
-from odradek.sim.strangers import Claim, hostile
 from odradek.sim.world import SimBroker, World
 from tests.log.logs import config
 from tests.mutants.edit import Edit

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from odradek.sim import targets
-from odradek.sim.controller_faults import kill_controller_between_steps, pause_controller_between_steps
+from odradek.sim.faults import targets
+from odradek.sim.faults.controllers import kill_controller_between_steps, pause_controller_between_steps
+from odradek.sim.faults.wire import clock_strobe, swizzle
 from odradek.sim.network import Link
 from odradek.sim.plan import Fault
 from odradek.sim.run import let_go
-from odradek.sim.wire_faults import clock_strobe, swizzle
 from odradek.sim.world import World
 
 

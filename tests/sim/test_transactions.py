@@ -13,7 +13,6 @@ from odradek.protocol.headers import decode_request_header
 from odradek.records.batch import iter_batches
 from odradek.records.builder import batch_bytes
 from odradek.records.control import build_end_marker
-from odradek.sim.answers_heard import frames
 from odradek.sim.checkers.history import History, Polled
 from odradek.sim.checkers.transactions import (
     ABORT,
@@ -27,12 +26,13 @@ from odradek.sim.checkers.transactions import (
     Written,
     check_transactions,
 )
-from odradek.sim.ledger import BatchReader
-from odradek.sim.ledger_workload import OWNERS, Ledger
+from odradek.sim.clients.ledger import BatchReader
+from odradek.sim.clients.ledger_workload import OWNERS, Ledger
+from odradek.sim.clients.workload import MACHINE
 from odradek.sim.network import SimTransport
+from odradek.sim.observed.answers_heard import frames
 from odradek.sim.plan import LEDGER_OWNERS, TRANSACTION_KINDS, Fault, Plan, _of_transactions, draw
 from odradek.sim.run import OK, describe, run
-from odradek.sim.workload import MACHINE
 from odradek.sim.world import World
 from tests.sim.plans import three_brokers
 

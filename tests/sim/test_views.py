@@ -12,10 +12,10 @@ from odradek.records.builder import NewRecord, build_batch
 from odradek.replication.isr import Committed
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
 from odradek.sim.checkers.replicas import ReplicaView, first_difference
+from odradek.sim.observed.views import OUT_OF_THE_ISR, BrokerLogs, LogReader, Seen, Views
+from odradek.sim.observed.watch import OBEYED, Watch
 from odradek.sim.plan import draw
 from odradek.sim.run import OK, describe, run
-from odradek.sim.views import OUT_OF_THE_ISR, BrokerLogs, LogReader, Seen, Views
-from odradek.sim.watch import OBEYED, Watch
 from odradek.sim.world import SimBroker, World
 from tests.support import each
 

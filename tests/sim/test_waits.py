@@ -10,13 +10,13 @@ from odradek.broker.controller_wait import ControllerWait
 from odradek.model.ids import BrokerId
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages import describe_cluster
-from odradek.sim.beliefs import at_work
 from odradek.sim.checkers.waits import LATE_S, Deadlines, Overdue, Unanswered, nobody_is_forgotten
-from odradek.sim.client import SimClient
+from odradek.sim.clients.client import SimClient
+from odradek.sim.observed.beliefs import at_work
+from odradek.sim.observed.waits import overdue, unanswered
+from odradek.sim.observed.watch import Watch
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, run
-from odradek.sim.waits import overdue, unanswered
-from odradek.sim.watch import Watch
 from odradek.sim.world import PORT
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied

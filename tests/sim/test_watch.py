@@ -9,12 +9,12 @@ from odradek.sim import run as sim_run
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.history import Anomaly, History
 from odradek.sim.checkers.replicas import ClusterView
-from odradek.sim.client import SimClient
+from odradek.sim.clients.client import SimClient
+from odradek.sim.clients.producer import SimProducer
 from odradek.sim.loop import Host
+from odradek.sim.observed.watch import OBEYED, Watch
 from odradek.sim.plan import draw
-from odradek.sim.producer import SimProducer
 from odradek.sim.run import let_go
-from odradek.sim.watch import OBEYED, Watch
 from odradek.sim.world import PORT, NotInTime, SimBroker, World
 
 HOST = Host("c1", 101)

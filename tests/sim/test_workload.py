@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.sim import workload
+from odradek.sim.clients import workload
 from odradek.sim.plan import _of_sharers
 from odradek.sim.run import OK, describe, run
 from odradek.sim.world import World

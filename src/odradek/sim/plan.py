@@ -15,7 +15,7 @@ from odradek.model.settings import RACK_AWARE_SELECTOR
 
 
 class Fault(NamedTuple):
-    """`kind` names a function of `faults`; `target` and `amount` are drawn numbers it interprets."""
+    """`kind` names a function of `faults.injection`; `target` and `amount` are drawn numbers it interprets."""
 
     at_s: float
     kind: str
@@ -53,7 +53,7 @@ KINDS: dict[str, tuple[str, int, float, float]] = {
     "disk_full": ("F19", 1, 0.5, 5.0),
     "disk_emptied": ("F22", 1, 0.5, 5.0),
 }
-# Of disks, of wires and of time, in modules of their own (`disk_faults`, `wire_faults`), and drawn by themselves.
+# Of disks, of wires and of time, in modules of their own (`faults.disks`, `faults.wire`), and drawn by themselves.
 FURTHER_KINDS: dict[str, tuple[str, int, float, float]] = {
     "kill_controller_between_steps": ("F2", 4, 0.5, 5.0),
     "pause_controller_between_steps": ("F5", 3, 0.5, 12.0),
@@ -71,7 +71,7 @@ FURTHER_KINDS: dict[str, tuple[str, int, float, float]] = {
     "directory_offline": ("F23", 2, 0.5, 8.0),
     "disks_swapped": ("F22", 1, 0.5, 5.0),
 }
-# Of clients (`client_faults`), drawn by themselves too.
+# Of clients (`faults.clients`), drawn by themselves too.
 CLIENT_KINDS: dict[str, tuple[str, int, float, float]] = {
     "producer_killed": ("F31", 3, 0.1, 4.0),
     "producer_restarts": ("F31", 3, 0.0, 2.0),
@@ -83,7 +83,7 @@ BATCH_KINDS: dict[str, tuple[str, int, float, float]] = {
     "batch_bit_flipped_cold": ("F20", 1, 0.5, 5.0),
     "batch_bit_flipped_hot": ("F20", 1, 0.5, 5.0),
 }
-# Of what does not behave (`rude_faults`), drawn by themselves too. Weight 0: it shows what is not mended yet, and is drawn
+# Of what does not behave (`faults.rude`), drawn by themselves too. Weight 0: it shows what is not mended yet, and is drawn
 # where somebody asks for it (`odradek sim --also`).
 RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "late_bytes": ("F10", 3, 0.2, 12.0),
@@ -100,7 +100,7 @@ RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "false_followers": ("F11", 2, 0.0, 0.0),
     "hostile_batches": ("F31", 1, 0.0, 0.0),
 }
-# Of a moment of the protocol (`moment_faults`, `request_faults`), each drawn by itself.
+# Of a moment of the protocol (`faults.moments`, `faults.requests`), each drawn by itself.
 MOMENT_KINDS: dict[str, tuple[str, int, float, float]] = {
     "lost_leader_and_isr": ("F11", 2, 0.0, 0.0),
     "cut_at_isr_change": ("F6", 2, 0.3, 3.0),
@@ -139,7 +139,7 @@ OPERATIONS: dict[str, tuple[str, int, float, float]] = {
     "set_quota": ("-", 1, 1.0, 6.0),
     "look_around": ("-", 2, 0.0, 0.0),
 }
-# Of seeds with a compacted topic (`cleaner_faults`), each drawn by itself.
+# Of seeds with a compacted topic (`faults.cleaner`), each drawn by itself.
 CLEANER_KINDS: dict[str, tuple[str, int, float, float]] = {
     "killed_while_cleaning": ("F29", 5, 0.5, 4.0),
     "disk_fails_while_cleaning": ("F29", 2, 0.5, 4.0),
@@ -151,7 +151,7 @@ GROUP_KINDS: dict[str, tuple[str, int, float, float]] = {
     "members_come_and_go": ("F31", 1, 0.3, 4.0),
     "kill_coordinator": ("F31", 2, 0.5, 5.0),
 }
-# Of seeds with transactions (`transaction_faults`), each drawn by itself.
+# Of seeds with transactions (`faults.transactions`), each drawn by itself.
 TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
     "transactional_producer_killed": ("F28", 3, 0.1, 3.0),
     "transactional_producer_paused": ("F28", 3, 0.3, 6.0),

@@ -17,11 +17,6 @@ from dataclasses import dataclass, field
 from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.log.memory_files import Crashed as DiedInTheMidst
 from odradek.model.ids import TopicPartition
-from odradek.sim import faults, liveness, rolling
-from odradek.sim.acknowledgements import Acknowledgements
-from odradek.sim.administration import Administration
-from odradek.sim.answers import wrong_at_rest
-from odradek.sim.burden import burdens
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.burden import overburdened
 from odradek.sim.checkers.cleanings import dirty_is_cleaned
@@ -34,18 +29,32 @@ from odradek.sim.checkers.quiescence import unsettled
 from odradek.sim.checkers.sharers import Left, check_sharing
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.checkers.waits import nobody_is_forgotten
-from odradek.sim.cleanings import uncleaned
-from odradek.sim.client import RETRY_S
-from odradek.sim.coordinator_memory import forgetful
-from odradek.sim.described import described_wrongly, untidy_store
-from odradek.sim.group_member import GROUP as READERS
-from odradek.sim.group_member import GroupClient
-from odradek.sim.ledger import LEDGER
-from odradek.sim.ledger import assignments as ledger_assignments
+from odradek.sim.clients.administration import Administration
+from odradek.sim.clients.client import RETRY_S
+from odradek.sim.clients.group_member import GROUP as READERS
+from odradek.sim.clients.group_member import GroupClient
+from odradek.sim.clients.ledger import LEDGER
+from odradek.sim.clients.ledger import assignments as ledger_assignments
+from odradek.sim.clients.mixed_group import GROUP as MIXED
+from odradek.sim.clients.sharer import GROUP as SHARERS
+from odradek.sim.clients.workload import MACHINE, NUMBER, Workload
+from odradek.sim.faults import rolling
+from odradek.sim.faults.injection import inject
 from odradek.sim.loop import Host
 from odradek.sim.meter import Meter
 from odradek.sim.mistakes import Mistake, Mistakes, quiet_but_for
-from odradek.sim.mixed_group import GROUP as MIXED
+from odradek.sim.observed import liveness
+from odradek.sim.observed.acknowledgements import Acknowledgements
+from odradek.sim.observed.answers import wrong_at_rest
+from odradek.sim.observed.burden import burdens
+from odradek.sim.observed.cleanings import uncleaned
+from odradek.sim.observed.coordinator_memory import forgetful
+from odradek.sim.observed.described import described_wrongly, untidy_store
+from odradek.sim.observed.quiescence import IDLE_S, not_quiescent, pending
+from odradek.sim.observed.restart import known_differently, would_not_restart
+from odradek.sim.observed.retention import deleted_unasked, unretained
+from odradek.sim.observed.waits import unanswered
+from odradek.sim.observed.watch import Watch
 from odradek.sim.plan import (
     BATCH_KINDS,
     CLOCKS,
@@ -62,13 +71,6 @@ from odradek.sim.plan import (
     classes_of,
     draw,
 )
-from odradek.sim.quiescence import IDLE_S, not_quiescent, pending
-from odradek.sim.restart import known_differently, would_not_restart
-from odradek.sim.retention import deleted_unasked, unretained
-from odradek.sim.sharer import GROUP as SHARERS
-from odradek.sim.waits import unanswered
-from odradek.sim.watch import Watch
-from odradek.sim.workload import MACHINE, NUMBER, Workload
 from odradek.sim.world import NotInTime, World
 
 TOPIC = TOPICS[0]
@@ -356,7 +358,7 @@ class _Run:
             self._advance_to(min(due, end, world.loop.time() + CHECK_EVERY_S))
             while to_come and world.loop.time() >= begun + to_come[0][0]:
                 at_s, fault = to_come.pop(0)
-                if faults.inject(world, fault):
+                if inject(world, fault):
                     self.outcome.faults += 1
                     self.outcome.injected.append(fault)
                 elif fault.kind in LOSE_ONE:  # it waits until everybody is well

@@ -9,7 +9,7 @@ from odradek.model.cluster import LeaderAndIsr
 from odradek.model.facts import TopicAssignment
 from odradek.model.ids import BrokerId, TopicId, TopicPartition
 from odradek.sim.checkers.history import AGAIN
-from odradek.sim.decoded import Decoded
+from odradek.sim.observed.decoded import Decoded
 from odradek.store import layout
 from odradek.store.fields import Unreadable
 from odradek.store.memory import Tree

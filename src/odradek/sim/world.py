@@ -23,13 +23,13 @@ from odradek.server.environment import Clock, Environment, Handle
 from odradek.sim.checkers.groups import Term
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.replicas import ClusterView, PartitionView
+from odradek.sim.clients.replica_consumer import rack_of
 from odradek.sim.loop import NOBODY, Host, SimLoop
 from odradek.sim.network import Network
-from odradek.sim.replica_consumer import rack_of
+from odradek.sim.observed.viewed import Damage
+from odradek.sim.observed.views import Views
 from odradek.sim.store import SimStore, StoreLink
 from odradek.sim.topics import Topics
-from odradek.sim.viewed import Damage
-from odradek.sim.views import Views
 from odradek.store import layout
 from odradek.store.api import ConditionalOps, Delete, Op
 

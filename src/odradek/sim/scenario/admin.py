@@ -35,7 +35,7 @@ from odradek.protocol.messages import (
     list_offsets,
 )
 from odradek.sim.checkers.history import History
-from odradek.sim.client import RequestFailed, SimClient
+from odradek.sim.clients.client import RequestFailed, SimClient
 from odradek.sim.scenario.text import SHORT, Words, listed, partition_of
 from odradek.sim.world import PORT
 from odradek.store import layout

@@ -8,8 +8,8 @@ from odradek.log.memory_files import MemoryDisk
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
-from odradek.sim.client import RequestFailed, SimClient
-from odradek.sim.disk_faults import damage_in
+from odradek.sim.clients.client import RequestFailed, SimClient
+from odradek.sim.faults.disks import damage_in
 from odradek.sim.scenario.text import Words, listed, partition_of
 from odradek.sim.world import PORT, SimBroker, World
 from odradek.store import layout

@@ -20,12 +20,12 @@ from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import decode_batch
 from odradek.sim.checkers.deliveries import FINAL
 from odradek.sim.checkers.history import History, Polled, Sent, has_key
-from odradek.sim.client import EPOCH_MS, RequestFailed, SimClient
+from odradek.sim.clients.client import EPOCH_MS, RequestFailed, SimClient
+from odradek.sim.clients.producer import without_key
+from odradek.sim.clients.states import StateConsumer, record_of
 from odradek.sim.loop import Host
-from odradek.sim.producer import without_key
+from odradek.sim.observed.watch import Watch
 from odradek.sim.scenario.text import Words, partition_of
-from odradek.sim.states import StateConsumer, record_of
-from odradek.sim.watch import Watch
 from odradek.sim.world import PORT, World
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import metadata
 from odradek.sim.checkers import replicas as checkers
-from odradek.sim.client import SimClient
+from odradek.sim.clients.client import SimClient
 from odradek.sim.scenario.text import Words, Wrong, listed, partition_of
 from odradek.sim.world import PORT, SimBroker, World
 from odradek.store import layout
@@ -73,7 +73,7 @@ class Querying:
     def do_log(self, words: Words) -> Iterator[str]:
         from odradek.records.batch import iter_batches
         from odradek.records.reader import decode_batch
-        from odradek.sim.states import text_in
+        from odradek.sim.clients.states import text_in
 
         partition = partition_of(words.plain[0])
         for broker in self.world.brokers.values():
@@ -184,13 +184,13 @@ class Querying:
             yield from self._anomalies()
 
     def do_idle(self, words: Words) -> Iterator[str]:
-        from odradek.sim.quiescence import not_quiescent
+        from odradek.sim.observed.quiescence import not_quiescent
 
         found = not_quiescent(self.world, float(words.plain[0]))
         yield "! something goes round in circles" if found else "nothing happens"
 
     def _why_not_quiescent(self) -> str | None:
-        from odradek.sim.quiescence import pending
+        from odradek.sim.observed.quiescence import pending
 
         found = pending(self.world) or list(checkers.identical_logs(self.world.view()))
         return str(found[0]) if found else None

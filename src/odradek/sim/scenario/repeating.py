@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.headers import decode_request_header, decode_response_header
 from odradek.protocol.messages import response_class
+from odradek.sim.faults.wire import control_frames
 from odradek.sim.network import SimTransport
 from odradek.sim.scenario.text import Words
-from odradek.sim.wire_faults import control_frames
 from odradek.sim.world import PORT, SimBroker, World
 
 CLOSED = "connection closed"

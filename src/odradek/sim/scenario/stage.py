@@ -6,12 +6,14 @@ from typing import Any
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
-from odradek.sim.acknowledgements import Acknowledgements
 from odradek.sim.checkers.deliveries import check
 from odradek.sim.checkers.history import History, has_key
-from odradek.sim.client import SimClient
+from odradek.sim.clients.client import SimClient
+from odradek.sim.faults.withheld import Withheld
 from odradek.sim.loop import Host
 from odradek.sim.mistakes import Mistakes, quiet_but_for
+from odradek.sim.observed.acknowledgements import Acknowledgements
+from odradek.sim.observed.watch import Watch
 from odradek.sim.scenario.admin import Administrating
 from odradek.sim.scenario.breaking import Breaking
 from odradek.sim.scenario.clients import Producing
@@ -19,8 +21,6 @@ from odradek.sim.scenario.queries import PATIENCE_S, Querying
 from odradek.sim.scenario.repeating import Repeating
 from odradek.sim.scenario.text import SHORT, Words, Wrong, listed, parse, render, words_of
 from odradek.sim.scenario.withholding import Withholding
-from odradek.sim.watch import Watch
-from odradek.sim.withheld import Withheld
 from odradek.sim.world import PORT, NotInTime, SimBroker, World
 
 

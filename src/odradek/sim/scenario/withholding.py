@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from odradek.replication.followers import NEVER_MS
+from odradek.sim.faults.withheld import KINDS, Withheld, leader_epochs_of
 from odradek.sim.scenario.text import Words, Wrong, partition_of
-from odradek.sim.withheld import KINDS, Withheld, leader_epochs_of
 from odradek.sim.world import NotInTime, SimBroker, World
 
 PATIENCE_S = 1.0

@@ -1,0 +1,1 @@
+"""Who writes to a simulated cluster, reads from it and administers it."""

@@ -1,0 +1,305 @@
+"""Members of a group of consumers (the classic protocol): they join, share the partitions out, commit and leave, and find
+their coordinator again when it moves. What they were told stands in a `GroupHistory`.
+
+A member asks for the offset of a partition before it goes on from there, and commits only what is larger. After a commit of
+which nobody told how it ended it joins anew: the next generation fences what may still be on its way. One that stood still
+commits before it asks whether it still is a member (`commits_next`), as one does whose heartbeats are another thread's.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import TopicPartition
+from odradek.protocol.messages import (
+    heartbeat,
+    join_group,
+    leave_group,
+    offset_commit,
+    offset_fetch,
+    sync_group,
+)
+from odradek.sim.checkers.groups import (
+    Committed,
+    Fetched,
+    GroupHistory,
+    HandedOut,
+    Joined,
+    SentOff,
+    Term,
+    Tried,
+)
+from odradek.sim.clients.client import RETRY_S, Address, Pauses, RequestFailed, SimClient
+from odradek.sim.clients.coordinator_client import OF_GROUPS, CoordinatorClient
+
+GROUP = "readers"
+PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
+SESSION_MS, REBALANCE_MS = 2_000, 2_000
+BETWEEN_COMMITS_S = 0.3
+IDENTIFIER = len("-00000000-0000-0000-0000-000000000000")  # behind the instance in a static member's id
+
+
+class _Anew(Exception):
+    """The member has to join again."""
+
+
+class _Replaced(Exception):
+    """Another process has its instance."""
+
+
+class GroupClient(CoordinatorClient):
+    def __init__(self, client: SimClient, group: str = GROUP) -> None:
+        super().__init__(client, group, OF_GROUPS)
+        self._group = group
+
+    async def offsets(
+        self, partitions: list[TopicPartition], *, are_stable: bool = False
+    ) -> dict[TopicPartition, int] | None:
+        """As committed, -1 where nothing was; `are_stable`: and no open transaction may change them. None: not now."""
+        topics = [
+            offset_fetch.OffsetFetchRequestTopics(name=p.topic, partition_indexes=[p.partition])
+            for p in partitions
+        ]
+        request = offset_fetch.OffsetFetchRequest(
+            groups=[offset_fetch.OffsetFetchRequestGroup(group_id=self._group, topics=topics)],
+            require_stable=are_stable,
+        )
+        try:
+            group = (await self.ask(request)).groups[0]
+        except RequestFailed:
+            return None
+        if group.error_code or any(row.error_code for topic in group.topics for row in topic.partitions):
+            self.moved()
+            return None
+        return {
+            TopicPartition(topic.name, row.partition_index): row.committed_offset
+            for topic in group.topics
+            for row in topic.partitions
+        }
+
+
+class GroupMember:
+    """One process of the group, from its start to its end."""
+
+    def __init__(
+        self,
+        client: SimClient,
+        name: str,
+        history: GroupHistory,
+        partitions: list[TopicPartition],
+        is_over: Callable[[], bool],
+        term_of: Callable[[Address | None], Term | None],
+        *,
+        instance: str | None = None,
+    ) -> None:
+        """`partitions`: what the group reads, of which there may be more from time to time. Until `is_over`. `term_of`: of the
+        coordinator at an address, for the history alone. `instance`: it is static (KIP-345), and the history names it by that."""
+        self._instance = instance
+        self._term_of = term_of
+        self.commits_next = False
+        self._partitions = partitions
+        self._is_over = is_over
+        self._group = GroupClient(client)
+        self._name = name
+        self._history = history
+        self._member = ""
+        self._generation = -1
+        self._last: tuple[int, TopicPartition, int] | None = (
+            None  # acknowledged: generation, partition, offset
+        )
+        self._session_until_s = 0.0  # at least, in a generation that is stored
+        self._pauses = Pauses()
+
+    async def live(self) -> None:
+        while not self._is_over():
+            try:
+                await self._take_part()
+            except _Anew:
+                await self._pauses.pause()
+            except _Replaced:
+                return
+        if self._instance is None:  # the others go when their session ends
+            await self._leave()
+
+    async def _ask(self, message: Any) -> Any:
+        try:
+            return await self._group.ask(message)
+        except RequestFailed:
+            raise _Anew from None
+
+    async def _ask_in_term(self, message: Any) -> tuple[Any, Term | None]:
+        """And the term of the coordinator that answered; None: it may have been another one."""
+        before = self._term_of(await self._group.found())
+        answer = await self._ask(message)
+        return answer, before if before == self._term_of(self._group.coordinator) else None
+
+    def _judge(self, code: int) -> None:
+        if code == ErrorCode.NONE:
+            return
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            raise _Replaced
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+            if self._instance is None:
+                told = SentOff(self._named(self._member), self._group.now_s, self._session_until_s)
+                self._history.sent_off.append(told)
+            self._member, self._session_until_s = "", 0.0
+        elif code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
+            self._group.moved()
+        raise _Anew
+
+    async def _take_part(self) -> None:
+        """One generation."""
+        share = await self._share()
+        await self._commit_late()
+        positions = None
+        while positions is None:
+            asked_s = self._group.now_s
+            positions = await self._group.offsets(share)
+            if positions is None:
+                await self._beat()
+                await asyncio.sleep(RETRY_S)
+        self._pauses.succeeded()
+        for partition, offset in positions.items():
+            self._history.events.append(Fetched(partition, offset, asked_s, self._group.now_s))
+        while not self._is_over():
+            if not self.commits_next:
+                await self._beat()
+            self.commits_next = False
+            for partition in share:
+                positions[partition] = max(positions[partition], 0) + 1
+                await self._commit(partition, positions[partition])
+            await asyncio.sleep(BETWEEN_COMMITS_S)
+
+    async def _share(self) -> list[TopicPartition]:
+        """Joined, and the partitions that are this member's in the new generation."""
+        asked_s = self._group.now_s
+        joined, term = await self._ask_in_term(
+            join_group.JoinGroupRequest(
+                group_id=GROUP,
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=REBALANCE_MS,
+                member_id=self._member,
+                group_instance_id=self._instance,
+                protocol_type=PROTOCOL_TYPE,
+                protocols=[join_group.JoinGroupRequestProtocol(name=PROTOCOL, metadata=self._name.encode())],
+            )
+        )
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member = joined.member_id
+            raise _Anew
+        self._judge(joined.error_code)
+        self._member, self._generation = joined.member_id, joined.generation_id
+        # Of the leader alone. One that took its place in a generation that stands is told them, and shares nothing out (KIP-814).
+        members = sorted(member.member_id for member in joined.members)
+        to_share_out = [] if joined.skip_assignment else members
+        if term is not None:
+            handed_out = HandedOut(
+                term,
+                joined.generation_id,
+                self._named(joined.leader),
+                self._named(joined.member_id),
+                frozenset(map(self._named, members)),
+                asked_s,
+                self._group.now_s,
+            )
+            self._history.handed_out.append(handed_out)
+        numbers = range(len(self._partitions))
+        synced_s = self._group.now_s
+        synced = await self._ask(
+            sync_group.SyncGroupRequest(
+                group_id=GROUP,
+                generation_id=self._generation,
+                member_id=self._member,
+                group_instance_id=self._instance,
+                protocol_type=PROTOCOL_TYPE,
+                protocol_name=PROTOCOL,
+                assignments=[
+                    sync_group.SyncGroupRequestAssignment(
+                        member_id=member,
+                        # First of how many: a leader that comes back has no other way to know.
+                        assignment=bytes([len(numbers), *numbers[index :: len(to_share_out)]]),
+                    )
+                    for index, member in enumerate(to_share_out)
+                ],
+            )
+        )
+        self._judge(synced.error_code)
+        known = self._partitions
+        of, *given = bytes(synced.assignment) or bytes(1)
+        share = [known[number] for number in given if number < len(known)]
+        self._history.events.append(
+            Joined(
+                joined.generation_id,
+                self._named(joined.leader),
+                self._named(joined.member_id),
+                asked_s,
+                self._group.now_s,
+                synced_s,
+                frozenset(share),
+            )
+        )
+        if joined.skip_assignment and of < len(known):
+            raise _Anew  # as one whose metadata say that there are more partitions
+        return share
+
+    async def _beat(self) -> None:
+        asked_s = self._group.now_s
+        answer = await self._ask(
+            heartbeat.HeartbeatRequest(
+                group_id=GROUP,
+                generation_id=self._generation,
+                member_id=self._member,
+                group_instance_id=self._instance,
+            )
+        )
+        self._judge(answer.error_code)
+        self._session_until_s = asked_s + SESSION_MS / 1000
+
+    async def _commit_late(self) -> None:
+        """The application's thread is still at what it read in the generation before, and commits that as of then."""
+        if self._last is None or self._last[0] == self._generation:
+            return
+        generation, partition, offset = self._last
+        await self._try_to_commit(partition, offset, generation)
+
+    async def _commit(self, partition: TopicPartition, offset: int) -> None:
+        code = await self._try_to_commit(partition, offset, self._generation)
+        if code == ErrorCode.NONE:
+            self._last = self._generation, partition, offset
+        self._judge(code)
+
+    async def _try_to_commit(self, partition: TopicPartition, offset: int, generation: int) -> int:
+        asked_s = self._group.now_s
+        self._history.tried.append(Tried(partition, offset, asked_s))
+        row = offset_commit.OffsetCommitRequestPartition(
+            partition_index=partition.partition, committed_offset=offset, committed_metadata=self._name
+        )
+        answer, term = await self._ask_in_term(
+            offset_commit.OffsetCommitRequest(
+                group_id=GROUP,
+                generation_id_or_member_epoch=generation,
+                member_id=self._member,
+                group_instance_id=self._instance,
+                topics=[offset_commit.OffsetCommitRequestTopic(name=partition.topic, partitions=[row])],
+            )
+        )
+        code = int(answer.topics[0].partitions[0].error_code)
+        if code == ErrorCode.NONE:
+            told_s = self._group.now_s
+            self._history.events.append(
+                Committed(partition, offset, asked_s, told_s, generation, self._named(self._member), term)
+            )
+        return code
+
+    def _named(self, member_id: str) -> str:
+        """As the history names it. Who takes a static member's place has another id behind the same instance."""
+        return member_id if self._instance is None else member_id[:-IDENTIFIER]
+
+    async def _leave(self) -> None:
+        """Once, whether it is heard or not: else its session ends later."""
+        leaving = leave_group.MemberIdentity(member_id=self._member)
+        try:
+            await self._group.ask(leave_group.LeaveGroupRequest(group_id=GROUP, members=[leaving]))
+        except RequestFailed:
+            return

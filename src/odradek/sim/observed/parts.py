@@ -1,0 +1,230 @@
+"""The parts of brokers, for `checkers.parts`: what each says of itself, asked of one broker after the other, one in two looks."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from odradek.broker.organs import Periodic
+from odradek.coordinator.timers import Kind
+from odradek.replication.isr import Committed
+from odradek.replication.replica import Replica
+from odradek.sim.checkers.parts import Broken
+from odradek.sim.observed.beliefs import AtWork
+from odradek.sim.world import World
+
+UNKNOWN_OFFSET = -1
+
+
+class Parts:
+    """Of one look after another."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def broken(self, world: World, seen: AtWork) -> Iterator[Broken]:
+        self._looks += 1
+        turn, skip = divmod(self._looks, 2)
+        if skip or not seen.brokers:
+            return
+        number = sorted(seen.brokers)[turn % len(seen.brokers)]
+        broker, core = seen.brokers[number]
+        now_ms = broker.runtime.now_ms()  # type: ignore[union-attr]
+        for part, look in _LOOKS.items():
+            for what in look(core, now_ms):
+                yield Broken(number, part, what)
+        for partition, replica in core.replicas.partitions.items():
+            for what in _of_replica(replica):
+                yield Broken(number, "a replica", what, partition)
+        has_jumped = broker.name in world.clock_offsets
+        for organ in () if has_jumped or broker.is_stopping else core.organs:
+            if type(organ) is Periodic and organ._at_ms - now_ms > organ._interval_ms():
+                yield Broken(
+                    number,
+                    "its timer",
+                    f"{organ._act} is due in {organ._at_ms - now_ms} ms, after each interval",
+                )
+
+
+def _metadata(core: Any, now_ms: int) -> Iterator[str]:
+    known = core.metadata
+    if known.names != {topic_id: name for name, topic_id in known.topic_ids.items()}:
+        yield f"names by id are {known.names}, and ids by name {known.topic_ids}"
+    if not known.topic_ids.keys() <= known.topics.keys():
+        yield f"it has ids of {sorted(known.topic_ids)}, and partitions of {sorted(known.topics)}"
+    empty = [topic for topic, partitions in known.topics.items() if not partitions]
+    if empty:
+        yield f"it has topics without a partition: {empty}"
+
+
+def _sessions(core: Any, now_ms: int) -> Iterator[str]:
+    cache = core.fetch_sessions
+    count = sum(session.counted for session in cache._sessions.values())
+    if cache._partitions != count:
+        yield f"it counts {cache._partitions} partitions, and there are {count}"
+    for session in cache._sessions.values():
+        for wanted in session.wanted.values():
+            if not wanted.is_watching:
+                continue
+            replica = wanted.partition
+            readers = replica.follower_readers if session.replica_id >= 0 else replica.consumer_readers
+            if wanted not in readers:
+                yield f"session {session.id} watches {replica.topic_partition}, and is none of its readers"
+
+
+def _proposals(core: Any, now_ms: int) -> Iterator[str]:
+    channel = core.isr_channel
+    held = {replica.topic_partition for replica in channel._outbox.proposals}
+    for partition, replica in core.replicas.partitions.items():
+        if (
+            replica.is_leader
+            and type(replica.state) is not Committed
+            and partition not in channel._waiting
+            and partition not in channel._in_flight
+            and partition not in channel._retries
+            and partition not in held
+        ):
+            yield f"{partition} proposes {list(replica.state.proposed_isr)}, and nobody asks for it"
+    first_ms = min((due_ms for due_ms, _ in channel._retries.values()), default=None)
+    if channel.due_ms != first_ms:
+        yield f"it is due at {channel.due_ms}, and the first to be asked again at {first_ms}"
+
+
+def _waiters(core: Any, now_ms: int) -> Iterator[str]:
+    purgatory = core.purgatory
+    parked = set()
+    for number, bucket in purgatory._buckets.items():
+        for waiter in bucket:
+            parked.add(waiter)
+            if waiter.is_done or waiter._bucket != number:
+                yield f"a {type(waiter).__name__} stands for {number}, is done: {waiter.is_done}, and says {waiter._bucket}"
+            for key in waiter._keys:
+                if waiter not in purgatory._watched.get(key, ()):
+                    yield f"a {type(waiter).__name__} waits for {key}, and nobody would tell it"
+    if any(purgatory._buckets.values()) and not purgatory._bucket_heap:
+        yield "somebody waits, and no deadline is known"
+    if len(purgatory.ready) != len(set(purgatory.ready)):
+        yield "one stands twice in the line of those that were woken"
+    for key, watchers in purgatory._watched.items():
+        for waiter in watchers:
+            if waiter.is_done:
+                yield f"a {type(waiter).__name__} is done, and would be told of {key}"
+
+
+def _organs(core: Any, now_ms: int) -> Iterator[str]:
+    organs = core.organs
+    if not organs._have_changed:
+        first_ms = min((organ.due_ms for organ in organs if organ.due_ms is not None), default=None)
+        if organs._earliest_ms != first_ms:
+            yield f"the first is due at {first_ms}, and they say {organs._earliest_ms}"
+
+
+def _unchecked(core: Any, now_ms: int) -> Iterator[str]:
+    """What a thread checks at the moment is counted too, and stands nowhere else."""
+    books = core.unchecked
+    waiting = Counter(batch.topic_partition for batch in books._waiting)
+    size_bytes = sum(len(batch.records) for batch in books._waiting)
+    if books._bytes < size_bytes or not waiting <= Counter(books.partitions):
+        yield f"it counts {books._bytes} bytes of {books.partitions}, and there are {size_bytes} of {dict(waiting)}"
+    if books._bytes and not books.partitions:
+        yield f"it counts {books._bytes} bytes, and nothing waits"
+
+
+def _groups(core: Any, now_ms: int) -> Iterator[str]:
+    for shards in core.groups.shards.values():
+        coordinator = shards.coordinator
+        if coordinator is None or not shards.partition.is_leader:
+            continue
+        shard = coordinator.shard
+        if not shard.groups and not shard.consumer_groups:
+            continue
+        armed: dict[tuple[Kind, str, str], int] = {}
+        for timer in shard.timers._heap:
+            key = timer.kind, timer.group_id, timer.key
+            armed[key] = min(armed.get(key, timer.due_ms), timer.due_ms)
+        for what, due_ms in _deadlines(shard):
+            at_ms = armed.get(what)
+            if due_ms > now_ms and (at_ms is None or at_ms > due_ms):  # what is due may have gone off
+                yield f"{what[0].value} of {what[1]} {what[2]} ends at {due_ms}, and its timer goes off at {at_ms}"
+        for group in shard.groups.values():
+            members = group.members
+            if group.leader is not None and group.leader not in members:
+                yield f"{group.leader} leads group {group.group_id}, and is none of {list(members)}"
+            instances = {
+                member.instance_id: member_id
+                for member_id, member in members.items()
+                if member.instance_id is not None
+            }
+            if group.static_members != instances:
+                yield f"group {group.group_id} has the instances {group.static_members}, and its members {instances}"
+            if not group.unsynced <= members.keys():
+                yield f"group {group.group_id} waits for {group.unsynced}, and has {list(members)}"
+
+
+def _deadlines(shard: Any) -> Iterator[tuple[tuple[Kind, str, str], int]]:
+    for name, group in shard.groups.items():
+        for member_id, member in group.members.items():
+            if member.session_timer_at_ms is not None:
+                yield (
+                    (Kind.SESSION, name, member_id),
+                    max(member.session_ends_at_ms, member.session_timer_at_ms),
+                )
+        if group.join_ends_at_ms is not None:
+            yield (Kind.JOIN, name, ""), group.join_ends_at_ms
+        if group.sync_ends_at_ms is not None:
+            yield (Kind.SYNC, name, ""), group.sync_ends_at_ms
+        for member_id, at_ms in group.pending_ids.items():
+            yield (Kind.PENDING_ID, name, member_id), at_ms
+    for name, group in shard.consumer_groups.items():
+        for (kind, member_id), at_ms in group.deadlines.items():
+            yield (kind, name, member_id), at_ms
+
+
+_LOOKS: dict[str, Callable[[Any, int], Iterator[str]]] = {
+    "metadata": _metadata,
+    "the cache of fetch sessions": _sessions,
+    "the ISR channel": _proposals,
+    "the purgatory": _waiters,
+    "its organs": _organs,
+    "what waits to be checked": _unchecked,
+    "a coordinator": _groups,
+}
+
+
+def _of_replica(replica: Any) -> Iterator[str]:
+    log = replica.log
+    if log.failure is not None:
+        return
+    if replica.high_watermark > log.log_end_offset:
+        yield f"its high watermark is {replica.high_watermark}, and it ends at {log.log_end_offset}"
+    segments = log.segments
+    base, end = segments[0].base_offset, log.log_end_offset
+    if not base <= log.log_start_offset <= end or log.recovery_point > end:
+        yield f"it has files from {base} on, begins at {log.log_start_offset}, is flushed up to {log.recovery_point} and ends at {end}"
+    for one, following in pairwise(segments):
+        if one.end_offset != following.base_offset:
+            yield f"a segment ends at {one.end_offset}, and the next one begins at {following.base_offset}"
+    epochs = log.epochs.entries
+    for before, after in pairwise(epochs):
+        if before.epoch >= after.epoch or before.start_offset >= after.start_offset:
+            yield f"epochs do not rise from {before} to {after}"
+    if epochs and epochs[-1].start_offset > end:
+        yield f"the last epoch begins at {epochs[-1].start_offset}, and it ends at {end}"
+    if type(replica) is Replica:
+        return
+    followers = replica._followers
+    if not replica.is_leader:
+        if followers or replica.followers or replica.leader_epoch_start_offset != UNKNOWN_OFFSET:
+            yield f"it does not lead, and knows {list(replica.followers)}, and {replica.leader_epoch_start_offset}"
+        return
+    assigned = {broker for broker in replica.assignment.replicas if broker != replica.broker}
+    if replica.followers.keys() != assigned or followers != tuple(replica.followers.values()):
+        yield f"it knows the followers {list(replica.followers)}, and is assigned to {sorted(assigned)}"
+    maximal = replica.state.maximal_isr
+    counted = [follower.broker for follower in followers if follower.is_in_maximal_isr]
+    if replica._followers_in_isr != len(counted) or any(
+        (follower.broker in maximal) is not follower.is_in_maximal_isr for follower in followers
+    ):
+        yield f"it counts {replica._followers_in_isr} followers, {counted}, and its maximal ISR is {maximal}"
+    if replica.leader_epoch_start_offset > end:
+        yield f"its leader epoch begins at {replica.leader_epoch_start_offset}, and it ends at {end}"

@@ -1,0 +1,119 @@
+"""Whoever waits at the brokers of a world and should not, for `checkers.waits` and `checkers.beliefs`: requests of all kinds."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from odradek.broker.controller_wait import ControllerWait
+from odradek.broker.coordinator_shards import AppendWait
+from odradek.broker.fetch_sessions import ParkedFetch
+from odradek.broker.handlers.delete_records import DeleteRecordsWait
+from odradek.broker.handlers.init_producer_id import ProducerIdWait
+from odradek.broker.leader_wait import TopicWait
+from odradek.coordinator.classic_group import ClassicGroup
+from odradek.coordinator.group_states import GroupState
+from odradek.model.ids import BrokerId
+from odradek.replication.purgatory import DEADLINE_GRAIN_MS, Waiter
+from odradek.sim.checkers.beliefs import Overslept
+from odradek.sim.checkers.waits import Overdue, Unanswered
+from odradek.sim.observed.beliefs import AtWork
+from odradek.sim.world import World
+
+
+def overslept(seen: AtWork, *, is_between_turns: bool) -> Iterator[Overslept]:
+    """Requests that are parked, were not woken, and could be answered: their deadlines would do that, if they have one. A controller
+    that resigns answers what it was asked in that turn."""
+    for number, (broker, core) in seen.brokers.items():
+        is_alone = is_between_turns and broker.runtime.controller.term is None  # type: ignore[union-attr]
+        for bucket in core.purgatory._buckets.values():
+            for waiter in bucket:
+                could_be = _COULD_BE_ANSWERED.get(type(waiter))
+                if could_be is not None and not waiter.is_ready and could_be(waiter):
+                    yield Overslept(number, type(waiter).__name__)
+                elif is_alone and type(waiter) is ControllerWait:
+                    yield Overslept(number, "ControllerWait")
+        for shard in core.groups.shards.values():
+            if shard.coordinator is not None and shard.partition.is_leader:
+                yield from _members(number, shard.coordinator.shard.groups.values())
+
+
+def _members(number: BrokerId, groups: Iterable[ClassicGroup]) -> Iterator[Overslept]:
+    for group in groups:
+        for member in group.members.values():
+            if member.join is not None and not _is_awaited(group):
+                yield Overslept(number, f"JoinGroup in a group that is {group.state.value}")
+            if member.sync is not None and not _is_being_assigned(group):
+                yield Overslept(number, f"SyncGroup in a group that is {group.state.value}")
+
+
+def _is_awaited(group: ClassicGroup) -> bool:
+    """Members that come, or their time to be up."""
+    if group.state is not GroupState.PREPARING or group.join_ends_at_ms is None:
+        return False
+    return group.initial_wait_left_ms is not None or not group.has_joined_all
+
+
+def _is_being_assigned(group: ClassicGroup) -> bool:
+    return group.state is GroupState.COMPLETING and (
+        group.storing is not None or group.sync_ends_at_ms is not None
+    )
+
+
+def _is_deleted(waiter: Any) -> bool:
+    return all(
+        not partition.is_leader or partition.low_watermark >= offset for partition, offset, _ in waiter._open
+    )
+
+
+def _is_known(waiter: Any) -> bool:
+    return all(map(waiter._is_over, waiter.open))
+
+
+def _is_there_an_id(waiter: Any) -> bool:
+    ids = waiter._broker.producer_ids
+    return ids._next < ids._end or ids._block is not None or waiter.given not in ids._waiting
+
+
+# Of those that wait for what the broker was told, or a partition knows; to ask them changes nothing. Of readers and producers see
+# `beliefs.reading` and `beliefs.waiting`.
+_COULD_BE_ANSWERED: dict[type[Waiter], Callable[[Any], bool]] = {
+    DeleteRecordsWait: _is_deleted,
+    TopicWait: _is_known,
+    ProducerIdWait: _is_there_an_id,
+    AppendWait: lambda waiter: bool(waiter.is_settled),
+}
+
+
+def overdue(world: World, seen: AtWork) -> Iterator[Overdue]:
+    """Of brokers whose loop runs, and that do not stop in order, for these keep no more deadlines: what is parked, and what coordinators have to do (rebalances, sessions, transactions)."""
+    for number, (broker, core) in seen.brokers.items():
+        host = broker.host
+        if host is None or broker.is_stopping or host.postponed or host.paused_until > world.loop.now:
+            continue
+        now_ms = broker.runtime.now_ms()  # type: ignore[union-attr]
+        buckets = core.purgatory._buckets
+        parked = min((at for at, bucket in buckets.items() if bucket), default=None)
+        if parked is not None and parked * DEADLINE_GRAIN_MS < now_ms:
+            waiter = type(next(iter(buckets[parked]))).__name__
+            due_ms = parked * DEADLINE_GRAIN_MS
+            yield Overdue(number, f"the answer to a {waiter}", due_ms, now_ms - due_ms)
+        for shards in (core.groups, core.transactions):
+            for shard in shards.shards.values():
+                if shard.coordinator is None or not shard.partition.is_leader:
+                    continue
+                next_ms = shard.coordinator.next_deadline_ms()
+                if next_ms and next_ms < now_ms:  # 0: as soon as it may
+                    what = f"what the coordinator of {shard.partition.topic_partition} does next"
+                    yield Overdue(number, what, next_ms, now_ms - next_ms)
+
+
+def unanswered(world: World) -> Iterator[Unanswered]:
+    """Requests of all kinds but fetches, which wait for records."""
+    for broker in world.brokers.values():
+        if not broker.is_serving or broker.runtime is None or broker.runtime.parts is None:
+            continue
+        waiting = broker.runtime.broker.purgatory._buckets.values()
+        fetches = {id(one.park) for bucket in waiting for one in bucket if isinstance(one, ParkedFetch)}  # type: ignore[attr-defined]
+        for connection in broker.runtime.parts.gateway._connections.values():
+            for slot in connection._slots:
+                if slot.answer is None and id(slot.park) not in fetches:
+                    yield Unanswered(broker.broker_id, connection.peer, slot.correlation_id)
