@@ -178,6 +178,26 @@ def test_a_silent_leader_is_not_waited_for_with_each_of_its_partitions(
     )
 
 
+def test_a_broker_that_comes_back_meanwhile_tells_its_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It restarted while its log was asked for, and was not asked again for what it coordinates."""
+    asked: list[int] = []
+
+    def call(_client: object, broker: int, request: Any, *_: object) -> Any:
+        if isinstance(request, ListTransactionsRequest):
+            asked.append(broker)
+            return SimpleNamespace(error_code=0, transaction_states=[])
+        raise Unreachable("no broker answers at h:1: connection refused")
+
+    seen = view([1], t=[([1], [])])
+    monkeypatch.setattr(SyncClient, "cluster", lambda *_: seen)
+    monkeypatch.setattr(SyncClient, "leader", lambda *_: (1, None))
+    monkeypatch.setattr(SyncClient, "_call", call)
+    code, out, err = Shell("h:1")("txn", "find-hanging", "--json")
+    assert asked == [1]
+    assert (code, out) == (1, "[]\n")
+    assert err == "odradek: not known: t-0: no broker answers at h:1: connection refused\n"
+
+
 def test_a_coordinator_that_does_not_answer_does_not_keep_back_what_the_others_say(
     start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

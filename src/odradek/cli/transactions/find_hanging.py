@@ -36,25 +36,26 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
     rows = []
     unasked: dict[TopicPartition, str] = {}
     unknown: list[str] = []
-    with SyncClient(bootstrap) as client, client.waiting_once():
+    with SyncClient(bootstrap) as client:
         before_ms = int(time.time() * 1000) - older_than_ms
         suspects = []
         chosen = {name: topic_or_fail(client, name) for name in topics} or client.cluster().topics
-        for topic, view in sorted(chosen.items()):
-            for index in sorted(view.partitions):
-                partition = TopicPartition(topic, index)
-                try:  # a partition in trouble does not keep back what the others hold
-                    there = sync_transactions.producers(client, partition)
-                except OdradekError as error:
-                    unasked[partition] = str(error)
-                    continue
-                suspects += [
-                    (partition, one)
-                    for one in there
-                    if one.current_txn_start_offset >= 0 and one.last_timestamp < before_ms
-                ]
+        with client.waiting_once():
+            for topic, view in sorted(chosen.items()):
+                for index in sorted(view.partitions):
+                    partition = TopicPartition(topic, index)
+                    try:  # a partition in trouble does not keep back what the others hold
+                        there = sync_transactions.producers(client, partition)
+                    except OdradekError as error:
+                        unasked[partition] = str(error)
+                        continue
+                    suspects += [
+                        (partition, one)
+                        for one in there
+                        if one.current_txn_start_offset >= 0 and one.last_timestamp < before_ms
+                    ]
         unknown += [f"{which}: {why}" for which, why in grouped(unasked)]
-        # Asked behind the logs: what is open by then is somebody's.
+        # Asked behind the logs: what is open by then is somebody's. Every coordinator must say, so each is asked until it does.
         known = {
             listed.transaction.producer_id: listed
             for listed in sync_transactions.list_transactions(client, sync_transactions.OPEN_STATES)
@@ -72,17 +73,18 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
                 unknown.append(f"{partition}: {error}")
                 return False
 
-        rows = [
-            {
-                "partition": str(partition),
-                "producer_id": one.producer_id,
-                "producer_epoch": one.producer_epoch,
-                "start_offset": one.current_txn_start_offset,
-                "last_timestamp": one.last_timestamp,
-            }
-            for partition, one in suspects
-            if hangs(partition, one)
-        ]
+        with client.waiting_once():
+            rows = [
+                {
+                    "partition": str(partition),
+                    "producer_id": one.producer_id,
+                    "producer_epoch": one.producer_epoch,
+                    "start_offset": one.current_txn_start_offset,
+                    "last_timestamp": one.last_timestamp,
+                }
+                for partition, one in suspects
+                if hangs(partition, one)
+            ]
     if as_json:
         print_json(rows)
     else:
