@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from odradek.client import sync_transaction
-from odradek.client.sync_connection import ConnectionLost
+from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded
 from odradek.client.sync_transaction import Fenced, Transaction, _Sending, _Way
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -118,3 +118,31 @@ def test_who_gives_up_waits_for_what_is_on_its_way_to_other_leaders(monkeypatch:
         broker: len(leader.waiting) for broker, leader in cluster.leaders.items()
     }
     assert all(leader.waiting for leader in cluster.leaders.values())
+
+
+def test_whoever_gets_on_is_not_given_up_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of gigabytes each batch takes a moment, and now and then a leader moves."""
+    cluster = Cluster(monkeypatch)
+    now_s = 0.0
+
+    def passes(_leader: Leader, number: int, deadline: float) -> ProduceResponse:
+        nonlocal now_s
+        now_s += 40
+        return receive(_leader, number, deadline)
+
+    receive = Leader.receive
+    monkeypatch.setattr(Leader, "receive", passes)
+    monkeypatch.setattr(cluster, "deadline", lambda: now_s + 60)
+    monkeypatch.setattr(sync_transaction.time, "monotonic", lambda: now_s)
+    leader, moves = cluster.leaders[0], ErrorCode.NOT_LEADER_OR_FOLLOWER
+    leader.errors = [ErrorCode.NONE, moves, ErrorCode.NONE, moves]
+    ways = [_Way(place, [a_batch()], 0) for place in PLACES[:1] * 2]
+    for way in ways:
+        sending(cluster, [way]).run()
+    way = _Way(PLACES[0], [a_batch()] * 2, 0)
+    leader.errors = [ErrorCode.NONE, moves]
+    sending(cluster, [way]).run()
+    assert way.is_done
+    leader.errors = [moves, moves]
+    with pytest.raises(DeadlineExceeded, match="NOT_LEADER_OR_FOLLOWER"):
+        sending(cluster, [_Way(PLACES[0], [a_batch()], 0)]).run()

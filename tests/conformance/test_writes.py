@@ -261,6 +261,15 @@ async def test_many_creations_of_which_one_cannot_be(world: World) -> None:
 
 
 @on_every_store
+async def test_a_tree_goes_with_one_above_it_in_the_same_group(world: World) -> None:
+    store, fence = await _fenced(world)
+    for path in ("/t", "/t/a", "/t/a/b", "/t/z"):
+        await store.create(path)
+    assert await store.write([_one(DeleteTree("/t/a"), DeleteTree("/t"))], fence) == [Stored(-1)]
+    assert await store.exists("/t") is None
+
+
+@on_every_store
 async def test_nothing_to_write_is_no_error(world: World) -> None:
     store, fence = await _fenced(world)
     assert await store.write([], fence) == []

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +19,7 @@ from odradek.server.environment import Environment
 from odradek.server.fetchers import Fetchers
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
+from odradek.testing.running_cluster import ShiftedLoop
 
 LEADER = BrokerId(1)
 
@@ -61,3 +63,62 @@ def test_a_leader_whose_address_is_none_is_tried_again(
     asyncio.run(main())
     (said,) = caplog.messages
     assert said.startswith(f"leader 1 at {printable(host)}:{port} cannot be reached: ")
+
+
+class Asker:
+    """A fetcher that asks what a test gives it, and is never answered."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def next_request(self, now_ms: int) -> bytes | None:
+        return self.frames.pop(0) if self.frames else None
+
+    def wake_at_ms(self, now_ms: int) -> None:
+        return None
+
+    def connection_lost(self, now_ms: int) -> None:
+        pass
+
+
+def test_a_leader_is_given_up_for_its_silence_and_not_for_that_of_who_asked_nothing() -> None:
+    """replica.socket.timeout.ms counts from the question: after a night without one the first was given up at once."""
+
+    async def main() -> None:
+        loop = cast(ShiftedLoop, asyncio.get_running_loop())
+        connected = asyncio.Event()
+        lost: list[BrokerId] = []
+        server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+        leaders = Fetchers(
+            environment=Environment(loop),
+            pool=BufferPool(),
+            after_turn=lambda: None,
+            connect_timeout_ms=60_000,
+            silence_timeout_ms=1_000_000,
+            log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
+            metrics=Metrics(),
+            on_lost=lost.append,
+            on_connected=lambda broker: connected.set(),
+        )
+        asker: Any = Asker()
+        port = server.sockets[0].getsockname()[1]
+        leaders.start(LEADER, Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port), asker)
+        await connected.wait()
+
+        async def passes(seconds: float) -> None:
+            loop.ahead_s += seconds
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+        await passes(30_000)
+        asker.frames.append(b"\0\0\0\4ask?")
+        leaders.wake(LEADER)
+        await passes(300)
+        assert lost == []
+        await passes(1_000)
+        assert lost == [LEADER]
+        leaders.stop_all()
+        server.close()
+
+    with asyncio.Runner(loop_factory=ShiftedLoop) as runner:
+        runner.run(main())

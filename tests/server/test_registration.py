@@ -148,9 +148,10 @@ def test_an_answer_that_was_lost_is_no_stranger() -> None:
         ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
         store = ensemble.open()
         await prepare_tree(store, environment)
-        first = await register(store, environment, ME, HERE, None)
+        first = await register(store, environment, ME, HERE, "rack-1", BrokerEpoch(5))
 
-        assert await register(store, environment, ME, HERE, None) == first
+        again = await register(store, environment, ME, HERE, None)
+        assert again == first, "it claims what stands there, which is what everybody reads"
 
     asyncio.run(scenario())
 

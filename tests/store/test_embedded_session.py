@@ -365,6 +365,30 @@ def test_old_changes_are_forgotten_and_who_slept_through_them_is_gone(file: Path
     drive(scenario)
 
 
+def test_who_has_seen_all_that_is_forgotten_goes_on(file: Path) -> None:
+    """A store that nobody writes to is pruned as any other, and the next write ends no session."""
+
+    async def scenario() -> None:
+        store, idle = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
+        await store.create("/n")
+        await idle.get("/n", watch=True)
+        heard: list[WatchEvent] = []
+        idle.listen(on_watch=heard.append)
+        now = time.monotonic()
+        for later_s in (0, 121):
+            await on_worker(store, lambda worker, later_s=later_s: worker._prune(now + later_s))
+        last, forgotten = await on_worker(store, lambda worker: worker.read(lambda reading: reading.zxids()))
+        assert last == forgotten
+
+        await store.set("/n", b"x")
+        assert (await idle.get("/n")).data == b"x"
+        assert heard == [WatchEvent(WatchKind.CHANGED, "/n")]
+        for session in (store, idle):
+            await session.close()
+
+    drive(scenario)
+
+
 def test_changes_are_kept_for_as_long_as_a_session_may_be_paused(file: Path) -> None:
     """zookeeper.session.timeout.ms may be any number. A process that was stopped for less has its session when it goes on."""
 

@@ -132,6 +132,24 @@ def test_a_tree_too_large_for_a_packet_goes_in_parts(monkeypatch: pytest.MonkeyP
     asyncio.run(run())
 
 
+def test_of_a_tree_too_large_for_a_packet_nothing_goes_where_the_fence_has_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another controller was elected: what this one was about to delete is not its to delete any more."""
+    monkeypatch.setattr(planning, "MAX_BATCH_BYTES", 1000)
+
+    async def run() -> None:
+        session = MemoryEnsemble().open()
+        await session.create("/controller_epoch")
+        await session.set("/controller_epoch", b"2")
+        for path in ("/t", *(f"/t/{number}" for number in range(30))):
+            await session.create(path)
+        assert await write_groups(session, [_group(DeleteTree("/t"))], Fence(0)) == [Fenced()]
+        assert len(await session.children("/t")) == 30
+
+    asyncio.run(run())
+
+
 class _Meddled(MultiOnly):
     """Somebody else is faster: `meddling` happens between our look and our multi, as often as there is some."""
 

@@ -340,6 +340,17 @@ def test_of_several_faults_about_the_same_the_first_is_met() -> None:
     assert (first.hits, second.hits) == (1, 1)
 
 
+def test_what_has_failed_with_all_others_does_not_fail_once_more_by_itself() -> None:
+    shell = Shell()
+    every = shell.inject(error=NAME, after=True)
+    one = shell.inject(error="MESSAGE_TOO_LARGE", after=True, topic="audit")
+
+    answer = shell.hears(produce(ORDERS))
+
+    assert set(found_in(answer.responses).values()) == {ERROR}
+    assert (every.hits, one.hits) == (1, 0)
+
+
 def test_what_a_late_error_does_not_meet_is_not_late() -> None:
     shell = Shell()
     shell.inject(error=NAME, after=True, delay_s=1.0, topic="payments")

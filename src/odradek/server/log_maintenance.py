@@ -80,7 +80,7 @@ class LogMaintenance:
         error: Exception | None
         try:
             if self._in_background is effect.log:
-                # Two at once would count what they have synced twice. What the other one does need not be done again.
+                # What the other one does need not be done again.
                 await self._background_done.wait()
                 effect = effect._replace(plan=effect.log.plan_flush())
             error = await self._run(effect.plan.run)
