@@ -12,7 +12,7 @@ import pytest
 
 from odradek.model.topic_names import check_topic_name
 from odradek.testing import running_cluster
-from odradek.testing.pytest_plugin import _wanted
+from odradek.testing.pytest_plugin import _bring_back, _wanted
 from odradek.testing.topic_names import topic_name_for
 
 ROOT = Path(__file__).parents[2]
@@ -166,6 +166,18 @@ def test_a_test_that_fails_leaves_the_shared_cluster_to_the_next_one(tmp_path: P
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert ".x." in done.stdout
+
+
+def test_those_that_are_brought_back_are_known_to_all_before_anything_is_asked_of_them() -> None:
+    with running_cluster.running_cluster(brokers=3) as cluster:
+        for broker, leave in ((2, cluster.kill), (3, cluster.pause)):
+            leave(broker)
+            _bring_back(cluster)
+            assert cluster.call(ready(cluster)), broker
+
+
+async def ready(cluster: running_cluster.RunningCluster) -> bool:
+    return cluster.cluster.is_ready()
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
