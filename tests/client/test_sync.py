@@ -908,6 +908,23 @@ def test_whoever_left_the_cluster_and_is_doubted_stays_doubted_as_long_as_it_is_
             assert len(left.requests) == asked
 
 
+def test_those_that_answer_are_asked_by_turns_though_one_is_silent(broker: ScriptedBroker) -> None:
+    """What each of them has said has led nowhere: whichever hears of the news first is asked soon."""
+    with ScriptedBroker() as other:
+        row = MetadataResponseBroker(node_id=2, host="127.0.0.1", port=other.port)
+        both = MetadataResponse(brokers=[*broker.metadata().brokers, row], cluster_id="c", controller_id=1)
+        for one in (broker, other):
+            one.answer(MetadataRequest, lambda *_: both)
+        with SyncClient(f"127.0.0.1:1,{broker.address}", request_timeout_s=60) as client:
+            asked = []
+            for _ in range(6):
+                before = len(broker.requests)
+                client.cluster([])
+                asked.append(len(broker.requests) > before)
+                client.forget("orders")
+        assert asked == [True, False] * 3
+
+
 def test_a_batch_that_was_not_sent_yet_is_sent_where_the_answer_about_its_leader_was_lost(
     broker: ScriptedBroker, client: SyncClient
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from odradek.client import sync_connection
 from odradek.client.sync import ANY, SyncClient
-from odradek.client.sync_connection import Address, Starting, SyncConnection, Unreachable
+from odradek.client.sync_connection import Address, FrameBuffer, Starting, SyncConnection, Unreachable
 from odradek.protocol import headers
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
@@ -72,3 +72,23 @@ def test_a_port_that_is_none_is_not_taken_for_another(beyond: int) -> None:
         port = somebody_else.getsockname()[1] + beyond
         with pytest.raises(Unreachable, match=rf"at 127\.0\.0\.1:{port}: {port} is not between 0 and 65535"):
             SyncConnection(Address("127.0.0.1", port), client_id="c", deadline=time.monotonic() + 60)
+
+
+def test_an_answer_that_comes_before_the_one_that_is_asked_for_is_not_overwritten_by_it() -> None:
+    with ScriptedBroker() as broker:
+        names = ["first", "second"]
+
+        def answer(request: Request, version: int) -> Message:
+            found = broker.metadata()
+            found.cluster_id = names.pop(0)
+            return found
+
+        broker.answer(MetadataRequest, answer)
+        deadline = time.monotonic() + 60
+        connection = SyncConnection(Address("127.0.0.1", broker.port), client_id="c", deadline=deadline)
+        version = connection.version_for(MetadataRequest)
+        first, second = (connection.send(MetadataRequest(topics=[]), version, deadline) for _ in range(2))
+        into = FrameBuffer()
+        assert connection.receive(second, deadline, into).cluster_id == "second"
+        assert connection.receive(first, deadline, into).cluster_id == "first"
+        connection.close()

@@ -12,6 +12,7 @@ from odradek.server import registration
 from odradek.server.environment import Environment
 from odradek.server.registration import BrokerIdInUse, prepare_tree, register, register_again, rewrite
 from odradek.store import layout
+from odradek.store.api import Stat
 from odradek.store.memory_session import MemoryEnsemble
 
 ME = BrokerId(7)
@@ -122,6 +123,34 @@ def test_an_old_session_of_ours_is_waited_for_and_said(caplog: pytest.LogCapture
         assert after.epoch > before.epoch
         assert "broker 7 is still registered at 127.0.0.1:9092" in caplog.text
         assert sum(r.levelno == logging.WARNING for r in caplog.records) == 1
+
+    asyncio.run(scenario())
+
+
+def test_an_old_session_that_ends_while_it_is_looked_for_is_not_waited_for() -> None:
+    """Its end is told before the answer to the look that armed the watch has been taken."""
+
+    async def scenario() -> None:
+        ensemble, environment = MemoryEnsemble(), Environment(asyncio.get_running_loop())
+        old, new = ensemble.open(), ensemble.open()
+        await prepare_tree(old, environment)
+        before = await register(old, environment, ME, HERE, None)
+        exists = new.exists
+
+        async def overtaken(path: str, *, watch: bool = False) -> Stat | None:
+            found = await exists(path, watch=watch)
+            if watch and found is not None:
+                gone = asyncio.Event()
+                stop = new.listen(on_watch=lambda event: gone.set())
+                ensemble.expire(old.session_id)
+                await gone.wait()
+                stop()
+            return found
+
+        new.exists = overtaken  # type: ignore[method-assign]
+        async with asyncio.timeout(5):  # of nine
+            after = await register(new, environment, ME, HERE, None)
+        assert after.epoch > before.epoch
 
     asyncio.run(scenario())
 

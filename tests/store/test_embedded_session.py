@@ -389,6 +389,33 @@ def test_who_has_seen_all_that_is_forgotten_goes_on(file: Path) -> None:
     drive(scenario)
 
 
+def test_a_session_that_cannot_be_ended_in_order_is_over_all_the_same(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full: whoever has closed it does not live on in it, and others end it when they can write again."""
+
+    async def scenario() -> None:
+        store, other = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
+        await store.create("/e", ephemeral=True)
+        heard: list[WatchEvent] = []
+        other.listen(on_watch=heard.append)
+        await other.exists("/e", watch=True)
+
+        def full(database: Database, body: Callable[[], T]) -> T:
+            raise StoreUnavailable(message="no room left")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Database, "write", full)
+            with pytest.raises(StoreUnavailable):
+                await store.close()
+        await until(lambda: heard)
+        assert heard == [WatchEvent(WatchKind.DELETED, "/e")]
+        assert store.state is SessionState.CLOSED
+        await other.close()
+
+    drive(scenario)
+
+
 def test_changes_are_kept_for_as_long_as_a_session_may_be_paused(file: Path) -> None:
     """zookeeper.session.timeout.ms may be any number. A process that was stopped for less has its session when it goes on."""
 

@@ -31,6 +31,7 @@ from odradek.store.zookeeper.requests import ArmMany, ListMany, Multi, ReadMany,
 from odradek.store.zookeeper.security import OPEN, Security
 from odradek.store.zookeeper.session import ZooKeeperStore
 from odradek.store.zookeeper.watches import ArmedWatches, missed
+from odradek.testing.running_cluster import ShiftedLoop
 
 GET_DATA, ERROR, END = (
     struct.pack("!i?i", 4, False, 0),
@@ -350,6 +351,30 @@ class Wire:
     async def turn(self) -> None:
         for _ in range(5):
             await asyncio.sleep(0)
+
+
+def test_an_answer_is_a_sign_of_the_life_that_its_question_was() -> None:
+    """The server has heard of us when it read the question. What it has sent long since may lie in a buffer of ours: others may have
+    been elected by then."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ShiftedLoop)
+        store = ZooKeeperStore("127.0.0.1:1", 60_000, Security(), lambda path: OPEN, 10)
+        wire = Wire(store)
+        await wire.up()
+        asked = asyncio.ensure_future(store.exists("/controller"))
+        await wire.turn()
+        loop.ahead_s += 50
+        await wire.answer({})
+        await asked
+        again = asyncio.ensure_future(store.exists("/controller"))
+        await wire.turn()
+        assert again.done() and isinstance(again.exception(), SessionExpired)
+        await store.close()
+
+    with asyncio.Runner(loop_factory=ShiftedLoop) as runner:
+        runner.run(main())
 
 
 def test_a_change_is_told_though_the_connection_is_lost_again_while_it_comes_back(

@@ -94,15 +94,18 @@ class Shell:
         return self.injections.add(Injection(self.injections, api, **{**usual, **options}))
 
     def ask(self, message: Message, version: int = VERSION, client: str = "c", held: bool = False) -> Answer:
+        frame = bytearray(message.encode(version))
         request = Request(
             message.KEY,
             version,
             1,
             client,
-            memoryview(message.encode(version)),
+            memoryview(frame),
             ConnectionInfo(1, "127.0.0.1:5", "PLAINTEXT"),
         )
-        return self.intercepted(request.held() if held else request, self.now_ms)
+        answer = self.intercepted(request.held() if held else request, self.now_ms)
+        frame[:] = bytes(len(frame))  # the next one is read into the same memory
+        return answer
 
     def hears(self, message: Message, version: int = VERSION, **how: Any) -> Any:
         answer = self.ask(message, version, **how)

@@ -169,6 +169,33 @@ def test_a_page_is_made_no_faster_than_it_is_read_and_left_in_time() -> None:
     with_listener(test, endless)
 
 
+def test_who_does_not_take_the_end_of_a_page_is_left_in_time() -> None:
+    """What is left of it lies in the broker, and its place is one of a few."""
+    listening: list[MetricsListener] = []
+
+    def until_it_lies_here() -> Iterator[str]:
+        (conversation,) = listening[0]._conversations
+        assert conversation._transport is not None
+        while not conversation._transport.get_write_buffer_size():
+            yield "x" * 4_096
+
+    async def test(listener: MetricsListener, loop: ShiftedLoop) -> None:
+        listening.append(listener)
+        _, writer = await opened(listener)
+        writer.write(GET)
+        conversation = None
+        while conversation is None or not conversation._transport.is_closing():
+            await asyncio.sleep(0)
+            conversation = next(iter(listener._conversations), None)
+        loop.ahead_s += REQUEST_TIMEOUT_S
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not listener._conversations
+        writer.close()
+
+    with_listener(test, until_it_lies_here)
+
+
 def test_only_a_few_are_answered_at_once_and_others_when_they_have_gone() -> None:
     async def test(listener: MetricsListener, loop: ShiftedLoop) -> None:
         held = [await opened(listener) for _ in range(MOST_AT_ONCE)]
