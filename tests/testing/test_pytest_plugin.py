@@ -170,14 +170,18 @@ def test_a_test_that_fails_leaves_the_shared_cluster_to_the_next_one(tmp_path: P
 
 def test_those_that_are_brought_back_are_known_to_all_before_anything_is_asked_of_them() -> None:
     with running_cluster.running_cluster(brokers=3) as cluster:
+        local = cluster.cluster
         for broker, leave in ((2, cluster.kill), (3, cluster.pause)):
             leave(broker)
+            cluster.call(local.until(lambda: not knows(local, of=broker), "it is missed"))  # noqa: B023
             _bring_back(cluster)
-            assert cluster.call(ready(cluster)), broker
+            assert knows(local, of=broker), broker
 
 
-async def ready(cluster: running_cluster.RunningCluster) -> bool:
-    return cluster.cluster.is_ready()
+def knows(cluster: running_cluster.LocalCluster, *, of: int) -> bool:
+    return all(
+        of in runtime.broker.metadata.brokers for broker, runtime in cluster.runtimes.items() if broker != of
+    )
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
