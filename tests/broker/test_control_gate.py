@@ -217,11 +217,14 @@ def test_a_stranger_makes_a_broker_neither_ask_without_end_nor_keep_without_end(
 
 
 def test_while_the_store_is_away_an_unknown_epoch_waits(world: World) -> None:
-    rightful = lead_again(world, epoch=8, controller=2)
-    for _ in range(3):
+    """And what came meanwhile waits behind it: by its number the controller's first would else come late."""
+    waiting = [lead_again(world, epoch=8, controller=2)]
+    for again in range(3):
         (question,) = questions(world)
+        world.leadership[T0]["leader_epoch"] = 7 + again
+        waiting.append(world.send(1, world.leader_and_isr(T0, broker_epoch=world[1].epoch), 7))
         world[1].broker.answered(question.request_id, StoreFailed("away"), world.now_ms)
-        assert not rightful.is_answered
+        assert not any(one.is_answered for one in waiting)
         deadline_ms = world[1].broker.next_deadline_ms()
         assert deadline_ms <= world.now_ms + control_gate.READ_INTERVAL_MS
         world.now_ms = deadline_ms
@@ -229,7 +232,8 @@ def test_while_the_store_is_away_an_unknown_epoch_waits(world: World) -> None:
     (question,) = questions(world)
     assert question.question == ReadControlEpochs(ControllerEpoch(8))
     store_says(world, question, 8, controller=2)
-    assert rightful.message.error_code == NONE
+    errors = [one.message.topics[0].partition_errors[0].error_code for one in waiting]
+    assert errors == [NONE] * 4 and world[1].partition().leader_epoch == 9
 
 
 def test_the_controller_of_this_process_needs_no_look(world: World) -> None:

@@ -79,7 +79,10 @@ def test_nothing_is_flushed_for_a_produce_that_was_answered_by_its_deadline(dura
     assert taken(durable, fx.FlushLog) == []
 
 
-def test_a_flush_of_a_deleted_log_says_nothing_about_the_next_one_of_that_name(durable: World) -> None:
+@pytest.mark.parametrize("error", [None, "fsync t-0: Input/output error"])
+def test_a_flush_of_a_deleted_log_says_nothing_about_the_next_one_of_that_name(
+    durable: World, error: str | None
+) -> None:
     """The thread was at it when the topic was deleted and made anew. Nothing of the new log is on the disk yet."""
     for n in range(3):
         durable.produce(1, b"%d" % n)
@@ -91,10 +94,10 @@ def test_a_flush_of_a_deleted_log_says_nothing_about_the_next_one_of_that_name(d
     asked = durable.produce(1, b"new")
     (second,) = taken(durable, fx.FlushLog)
 
-    durable[1].broker.answered(flush.request_id, fx.Flushed(flush.plan, None), durable.now_ms)
+    durable[1].broker.answered(flush.request_id, fx.Flushed(flush.plan, error), durable.now_ms)
 
     assert durable[1].partition().log.recovery_point == 0
-    assert not asked.is_answered
+    assert not asked.is_answered and taken(durable, fx.FlushLog) == []
     second.plan.run()
     durable[1].broker.answered(second.request_id, fx.Flushed(second.plan, None), durable.now_ms)
     taken(durable, fx.FlushLog)
@@ -338,8 +341,29 @@ def test_a_log_that_is_hosted_later_than_others_of_its_topic_has_the_settings_of
     assert [world[1].partition("t", index).log.config.max_message_bytes for index in (0, 1)] == [77, 77]
 
 
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_topic_keeps_its_configuration_as_long_as_one_of_its_partitions_is_here(
+    tmp_path: Path, gone: int
+) -> None:
+    """The other one was moved to another broker. By the defaults of the broker retention would take what the topic is to keep."""
+    world = World(tmp_path, brokers=(1,))
+    for index in (0, 1):
+        world.lead(1, isr=(1,), replicas=(1,), index=index, is_new=True)
+    broker = world[1].broker
+    broker.topic_config_changed("t", {"max.message.bytes": "77"}, world.now_ms)
+    assert (
+        world.stop_replica(1, TopicPartition("t", gone), leader_epoch=EPOCH_DURING_DELETE, delete=True) == 0
+    )
+
+    broker.broker_config_changed("1", {"log.retention.ms": "79"}, world.now_ms)
+
+    config = world[1].partition("t", 1 - gone).log.config
+    assert (config.max_message_bytes, config.retention_ms) == (77, 79)
+
+
+@pytest.mark.parametrize("is_broker_changed", [False, True])
 def test_very_many_partitions_are_told_of_a_configuration_some_at_a_time(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, is_broker_changed: bool
 ) -> None:
     """Ten thousand took a twentieth of a second, in one turn. What comes to be hosted meanwhile has it as well."""
     for index in range(9):
@@ -356,11 +380,14 @@ def test_very_many_partitions_are_told_of_a_configuration_some_at_a_time(
     assert told().count((3, 77)) == 4
     broker.topic_config_changed("t", {"min.insync.replicas": "2", "max.message.bytes": "78"}, world.now_ms)
     world.lead(1, index=9, is_new=True)
-    broker.broker_config_changed("1", {"log.retention.ms": "79"}, world.now_ms)
+    retention_ms = world[1].partition("t", 9).log.config.retention_ms
+    if is_broker_changed:
+        retention_ms = 79
+        broker.broker_config_changed("1", {"log.retention.ms": "79"}, world.now_ms)
     while broker.go_on(world.now_ms):
         pass
     assert told() == [(2, 78)] * 10
-    assert {log.config.retention_ms for log in world[1].logs.logs.values()} == {79}
+    assert {log.config.retention_ms for log in world[1].logs.logs.values()} == {retention_ms}
 
 
 def test_configurations_of_very_many_partitions_are_read_some_at_a_time(

@@ -329,6 +329,23 @@ def test_coordinators_hear_of_a_topic_whose_name_another_one_has_now(
     assert told == [frozenset({"again"})]
 
 
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_topic_whose_name_another_one_has_now_has_none_of_the_partitions_of_the_former(
+    world: World, is_full: bool
+) -> None:
+    """It had more. Clients would send half of their records where nobody ever leads."""
+    for index in (0, 1):
+        world.lead(1, topic="again", index=index, topic_id=b"1" * 16)
+    del world.leadership[TopicPartition("again", 1)]
+    world.lead(1, topic="again", topic_id=b"2" * 16, tell=[])
+
+    world.notify_metadata(to=[2], is_full=is_full)
+
+    (topic,) = metadata(world, "again", version=12).topics
+    assert (topic.topic_id, [one.partition_index for one in topic.partitions]) == (b"2" * 16, [0])
+    assert b"1" * 16 not in world[2].broker.metadata.names
+
+
 def test_in_a_cluster_that_has_no_topics_any_more_a_full_request_says_so(world: World) -> None:
     world.kill(2)
     world.topics_at_start = {"deleted"}

@@ -286,6 +286,30 @@ def test_a_batch_that_comes_behind_the_marker_of_its_transaction_is_refused(worl
     assert committed(world)[0] == 1, "the marker alone, and nothing open"
 
 
+def test_what_the_coordinator_said_of_a_transaction_does_not_count_while_it_is_asked_about_the_next_one(
+    world: World,
+) -> None:
+    """Both have one epoch, and the answer about the first comes when its marker is in the log and another question is open."""
+    producer = init(world)
+    add(world, producer)
+    pending, question, said = sent_and_said(world, producer)
+    assert end(world, producer, is_commit=False) == 0
+    add(world, producer)
+    following = send(world, producer, b"next", 0)
+    (asked_next,) = [e for e in world[LEADER].broker.take_effects() if isinstance(e, fx.SendToBroker)]
+
+    world[LEADER].broker.answered(question.request_id, said, world.now_ms)
+    world.settle()
+    assert world.produced(pending)[0] == ErrorCode.INVALID_TXN_STATE
+    assert world[LEADER].partition().log.producers.first_undecided_offset is None
+
+    said = world.call(COORDINATOR, asked_next.message, asked_next.version)
+    world[LEADER].broker.answered(asked_next.request_id, said, world.now_ms)
+    world.settle()
+    assert world.produced(following)[0] == 0
+    assert b"next" in world[LEADER].values() and b"late" not in world[LEADER].values()
+
+
 def test_what_the_coordinator_said_does_not_count_in_another_term_of_the_leader(world: World) -> None:
     """Another may have led in between, and have the marker of the transaction. The client sends the batch again, for its transaction
     may well be open still; seed 1713 aborted one that nothing was wrong with."""

@@ -13,6 +13,7 @@ from odradek.log.errors import CorruptLog
 from odradek.log.lookups import COLD_LABOUR, DECOMPRESSING_LABOUR, OPENING_LABOUR, RECORD_LABOUR
 from odradek.log.validation import FEW_HEADERS, HEADERS_AT_ONCE
 from odradek.model.error_codes import ErrorCode
+from odradek.model.ids import EPOCH_DURING_DELETE
 from odradek.protocol.messages import list_offsets as lm
 from odradek.protocol.messages import produce as pm
 from odradek.records.builder import NewRecord, build_batch
@@ -548,6 +549,22 @@ def test_a_log_that_was_cut_while_a_batch_of_it_was_read_is_not_damaged(stored: 
     stored[1].broker.answered(one.request_id, CorruptLog("half of it was gone"), stored.now_ms)
     work(stored)
     assert told(answer) == (0, -1, -1) and log.failure is None
+
+
+@pytest.mark.parametrize("timestamp", [3500, -3])
+def test_a_time_that_was_found_in_a_topic_that_was_made_anew_meanwhile_is_none_of_the_new_one(
+    stored: World, timestamp: int
+) -> None:
+    put(stored, build_batch([NewRecord(b"k", b"v", 1000 + n) for n in range(5000)]))
+    answer = asked(stored, timestamp)
+    (one,) = asides(stored)
+    assert stored.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == 0
+    del stored.leadership[T0]
+    stored.lead(1, isr=(1,), replicas=(1,), topic_id=bytes([7] * 16), is_new=True)
+    put(stored, build_batch([NewRecord(b"k", b"v", 9)] * 5000))
+    stored[1].broker.answered(one.request_id, one.work.run(), stored.now_ms)
+    work(stored)
+    assert told(answer)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_who_went_away_is_not_looked_for(stored: World) -> None:

@@ -928,6 +928,21 @@ def test_an_answer_about_offsets_that_was_overtaken_cuts_nothing(
     assert follows.outbox.messages == []
 
 
+def test_an_error_about_offsets_that_was_overtaken_delays_nobody_who_is_followed_anew(
+    follows: Follows,
+) -> None:
+    partition = follows.partition(written=[(-1, 2)] * 2)
+    follows.asks()
+    is_followed_anew(follows, partition)
+    error = om.EpochEndOffset(partition=0, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
+    topics = [om.OffsetForLeaderTopicResult(topic="t", partitions=[error])]
+
+    follows.answer(om.OffsetForLeaderEpochResponse(topics=topics))
+
+    (asked,) = follows.asks().topics
+    assert [one.partition for one in asked.partitions] == [0]
+
+
 def test_while_the_leaders_ends_are_asked_for_nobody_spins(follows: Follows) -> None:
     follows.partition(written=[(3, 2)])
     follows.asks()
