@@ -62,3 +62,36 @@ def test_a_mistake_before_anything_is_begun_keeps_nobody_waiting(fails_in: str) 
     assert isinstance(third, RunAside)
     calls.answered(third.request_id, third.work.run(), 2)
     assert told == [b"first", None, b"third"]
+
+
+@pytest.mark.parametrize("first", ["lookups", "produces"])
+def test_the_lines_take_turns_and_within_one_the_order_is_kept(first: str) -> None:
+    """However many wait in one of them, and whichever was there before the other."""
+    effects: list[Effect] = []
+    calls = PendingCalls()
+    aside = Aside(effects, calls)
+    done: list[str] = []
+    second = "produces" if first == "lookups" else "lookups"
+    for line, count in ((first, 4), (second, 2)):
+        for number in range(count):
+            name = f"{line} {number}"
+            aside.ask(
+                getattr(aside, line),
+                lambda name=name: Made(name.encode),  # type: ignore[misc]
+                lambda result, _: done.append(result.decode()),
+                0,
+            )
+    while effects:
+        (one,) = effects  # never two at a time
+        assert isinstance(one, RunAside)
+        effects.clear()
+        calls.answered(one.request_id, one.work.run(), 1)
+
+    assert done == [
+        f"{first} 0",
+        f"{second} 0",
+        f"{first} 1",
+        f"{second} 1",
+        f"{first} 2",
+        f"{first} 3",
+    ]

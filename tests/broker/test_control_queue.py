@@ -280,15 +280,17 @@ def test_the_connection_may_close_and_what_was_begun_is_brought_to_its_end(world
     assert hosted(world) == MANY and not pending.is_answered
 
 
-def test_what_only_waits_goes_with_its_connection(world: World) -> None:
+@pytest.mark.parametrize("others", ["none", "one before it", "one behind it"])
+def test_what_only_waits_goes_with_its_connection(world: World, others: str) -> None:
     world.send(1, told(world), 7)
+    kept = [world.send(1, metadata(world, 1), 8)] if others == "one before it" else []
     world.send(1, deletion(world, 0), 4)
-    (park,) = parks(world)
-    park.abandon()
-    kept = world.send(1, metadata(world, 1), 8)
-    assert len(parks(world)) == 1
+    parks(world)[-1].abandon()
+    if others == "one behind it":
+        kept = [world.send(1, metadata(world, 1), 8)]
+        assert len(parks(world)) == 1
     world.settle()
-    assert kept.is_answered and hosted(world) == MANY, "nothing was deleted"
+    assert all(one.is_answered for one in kept) and hosted(world) == MANY, "nothing was deleted"
 
 
 def test_what_waits_before_the_registration_is_obeyed_one_after_the_other(world: World) -> None:

@@ -14,6 +14,7 @@ from odradek.log.indexes import OffsetIndex
 from odradek.log.partition_log import PartitionLog
 from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, IndexPending, Segment, file_name
 from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages import list_offsets as lm
 from odradek.records.builder import NewRecord, build_batch
 from tests.broker.fetched import T_0, rows, values
 from tests.broker.test_fetch import Reader
@@ -139,6 +140,27 @@ def test_a_lookup_by_time_waits_for_the_thread_and_is_answered_right(
 
     assert [(row.error_code, row.offset) for row in found] == [(0, 120), (0, COUNT - 1)]
     assert is_said(world)
+
+
+def test_who_comes_to_wait_when_the_thread_is_done_already_is_answered(world: World) -> None:
+    """It asked, others had their turns, and the index was there before its own one."""
+    index(world).unlink()
+    (wanted,) = [lm.ListOffsetsPartition(partition_index=0, timestamp=FIRST_TIME + 120)]
+    topics = [lm.ListOffsetsTopic(name="t", partitions=[wanted])]
+    pending = world.send(1, lm.ListOffsetsRequest(replica_id=-1, topics=topics), 9)
+    broker, pieces = world[1].broker, 0
+    while works := [one for one in broker.take_effects() if isinstance(one, fx.RunAside)]:
+        (one,) = works
+        pieces += 1
+        broker.answered(one.request_id, one.work.run(), world.now_ms)
+    assert pieces > 300 // A_PIECE and not pending.is_answered
+
+    while broker.go_on(world.now_ms):
+        pass
+    world.settle()
+
+    (row,) = pending.message.topics[0].partitions
+    assert (row.error_code, row.offset) == (0, 120)
 
 
 @pytest.mark.parametrize("offset", [2, 200])
@@ -284,8 +306,6 @@ def test_a_session_looks_again_after_a_thread_that_had_no_descriptor(world: Worl
 
 
 def ask(world: World, timestamp: int) -> Pending:
-    from odradek.protocol.messages import list_offsets as lm
-
     wanted = lm.ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=-1)
     request = lm.ListOffsetsRequest(
         replica_id=-1, isolation_level=0, topics=[lm.ListOffsetsTopic(name="t", partitions=[wanted])]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
-from odradek.broker import producer_ids
+from odradek.broker import marker_writes, producer_ids
 from odradek.broker.answers import CloseConnection
 from odradek.broker.handlers import describe_producers
 from odradek.broker.marker_writes import WAIT_MS
@@ -17,7 +17,7 @@ from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.coordinator.transaction_effects import Markers, MarkersWritten
 from odradek.coordinator.transaction_states import TransactionState
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import (
@@ -43,6 +43,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from odradek.records.builder import NewRecord, build_batch
+from odradek.replication.followers import FetchSource
 from tests.broker.world import T0, TOPIC_ID, Pending, World, batch, told
 
 ID = "tx"
@@ -595,6 +596,29 @@ def test_a_marker_that_is_committed_late_decides_on_offsets_then_and_not_before(
     assert fetched_offset(world, stable=True) == (7, 0)
 
 
+def test_a_marker_that_may_still_be_lost_decides_on_no_offsets(world: World) -> None:
+    """It is in the log, and the ISR fell below the minimum before the others had it."""
+    producer = init(world)
+    add_offsets(world, producer)
+    assert commit_offset(world, producer) == 0
+    world.on_alter = "hold"
+    world.cut.add((LEADER, GROUPS))
+    world[GROUPS].broker.topic_config_changed(GROUPS_TOPIC, {"min.insync.replicas": "2"}, world.now_ms)
+    log = world[GROUPS].partition(GROUPS_TOPIC).log
+    before = log.log_end_offset
+    assert end(world, producer) == 0
+    world.settle()
+    assert log.log_end_offset == before + 1
+
+    world.lead(GROUPS, isr=(GROUPS,), topic=GROUPS_TOPIC, topic_id=b"o" * 16)
+
+    assert fetched_offset(world, stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    world.cut.clear()
+    world.lead(GROUPS, topic=GROUPS_TOPIC, topic_id=b"o" * 16)
+    world.advance(5_000)
+    assert fetched_offset(world, stable=True) == (7, 0)
+
+
 def test_an_error_of_a_whole_answer_is_that_of_every_partition() -> None:
     refused = AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -929,6 +953,38 @@ def test_who_writes_a_marker_that_nobody_replicates_hears_so_after_half_a_minute
     world.advance(1_100)
     (row,) = waiting.message.markers[0].topics[0].partitions
     assert row.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_markers_are_told_when_all_are_written_and_committed_not_when_the_first_ones_are(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marker_writes, "AT_ONCE", 1)
+    world.lead(LEADER, index=1, is_new=True)
+    topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0, 1])]
+    asked = WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=7, topics=topics)])
+    waiting = world.send(LEADER, asked, 1)
+    broker, first = world[LEADER].broker, world[LEADER].partition()
+    assert [world[LEADER].partition("t", index).log.log_end_offset for index in (0, 1)] == [1, 0]
+    source = FetchSource()
+    source.connection_id = 1 << 30  # the newest there is
+    for follower in (2, 3):
+        first.follower_fetched(
+            BrokerId(follower),
+            1,
+            follower_log_start=0,
+            broker_epoch=world[follower].epoch,
+            source=source,
+            now_ms=world.now_ms,
+        )
+    assert first.high_watermark == 1
+    broker.purgatory.sweep(world.now_ms)
+    assert not waiting.is_answered
+
+    while broker.go_on(world.now_ms):
+        pass
+    world.advance(1_000)
+    rows = waiting.message.markers[0].topics[0].partitions
+    assert [row.error_code for row in rows] == [0, 0]
 
 
 def test_ids_are_listed_by_their_coordinator(world: World) -> None:
