@@ -12,7 +12,14 @@ from odradek.log.errors import NoDescriptor
 from odradek.log.index_rebuilding import IndexRebuild
 from odradek.log.indexes import OffsetIndex
 from odradek.log.partition_log import PartitionLog
-from odradek.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, IndexPending, Segment, file_name
+from odradek.log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    IndexPending,
+    Segment,
+    file_name,
+)
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import list_offsets as lm
 from odradek.records.builder import NewRecord, build_batch
@@ -203,7 +210,33 @@ def test_what_was_built_of_a_segment_that_is_cut_meanwhile_is_thrown_away(world:
     world.advance(20_000)
 
 
-def test_the_index_of_the_active_segment_is_built_again_in_memory_though_it_grows(world: World) -> None:
+def test_what_was_built_of_a_segment_that_is_let_go_meanwhile_is_thrown_away(world: World) -> None:
+    """Nobody would ever remove it again."""
+    index(world).unlink()
+    log = log_of(world)
+    pending = consume(world, 250)
+    (one,) = told(world, fx.RunAside)
+    while not one.work.is_over:
+        assert one.work.run() is True
+
+    start = log.segments[1].base_offset
+    log.delete_records_before(start)
+    world[1].broker.answered(one.request_id, True, world.now_ms)
+    world.settle()
+
+    left = [name for name in log.directory.names() if not name.endswith(DELETED_SUFFIX)]
+    assert file_name(0, INDEX_SUFFIX) not in left and not any("rebuilt" in name for name in left)
+    assert log.log_start_offset == start and log.failure is None
+    assert is_said(world)
+    world.advance(20_000)
+    assert pending.is_answered
+
+
+@pytest.mark.parametrize("more", [0, 5, 90])
+def test_the_index_of_the_active_segment_is_built_again_in_memory_though_it_grows(
+    world: World, more: int
+) -> None:
+    """By nothing, by so little that the loop looks at it, and by more."""
     log = log_of(world)
     active = log.segments.active
     first = active.base_offset
@@ -215,17 +248,19 @@ def test_the_index_of_the_active_segment_is_built_again_in_memory_though_it_grow
     pending = consume(world, first + 3)
     (one,) = told(world, fx.RunAside)
     assert one.work.run() is True and one.work.is_over
-    for n in range(COUNT, COUNT + 90):
+    for n in range(COUNT, COUNT + more):
         world.produce(1, records=build_batch([NewRecord(None, value(n), FIRST_TIME + n)]))
     world[1].broker.answered(one.request_id, True, world.now_ms)
     world.settle()
-    assert not pending.is_answered, "the loop would have to walk over what came meanwhile"
-    assert work(world) == 2
+    if more == 90:
+        assert not pending.is_answered, "the loop would have to walk over what came meanwhile"
+        assert work(world) == 2
 
     assert values(rows(pending)[T_0])[0] == value(first + 3)
-    world.produce(1, records=build_batch([NewRecord(None, b"last", FIRST_TIME + COUNT + 90)]))
+    assert log.max_timestamp() == (FIRST_TIME + COUNT + more - 1, COUNT + more - 1)
+    world.produce(1, records=build_batch([NewRecord(None, b"last", FIRST_TIME + COUNT + more)]))
     world.settle()
-    assert values(rows(consume(world, COUNT + 90))[T_0]) == [b"last"]
+    assert values(rows(consume(world, COUNT + more))[T_0]) == [b"last"]
     assert_index_answers_as_a_scan(log)
     assert is_said(world)
 

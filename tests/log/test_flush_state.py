@@ -42,6 +42,32 @@ def test_names_are_synced_when_a_flush_that_began_later_has_ended(change: str) -
     assert state.names_are_synced and state.is_in_place and planned(state).is_empty
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_two_flushes_say_the_same_in_whatever_order_they_end(order: tuple[int, int]) -> None:
+    state = FlushState(7)
+    plans = []
+    for end in (8, 9):
+        state.rolled()
+        state.name_changed("x")
+        plans.append(planned(state, end))
+    for number in order:
+        flushing.commit(state, plans[number], NOW)
+
+    assert state.recovery_point == 9 and state.names_are_synced and planned(state, 9).is_empty
+    assert not state.is_due(9, NOW, config())
+
+
+@pytest.mark.parametrize("offset", [3, 7, 9])
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_a_cut_makes_nothing_durable(offset: int, *, is_flushed: bool) -> None:
+    """It may lie above what was flushed, and a start would miss what a power cut took in between."""
+    state = FlushState(0 if is_flushed else 7)
+    if is_flushed:
+        flushing.commit(state, planned(state, 7), NOW)
+    state.cut(offset)
+    assert state.recovery_point == min(offset, 7)
+
+
 def test_records_alone_are_something_to_flush_and_due_when_their_time_has_come() -> None:
     log = rolled_log()
     log.config = config(flush_ms=1000)

@@ -100,6 +100,22 @@ def test_a_log_that_is_cut_while_they_are_written_is_not_said_to_be_longer(
     assert world.said(B)[RECOVERY_POINT] == 9
 
 
+@pytest.mark.parametrize("limit", [3, 6])
+def test_while_a_thread_lowers_it_the_file_still_says_what_it_said(world: World, limit: int) -> None:
+    """The loop cuts meanwhile, below what is on the disk, and that has to be less before it does; a kill may come then."""
+    world.write_all()
+    said: list[int | None] = []
+
+    def cut() -> None:
+        world.directory.before_cut_below(A, 7, 2)
+        said.append(world.said(A)[RECOVERY_POINT])
+
+    world.at = {world.syncs: cut}
+    world.directory.recovery_points.lower_beside(A, limit, world.directory.checkpointing)
+
+    assert said == [limit] == [world.said(A)[RECOVERY_POINT]]
+
+
 @pytest.mark.parametrize("is_written", [False, True], ids=["the first time", "again"])
 @pytest.mark.parametrize("at", range(SYNCS))
 def test_a_log_that_is_made_while_they_are_written_is_not_judged_by_the_one_before(
