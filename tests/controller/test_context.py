@@ -4,6 +4,7 @@ import tracemalloc
 
 import pytest
 
+from odradek.broker.topic_configs import usable
 from odradek.controller.context import ControllerContext, ControllerSettings
 from odradek.controller.events import Elected
 from odradek.controller.failover import load_context
@@ -84,6 +85,16 @@ def test_a_minimum_is_the_number_that_leaders_take_it_for(text: str) -> None:
     context.settings = ControllerSettings(min_insync_replicas=3)
     context.topic_configs["t"] = {"min.insync.replicas": text}
     assert context.min_insync_replicas("t") == 2
+
+
+@pytest.mark.parametrize("text", ["0", "-0", "+", "+-2", "++2", "2147483648", "0" * 18 + "2", "0" * 19 + "2"])
+def test_a_minimum_that_leaders_leave_out_is_left_out(text: str) -> None:
+    good, _ = usable({"min.insync.replicas": text})
+    expected = TopicSettings(BrokerSettings({"min.insync.replicas": "3"}), good).min_insync_replicas
+    context = three().context
+    context.settings = ControllerSettings(min_insync_replicas=3)
+    context.topic_configs["t"] = {"min.insync.replicas": text}
+    assert context.min_insync_replicas("t") == expected
 
 
 def test_what_leaders_cannot_read_allows_no_loss() -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from odradek.model.settings import BrokerSettings
 
 CLUSTER_DEFAULT = "<default>"  # the name of `/config/brokers/<default>`
+MOST_DIGITS = 19  # of a number in a topic's configuration, zeros before it among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,8 +354,10 @@ class ControllerContext:
         configured = self.topic_setting(topic, "min.insync.replicas")
         if configured is None:
             return self.settings.min_insync_replicas
-        # As leaders read it (`settings.parse_value`): `+02` is 2, and what is none of its values is as if it were not set.
-        number = number_in(configured.strip(AROUND_VALUES).removeprefix("+").lstrip("0"))
+        # As leaders read it (`settings.parse_value`): `+02` is 2, and what is none of its values, or has more digits than they look
+        # at (`settings.WHOLE_NUMBER`), is as if it were not set.
+        digits = configured.strip(AROUND_VALUES).removeprefix("+")
+        number = number_in(digits.lstrip("0")) if len(digits) <= MOST_DIGITS else None
         return self.settings.min_insync_replicas if number is None else number
 
     # --------------------------------------------------------------------------------------- partitions
