@@ -191,6 +191,22 @@ def test_of_two_drivers_of_one_batch_the_later_finds_it_there(
     assert step in steps and directory.seen() == 15 and directory.left() == []
 
 
+def test_who_ends_a_batch_late_leaves_what_another_driver_puts_together_for_the_next(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, again = directory.tasks(0), directory.tasks(0)
+    directory.writer.commit(first, 0)
+
+    def late() -> None:
+        monkeypatch.undo()
+        directory.writer.commit(again, 0)
+
+    steps = renames(monkeypatch, 99, lambda: late() if len(steps) == 2 else None)
+    directory.writer.commit(directory.tasks(1), 1)
+
+    assert len(steps) == 3 and directory.seen() == 30 and directory.left() == []
+
+
 def test_a_task_ends_though_another_driver_has_taken_its_file_away(directory: Directory) -> None:
     table, name = directory.writer.options.table, file_name("app", 0)
     writer = FileWriter(table, name, SCHEMA, before=lambda: in_work.note(table, name))

@@ -609,6 +609,27 @@ def test_a_batch_that_comes_again_in_other_tasks_has_each_letter_once(
     assert len(list((tmp_path / "_odradek" / "dead_letters").glob("*.parquet"))) == 1
 
 
+def test_who_ends_a_batch_late_leaves_what_tasks_have_said_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To another driver: nobody would miss their letters."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    from odradek.spark import decoding
+    from odradek.spark.shape import Shape
+
+    context = Context()
+    context.batch = 5
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+    decode = decoding.Decoding(Shape(pa.schema([("id", pa.int32())])), str(tmp_path), "app")
+    list(decode(iter([of_values(b"none")])))
+
+    decoding.forget(str(tmp_path), "app", 4)
+
+    assert decoding.commit_letters(str(tmp_path), "app", 5, "", run_id="a") == 1
+
+
 def test_of_a_query_that_reads_twice_each_letter_is_there_once_whatever_ends_the_two_readings_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
