@@ -251,6 +251,17 @@ def test_of_two_drivers_one_merges_and_the_other_finds_it_done(
     assert sorted(note[tables.METADATA]["batchId"] for note in history) == [0, 1]
 
 
+def test_a_task_that_fails_leaves_no_changes_of_the_columns_before_nor_of_those_since(tmp_path: Path) -> None:
+    files = upsert.ChangeFiles(str(tmp_path), "app", 0)
+    for names in (["id"], ["id", "name"]):
+        files.write(pa.RecordBatch.from_pydict({name: [1] for name in names}))
+    assert len(left_behind(str(tmp_path))) == 2
+
+    files.discard()
+
+    assert left_behind(str(tmp_path)) == []
+
+
 def test_changes_that_the_driver_does_not_see_are_said(
     job: TablesJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
