@@ -666,6 +666,9 @@ def test_a_key_that_is_null_once_it_is_decoded_is_none(
     assert letters == ([(0, "key", keys[0]), (2, "key", keys[2])] if on_null == "dlq" else [])
     if on_null == "dlq":
         assert verify(job.table, job.bootstrap).is_equal
+    else:
+        with pytest.raises(CannotVerify, match="dropped by --on-error skip"):
+            verify(job.table, job.bootstrap)
 
 
 def test_a_table_that_is_partitioned_is_refused_before_spark_is_started(job: TablesJob) -> None:

@@ -122,6 +122,8 @@ def test_records_between_two_batches_that_none_tells_of_are_missing(
     assert not report.is_equal and (report.rows is None or report.rows.is_equal)
     assert "10 of no batch: DIFFERENT in [10, 20)" in str(report.partitions[0])
     assert verify(path, cluster.bootstrap, app_id="app").is_equal, "others may have read them"
+    delete_below(client, topic, 13)
+    assert "7 of no batch: DIFFERENT in [13, 20)" in str(verify(path, cluster.bootstrap).partitions[0])
     delete_below(client, topic, 20)
     assert verify(path, cluster.bootstrap).is_equal, "as where the loss of data was allowed"
 

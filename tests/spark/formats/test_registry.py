@@ -116,6 +116,15 @@ def test_a_registry_that_answers_something_else(
     assert len(server.asked) == times
 
 
+def test_the_newest_schema_of_a_subject_is_the_newest_each_time_it_is_asked_for(
+    server: RegistryServer,
+) -> None:
+    registry = asked(server.url)
+    for version in (1, 2):
+        server.has(6 + version, "string", subject="orders-value", version=version)
+        assert registry.latest("orders-value", "AVRO").schema_id == 6 + version
+
+
 @pytest.mark.parametrize("status", [408, 429])
 def test_a_registry_that_wants_to_be_asked_later_is_asked_again(
     server: RegistryServer, monkeypatch: pytest.MonkeyPatch, status: int
