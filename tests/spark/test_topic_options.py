@@ -30,7 +30,11 @@ def parsed(directory: str, *, is_stream: bool = False, **more: str) -> TopicOpti
         (False, {"kafka.security.protocol": "SSL"}, "only PLAINTEXT listeners are spoken to"),
         (False, {"topics": "loud"}, "there is no option topics; did you mean topic"),
         (False, {"subscribe": "loud"}, "there is no option subscribe"),
-        (False, {"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing: the brokers as host:port"),
+        (
+            False,
+            {"kafka.bootstrap.servers": ""},
+            "kafka.bootstrap.servers is missing: the brokers as host:port",
+        ),
         (False, {"directory": "s3://bucket/sink"}, "tasks append to files that the driver sends"),
         (True, {"appId": "a", "directory": ""}, "the option directory is missing: where tasks leave"),
         (
