@@ -115,6 +115,34 @@ def test_a_module_runs_with_the_arguments_the_environment_and_the_files_of_who_a
     assert run(server, module, "-m", "tells").stdout.split(" ")[0] != pid
 
 
+def test_a_request_may_be_as_large_as_arguments_and_environment_of_a_process(
+    server: "subprocess.Popen[bytes]", module: Path
+) -> None:
+    (module / "sizes.py").write_text(
+        "import os\nprint(os.getppid(), [len(os.environ.get(n, '')) for n in 'ABC'])"
+    )
+
+    found = run(server, module, "-m", "sizes", **dict.fromkeys("ABC", "x" * 120_000))
+
+    assert found.stdout == f"{server.pid} {[120_000] * 3}\n"
+
+
+def test_signals_of_a_module_are_as_a_new_python_has_them(
+    server: "subprocess.Popen[bytes]", module: Path
+) -> None:
+    """What the server is told of by a descriptor would be written into the module's own file of that number."""
+    (module / "signals.py").write_text(
+        "import os, signal\n"
+        "every = [str(signal.getsignal(n)) for n in sorted(signal.valid_signals())]\n"
+        "print([name.split(' at ')[0] for name in every], signal.set_wakeup_fd(-1))\n"
+        "print(os.getppid())"
+    )
+    of_fork = run(server, module, "-m", "signals").stdout.splitlines()
+    alone = subprocess.check_output([sys.executable, "-m", "signals"], cwd=module, text=True).splitlines()
+
+    assert of_fork[0] == alone[0] and of_fork[1] == str(server.pid)
+
+
 def test_a_module_has_no_variable_that_the_server_alone_has(
     server: "subprocess.Popen[bytes]", module: Path
 ) -> None:

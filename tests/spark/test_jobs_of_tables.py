@@ -645,6 +645,10 @@ def test_a_topic_without_json_is_said_to_have_none(job: TablesJob, make_topic: M
             "line 5: meta = 'off': expected true or false",
         ),
         (
+            'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\nmax-offsets-per-trigger = true',
+            "line 5: max-offsets-per-trigger = True: expected a whole number",
+        ),
+        (
             'bootstrap = "h:1"\n[[tables]]\ntopic = "a"\ntable = "t"\n[[tables]]\ntopic = "b"\n\ntable = "./t"',
             "line 8: table .* another job",
         ),

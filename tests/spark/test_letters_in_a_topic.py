@@ -16,7 +16,7 @@ from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.records.reader import Record
-from odradek.spark import tables
+from odradek.spark import batch_notes, tables
 from odradek.spark.dead_letters import NoTable, TakenByAnother, dead_letters
 from odradek.spark.decoding import Decoding
 from odradek.spark.functions import dead_letters as letters_of
@@ -193,6 +193,14 @@ def test_letters_are_in_the_topic_once_and_with_their_rows_wherever_the_driver_d
     eventually(lambda: both() == ALL, 30.0, "both are committed everywhere")
     assert [x.offset for x in dead_letters(job.directory)] == [1, 3]
     assert list(staged_directory(options).iterdir()) == []
+
+
+def test_a_batch_notes_its_rows_and_its_letters_apart(job: TransformJob, options: TopicOptions) -> None:
+    batch_4(options, values=(b"none", b'{"id":1}', b"neither", b"either"))
+
+    note = batch_notes.find(job.directory, options.progress_topic, job.name, 4)
+
+    assert note is not None and (note["records"], note["letters"]) == (1, 3)
 
 
 def test_a_commit_that_fails_leaves_no_file_of_letters_and_those_of_tasks_to_spark(

@@ -26,7 +26,7 @@ from odradek.protocol.messages.produce import ProduceResponse
 from odradek.spark.cannot_write import CannotWrite, NotShared
 from odradek.spark.kill_switch import TOPIC_STEPS
 from odradek.spark.options import ConnectionOptions
-from odradek.spark.topic_commit import AheadOfCheckpoint, commit
+from odradek.spark.topic_commit import AheadOfCheckpoint, check, commit
 from odradek.spark.topic_options import TopicOptions
 from odradek.spark.topic_sink import TopicWriter
 from odradek.spark.topic_writing import DamagedFile, Staged, discard, stage, staged_directory
@@ -182,6 +182,13 @@ def test_of_two_drivers_one_is_fenced_and_the_batch_is_there_once(
     with pytest.raises(AheadOfCheckpoint, match=r"has written batch 2 .* this checkpoint is only at batch 1"):
         sink.run(attempt=2)
     assert read(client, sink) == whole(0, 1, 1)
+
+
+def test_no_batch_is_so_large_that_brokers_refuse_the_time_that_it_may_take(sink: Sink) -> None:
+    """`transaction.max.timeout.ms` of brokers that nobody has told otherwise."""
+    large = Staged("of a task", [4 << 30], [])
+
+    assert check(sink.options, [large], 0) is False
 
 
 def test_what_another_driver_has_done_until_it_is_fenced_is_seen(
