@@ -486,7 +486,6 @@ def _doubled_in(opened: DeltaTable, commits: Iterable[CommittedBatch]) -> dict[T
 
 
 def _is_once(parts: Sequence[Part]) -> bool:
-    """Whether these parts of a partition are of one topic, and no offset is in two of them."""
+    """Whether no offset is in two of these parts of a partition, of whatever topics of that name they are."""
     ordered = sorted(parts, key=lambda part: part.start)
-    is_apart = all(before.end <= after.start for before, after in pairwise(ordered))
-    return is_apart and len({part.topic_id for part in parts}) == 1
+    return all(before.end <= after.start for before, after in pairwise(ordered))
