@@ -34,6 +34,7 @@ from odradek.spark.job_file import jobs_of
 from odradek.spark.jobs import tables as tables_module
 from odradek.spark.jobs.tables import Batch, TablesJob, followed, planned, run, start
 from odradek.spark.kill_switch import OFF
+from odradek.spark.on_error import TooManyLetters
 from odradek.spark.options import parse
 from odradek.spark.parts import Overlap
 from odradek.spark.ranges import OffsetRange
@@ -127,6 +128,13 @@ def test_a_batch_is_rows_and_dead_letters_each_once_and_verify_proves_it(job: Ta
     assert report.is_equal and report.rows is not None and report.topic_side.count == 8
     every = {path.name for path in Path(job.table).rglob("*.parquet") if "_odradek" not in path.parts}
     assert every == {uri.rsplit("/", 1)[-1] for uri in DeltaTable(job.table).file_uris()}
+
+
+def test_how_many_letters_are_too_many_counts_those_of_all_tasks(job: TablesJob) -> None:
+    shape = columns_of(job)._replace(most_letters="1")
+
+    with pytest.raises(TooManyLetters, match="2 of 8 records in this batch become no row"):
+        writer(job, shape).commit([task(job, shape, 0, 5), task(job, shape, 1, 3)], 0)
 
 
 def test_a_row_names_the_batch_that_brought_it(job: TablesJob) -> None:

@@ -287,7 +287,14 @@ def test_rows_are_sorted_within_each_file_and_statistics_tell_its_borders(
     assert is_proved(tmp_path)
 
 
-def test_a_task_that_fails_leaves_no_file_in_any_directory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most_open", [1, table_files.MOST_OPEN])
+def test_a_task_that_fails_leaves_no_file_in_any_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_open: int
+) -> None:
+    """Neither of those that are open nor of those that it has ended."""
+    monkeypatch.setattr(table_files, "MOST_OPEN", most_open)
+    monkeypatch.setattr(table_files, "HELD_BYTES", 100)
+
     def broken() -> Iterator[pa.RecordBatch]:
         yield from ROWS.to_batches()
         raise RuntimeError("gone")
