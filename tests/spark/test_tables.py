@@ -274,6 +274,15 @@ def test_an_abort_before_the_commit_deletes_what_was_written(tmp_path: Path) -> 
     assert files_in(tmp_path) == named_files(tmp_path)
 
 
+def test_an_abort_leaves_what_tasks_of_another_driver_have_written_for_the_batch(tmp_path: Path) -> None:
+    mine, others = (written(tmp_path, 0, rows(0, 5)) for _ in range(2))
+
+    DeltaWriter(TableOptions(str(tmp_path), "app"), SCHEMA).abort([mine], 0)
+
+    assert files_in(tmp_path) == {file.name for file in others.files}
+    assert commit(tmp_path, 0, others)
+
+
 def test_the_orphans_of_a_task_that_ran_twice_go_with_the_commit(tmp_path: Path) -> None:
     speculative = written(tmp_path, 0, rows(0, 5))
 
