@@ -64,6 +64,19 @@ def test_an_unknown_id_is_believed_for_a_while_and_then_asked_for_again(server: 
     assert registry.schema(7, "AVRO").text == "string"
 
 
+def test_what_is_known_of_an_id_is_known_of_one_kind_of_schema(server: RegistryServer) -> None:
+    """Keys in Protobuf whose bytes name a schema of Avro, say, beside values in Avro."""
+    server.has(7, "string")
+    server.has(8, "string")
+    registry = asked(server.url)
+    with pytest.raises(UnknownSchema, match="schema id 7 is AVRO in"):
+        registry.schema(7, "PROTOBUF")
+
+    assert [registry.schema(number, "AVRO").text for number in (7, 8)] == ["string"] * 2
+    with pytest.raises(UnknownSchema, match="schema id 8 is AVRO in"):
+        registry.schema(8, "PROTOBUF")
+
+
 def test_what_is_too_large_for_an_id_is_no_outage_of_the_registry(server: RegistryServer) -> None:
     """Jersey, on which Confluent's stands, has 404 of its own for a number that is no Integer; bytes of anybody's are taken for one."""
     server.answers["/schemas/ids/2147483648"] = (404, {"error_code": 404, "message": "HTTP 404 Not Found"})

@@ -25,6 +25,8 @@ PAUSE_S = 0.5
 BELIEVED_S = 10.0  # that an id is unknown, or that nobody answers
 _LARGEST = 8 << 20
 _MOST_UNKNOWN = 10_000  # bytes of anybody's that are taken for an id
+# A path, and the kind of schema that it is asked for: to Protobuf an id of Avro is unknown, and to Avro it is not.
+_Asked = tuple[str, str]
 _NO_LOGIN, _LATER = 401, (408, 429)  # of HTTP
 _NO_SUCH_VERSION, _NO_SUCH_SUBJECT, _NO_SUCH_SCHEMA = 40402, 40401, 40403
 
@@ -66,9 +68,9 @@ class Registry:
         self._timeout_s = timeout_s
         self._pause_s = pause_s
         self._clock = clock
-        self._known: dict[str, Schema] = {}
+        self._known: dict[_Asked, Schema] = {}
         # When, and in which words: an error that was raised would keep what its callers held.
-        self._unknown: dict[str, tuple[float, str]] = {}
+        self._unknown: dict[_Asked, tuple[float, str]] = {}
         self._silent: dict[str, tuple[float, str]] = {}  # by path, "" of all: since when, and how it said so
 
     def __str__(self) -> str:
@@ -91,9 +93,10 @@ class Registry:
         return self._asked(path, kind, f"{reference.subject}, version {reference.version}")
 
     def _asked(self, path: str, kind: str, what: str) -> Schema:
-        if path in self._known:
-            return self._known[path]
-        since, why = self._unknown.get(path, (0.0, ""))
+        asked = path, kind
+        if asked in self._known:
+            return self._known[asked]
+        since, why = self._unknown.get(asked, (0.0, ""))
         if why and self._clock() - since < BELIEVED_S:
             raise UnknownSchema(why)
         try:
@@ -101,9 +104,9 @@ class Registry:
         except UnknownSchema as unknown:
             if len(self._unknown) >= _MOST_UNKNOWN:
                 self._unknown.clear()
-            self._unknown[path] = (self._clock(), str(unknown))
+            self._unknown[asked] = (self._clock(), str(unknown))
             raise
-        self._known[path] = found
+        self._known[asked] = found
         return found
 
     def _ask(self, path: str, kind: str, what: str) -> Schema:
