@@ -359,6 +359,18 @@ def test_a_batch_write_without_an_id_that_fails_leaves_nothing_of_tasks_that_wer
         assert len(list(Path(parquet_directory.staged(path)).glob("*.parquet"))) == left
 
 
+def test_a_batch_write_without_an_id_leaves_nothing_that_would_be_one_more_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "files"
+    for number in range(2):
+        writer = ParquetWriter(
+            str(path), TableOptions(str(path), f"anew {number}", is_named=False), StructType()
+        )
+        done = write_rows([rows(0, 5)], from_arrow_schema(SCHEMA), writer.options, batch_id=0)
+        writer.commit([done], 0)
+
+    assert [file for file in (path / "_odradek").rglob("*") if file.is_file()] == []
+
+
 def test_two_queries_of_one_id_are_told_apart_where_their_rows_are_not(tmp_path: Path) -> None:
     path = str(tmp_path / "files")
     table = TableOptions(parquet_directory.staged(path), "app")
