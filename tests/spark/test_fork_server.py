@@ -265,6 +265,18 @@ def test_a_process_that_ended_before_its_client_looked_is_not_run_again(
         serving.join(60)
 
 
+def test_a_process_whose_server_is_gone_is_not_run_again(address: Path, module: Path) -> None:
+    """How it ends nobody hears, and whoever started it begins with what it has not done."""
+    (module / "once.py").write_text(
+        "import os, signal, sys\nprint('run', flush=True)\nos.kill(int(sys.argv[1]), signal.SIGKILL)\n"
+    )
+    with fork_server.start(address, HOME) as killed:
+        killed.address = address  # type: ignore[attr-defined]
+        done = run(killed, module, "-m", "once", str(killed.pid))
+
+    assert (done.stdout, done.returncode) == ("run\n", 1)
+
+
 def test_a_request_whose_client_is_gone_is_not_run(server: "subprocess.Popen[bytes]", module: Path) -> None:
     """He may have started a Python of his own."""
     (module / "leaves.py").write_text(

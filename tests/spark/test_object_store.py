@@ -534,6 +534,14 @@ def test_a_commit_that_a_store_has_lost_stops_the_job(url: str) -> None:
 # Jobs.
 
 
+def test_a_store_lists_as_a_directory_does_by_how_names_begin(url: str, tmp_path: Path) -> None:
+    """What is one application's is told from what is another's."""
+    for storage in (storage_of(str(tmp_path)), storage_of(url)):
+        for name in ("own/a-1", "own/a-2/b-1", "own/b-1", "own/b-2/a-1", "a-1"):
+            storage.write(name, b"x")
+        assert storage.listed("own", "a-") == ["own/a-1", "own/a-2/b-1"]
+
+
 @pytest.fixture
 def job(
     cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path, url: str
