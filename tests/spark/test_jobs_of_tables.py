@@ -568,6 +568,13 @@ def test_who_appends_goes_on_appending(job: TablesJob) -> None:
         planned(job._replace(upsert_by="key"))
 
 
+def test_values_may_have_fields_with_the_names_of_a_record(job: TablesJob) -> None:
+    fields = pa.schema([(name, pa.string()) for name in ("topic", "partition", "offset", "value")])
+    write_deltalake(job.table, fields.empty_table())
+
+    assert columns_of(job._replace(schema="", has_meta=False)).columns.names == fields.names
+
+
 def test_text_is_not_appended_to_a_table_of_other_columns(job: TablesJob) -> None:
     write_deltalake(job.table, pa.table({"id": [1], "name": ["ink"]}))
 

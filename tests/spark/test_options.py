@@ -220,6 +220,13 @@ def test_a_stream_refuses_an_end(given: dict[str, str]) -> None:
     check_batch(parsed(**given))
 
 
+def test_a_stream_refuses_conditions_which_spark_would_not_pass() -> None:
+    check_batch(parsed(pushFilters="true"))
+    check_stream(parsed(pushFilters="false"))
+    with pytest.raises(ConfigurationError, match="pushFilters=true: Spark passes conditions to batch reads"):
+        check_stream(parsed(pushFilters="true"))
+
+
 def test_the_source_asks_for_what_a_batch_and_a_stream_refuse() -> None:
     for fault, build in (("startingOffsets", "reader"), ("endingOffsets", "streamReader")):
         source = OdradekSource({**NEEDED, fault: "latest"})

@@ -226,7 +226,7 @@ def test_of_two_drivers_that_create_the_table_in_the_same_moment_one_wins(
     def look(path: str) -> DeltaTable | None:
         found = plain(path)
         if found is None:
-            both_looked.wait(10)
+            both_looked.wait(60)
         return found
 
     monkeypatch.setattr(tables, "open_table", look)
