@@ -27,6 +27,7 @@ from odradek.spark import dead_letters as letters_module
 from odradek.spark import replay as replay_module
 from odradek.spark import session as session_module
 from odradek.spark import tables
+from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.ddl import schema_of as schema_of_text
 from odradek.spark.ddl import text_of
 from odradek.spark.dead_letters import NoTable, ReadOtherwise, TakenByAnother, dead_letters, keep_shape
@@ -566,6 +567,19 @@ def test_who_appends_goes_on_appending(job: TablesJob) -> None:
 
     with pytest.raises(ConfigurationError, match="was written without --upsert-by so far"):
         planned(job._replace(upsert_by="key"))
+
+
+def test_records_and_values_are_not_appended_to_one_table(job: TablesJob) -> None:
+    raw = job._replace(format="raw", schema="")
+    values = job._replace(table=f"{job.table}-of-values")
+    write_deltalake(job.table, rows_schema().empty_table())
+    writer(values, columns_of(values)).commit([task(values, columns_of(values), 0, 5)], 0)
+
+    assert planned(raw).version == 0 and planned(values).version == 0
+    with pytest.raises(ConfigurationError, match="holds records as they are; --format raw appends to it"):
+        planned(job)
+    with pytest.raises(ConfigurationError, match="has columns of values; --format json appends to it"):
+        planned(raw._replace(table=values.table))
 
 
 def test_values_may_have_fields_with_the_names_of_a_record(job: TablesJob) -> None:
