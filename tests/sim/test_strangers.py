@@ -2,8 +2,10 @@
 
 import pytest
 
+from odradek.broker.proposal_order import ProposalOrder
 from odradek.log import validation
 from odradek.model.errors import ProtocolError
+from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.sim.faults import strangers
 from odradek.sim.faults.injection import TABLE, inject
 from odradek.sim.faults.strangers import TABLE as OF_STRANGERS
@@ -73,6 +75,26 @@ def test_every_claim_about_an_isr_is_looked_at(earlier: tuple[Fault, ...]) -> No
         "AlterPartition of no broker": "STALE_BROKER_EPOCH",
         "ControlledShutdown of a life that is over": "STALE_BROKER_EPOCH",
     }
+
+
+def test_who_is_claimed_to_be_asking_is_heard_itself_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims were numbered above the proposals of all brokers. What was in their name silenced it until it had come as far."""
+    ahead: list[int] = []
+    judged = ProposalOrder.is_late
+
+    def is_late(order: ProposalOrder, broker: BrokerId, epoch: BrokerEpoch, number: int) -> bool:
+        last = order._last.get((broker, epoch))
+        late = judged(order, broker, epoch, number)
+        if late and last is not None:
+            ahead.append(last - number)
+        return late
+
+    monkeypatch.setattr(ProposalOrder, "is_late", is_late)
+    bounces = Fault(0.5, "bounce", 0.8, 0.4), Fault(4.3, "bounce", 0.4, 0.4)
+    outcome = run(plan_with(*bounces, Fault(4.0, "false_isr_changes", 0.8, 0.4, 0.0), duration_s=8.0))
+
+    assert outcome.code == OK, describe(outcome)
+    assert max(ahead, default=0) <= 1, "two claims in its name at most, and it may have had the next number"
 
 
 def test_a_controller_epoch_that_nobody_has_is_claimed_and_believed_by_nobody() -> None:

@@ -7,10 +7,11 @@ the loop, which are bounded (`burden`).
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import BrokerEpoch, BrokerId, TopicPartition
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import (
     alter_partition,
@@ -129,22 +130,24 @@ def half_frames(world: World, fault: Fault) -> bool:
 
 
 class Claim(NamedTuple):
-    """Granted is what is answered without an error. `may_be_so`: by then somebody else may have asked for the same."""
+    """Granted is what is answered without an error. `may_be_so`: by then somebody else may have asked for the same. `number`: of its
+    request, asked when it leaves."""
 
     what: str
     message: Any
     code_of: Callable[[Any], int]
     may_be_so: Callable[[], bool] = lambda: False
+    number: Callable[[], int] = lambda: 0
 
 
-def _ask(world: World, broker: SimBroker, *claims: Claim, first_number: int = 0) -> None:
-    """One after the other over one connection, in requests with these numbers."""
+def _ask(world: World, broker: SimBroker, *claims: Claim) -> None:
+    """One after the other, each over a connection of its own."""
     host = Host(MACHINE, NUMBER)
 
     async def ask() -> None:
         address = broker.name, PORT
-        client = SimClient(world.loop, host, [address], first_correlation_id=first_number)
         for claim in claims:
+            client = SimClient(world.loop, host, [address], first_correlation_id=claim.number())
             try:
                 answer = await client.ask(address, claim.message)
             except RequestFailed:
@@ -275,7 +278,7 @@ def false_isr_changes(world: World, fault: Fault) -> bool:
         return False
     partition, replica = found
     epoch = registered[source.broker_id]
-    claims = _former_members(world, fault)
+    claims = _former_members(world, target, fault)
     for what, broker, broker_epoch, leader_epoch in (
         ("a leader epoch that nobody has", source.broker_id, epoch, NO_LEADER_EPOCH),
         ("a life that is over", source.broker_id, epoch - 1, replica.leader_epoch),
@@ -295,21 +298,25 @@ def false_isr_changes(world: World, fault: Fault) -> bool:
         message = alter_partition.AlterPartitionRequest(
             broker_id=int(broker), broker_epoch=broker_epoch, topics=topics
         )
-        claims.append(Claim(f"AlterPartition of {what}", message, _of_the_partition))
+        number = partial(_next_number, target, message)
+        claims.append(Claim(f"AlterPartition of {what}", message, _of_the_partition, number=number))
     leaving = shutdown.ControlledShutdownRequest(broker_id=int(source.broker_id), broker_epoch=epoch - 1)
     what = "ControlledShutdown of a life that is over"
     claims.append(Claim(what, leaving, lambda answer: answer.error_code))
-    _ask(world, target, *claims, first_number=_next_number(target))
+    _ask(world, target, *claims)
     return True
 
 
-def _next_number(target: SimBroker) -> int:
-    """Above those of all proposals that this controller has read: what is not is a late copy to it, and it looks no further."""
-    assert target.runtime is not None
-    return 1 + max(target.runtime.broker.proposal_order._last.values(), default=-1)
+def _next_number(target: SimBroker, claim: alter_partition.AlterPartitionRequest) -> int:
+    """The first above those of all proposals of that broker that this controller has read: what is not above is a late copy to it,
+    and it looks no further. What the broker itself proposes below is one too, so it is no higher."""
+    if target.runtime is None:
+        return 0
+    read = target.runtime.broker.proposal_order._last
+    return 1 + read.get((BrokerId(claim.broker_id), BrokerEpoch(claim.broker_epoch)), -1)
 
 
-def _former_members(world: World, fault: Fault) -> list[Claim]:
+def _former_members(world: World, target: SimBroker, fault: Fault) -> list[Claim]:
     """All of it is as its leader would ask, but for the life in which a member is to be in sync (KIP-903)."""
     source = leader(world, fault)
     found = None if source is None else _partition(fault, source, is_led=True)
@@ -343,7 +350,7 @@ def _former_members(world: World, fault: Fault) -> list[Claim]:
         return not replica.is_isr_settled or {source.broker_id, named} == set(replica.isr)
 
     what = "AlterPartition with a member in a life that is over"
-    return [Claim(what, message, _of_the_partition, may_be_so)]
+    return [Claim(what, message, _of_the_partition, may_be_so, partial(_next_number, target, message))]
 
 
 def _of_the_partition(answer: Any) -> int:
