@@ -40,6 +40,12 @@ BAD_DELIVERIES: list[tuple[str, list[str], list[Sent | Polled]]] = [
     ("acknowledged, never read", ["unseen"], [A, B, polled("c", (0, "a"))]),
     ("nothing was read at all", ["unseen"], [A]),
     ("a whole batch never read", ["unseen", "unseen"], [sent("p", "a b", (0, 1)), polled("c")]),
+    ("a repeat is acknowledged without an offset, and never read", ["unseen"], [A, sent("p", "b"), polled("c", (0, "a"))]),
+    (
+        "a repeat is acknowledged without an offset, was read once, and is gone in the end",
+        ["unseen"],
+        [A, sent("p", "b"), polled("c", (0, "a"), (1, "b")), polled("final-0", (0, "a"))],
+    ),
     ("the first record was read once, and is gone in the end", ["lost-write"], [A, B, polled("c", (0, "a"), (1, "b")), polled("final-0", (1, "b"))]),
     ("the last one was", ["unseen"], [A, B, polled("c", (0, "a"), (1, "b")), polled("final-0", (0, "a"))]),
     ("all were", ["unseen", "unseen"], [A, B, polled("c", (0, "a"), (1, "b")), polled("final-0")]),
@@ -189,6 +195,14 @@ def test_what_was_read_once_may_be_gone_below_the_start_of_its_log_or_with_its_t
     assert len(check(History(events))) == 2
     assert check(History(events), log_starts={T: 2}) == []
     assert check(History(events), gone={T}) == []
+
+
+def test_of_what_was_acknowledged_without_an_offset_nobody_knows_whether_it_was_deleted_unless_it_was_read() -> None:
+    repeated, end = sent("p", "b"), polled("final-0", (6, "x"))
+    assert check(History([repeated, end]), log_starts={T: 5}) == []
+    for at, names in ((4, []), (5, ["lost-read"])):
+        found = check(History([repeated, polled("c", (at, "b"), (6, "x")), end]), log_starts={T: 5})
+        assert [anomaly.name for anomaly in found] == names
 
 
 def test_unread_records_are_no_anomaly_while_the_polls_go_on() -> None:

@@ -150,6 +150,14 @@ def _losses(
     for send in sends:
         if send.outcome != "ok" or send.acks != -1:
             continue
+        if not _is_placed(send) and is_final and log_start == 0:
+            for value in (value for value in send.values if value not in read):
+                yield Anomaly(
+                    "unseen",
+                    partition,
+                    f"{_show([value])} of {send.producer} was acknowledged without an offset and not read by the final polls, which "
+                    f"ended at {highest}",
+                )
         for offset, value in zip(send.offsets, send.values, strict=False):
             if value in read or offset < log_start:
                 continue
@@ -174,7 +182,10 @@ def _lost_reads(
 ) -> Iterator[Anomaly]:
     """Of those that were acknowledged with acks=all see `_losses`."""
     missed_elsewhere = {
-        value for send in sends if send.outcome == "ok" and send.acks == -1 for value in send.values
+        value
+        for send in sends
+        if send.outcome == "ok" and send.acks == -1 and (_is_placed(send) or log_start == 0)
+        for value in send.values
     }
     read = {offset for poll in _final(polls) for offset, _ in poll.records}
     for poll in polls:
@@ -263,8 +274,8 @@ def _duplicates(partition: TopicPartition, sends: list[Sent], versions: Versions
 def _falling_sends(partition: TopicPartition, sends: list[Sent]) -> Iterator[Anomaly]:
     last: dict[str, int] = {}
     for send in sends:
-        if send.outcome != "ok" or not send.offsets or send.offsets[0] < 0:
-            continue  # acks=0 and duplicates that aged out answer no offset
+        if send.outcome != "ok" or not _is_placed(send):
+            continue
         if send.acks != -1:
             last.pop(
                 send.producer, None
@@ -311,6 +322,11 @@ def _skips(partition: TopicPartition, polls: list[Polled], versions: Versions) -
             prefix = "int-"
         if previous is not None:
             position[poll.consumer] = previous
+
+
+def _is_placed(send: Sent) -> bool:
+    """acks=0 and duplicates that aged out answer no offset."""
+    return bool(send.offsets) and send.offsets[0] >= 0
 
 
 def _show(values: list[Value]) -> str:
