@@ -8,7 +8,13 @@ from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from odradek.protocol.headers import encode_request
 from odradek.records.builder import NewRecord, build_batch
-from odradek.sim.checkers.acknowledgements import Acknowledgement, acknowledged, timed_out
+from odradek.sim.checkers.acknowledgements import (
+    Acknowledgement,
+    acknowledged,
+    flushed,
+    marker_is_committed,
+    timed_out,
+)
 from odradek.sim.checkers.history import History
 from odradek.sim.checkers.replicas import BatchView, PartitionView, ReplicaView
 from odradek.sim.clients.client import SimClient
@@ -55,6 +61,9 @@ BAD = {
     "one that the controller has taken out": partition(leader(3, 3, (1, 2, 3)), replica(2, 3), replica(3, 2)),
     "a member has other batches": partition(leader(3, 3, (1, 2)), replica(2, 3, epoch=1)),
     "too few have them": partition(leader(3, 3, (1,)), replica(2, 2), replica(3, 0), isr=(1,)),
+    "the copies of the dead end below": partition(
+        leader(3, 3, (1,)), *(replace(replica(broker, 2), is_alive=False) for broker in (2, 3)), isr=(1,)
+    ),
 }
 GOOD = {
     "everybody has them": partition(leader(3, 3, (1, 2)), replica(2, 3), replica(3, 0)),
@@ -80,6 +89,20 @@ def test_one_in_time_passes(why: str) -> None:
 
 def test_too_few_are_enough_where_the_minimum_was_changed() -> None:
     assert list(acknowledged(ANSWER, BAD["too few have them"], is_min_isr_fixed=False)) == []
+
+
+def test_a_member_that_has_not_flushed_all_of_it_is_named() -> None:
+    state = partition(leader(3, 3, (1, 2)), replica(2, 3), replica(3, 3))
+    points = {BrokerId(1): 3, BrokerId(3): 0}
+    for point, names in ((2, ["I15"]), (3, [])):
+        found = flushed(ANSWER, state, {**points, BrokerId(2): point})
+        assert [anomaly.name for anomaly in found] == names
+
+
+def test_a_marker_at_the_high_watermark_is_not_committed() -> None:
+    for offset, names in ((7, ["I15"]), (6, [])):
+        found = marker_is_committed(BrokerId(1), T, 5, offset, 7)
+        assert [anomaly.name for anomaly in found] == names
 
 
 def produced(count: int, *, acks: int = -1) -> tuple[Acknowledgements, Watch]:

@@ -41,6 +41,17 @@ def test_what_is_too_much_is_named(burden: Burden, says: str) -> None:
     assert says in found.detail
 
 
+def test_what_a_broker_does_and_holds_for_nobody_who_is_connected_is_judged_too() -> None:
+    alone = QUIET._replace(connections=())
+    assert list(overburdened(alone)) == []
+    for more in (
+        alone._replace(steps=200_000),
+        alone._replace(to_be_sent=1_000),
+        alone._replace(waiting_requests=5_000),
+    ):
+        assert [anomaly.name for anomaly in overburdened(more)] == ["BoundedBurden"]
+
+
 def test_what_is_usual_is_not() -> None:
     assert list(overburdened(QUIET)) == []
 

@@ -197,7 +197,9 @@ def test_what_was_read_once_may_be_gone_below_the_start_of_its_log_or_with_its_t
     assert check(History(events), gone={T}) == []
 
 
-def test_of_what_was_acknowledged_without_an_offset_nobody_knows_whether_it_was_deleted_unless_it_was_read() -> None:
+def test_of_what_was_acknowledged_without_an_offset_nobody_knows_whether_it_was_deleted_unless_it_was_read() -> (
+    None
+):
     repeated, end = sent("p", "b"), polled("final-0", (6, "x"))
     assert check(History([repeated, end]), log_starts={T: 5}) == []
     for at, names in ((4, []), (5, ["lost-read"])):

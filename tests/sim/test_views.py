@@ -222,5 +222,11 @@ def test_logs_that_begin_apart_are_compared_where_both_are(why: str) -> None:
     assert first_difference(one, other, 2) == first_difference(other, one, 2) == found, why
 
 
+def test_a_log_whose_last_batches_are_missing_differs_there() -> None:
+    one, other = (replica_of([batch(offset) for offset in range(count)], start=0) for count in (3, 2))
+
+    assert first_difference(one, other, 3) == first_difference(other, one, 3) == 2
+
+
 def replica_of(batches: list[BatchView], start: int) -> ReplicaView:
     return ReplicaView(BrokerId(1), True, False, 0, start, 3, 3, batches=BatchList(batches).snapshot())
