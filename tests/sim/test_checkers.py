@@ -100,6 +100,7 @@ BAD_DELIVERIES: list[tuple[str, list[str], list[Sent | Polled]]] = [
         ["nonmonotonic-send"],
         [A, sent("p", "b", (2,)), sent("p", "c", (1,)), polled("c", (0, "a"), (1, "c"), (2, "b"))],
     ),
+    ("one offset for two sends of one value", ["nonmonotonic-send"], [A, A, polled("c", (0, "a"))]),
     (
         "a batch falls between",
         ["nonmonotonic-send"],
@@ -204,6 +205,14 @@ def test_of_what_was_acknowledged_without_an_offset_nobody_knows_whether_it_was_
     assert check(History([repeated, end]), log_starts={T: 5}) == []
     for at, names in ((4, []), (5, ["lost-read"])):
         found = check(History([repeated, polled("c", (at, "b"), (6, "x")), end]), log_starts={T: 5})
+        assert [anomaly.name for anomaly in found] == names
+
+
+def test_what_may_have_been_lost_stands_once_in_the_end_all_the_same() -> None:
+    before = Polled("c", T, ((3, b"a"),), leader_epochs=(0,))
+    for offsets, names in (((0, 1), ["duplicate"]), ((0,), [])):
+        end = Polled("final-0", T, tuple((offset, b"a") for offset in offsets), leader_epochs=offsets)
+        found = check(History([sent("p", "a", (3,)), before, end]), lossy={T})
         assert [anomaly.name for anomaly in found] == names
 
 

@@ -9,6 +9,7 @@ from odradek.broker.organs import Periodic
 from odradek.broker.unchecked_produces import Unchecked
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.timers import Kind, Timer, Timers
+from odradek.log.flushing import FlushState
 from odradek.log.leader_epochs import EpochEntry
 from odradek.replication.isr import PendingExpandIsr
 from odradek.sim.observed.beliefs import at_work
@@ -76,6 +77,11 @@ def _a_start(core: Any) -> None:
     core.replicas.partitions[T].log.segments[0].base_offset += 1
 
 
+def _a_point_of_recovery(core: Any) -> None:
+    log = core.replicas.partitions[T].log
+    log.flushed = FlushState(log.log_end_offset + 1)
+
+
 def _an_epoch(core: Any) -> None:
     core.replicas.partitions[T].log.epochs.entries.append(EpochEntry(7, 9))
 
@@ -128,6 +134,7 @@ PLANTED: dict[str, tuple[str, Callable[[Any], None]]] = {
     "a timer that goes off too late": ("its timer", _a_timer),
     "a high watermark above the end": ("a replica", _a_high_watermark),
     "a start below the files": ("a replica", _a_start),
+    "more is flushed than there is": ("a replica", _a_point_of_recovery),
     "an epoch behind the end": ("a replica", _an_epoch),
     "epochs that fall": ("a replica", _epochs_that_fall),
     "a follower that is not known": ("a replica", _a_follower),
