@@ -12,7 +12,6 @@ from odradek.sim.checkers.acknowledgements import (
     Acknowledgement,
     acknowledged,
     flushed,
-    marker_is_committed,
     timed_out,
 )
 from odradek.sim.checkers.history import History
@@ -96,12 +95,6 @@ def test_a_member_that_has_not_flushed_all_of_it_is_named() -> None:
     points = {BrokerId(1): 3, BrokerId(3): 0}
     for point, names in ((2, ["I15"]), (3, [])):
         found = flushed(ANSWER, state, {**points, BrokerId(2): point})
-        assert [anomaly.name for anomaly in found] == names
-
-
-def test_a_marker_at_the_high_watermark_is_not_committed() -> None:
-    for offset, names in ((7, ["I15"]), (6, [])):
-        found = marker_is_committed(BrokerId(1), T, 5, offset, 7)
         assert [anomaly.name for anomaly in found] == names
 
 

@@ -118,6 +118,7 @@ def test_in_a_generation_a_partition_is_one_members_and_a_member_has_one_share()
     assert found(told(1, "a", one), told(1, "b", other), told(2, "b", one), told(1, "a", one)) == []
     assert found(told(1, "a", one), told(1, "b", one | other)) == ["share-twice"]
     assert found(told(1, "a", one), told(1, "a", other)) == ["share-twice"]
+    assert found(told(1, "a", one), told(1, "a", one | other)) == ["share-twice"]
 
 
 def test_a_commit_is_not_taken_once_a_later_generation_was_told() -> None:
@@ -153,6 +154,8 @@ def test_a_commit_is_not_taken_of_a_member_of_a_group_that_was_removed() -> None
     assert found(joined, again, Committed(T, 1, 0.9, 1.0, 1, "a"), removals=once) == []
     assert found(joined, Committed(T, 1, 0.3, 0.4, 4, "a"), removals=once) == [], "before"
     assert found(joined, Committed(T, 1, 0.55, 1.0, 4, "a"), removals=once) == [], "under way meanwhile"
+    twice, late = (*once, Removal(1.5, 1.6)), Committed(T, 1, 1.9, 2.0, 1, "a")
+    assert found(joined, again, late, removals=twice) == ["fenced-commit"], "by the second removal"
 
 
 def test_a_coordinator_hands_a_generation_out_once_and_none_before_it_again() -> None:

@@ -321,6 +321,7 @@ def test_a_stop_in_order_that_leaves_something_to_a_power_cut_is_named() -> None
     found = list(stop_is_durable(ONE, [(T, ["t-0/1.log", "t-0"]), (TopicPartition("u", 0), [])]))
     assert [(anomaly.name, anomaly.topic_partition) for anomaly in found] == [("StopIsDurable", T)]
     assert "t-0/1.log, t-0" in found[0].detail
+    assert len(list(stop_is_durable(ONE, [(T, ["t-0"])]))) == 1
 
 
 def test_what_a_power_cut_may_change_is_told_of_a_directory_and_below() -> None:
