@@ -316,6 +316,10 @@ def view(*replicas: r.ReplicaView, state: LeaderAndIsr | None = None, **more: ob
     return r.ClusterView({T: partition}, **more)  # type: ignore[arg-type]
 
 
+def moved(view: r.ClusterView) -> r.ClusterView:
+    return replace(view, partitions={T: replace(view.partitions[T], has_moved=True)})
+
+
 def written(broker: int, epoch: int, elected: int, path: str = "/brokers/topics/t") -> r.ControllerWrite:
     return r.ControllerWrite(BrokerId(broker), epoch, elected, path)
 
@@ -329,6 +333,12 @@ BAD_SNAPSHOTS: list[tuple[str, str, object, list[r.ClusterView]]] = [
     ("empty ISR", "LeaderInIsr", r.leader_in_isr, [view(state=stored(-1, ()))]),
     ("leader is the one who left", "LeaderInIsr", r.leader_in_isr, [view(state=stored(1, (2,)))]),
     ("negative epoch", "TypeOk", r.type_ok, [view(state=stored(1, (1, 2), epoch=-1))]),
+    (
+        "negative partition epoch",
+        "TypeOk",
+        r.type_ok,
+        [view(state=replace(stored(1, (1, 2)), partition_epoch=PartitionEpoch(-1)))],
+    ),
     ("ISR with a member twice", "TypeOk", r.type_ok, [view(state=stored(1, (1, 1)))]),
     ("ISR with a stranger", "TypeOk", r.type_ok, [view(state=stored(1, (1, 9)))]),
     ("log that ends before it starts", "TypeOk", r.type_ok, [view(replica(1, 0, 0, log_start_offset=4))]),
@@ -341,6 +351,18 @@ BAD_SNAPSHOTS: list[tuple[str, str, object, list[r.ClusterView]]] = [
         "ValidHighWatermark",
         r.valid_high_watermark,
         [view(leader(1, 3, 3), replica(2, 3, 3, batches=other_crc))],
+    ),
+    (
+        "followers do, and nobody leads",
+        "ValidHighWatermark",
+        r.valid_high_watermark,
+        [view(replica(1, 3, 3), replica(2, 3, 3, batches=other_crc))],
+    ),
+    (
+        "a member that was not moved away ends below what a former leader has committed",
+        "WeakIsr",
+        r.weak_isr,
+        [moved(view(leader(1, 3, 3, (1, 2, 3)), replica(2, 2, 0), replica(3, 0, 0), state=stored(2, (2,), epoch=1)))],
     ),
     ("ISR member ends below", "WeakIsr", r.weak_isr, [view(leader(1, 3, 3), replica(2, 2, 0))]),
     ("ISR member differs below", "WeakIsr", r.weak_isr, [view(leader(1, 3, 2), replica(2, 3, 0, batches=other_crc))]),

@@ -10,6 +10,7 @@ from odradek.coordinator.consumer_records import (
     MemberRecord,
     MemberState,
     Subscriber,
+    TargetRecord,
 )
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.records import CoordinatorRecord, GroupKey, GroupRecord, StoredGroup, StoredMember
@@ -52,6 +53,12 @@ def test_what_is_left_of_a_group_or_of_a_member_is_named() -> None:
     ]
     assert after(EpochRecord("g", None)) == ["b1 has records of a group g of KIP-848 that is none"]
     assert after(CurrentRecord("g", "m", None)) == []
+
+
+def test_what_a_member_that_left_was_to_have_is_named() -> None:
+    stored = Stored()
+    stored.replay_all((EpochRecord("g", GroupEpoch(1, 0)), TargetRecord("g", "m", {})), 0, -1)
+    assert [anomaly.name for anomaly in left_over("b1", OFFSETS, stored)] == ["LeftOver"]
 
 
 @pytest.mark.parametrize(("world", "plan"), [(GROUP, 0), (TRANSACTIONS, 1)])

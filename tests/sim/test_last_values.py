@@ -76,6 +76,14 @@ def test_after_an_unclean_election_it_begins_anew() -> None:
     assert judged(view(WHOLE, WHOLE), view(keys(), keys())) == ["LastValue"] * 4
 
 
+def test_who_is_eligible_outside_an_isr_that_is_too_small_has_the_last_values_too() -> None:
+    lacks = view(WHOLE, keys(b=(5, "b:1")))
+    alone = replace(STORED, isr=STORED.isr[:1], elr=STORED.isr[1:])
+    for needed, names in ((2, ["LastValue"]), (1, [])):
+        state = replace(lacks.partitions[T], stored=alone, min_insync_replicas=needed)
+        assert judged(replace(lacks, partitions={T: state})) == names
+
+
 def test_batches_that_overlap_are_named() -> None:
     held = keys(a=(3, "a:1"), b=(5, "b:1"))
     held.note(0, 4)

@@ -25,6 +25,7 @@ BAD: dict[str, tuple[Retained, int]] = {
     "in the midst of a segment": (GOOD._replace(start=7, first_kept=5), 1),
     "before the first segment that is left": (GOOD._replace(first_kept=12), 1),
     "past the high watermark": (GOOD._replace(high_watermark=8), 1),
+    "and of what is too much alone": (GOOD._replace(high_watermark=8, retention_ms=-1), 1),
     "a segment that is young, and not too much": (GOOD._replace(retention_bytes=151), 1),
     "two": (GOOD._replace(start=12, first_kept=12, retention_bytes=-1), 2),
     "one that is as old as may be": (GOOD._replace(start=5, first_kept=5, now_ms=6_000, retention_bytes=-1), 1),
