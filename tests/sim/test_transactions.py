@@ -128,6 +128,8 @@ def test_logs_hold_one_decision_of_each_transaction_and_nothing_behind_a_fence()
         "both-markers"
     ]
     assert found(data) == ["hanging-transaction"]
+    later = data._replace(epoch=1)
+    assert found(later, Written(T, 1, 7, 0, COMMIT)) == ["fenced-write"], "a marker is fenced too"
     assert found(
         data,
         Written(T, 1, 7, 1, ABORT),
