@@ -24,6 +24,7 @@ from odradek.sim.observed.acknowledgements import Acknowledgements
 from odradek.sim.observed.watch import Watch
 from odradek.sim.plan import draw
 from odradek.sim.run import let_go, run
+from odradek.sim.topics import Topics
 from odradek.sim.world import PORT, World
 from tests.mutants.edit import Edit
 from tests.mutants.patching import applied
@@ -127,6 +128,12 @@ def test_every_acknowledgement_of_a_producer_with_acks_all_is_judged() -> None:
     heard, _ = produced(5)
     assert (heard.judged, heard.found) == (5, [])
     assert produced(5, acks=1)[0].judged == 0
+
+
+def test_what_was_sent_after_an_unclean_election_is_judged_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Topics, "has_unclean_elections", True)
+    monkeypatch.setattr(Topics, "unclean_elections_of", lambda *_: 1)
+    assert produced(5)[0].judged == 5
 
 
 EARLY = {

@@ -1,6 +1,7 @@
 """What brokers answer at rest: wrong answers made by hand, each named; and a world in which one is planted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartit
 from odradek.sim.checkers.answers import REFUSED, Shown, Told, end_of_epoch, offsets_as_held, shown_as_stored
 from odradek.sim.checkers.replicas import BatchView, PartitionView, ReplicaView
 from odradek.sim.clients.client import SimClient
-from odradek.sim.observed.answers import wrong_at_rest
+from odradek.sim.observed.answers import _asked_epochs, wrong_at_rest
 from odradek.sim.plan import Fault
 from odradek.sim.run import CORRECTNESS, LIVENESS, OK, describe, run
 from odradek.sim.world import PORT
@@ -85,6 +86,15 @@ def test_offsets_as_held_pass_and_so_do_refusals_of_whoever_does_not_lead() -> N
 
 def test_an_epoch_ends_where_the_next_one_that_brought_a_record_begins() -> None:
     assert [end_of_epoch(epoch, held(ONE)) for epoch in range(5)] == [2, 5, 5, 7, 7]
+
+
+def test_the_ends_of_the_latest_epochs_are_asked_for_and_of_one_before() -> None:
+    def with_records_of(*epochs: int) -> ReplicaView:
+        return replace(held(ONE), batches=tuple(BatchView(n, n, epoch, 1) for n, epoch in enumerate(epochs)))
+
+    assert _asked_epochs(PartitionView((with_records_of(1, 3, 5), with_records_of(3, 7)))) == [2, 3, 5, 7]
+    assert _asked_epochs(PartitionView((with_records_of(0, 2),))) == [0, 2]
+    assert _asked_epochs(PartitionView((with_records_of(),))) == []
 
 
 def _another_leader(broker: Any) -> None:

@@ -1,9 +1,14 @@
 """A compacted log that is dirty enough is cleaned, also in a cluster at rest."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.cleanings import Cleaned, cleaned_as_asked
+from odradek.sim.observed.cleanings import Cleanings
 from odradek.sim.plan import Plan, draw
 from odradek.sim.run import LIVENESS, OK, describe, run
 from tests.mutants.edit import Edit
@@ -80,3 +85,31 @@ def test_a_cleaner_that_takes_too_much_is_named(why: str) -> None:
         outcome = run(short(**settings))
     assert {anomaly.name for anomaly in outcome.anomalies} == {"CleaningIsAsked"}, describe(outcome)
     assert said in outcome.anomalies[0].detail
+
+
+def test_the_first_segment_that_was_not_cleaned_before_is_looked_at_and_none_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "odradek.sim.observed.cleanings.segment_files", lambda log: [(0, 3_000), (5, 2_000), (9, 1_000)]
+    )
+    monkeypatch.setattr("odradek.sim.observed.cleanings.newest_ms", lambda file: file)
+    segments = [SimpleNamespace(base_offset=base, end_offset=end) for base, end in ((0, 5), (5, 9), (9, 12))]
+    log: Any = SimpleNamespace(
+        topic_partition=SEEN.topic_partition,
+        directory=SimpleNamespace(path="t-0"),
+        log_end_offset=12,
+        last_stable_offset=lambda high_watermark: 12,
+        segments=SimpleNamespace(active=SimpleNamespace(base_offset=12)),
+        config=SimpleNamespace(min_compaction_lag_ms=500),
+    )
+    broker: Any = SimpleNamespace(
+        broker_id=BrokerId(1),
+        runtime=SimpleNamespace(logs=SimpleNamespace(logs={SEEN.topic_partition: log})),
+        replica=lambda partition: SimpleNamespace(log=log, high_watermark=12),
+    )
+    for now_ms, count in ((2_499, 1), (2_500, 0)):
+        world: Any = SimpleNamespace(on_cleaning=[], let_in=[])
+        job: Any = SimpleNamespace(end=12, groups=[segments[:2], segments[2:]], first_dirty=5, now_ms=now_ms)
+        Cleanings(world)._begins(broker, job, log.directory)
+        assert [anomaly.name for anomaly in world.let_in] == ["CleaningIsAsked"] * count

@@ -107,6 +107,10 @@ BAD: dict[str, tuple[str, list[tuple[Any, tuple[Any, ...]]]]] = {
         "GoneIsRemembered",
         [({}, ()), ({**LEFT, "last_epochs": {THREE: 30}, "shutting_down_brokers": {3}}, ())],
     ),
+    "what disks it lacks is still known": (
+        "GoneIsRemembered",
+        [({}, ()), ({**LEFT, "last_epochs": {THREE: 30}, "offline_directories": {THREE: {T}}}, ())],
+    ),
     "a member of the ISR is said to have lost something": (
         "UncleanIsTold",
         [({}, ()), ({"leaderships": {T: state(4, leader=2, recovery=1)}}, ALL)],
@@ -275,5 +279,6 @@ def test_a_queue_in_another_order_or_of_another_life_is_named() -> None:
     assert found(queue(first, second), queue(second, first)) == ["QueueIsKept"]
     assert found(queue(first, second), queue(second, third, first)) == ["QueueIsKept"]
     assert found(queue(first), queue(second, first)) == ["QueueIsKept"]
+    assert found(queue(first, second, third), queue(first, third, second)) == ["QueueIsKept"]
     assert found(queue(first, epoch=19)) == found(queue(epoch=21)) == ["QueueIsKept"]
     assert found(queue(first, second), queue(second, third)) == found(queue(first), queue(third)) == []

@@ -1,5 +1,8 @@
 """What a coordinator remembers is what its log says, and is told where it is not; members of a group come back to it."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from odradek.coordinator.consumer_records import (
@@ -12,11 +15,13 @@ from odradek.coordinator.consumer_records import (
     Subscriber,
     TargetRecord,
 )
+from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.loading import Loaded
 from odradek.coordinator.records import CoordinatorRecord, GroupKey, GroupRecord, StoredGroup, StoredMember
 from odradek.coordinator.stored import Stored
 from odradek.model.ids import TopicPartition
 from odradek.sim.checkers.memories import apart, groups_as_recorded, left_over
+from odradek.sim.observed.coordinator_memory import _is_settled, _memory
 from odradek.sim.run import CORRECTNESS, describe, run
 from tests.mutants.worlds import GROUP, TRANSACTIONS, WORLDS
 
@@ -53,6 +58,23 @@ def test_what_is_left_of_a_group_or_of_a_member_is_named() -> None:
     ]
     assert after(EpochRecord("g", None)) == ["b1 has records of a group g of KIP-848 that is none"]
     assert after(CurrentRecord("g", "m", None)) == []
+
+
+def test_groups_that_are_empty_are_settled_too_once_nothing_is_on_its_way() -> None:
+    for state, storing, is_settled in (
+        (GroupState.EMPTY, None, True),
+        (GroupState.STABLE, None, True),
+        (GroupState.EMPTY, object(), False),
+        (GroupState.PREPARING, None, False),
+    ):
+        assert _is_settled(cast(Any, SimpleNamespace(state=state, storing=storing))) is is_settled
+
+
+def test_offsets_of_a_transaction_that_goes_on_are_remembered_as_well() -> None:
+    stored = Stored()
+    before = _memory(stored)
+    cast(Any, stored.offsets).pending[7] = {"g": {"a place": 3}}
+    assert _memory(stored) != before
 
 
 def test_what_a_member_that_left_was_to_have_is_named() -> None:

@@ -105,7 +105,9 @@ def test_what_is_left_in_the_end_is_the_last_that_was_taken_or_one_of_which_nobo
     assert names(1, *taken) == names(-1, *taken) == ["lost-commit"]
     assert names(1, Committing(P, 1, 1.0), *taken[1:]) == [], "it may have been carried out late"
     assert names(1, Committing(P, 1, 1.0, 2.1), *taken[1:]) == [], "under way at the same time"
-    assert names(2, taken[1], Committing(P, 1, 3.0, 3.1)) == ["lost-commit"], "the last one, and not the largest"
+    assert names(2, taken[1], Committing(P, 1, 3.0, 3.1)) == ["lost-commit"], (
+        "the last one, and not the largest"
+    )
     assert names(9, *taken) == names(2, *taken, at=Q) == ["unasked-offset"]
 
 
