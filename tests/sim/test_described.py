@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId
@@ -16,6 +19,7 @@ from odradek.sim.observed.described import (
     described_wrongly,
     untidy_store,
 )
+from odradek.sim.observed.instants import Found, instants
 from odradek.sim.plan import Fault
 from odradek.sim.run import CORRECTNESS, run
 from odradek.sim.world import PORT, World
@@ -91,6 +95,17 @@ def test_what_is_planted_is_found(why: str) -> None:
         plant(leader)
         found = _wrong(world)
         assert found and any(f"tells of {about}" in one for one in found), found
+
+
+def test_a_time_behind_all_records_is_asked_for_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [Found(0, 5, 0), Found(1, 9, 0), Found(2, 7, 0)]
+    monkeypatch.setattr("odradek.sim.observed.instants.segment_files", lambda log: [(0, None)])
+    monkeypatch.setattr("odradek.sim.observed.instants._records", lambda file, log_start_offset: records)
+    log = cast(Any, SimpleNamespace(log_start_offset=0))
+    assert instants(log, 3) == {9: records[1], 10: Found()}
+    assert instants(log, 1) == {9: Found(), 10: Found()}, "only what is committed"
+    records[1:2] = []
+    assert instants(log, 3) == {7: records[1], 8: Found()}
 
 
 class _Unwell:

@@ -1,6 +1,7 @@
 """I10 in the world: which writes of controllers are seen, in whose term; and a store without fences is caught."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,7 @@ from odradek.model.ids import BrokerId, ControllerEpoch, LeaderEpoch, TopicParti
 from odradek.sim import scenario
 from odradek.sim.loop import Host
 from odradek.sim.observed.controller_writes import ControllerWrites
-from odradek.sim.world import World
+from odradek.sim.world import SimBroker, World
 from odradek.store import layout
 from odradek.store.api import ConditionalOps, Create, Fence, Op, Set
 from tests.mutants.patching import applied
@@ -33,7 +34,7 @@ class Store:
         self.seen = ControllerWrites(world)
         self.tree = world.store.ensemble.tree
         self.session = self.tree.open_session(6000)
-        broker = world.brokers[BrokerId(1)]
+        self.broker = broker = world.brokers[BrokerId(1)]
         broker.link = world.store.owner[self.session] = world.store.link_for(Host("b1", 1))
         parents = [STATE[:end] for end in range(1, len(STATE)) if STATE[end] == "/"]
         self.tree.multi(self.session, [*map(Create, parents), Create(STATE, state(4))])
@@ -57,6 +58,15 @@ def test_a_write_under_an_old_fence_does_not_happen_and_is_not_seen() -> None:
 @pytest.mark.parametrize("fence", [4, None])
 def test_a_state_node_tells_its_term_whatever_the_fence(fence: int | None) -> None:
     assert Store().write(Set(STATE, state(3)), fence=fence) == [(3, 4, STATE)]
+
+
+def test_a_term_that_its_broker_is_in_counts_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that carries a fence and a term which are the newest by mistake is told from the term of whoever writes."""
+    store = Store()
+    runtime = SimpleNamespace(controller=SimpleNamespace(term=SimpleNamespace(epoch=3)))
+    monkeypatch.setattr(SimBroker, "is_serving", True)
+    monkeypatch.setattr(store.broker, "runtime", runtime)
+    assert store.write(Set(STATE, state(4)), fence=4) == [(3, 4, STATE)]
 
 
 def test_what_brokers_write_themselves_is_nobodys_term() -> None:

@@ -3,8 +3,10 @@ made by hand, each named; and mutations that a small world shows by them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+from odradek.log.checkpoints import CLEAN_SHUTDOWN
 from odradek.log.memory_files import MemoryDisk
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
@@ -14,7 +16,7 @@ from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_i
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.leading import FollowerSeen, Joining, LeaderSeen, Leading, joiners_have_all
 from odradek.sim.checkers.replicas import PartitionView
-from odradek.sim.observed.endings import Endings
+from odradek.sim.observed.endings import Endings, _checkpoints, _volatile
 from odradek.sim.plan import Fault, Plan
 from odradek.sim.run import OK, describe, run
 from odradek.sim.scenario import play
@@ -308,6 +310,41 @@ def test_a_checkpoint_on_the_disk_of_a_process_that_ends_is_read() -> None:
         assert [(anomaly.name, anomaly.topic_partition) for anomaly in world.let_in] == [
             ("CheckpointHolds", T)
         ]
+
+
+def test_each_file_that_says_something_of_a_log_is_read() -> None:
+    with healthy_world() as (world, leader):
+        broker = world.brokers[leader.replicas.broker]
+        logs = leader.replicas.logs
+        directory = next(one for one in logs.directories if one.path == logs.directory_of(T))
+        for file in (
+            directory.recovery_points,
+            directory.high_watermarks,
+            directory.log_starts,
+            directory.cleaned_to,
+        ):
+            file.set(T, 0)
+            assert list(checkpoints_hold(_checkpoints(broker))) == []
+            file.set(T, 99)
+            assert [anomaly.name for anomaly in checkpoints_hold(_checkpoints(broker))] == ["CheckpointHolds"]
+            file.set(T, 0)
+
+
+def test_of_what_is_made_again_the_snapshot_at_the_end_has_to_last() -> None:
+    disk = MemoryDisk()
+    own = disk.root.make("t-0")
+    for name in ("0" * 20 + ".index", "0" * 19 + "3.snapshot", "0" * 19 + "5.snapshot"):
+        own.open(name, create=True).append(b"x")
+    own.sync()
+    disk.root.sync()
+    disk.root.open(CLEAN_SHUTDOWN, create=True)
+    logs = SimpleNamespace(
+        directories=[SimpleNamespace(is_online=True, root=disk.root, path="/a")],
+        logs={T: SimpleNamespace(log_end_offset=5, directory=own)},
+        directory_of=lambda partition: "/a",
+    )
+    broker: Any = SimpleNamespace(runtime=SimpleNamespace(logs=logs))
+    assert list(_volatile(broker)) == [(T, ["t-0/" + "0" * 19 + "5.snapshot"])]
 
 
 def test_a_broker_that_stops_at_once_though_it_was_told_what_it_leads_is_named() -> None:
