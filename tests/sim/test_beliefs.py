@@ -27,6 +27,7 @@ from odradek.sim.observed.beliefs import (
     at_work,
     differing_assignments,
     following,
+    outlived,
     reading,
     told_ends,
     unknown_positions,
@@ -570,3 +571,16 @@ def test_a_replica_that_takes_an_unclean_election_for_not_over_is_found() -> Non
     with healthy_world() as (world, leader):
         leader.replicas.partitions[T].leader_recovery_state = 1
         assert [anomaly.name for anomaly in Watch(world).check()] == ["StoredIsKnown"]
+
+
+def test_a_topic_or_a_partition_that_is_gone_and_still_told_of_keeps_a_cluster_from_rest() -> None:
+    with healthy_world() as (world, leader):
+        assert list(outlived(world)) == []
+        topics = leader.metadata.topics
+        topics["gone"] = topics[T.topic]
+        assert list(outlived(world)) == [(leader.broker_id, T._replace(topic="gone"))]
+        del topics["gone"]
+        topics[T.topic] = {**topics[T.topic], 7: topics[T.topic][0]}
+        assert list(outlived(world)) == [(leader.broker_id, T._replace(partition=7))]
+        told = [anomaly for anomaly in pending(world) if anomaly.name == "TopicIsGone"]
+        assert [anomaly.topic_partition for anomaly in told] == [T._replace(partition=7)]

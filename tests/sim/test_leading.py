@@ -10,6 +10,13 @@ from odradek.log.checkpoints import CLEAN_SHUTDOWN
 from odradek.log.memory_files import MemoryDisk
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
+from odradek.protocol.headers import response_header
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
 from odradek.sim.checkers.acknowledgements import marker_is_committed
 from odradek.sim.checkers.coordinators import Coordinating, CoordinatorTerms
 from odradek.sim.checkers.endings import Checkpoint, checkpoints_hold, nothing_is_left, stop_is_durable
@@ -17,6 +24,7 @@ from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.leading import FollowerSeen, Joining, LeaderSeen, Leading, joiners_have_all
 from odradek.sim.checkers.replicas import PartitionView
 from odradek.sim.observed.endings import Endings, _checkpoints, _volatile
+from odradek.sim.observed.markers import MarkerAnswers
 from odradek.sim.plan import Fault, Plan
 from odradek.sim.run import OK, describe, run
 from odradek.sim.scenario import play
@@ -382,6 +390,32 @@ def test_a_marker_that_counts_before_it_is_committed_is_named() -> None:
         assert [a.name for a in marker_is_committed(ONE, T, 1000, offset, mark)] == ["I15"]
     for offset, mark in ((4, 5), (-1, 0)):
         assert list(marker_is_committed(ONE, T, 1000, offset, mark)) == []
+
+
+def test_of_two_markers_of_a_producer_the_latest_is_judged() -> None:
+    row = WritableTxnMarkerPartitionResult(partition_index=T.partition)
+    markers = [
+        WritableTxnMarkerResult(
+            producer_id=7, topics=[WritableTxnMarkerTopicResult(name=T.topic, partitions=[row])]
+        )
+    ]
+    told = WriteTxnMarkersResponse(markers=markers).encode(1)
+    frame = memoryview(response_header(27, 1, 5) + bytes(told))
+    ended = [
+        SimpleNamespace(producer_id=producer, last_offset=at) for producer, at in ((7, 3), (7, 9), (8, 20))
+    ]
+    replica = SimpleNamespace(
+        is_leader=True, high_watermark=9, log=SimpleNamespace(producers=SimpleNamespace(_ended=ended))
+    )
+    broker = SimpleNamespace(broker_id=ONE, replica=lambda partition: replica)
+    world: Any = SimpleNamespace(network=SimpleNamespace(taps=[]), let_in=[])
+    heard: Any = MarkerAnswers(world)
+    heard.answers = lambda transport, data: [(broker, 1, frame)]
+    heard._judge(None, b"")
+    assert [anomaly.name for anomaly in world.let_in] == ["I15"]
+    replica.high_watermark = 10
+    heard._judge(None, b"")
+    assert len(world.let_in) == 1
 
 
 SHOWN: dict[str, tuple[str, str, str]] = {

@@ -10,7 +10,7 @@ from odradek.records.batch import LENGTH_OFFSET, MAX_TIMESTAMP_OFFSET
 from odradek.records.builder import NewRecord, build_batch
 from odradek.sim import run as sim_run
 from odradek.sim.checkers.retention import Oldest, Retained, Segment, let_go_as_asked, old_is_let_go
-from odradek.sim.observed.retention import Retention, deleted_unasked
+from odradek.sim.observed.retention import Retention, deleted_unasked, unretained
 from odradek.sim.plan import draw
 from odradek.sim.run import CORRECTNESS, LIVENESS, OK, run
 from tests.mutants.edit import Edit
@@ -109,6 +109,28 @@ def test_what_retention_should_have_taken_is_named() -> None:
         kept._replace(retention_bytes=0),
     ):
         assert [(one.name, one.topic_partition) for one in old_is_let_go(late)] == [("OldIsLetGo", T)]
+
+
+def test_the_first_of_two_segments_is_judged_and_one_alone_or_uncommitted_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = [(0, SimpleNamespace(data=b"x")), (5, SimpleNamespace(data=b"y"))]
+    monkeypatch.setattr("odradek.sim.observed.retention.segment_files", lambda log: files)
+    monkeypatch.setattr("odradek.sim.observed.retention.newest_ms", lambda file: 1_000)
+    config = SimpleNamespace(is_deleted=True, retention_ms=5_000, retention_bytes=-1)
+    log = SimpleNamespace(config=config, failure=None)
+    replica = SimpleNamespace(log=log, high_watermark=5)
+    runtime = SimpleNamespace(logs=SimpleNamespace(logs={T: log}), now_ms=lambda: 9_000)
+    broker = SimpleNamespace(
+        broker_id=BrokerId(1), is_serving=True, runtime=runtime, replica=lambda partition: replica
+    )
+    world: Any = SimpleNamespace(brokers={BrokerId(1): broker})
+    assert [anomaly.name for anomaly in unretained(world)] == ["OldIsLetGo"]
+    replica.high_watermark = 4
+    assert list(unretained(world)) == []
+    replica.high_watermark = 5
+    del files[1]
+    assert list(unretained(world)) == []
 
 
 def test_retention_that_takes_nothing_is_found() -> None:

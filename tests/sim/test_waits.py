@@ -1,6 +1,7 @@
 """Nobody waits beyond a deadline, nor for what nobody does any more: requests of all kinds, made by hand, planted, and in broken code."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,6 +79,25 @@ def test_a_parked_request_whose_deadline_is_over_is_found() -> None:
         assert watch.check() == [], "it may come to it yet"
         watch._deadlines._since[found[:3]] = world.loop.time() - LATE_S - 0.1
         assert [anomaly.name for anomaly in watch.check()] == ["NobodyWaits"]
+
+
+@pytest.mark.parametrize("kind", ["groups", "transactions"])
+def test_what_a_coordinator_does_too_late_is_found(kind: str) -> None:
+    with healthy_world() as (world, leader):
+        assert list(overdue(world, at_work(world))) == []
+        runtime = world.brokers[leader.broker_id].runtime
+        assert runtime is not None
+        due_ms = runtime.now_ms() - 500
+        shards = getattr(leader, kind).shards
+        shards[99] = SimpleNamespace(
+            coordinator=SimpleNamespace(next_deadline_ms=lambda: due_ms),
+            partition=SimpleNamespace(is_leader=True, topic_partition="its log"),
+        )
+        (found,) = overdue(world, at_work(world))
+        assert found[:3] == (leader.broker_id, "what the coordinator of its log does next", due_ms)
+        shards[99].partition.is_leader = False
+        assert list(overdue(world, at_work(world))) == []
+        del shards[99]
 
 
 def test_a_question_to_a_controller_that_there_is_not_is_found() -> None:
