@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from odradek.broker.answers import Park, Reply
 from odradek.broker.fetch_sessions import FetchSession
 from odradek.broker.handlers.delete_records import DeleteRecordsWait
+from odradek.broker.handlers.produce import ProduceWait
 from odradek.broker.leader_wait import TopicWait
 from odradek.model.cluster import LeaderAndIsr
 from odradek.model.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
@@ -24,6 +25,7 @@ from odradek.sim.clients.client import SimClient
 from odradek.sim.clients.producer import SimProducer
 from odradek.sim.loop import Host
 from odradek.sim.observed.beliefs import (
+    AtWork,
     at_work,
     differing_assignments,
     following,
@@ -31,6 +33,7 @@ from odradek.sim.observed.beliefs import (
     reading,
     told_ends,
     unknown_positions,
+    waiting,
 )
 from odradek.sim.observed.quiescence import pending
 from odradek.sim.observed.watch import Watch
@@ -584,3 +587,17 @@ def test_a_topic_or_a_partition_that_is_gone_and_still_told_of_keeps_a_cluster_f
         assert list(outlived(world)) == [(leader.broker_id, T._replace(partition=7))]
         told = [anomaly for anomaly in pending(world) if anomaly.name == "TopicIsGone"]
         assert [anomaly.topic_partition for anomaly in told] == [T._replace(partition=7)]
+
+
+def test_a_producer_that_waits_with_too_few_in_sync_is_seen_and_who_waits_for_something_else_is_not() -> None:
+    hopeless, other = object.__new__(ProduceWait), object()
+    commits = SimpleNamespace(waiting=lambda: [(9, hopeless), (9, other), (10, hopeless)])
+    replica = SimpleNamespace(commit_waiters=commits, is_under_min_isr=True, high_watermark=9)
+    seen: Any = AtWork({}, [(cast(Any, SimpleNamespace(broker_id=ONE)), None, T, replica)])
+    assert [one.offset for one in waiting(seen)] == [9, 9, 10]
+    replica.is_under_min_isr = False
+    assert [one.offset for one in waiting(seen)] == [9, 9]
+    replica.high_watermark = 5
+    assert list(waiting(seen)) == []
+    replica.is_under_min_isr = True
+    assert [one.offset for one in waiting(seen)] == [9, 10]

@@ -16,6 +16,7 @@ from odradek.sim.observed.watch import OBEYED, Watch
 from odradek.sim.plan import draw
 from odradek.sim.run import let_go
 from odradek.sim.world import PORT, NotInTime, SimBroker, World
+from tests.sim.test_beliefs import healthy_world
 
 HOST = Host("c1", 101)
 # Those of hachikuji/kafka-specification (`TypeOk`, `LeaderInIsr`, `WeakIsr`, `StrongIsr`, `ValidHighWatermark`), and I10.
@@ -164,3 +165,9 @@ def test_what_was_found_to_be_wrong_is_told_before_what_took_too_long(
     monkeypatch.setattr(sim_run._Run, "_start", begins)
     seen = sim_run.run(draw(0))
     assert (seen.code, seen.anomalies) == (sim_run.CORRECTNESS, [wrong])
+
+
+def test_last_stable_offsets_are_judged_at_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.sim.observed.views._stable_offset", lambda replica: 99)
+    with healthy_world() as (world, _):
+        assert {anomaly.name for anomaly in Watch(world).check()} == {"LastStable"}
