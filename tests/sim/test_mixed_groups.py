@@ -206,11 +206,18 @@ REFUSED = Edit(
     "raise ProtocolError(ErrorCode.UNRELEASED_INSTANCE_ID)",
 )
 
+UNCOMMITTED = Edit(
+    "coordinator.committing:_why_not",
+    "if group is None: ...",
+    "return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS",
+)
+
 
 @pytest.mark.parametrize(
     ("plan", "edit", "reason"),
     [
         (0, UNMOVED, "classic members and one of KIP-848 have all partitions of a mixed group"),
+        (1, UNCOMMITTED, "classic members have all partitions of a mixed group between them, and commit"),
         (3, REFUSED, "instance-refused"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from odradek.model.cluster import LeaderAndIsr
-from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.ids import BrokerId, LeaderEpoch, TopicPartition
 from odradek.records.builder import NewRecord, build_batch
 from odradek.replication.isr import Committed
 from odradek.sim.checkers.batches import Batches, BatchList, BatchView
@@ -136,6 +136,27 @@ def test_who_gave_a_log_up_outside_of_the_isr_is_exempt_while_a_leader_counts_on
     leader.leader_epoch = 4
     views._drop_exemptions(views._stored)
     assert world.exempt == {}
+
+
+@pytest.mark.parametrize(
+    ("host", "is_there", "stays"),
+    [("the process", False, False), ("one before", False, True), ("the process", True, True)],
+)
+def test_what_was_damaged_is_exempt_until_it_is_whole_again_in_the_process_that_had_it(
+    host: str, is_there: bool, stays: bool
+) -> None:
+    """Where that process went in between the damage may be gone with the records, and the ISR counts on them as before."""
+    follower, key = broker_with(BrokerId(2)), (BrokerId(2), PARTITION)
+    follower.host = "the process"
+    world: Any = SimpleNamespace(
+        exempt={key: 9},
+        damage={key: SimpleNamespace(host=host, is_there=lambda: is_there)},
+        brokers={BrokerId(2): follower},
+    )
+    views = Views(world)
+    views._lives = {PARTITION: {BrokerId(2): 9}}
+    views._drop_exemptions({PARTITION: LeaderAndIsr(BrokerId(1), LeaderEpoch(4), (BrokerId(2),))})
+    assert bool(world.exempt) is bool(world.damage) is stays
 
 
 def broker_with(broker_id: BrokerId, replicas: Any = (), refused: Any = ()) -> Any:
