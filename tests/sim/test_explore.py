@@ -4,7 +4,8 @@ import gc
 import os
 import weakref
 from itertools import permutations
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -12,7 +13,7 @@ from odradek.broker.proposal_order import ProposalOrder
 from odradek.sim import scenario
 from odradek.sim.explore.as_scenario import played_as_broken
 from odradek.sim.explore.controller_steps import Controllers
-from odradek.sim.explore.invariants import Invariants, anomalies
+from odradek.sim.explore.invariants import Invariants, _eligible, anomalies
 from odradek.sim.explore.model import Model, Scope, State
 from odradek.sim.explore.scopes import SCOPES, parts
 from odradek.sim.explore.search import explore
@@ -207,6 +208,19 @@ def test_pairs_of_replicas_say_what_the_checkers_say_of_the_whole(name: str, sco
     invariants = Invariants(model)
     for state in states:
         assert set(invariants.broken(state)) == {a.name for a in anomalies(model, state)}
+
+
+def test_who_lost_records_in_a_life_before_the_one_in_which_it_is_eligible_is_judged() -> None:
+    stored = SimpleNamespace(isr=(0,), elr=(1, 2), elr_broker_epochs=(5, 5))
+    model: Any = SimpleNamespace(
+        controller_values=SimpleNamespace(of=[SimpleNamespace(stored=stored)]),
+        replica_values=SimpleNamespace(of=[SimpleNamespace(lost_life=life) for life in (0, 3, 5)]),
+        scope=SimpleNamespace(min_insync_replicas=2),
+    )
+    state: Any = SimpleNamespace(controller=0, replicas=(0, 1, 2))
+    assert _eligible(model, state) == [1]
+    model.scope.min_insync_replicas = 1
+    assert _eligible(model, state) == []
 
 
 def test_renamed_states_are_one_state() -> None:
