@@ -1,0 +1,244 @@
+"""After any events, appends that fail and fates that come late among them: who does in time what it is told stays a member, and of
+those that fall silent nothing is left. No request, timer or deadline outlives them, for what would end it may be what was lost.
+"""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.coordinator.effects import Append
+from odradek.coordinator.events import Tick
+from odradek.coordinator.group_states import GroupState
+from odradek.coordinator.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from tests.coordinator.consumers import beat
+from tests.coordinator.groups import GROUP, Bench
+from tests.coordinator.well_behaved import (
+    IS_SENT_OFF,
+    REBALANCE_MS,
+    SESSION_MS,
+    Classic,
+    Client,
+    OfKip848,
+)
+
+# A first join that nobody stands behind, a rebalance for each of those that go one after the other, and their sessions.
+LONGEST_MS = NEW_MEMBER_JOIN_TIMEOUT_MS + 6 * (REBALANCE_MS + SESSION_MS)
+ROUND_MS, ROUNDS = 3_000, 20
+MOST_TURNS = 2_000
+COMMIT, FAIL, LATE, LATE_AND_FAILED, LATE_AND_COMMITTED = "commit", "fail", "late", "late, failed", "late, in"
+EVENTS = (
+    *["go on"] * 8, *["all go on"] * 3, *[COMMIT] * 6, *["time"] * 3, "begin anew", "other protocol", "leave", "leave to return",
+    "answer is lost", FAIL, FAIL, LATE, LATE, LATE_AND_FAILED, LATE_AND_FAILED, LATE_AND_COMMITTED, LATE_AND_COMMITTED, "offset",
+    "delete", "move", "aside", "topic",
+)  # fmt: skip
+TIMES_MS = (1, 2_900, 9_999, 11_000, 19_999, 31_000)
+TURNS = st.lists(
+    st.tuples(st.sampled_from(EVENTS), st.integers(0, 3), st.integers(0, 5)), min_size=30, max_size=90
+)
+FATES = st.lists(st.sampled_from((COMMIT, FAIL, LATE_AND_FAILED, LATE_AND_COMMITTED)), max_size=6)
+
+
+class World:
+    def __init__(self) -> None:
+        self.bench = Bench(held=True, consumer_session_timeout_ms=SESSION_MS)
+        self.late: list[tuple[Append, int]] = []
+        self.open: set[int] = set()
+        self.clients: list[Client] = [
+            Classic("A", None),
+            OfKip848("B", None),
+            Classic("C", "c"),
+            Classic("D", None),
+        ]
+
+    # -------------------------------------------------------------------------------------------- what happens
+
+    def turn(self, event: str, who: int, amount: int) -> None:
+        bench, client = self.bench, self.clients[who]
+        match event:
+            case "go on":
+                self.go_on(client)
+            case "all go on":
+                for one in self.clients:
+                    self.go_on(one)
+            case "time":
+                self.wait(TIMES_MS[amount])
+            case "begin anew":
+                client.call = None
+                client.begin_anew()
+            case "other protocol":
+                kind = OfKip848 if isinstance(client, Classic) else Classic
+                self.clients[who] = kind("ABCD"[who], client.instance)
+            case "leave" if client.call is None:
+                self.open.add(client.leave(bench))
+            case "leave to return" if isinstance(client, OfKip848) and client.instance and client.epoch:
+                self.open.add(bench.ask(beat(client.name, -2, instance_id=client.instance), 1))
+                client.begin_anew()
+            case "answer is lost":
+                client.call = None
+            case "offset":
+                self.open.add(bench.commit_offset(amount))
+            case "delete":
+                self.open.add(bench.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2))
+            case "move":
+                self.late.clear()
+                bench.move()
+                self.hear()
+                assert not self.open, "the coordinator that went has not answered"
+            case "aside":
+                bench.do_asides()
+            case "topic":
+                bench.topics.set("t", 4 + amount)
+            case _:
+                self.decide(event)
+        self.hear()
+
+    def go_on(self, client: Client) -> None:
+        if client.call is None:
+            client.call = client.ask(self.bench)
+            self.open.add(client.call)
+            self.hear()
+
+    def decide(self, fate: str) -> None:
+        """Of the oldest append. Those behind it are committed when its own fate is known."""
+        bench = self.bench
+        match fate:
+            case "commit" if bench.waiting and not self.late:
+                bench.commit()
+            case "fail" if bench.waiting and not self.late:
+                bench.fail()
+            case "late" if bench.waiting:
+                self.late.append(bench.waiting[0])
+                bench.step_late()
+            case "late, failed" if self.late:
+                append, base_offset = self.late.pop(0)
+                self.late = [(one, at - len(append.records)) for one, at in self.late]
+                bench.fail_late((append, base_offset))
+            case "late, in" if self.late:
+                bench.commit_late(self.late.pop(0))
+
+    def decide_all(self, fate: str = COMMIT) -> None:
+        """Of each append there is, one after the other; what they bring about is committed."""
+        while self.late:
+            self.decide(LATE_AND_FAILED if fate in (FAIL, LATE_AND_FAILED) else LATE_AND_COMMITTED)
+        for _ in range(len(self.bench.waiting)):
+            if fate in (LATE_AND_FAILED, LATE_AND_COMMITTED):
+                self.decide(LATE)
+            self.decide(fate)
+        for _ in range(MOST_TURNS):
+            self.bench.do_asides()
+            if not self.bench.waiting:
+                break
+            self.bench.commit()
+        assert not self.bench.waiting, "one append brings about the next, for ever"
+        self.hear()
+
+    def wait(self, ms: int) -> None:
+        bench, end_ms = self.bench, self.bench.now_ms + ms
+        for _ in range(MOST_TURNS):
+            due_ms = bench.coordinator.next_deadline_ms()
+            if due_ms is None or due_ms > end_ms:
+                bench.now_ms = end_ms
+                return
+            bench.now_ms = max(due_ms, bench.now_ms)
+            bench.step(Tick())
+            if not bench.held:
+                bench.do_asides()
+        raise AssertionError("something is due again and again")
+
+    def hear(self) -> list[tuple[Client, ErrorCode, bool]]:
+        """Who was told what, and whether it was a member before."""
+        heard = []
+        for client in self.clients:
+            if client.call is not None and client.call in self.bench.answers:
+                was_member = client.is_member
+                error = client.hear(self.bench.answers[client.call])
+                client.call = None
+                heard.append((client, error, was_member))
+        self.open -= self.bench.answers.keys()
+        self.bench.answers.clear()
+        return heard
+
+    # -------------------------------------------------------------------------------------------- what is judged
+
+    def all_are_diligent(self) -> None:
+        """For some time, in which the topic grows and somebody comes and goes. Nobody that is told to be a member hears that it is none."""
+        self.decide_all()
+        self.bench.held = False
+        for client in self.clients:
+            client.is_member = False
+        guest: Client = OfKip848("G", None)
+        for number in range(ROUNDS):
+            if number == ROUNDS // 4:
+                self.bench.topics.set("t", 12)
+            if number == ROUNDS // 3:
+                self.clients.append(guest)
+            for client in list(self.clients):
+                self._takes_a_step(client)
+                self._takes_a_step(client)
+            if number == ROUNDS // 2:
+                self.clients.remove(guest)
+                self.open.add(guest.leave(self.bench))
+                self.hear_and_judge()
+            self.wait(ROUND_MS)
+            self.hear_and_judge()
+
+    def _takes_a_step(self, client: Client) -> None:
+        if client.call is None:
+            client.call = client.ask(self.bench)
+            self.open.add(client.call)
+        self.bench.do_asides()
+        self.hear_and_judge()
+
+    def hear_and_judge(self) -> None:
+        for client, error, was_member in self.hear():
+            assert not (was_member and error in IS_SENT_OFF), f"{vars(client)} was sent off: {error.name}"
+
+    def all_are_silent(self, fates: list[str]) -> None:
+        """Longer than anything may last; the first of what is written for that fails, or comes late."""
+        self.bench.held = True
+        for fate in fates:
+            self.wait(REBALANCE_MS + SESSION_MS)
+            for _ in range(len(self.bench.waiting)):
+                self.decide(LATE if fate in (LATE_AND_FAILED, LATE_AND_COMMITTED) else fate)
+            self.wait(SESSION_MS)
+            while self.late:
+                self.decide(fate)
+        self.decide_all()
+        self.bench.held = False
+        self.wait(LONGEST_MS)
+        self.hear()
+
+    def nothing_is_left(self) -> None:
+        shard = self.bench.coordinator.shard
+        assert not self.open, f"{self.open} are not answered"
+        for group in shard.groups.values():
+            assert (group.state, group.members, group.pending_ids) == (GroupState.EMPTY, {}, {})
+            assert (group.join_ends_at_ms, group.sync_ends_at_ms) == (None, None)
+            assert (group.storing, group.returning, group.unsynced) == (None, None, set())
+        for consumers in shard.consumer_groups.values():
+            assert consumers.is_empty and not consumers.is_dead
+            assert (consumers.deadlines, consumers._armed) == ({}, {})
+            assert (consumers.is_assigning, consumers.is_resolving) == (False, False)
+        for image in shard.stored.consumer_groups.values():
+            assert not image.members and not image.current and not image.targets
+        books: list[Any] = [shard.waiting, shard.turns, shard.busy, shard.stalled, shard._in_flight, shard._late]
+        books += [shard.offsets._in_flight, shard.timers._heap]
+        assert not any(books), books
+        assert (shard.pending_ids, shard.pending_bytes) == (0, 0)
+
+
+@given(TURNS, FATES, st.booleans())
+@settings(max_examples=60)
+def test_who_is_in_time_stays_and_of_who_is_silent_nothing_is_left(
+    turns: list[tuple[str, int, int]], fates: list[str], are_diligent: bool
+) -> None:
+    world = World()
+    for turn in turns:
+        world.turn(*turn)
+    if are_diligent:
+        world.all_are_diligent()
+    world.all_are_silent(fates)
+    world.nothing_is_left()
