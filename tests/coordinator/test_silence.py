@@ -4,6 +4,7 @@ those that fall silent nothing is left. No request, timer or deadline outlives t
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,8 +18,10 @@ from tests.coordinator.consumers import beat
 from tests.coordinator.groups import GROUP, Bench
 from tests.coordinator.well_behaved import (
     IS_SENT_OFF,
+    JOINS,
     REBALANCE_MS,
     SESSION_MS,
+    SYNCS,
     Classic,
     Client,
     OfKip848,
@@ -30,7 +33,7 @@ ROUND_MS, ROUNDS = 3_000, 20
 MOST_TURNS = 2_000
 COMMIT, FAIL, LATE, LATE_AND_FAILED, LATE_AND_COMMITTED = "commit", "fail", "late", "late, failed", "late, in"
 EVENTS = (
-    *["go on"] * 8, *["all go on"] * 3, *[COMMIT] * 6, *["time"] * 3, "begin anew", "other protocol", "leave", "leave to return",
+    *["go on"] * 8, *["all go on"] * 3, "all get there", *[COMMIT] * 6, *["time"] * 3, *["slow"] * 3, "begin anew", "other protocol", "leave", "leave to return",
     "answer is lost", FAIL, FAIL, LATE, LATE, LATE_AND_FAILED, LATE_AND_FAILED, LATE_AND_COMMITTED, LATE_AND_COMMITTED, "offset",
     "delete", "move", "aside", "topic",
 )  # fmt: skip
@@ -38,19 +41,23 @@ TIMES_MS = (1, 2_900, 9_999, 11_000, 19_999, 31_000)
 TURNS = st.lists(
     st.tuples(st.sampled_from(EVENTS), st.integers(0, 3), st.integers(0, 5)), min_size=30, max_size=90
 )
+# What happens last: what it loses nothing else makes up for.
+ENDS = st.sampled_from(("", "long wait, commit", "long wait, fail", "long wait, join", "back"))
 FATES = st.lists(st.sampled_from((COMMIT, FAIL, LATE_AND_FAILED, LATE_AND_COMMITTED)), max_size=6)
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, *, is_mixed: bool) -> None:
+        self.is_mixed = is_mixed
         self.bench = Bench(held=True, consumer_session_timeout_ms=SESSION_MS)
         self.late: list[tuple[Append, int]] = []
         self.open: set[int] = set()
+        self.other = OfKip848 if is_mixed else Classic
         self.clients: list[Client] = [
             Classic("A", None),
-            OfKip848("B", None),
+            self.other("B", None),
             Classic("C", "c"),
-            Classic("D", None),
+            self.other("D", "d"),
         ]
 
     # -------------------------------------------------------------------------------------------- what happens
@@ -63,12 +70,19 @@ class World:
             case "all go on":
                 for one in self.clients:
                     self.go_on(one)
+            case "all get there":
+                for _ in range(3):
+                    for one in self.clients:
+                        self.go_on(one)
+                        self.decide(COMMIT)
             case "time":
                 self.wait(TIMES_MS[amount])
+            case "slow":
+                self._are_slow()
             case "begin anew":
                 client.call = None
                 client.begin_anew()
-            case "other protocol":
+            case "other protocol" if self.is_mixed:
                 kind = OfKip848 if isinstance(client, Classic) else Classic
                 self.clients[who] = kind("ABCD"[who], client.instance)
             case "leave" if client.call is None:
@@ -121,8 +135,7 @@ class World:
 
     def decide_all(self, fate: str = COMMIT) -> None:
         """Of each append there is, one after the other; what they bring about is committed."""
-        while self.late:
-            self.decide(LATE_AND_FAILED if fate in (FAIL, LATE_AND_FAILED) else LATE_AND_COMMITTED)
+        self._decide_late(fate)
         for _ in range(len(self.bench.waiting)):
             if fate in (LATE_AND_FAILED, LATE_AND_COMMITTED):
                 self.decide(LATE)
@@ -134,6 +147,61 @@ class World:
             self.bench.commit()
         assert not self.bench.waiting, "one append brings about the next, for ever"
         self.hear()
+
+    def _are_slow(self) -> None:
+        """Whoever is in a generation keeps its session, and does no more: those that are parked wait for longer than theirs."""
+        for _ in range(5):
+            self.wait(2_900)
+            for client in self.clients:
+                if isinstance(client, Classic) and client.call is None and client.generation >= 0:
+                    self.open.add(self.bench.heartbeat_call(client.member, client.generation))
+
+    def end(self, how: str) -> None:
+        if not how:
+            return
+        self.decide_all()
+        for client in self.clients:
+            client.call = None
+        if how == "back":
+            for _ in range(15):
+                self._all_go_on(self.clients)
+                self.decide_all()
+            self.wait(4_000)
+            self.clients[2].begin_anew()
+            self._all_go_on(self.clients[2:3])
+            return self.decide_all()
+        for client in self.clients:
+            client.begin_anew()
+        for _ in range(15):
+            self._all_go_on([one for one in self.clients if not self._is_in_generation(one)])
+            self.decide_all()
+        leaders = [one for one in self.clients if isinstance(one, Classic) and one.joined and one.joined.members]
+        self._all_go_on([one for one in self.clients if one not in leaders])
+        self._are_slow()
+        if how == "long wait, join":
+            self.clients.append(self.other("N", None))
+            self._all_go_on(self.clients[-1:] * 2)
+        else:
+            self._all_go_on(leaders)
+            self.decide(how.removeprefix("long wait, "))
+        return None
+
+    def _is_in_generation(self, client: Client) -> bool:
+        """Of its own, in which it has not asked for its assignment. One that has not heard that the others join again joins too."""
+        if not isinstance(client, Classic) or client.does == JOINS:
+            return False
+        group = self.bench.coordinator.shard.groups.get(GROUP)
+        if group is None or group.state is not GroupState.COMPLETING or client.generation != group.generation:
+            client.does = JOINS
+        return client.does == SYNCS
+
+    def _all_go_on(self, clients: list[Client]) -> None:
+        for client in clients:
+            self.go_on(client)
+
+    def _decide_late(self, fate: str) -> None:
+        for _ in range(len(self.late)):
+            self.decide(LATE_AND_FAILED if fate in (FAIL, LATE_AND_FAILED) else LATE_AND_COMMITTED)
 
     def wait(self, ms: int) -> None:
         bench, end_ms = self.bench, self.bench.now_ms + ms
@@ -169,7 +237,7 @@ class World:
         self.bench.held = False
         for client in self.clients:
             client.is_member = False
-        guest: Client = OfKip848("G", None)
+        guest: Client = self.other("G", None)
         for number in range(ROUNDS):
             if number == ROUNDS // 4:
                 self.bench.topics.set("t", 12)
@@ -204,8 +272,7 @@ class World:
             for _ in range(len(self.bench.waiting)):
                 self.decide(LATE if fate in (LATE_AND_FAILED, LATE_AND_COMMITTED) else fate)
             self.wait(SESSION_MS)
-            while self.late:
-                self.decide(fate)
+            self._decide_late(fate)
         self.decide_all()
         self.bench.held = False
         self.wait(LONGEST_MS)
@@ -230,15 +297,18 @@ class World:
         assert (shard.pending_ids, shard.pending_bytes) == (0, 0)
 
 
-@given(TURNS, FATES, st.booleans())
+@pytest.mark.parametrize("is_mixed", [False, True])
+@given(TURNS, ENDS, FATES, st.booleans())
 @settings(max_examples=60)
 def test_who_is_in_time_stays_and_of_who_is_silent_nothing_is_left(
-    turns: list[tuple[str, int, int]], fates: list[str], are_diligent: bool
+    is_mixed: bool, turns: list[tuple[str, int, int]], end: str, fates: list[str], are_diligent: bool
 ) -> None:
-    world = World()
+    world = World(is_mixed=is_mixed)
     for turn in turns:
         world.turn(*turn)
     if are_diligent:
         world.all_are_diligent()
+    world.bench.held = True
+    world.end(end)
     world.all_are_silent(fates)
     world.nothing_is_left()
