@@ -97,7 +97,7 @@ class World:
 
 
 @given(TURNS, st.booleans())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_no_transaction_outlives_its_time_out_and_of_silence_nothing_is_left(
     turns: list[tuple[str, int]], is_silent_at_once: bool
 ) -> None:

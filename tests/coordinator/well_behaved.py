@@ -3,7 +3,6 @@
 from typing import Any
 
 from odradek.model.error_codes import ErrorCode
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.protocol.messages.sync_group import SyncGroupResponse
 from tests.coordinator.consumers import beat, join, subscription, told
@@ -96,7 +95,7 @@ class OfKip848:
         request = beat(self.name, self.epoch, owned=self.wanted, instance_id=self.instance, **has)
         return bench.ask(request, 1)
 
-    def hear(self, response: ConsumerGroupHeartbeatResponse) -> ErrorCode:
+    def hear(self, response: Any) -> ErrorCode:
         error = ErrorCode(response.error_code)
         if error in (*IS_SENT_OFF, ErrorCode.GROUP_ID_NOT_FOUND):
             self._join_again()
