@@ -43,7 +43,7 @@ TURNS = st.lists(
     st.tuples(st.sampled_from(EVENTS), st.integers(0, 3), st.integers(0, 5)), min_size=30, max_size=90
 )
 # What happens last: what it loses nothing else makes up for.
-ENDS = ("long wait, commit", "long wait, fail", "long wait, join", "back")
+ENDS = ("long wait, commit", "long wait, fail", "long wait, join", "back", "classic again")
 # Before the timer of a first join comes, which looks at whoever has a session by then.
 SOON_MS = 4 * (REBALANCE_MS + SESSION_MS)
 FATES = st.lists(st.sampled_from((COMMIT, FAIL, LATE_AND_FAILED, LATE_AND_COMMITTED)), max_size=6)
@@ -160,6 +160,12 @@ class World:
                     self.open.add(self.bench.heartbeat_call(client.member, client.generation))
 
     def end(self, how: str) -> None:
+        if how == "classic again":
+            for _ in range(6):
+                self._all_go_on(self.clients)
+                self.decide_all()
+            self._all_leave([one for one in self.clients if isinstance(one, OfKip848)])
+            return
         if how == "back":
             for _ in range(15):
                 self._all_go_on(self.clients)
@@ -167,7 +173,8 @@ class World:
             self.wait(4_000)
             self.clients[2].begin_anew()
             self._all_go_on(self.clients[2:3])
-            return self.decide_all()
+            self.decide_all()
+            return
         for _ in range(15):
             self._all_go_on([one for one in self.clients if not self._is_in_generation(one)])
             self.decide_all()
@@ -182,7 +189,11 @@ class World:
         else:
             self._all_go_on(leaders)
             self.decide(how.removeprefix("long wait, "))
-        return None
+
+    def _all_leave(self, clients: Sequence[Client]) -> None:
+        for client in clients:
+            self.open.add(client.leave(self.bench))
+            self.decide_all()
 
     def _is_in_generation(self, client: Client) -> bool:
         """Of its own, in which it has not asked for its assignment. One that has not heard that the others join again joins too."""
@@ -327,8 +338,9 @@ def test_who_is_in_time_stays_and_of_who_is_silent_nothing_is_left(
 
 @pytest.mark.parametrize("end", ENDS)
 def test_who_falls_silent_after_a_long_wait_or_a_return_is_gone_soon(end: str) -> None:
-    world = World(is_mixed=False)
+    world = World(is_mixed=end == "classic again")
     world.end(end)
+    assert world.bench.group.members
     world.nobody_is_left_soon()
     world.all_are_silent([])
     world.nothing_is_left()
