@@ -776,6 +776,16 @@ def test_the_sentence_of_a_failure_is_ours_where_there_is_one() -> None:
         sentence_of(Exception(unparsed))
         == "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. (line 1, pos 0)"
     )
+    # As Spark says it to the one of two drivers with one checkpoint that comes second.
+    two = (
+        "[STREAM_FAILED] Query [id = c3, runId = d4] terminated with exception: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent "
+        "update to the log. Multiple streaming jobs detected for 6.\nPlease make sure only one streaming job runs on a "
+        "specific checkpoint location at a time. SQLSTATE: 40000 SQLSTATE: XXKST"
+    )
+    assert sentence_of(Exception(two)) == (
+        "another driver goes on with the same checkpoint, and has come to batch 6 meanwhile: nothing is lost or doubled; let one "
+        "of them run, and give the other a checkpoint and a name of its own where it is meant to be another job"
+    )
     assert sentence_of(ValueError("\n")) == "ValueError"
     assert sentence_of(Exception("no such column; line 1 pos 7;\n'Project")) == "no such column; line 1 pos 7"
 

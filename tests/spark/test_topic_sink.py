@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from pyspark.sql.types import StructType
 
 from odradek.cli.spark import spark as spark_commands
 from odradek.client import sync_transaction
@@ -19,6 +20,7 @@ from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_connection import ConnectionLost, SyncConnection
 from odradek.client.sync_records import records
 from odradek.client.sync_transaction import Fenced, Transaction
+from odradek.coordinator.partitioning import TRANSACTIONS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
@@ -27,8 +29,8 @@ from odradek.spark.cannot_write import CannotWrite, NotShared
 from odradek.spark.kill_switch import TOPIC_STEPS
 from odradek.spark.options import ConnectionOptions
 from odradek.spark.topic_commit import AheadOfCheckpoint, check, commit
-from odradek.spark.topic_options import TopicOptions
-from odradek.spark.topic_sink import TopicWriter
+from odradek.spark.topic_options import TopicOptions, parse_topic_options
+from odradek.spark.topic_sink import TopicWriter, batch_writer
 from odradek.spark.topic_writing import DamagedFile, Staged, discard, stage, staged_directory
 from odradek.spark.verify_topic import SinkReport, verify_topics
 from odradek.testing.process_cluster import ProcessCluster
@@ -476,6 +478,27 @@ def test_rows_for_the_topic_of_progress_are_refused(sink: Sink) -> None:
         stage([rows], options, batch_id=0)
 
     assert list(staged_directory(options).iterdir()) == []
+
+
+def test_rows_for_a_topic_of_the_brokers_are_refused(sink: Sink, client: SyncClient) -> None:
+    """The broker refuses them with a code, once a batch has been staged; of a stream each time it is started again."""
+    sink.run()  # a transaction, so the topic of transactions is there
+    given = {"kafka.bootstrap.servers": sink.options.connection.bootstrap, "topic": TRANSACTIONS_TOPIC}
+    sentence = (
+        f"the topic {TRANSACTIONS_TOPIC} is of the brokers, which take no records for it; rows need another"
+    )
+
+    with pytest.raises(ConfigurationError, match=f"topic: {sentence}"):
+        batch_writer(given, StructType().add("value", "binary"), overwrite=False)
+    rows = pa.RecordBatch.from_pydict({"value": [b"row"], "topic": [TRANSACTIONS_TOPIC]})
+    with pytest.raises(ConfigurationError, match=f"topic: {sentence}"):
+        stage([rows], sink.options._replace(topic=None), batch_id=9)
+
+
+def test_what_jobs_say_to_the_sink_is_offered_to_nobody() -> None:
+    with pytest.raises(ConfigurationError, match=r"no option zzz; known are .*progressTopic") as caught:
+        parse_topic_options({"kafka.bootstrap.servers": "h:1", "zzz": "1"}, is_stream=False)
+    assert not any(name in str(caught.value) for name in ("killSwitch", "decoded", "deadLettersTopic"))
 
 
 def test_a_batch_that_nobody_gives_again_is_noted_nowhere(sink: Sink, client: SyncClient) -> None:

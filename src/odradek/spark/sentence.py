@@ -4,6 +4,8 @@ import re
 
 _LAST_LINE = re.compile(r"(?P<where>[\w.]+): (?P<what>.+)")
 _NOT_FOUND = re.compile(r"DATA_SOURCE_NOT_FOUND.*\bodradek")
+# Of who comes second to note where a batch ends, or that it is done.
+_TWO_DRIVERS = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE.*?(\d+)\.")
 
 
 def is_of_a_dead_jvm(error: BaseException) -> bool:
@@ -26,6 +28,11 @@ def sentence_of(error: BaseException) -> str:
         return (
             "the Python that Spark starts does not have this package; pip install 'odradek[spark]' there, or name one that "
             "has it by PYSPARK_PYTHON where Spark (or its Connect server) is started"
+        )
+    if two := _TWO_DRIVERS.search(str(error)):
+        return (
+            f"another driver goes on with the same checkpoint, and has come to batch {two[1]} meanwhile: nothing is lost or doubled; "
+            f"let one of them run, and give the other a checkpoint and a name of its own where it is meant to be another job"
         )
     found: list[tuple[str, str]] = []
     is_in_traceback = False

@@ -62,6 +62,16 @@ def existing_topic(client: SyncClient, name: str, option: str) -> TopicView:
     )
 
 
+def topic_to_write(client: SyncClient, name: str, option: str) -> TopicView:
+    """As `existing_topic`, of one that rows go into. Brokers take no records of clients for their own (INVALID_TOPIC_EXCEPTION)."""
+    topic = existing_topic(client, name, option)
+    if topic.is_internal:
+        raise ConfigurationError(
+            f"{option}: the topic {name} is of the brokers, which take no records for it; rows need another"
+        )
+    return topic
+
+
 def _refuse_others(option: str, named: Iterable[TopicPartition], partitions: list[TopicPartition]) -> None:
     for partition in named:
         if partition not in partitions:

@@ -61,7 +61,7 @@ class TopicOptions(NamedTuple):
 def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOptions:
     """TopicOptions, or a ConfigurationError that names the option, what stands there, and what would work."""
     options = OptionReader(given)
-    options.refuse_unknown((*_USED, *_INNER), _ACCEPTED, _KAFKA_USED, who="the sink into topics")
+    options.refuse_unknown(_USED, (*_ACCEPTED, *_INNER), _KAFKA_USED, who="the sink into topics")
     connection = ConnectionOptions(
         bootstrap=options.required("kafka.bootstrap.servers", "the brokers as host:port,host:port"),
         client_id=options.text("kafka.client.id") or "odradek-spark",

@@ -65,7 +65,7 @@ def _planned(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool, is_stream: bool
 ) -> "TopicOptions":
     from odradek.client.sync import SyncClient
-    from odradek.spark.subscription import existing_topic
+    from odradek.spark.subscription import topic_to_write
     from odradek.spark.topic_options import parse_topic_options
 
     options = parse_topic_options(given, is_stream=is_stream)
@@ -75,7 +75,7 @@ def _planned(
     check_columns(schema, options.topic)
     with SyncClient(options.connection.bootstrap, client_id=options.connection.client_id) as client:
         if options.topic is not None:
-            existing_topic(client, options.topic, "topic")
+            topic_to_write(client, options.topic, "topic")
         else:
             client.cluster([])  # a wrong address is a sentence now
     return options

@@ -33,7 +33,7 @@ from odradek.spark.freed_memory import keep_freed_memory
 from odradek.spark.micro_batch import current_query_id, current_run_id
 from odradek.spark.open_files import OpenFiles
 from odradek.spark.reading import client_for
-from odradek.spark.subscription import existing_topic
+from odradek.spark.subscription import topic_to_write
 from odradek.spark.topic_options import TopicOptions
 
 SLICE_BYTES = 16 << 20
@@ -135,7 +135,7 @@ def stage(batches: Iterable[pa.RecordBatch], options: TopicOptions, *, batch_id:
                 f"a row is for topic {topic}, where sinks note their progress; rows need a topic of their own"
             )
         if topic not in counts:
-            counts[topic] = len(existing_topic(client, topic, "topic").partitions)
+            counts[topic] = len(topic_to_write(client, topic, "topic").partitions)
         return counts[topic]
 
     name = f"{_prefix(options.app_id)}-{batch_id:010d}-{uuid.uuid4().hex}"

@@ -43,7 +43,7 @@ from odradek.spark.reading import read_one
 from odradek.spark.sentence import is_of_a_dead_jvm, is_of_a_lost_server, sentence_of
 from odradek.spark.shape import BATCH, COLUMNS, META, KeyShape, Shape, ours_in
 from odradek.spark.store_probe import check as check_store
-from odradek.spark.subscription import existing_topic
+from odradek.spark.subscription import existing_topic, topic_to_write
 from odradek.spark.table_files import Layout, size_of
 from odradek.spark.topic_options import PROGRESS_TOPIC
 from odradek.spark.upsert import UPSERTS
@@ -366,7 +366,7 @@ def planned(job: TablesJob) -> Plan:
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.partitions]
         begin, end = client.begin_offsets(partitions), client.end_offsets(partitions)
         if job.dead_letters_topic:
-            existing_topic(client, job.dead_letters_topic, "--dead-letters-topic")
+            topic_to_write(client, job.dead_letters_topic, "--dead-letters-topic")
     check_listens(job.table)
     check_store(job.table, "--table")
     if Path(job.table).is_file():

@@ -29,7 +29,7 @@ from odradek.spark.jobs.tables import (
 from odradek.spark.options import parse
 from odradek.spark.places import check_directory
 from odradek.spark.shape import COLUMNS, Shape
-from odradek.spark.subscription import existing_topic
+from odradek.spark.subscription import existing_topic, topic_to_write
 from odradek.spark.topic_options import CODECS, PROGRESS_TOPIC
 
 if TYPE_CHECKING:
@@ -272,8 +272,8 @@ def planned(job: TransformJob) -> TransformPlan:
     job.check()
     with SyncClient(job.bootstrap) as client:
         topics = {name: existing_topic(client, name, "--topic") for name in job.topics}
-        to = existing_topic(client, job.to, "--to")
-        letters = job.dead_letters_topic and existing_topic(
+        to = topic_to_write(client, job.to, "--to")
+        letters = job.dead_letters_topic and topic_to_write(
             client, job.dead_letters_topic, "--dead-letters-topic"
         )
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.partitions]
