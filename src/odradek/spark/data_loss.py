@@ -4,6 +4,9 @@ import warnings
 
 from odradek.model.errors import OdradekError
 
+# In the note of a batch: how many offsets were to be read and were gone, where there are any.
+LOST = "lost"
+
 
 class DataLoss(OdradekError):
     """What is gone, and what to do about it."""

@@ -5,7 +5,7 @@ The client is kept between the tasks of one thread of a worker process, so that 
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
@@ -60,22 +60,30 @@ def read_ranges(
 
 
 def read_one(
-    wanted: OffsetRange, options: ConnectionOptions, schema: pa.Schema
+    wanted: OffsetRange,
+    options: ConnectionOptions,
+    schema: pa.Schema,
+    tell_lost: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The records of one range, each batch with the offset up to which it and those before it have read."""
+    """The records of one range, each batch with the offset up to which it and those before it have read. `tell_lost` is told how many
+    offsets are left out as lost, where failOnDataLoss=false allows that."""
     keep_freed_memory()
     try:
         buffer = _buffers.pop()
     except IndexError:  # all are being read into
         buffer = FrameBuffer()
     try:
-        yield from _read_one(wanted, options, schema, buffer)
+        yield from _read_one(wanted, options, schema, buffer, tell_lost)
     finally:
         _buffers.append(buffer)
 
 
 def _read_one(
-    wanted: OffsetRange, options: ConnectionOptions, schema: pa.Schema, buffer: FrameBuffer
+    wanted: OffsetRange,
+    options: ConnectionOptions,
+    schema: pa.Schema,
+    buffer: FrameBuffer,
+    tell_lost: Callable[[int], None],
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     client = client_for(options)
     limits = Limits(record_bytes=options.max_record_bytes)
@@ -112,6 +120,7 @@ def _read_one(
                 start = min(fetched.next_offset, end)
             return
         except (OffsetsGone, TopicRecreated) as error:
+            asked = end
             if isinstance(error, TopicRecreated):
                 first = end
             elif isinstance(error, LogCut):
@@ -123,4 +132,5 @@ def _read_one(
                     first = end
             lost = "the rest of this range" if first >= end else f"the offsets below {first}"
             lose(str(error), f"leaves out {lost}", is_failure=options.fail_on_data_loss)
+            tell_lost(asked - end + min(first, end) - start)
             start = first

@@ -34,6 +34,7 @@ import odradek
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import number_in
 from odradek.spark.checkpoints import may_have_batches, read_nothing
+from odradek.spark.data_loss import LOST
 from odradek.spark.micro_batch import current_batch_id
 from odradek.spark.offsets import LARGEST
 from odradek.spark.options import NUMBER, SourceOptions
@@ -218,6 +219,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     "refused": whole.refused,
                     "newestMs": whole.newest_ms,
                     "files": len(whole.files),
+                    **({LOST: whole.lost} if whole.lost else {}),
                     **({REPLAYED: noted(read_now)} if read_now else {}),
                 },
             }

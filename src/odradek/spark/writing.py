@@ -76,6 +76,7 @@ class Written(WriterCommitMessage):
         newest_ms: int = -1,
         refused: int = 0,
         query_id: str | None = None,
+        lost: int = 0,
     ) -> None:
         self.schema = schema
         self.files = tuple(files)
@@ -85,6 +86,7 @@ class Written(WriterCommitMessage):
         self.newest_ms = newest_ms  # timestamp of the newest record, -1 where nobody knows
         self.refused = refused  # records that became no row, whether letters are kept of them or not
         self.query_id = current_query_id() if query_id is None else query_id
+        self.lost = lost  # offsets that were to be read and were gone, where that is allowed
 
     def to_text(self) -> str:
         value = {
@@ -96,6 +98,7 @@ class Written(WriterCommitMessage):
             "newestMs": self.newest_ms,
             "refused": self.refused,
             "queryId": self.query_id,
+            "lost": self.lost,
         }
         return json.dumps(value)
 
@@ -112,6 +115,7 @@ class Written(WriterCommitMessage):
             value["newestMs"],
             value["refused"],
             value["queryId"],
+            value["lost"],
         )
 
 
@@ -131,6 +135,7 @@ def together(written: Sequence[Written], empty: StructType) -> Written:
         max((w.newest_ms for w in written), default=-1),
         sum(w.refused for w in written),
         max((w.query_id for w in written), default=""),
+        sum(w.lost for w in written),
     )
 
 
@@ -167,11 +172,13 @@ def write_ranges(
 ) -> Written:
     """Fetches the ranges and writes them into one file; the parts are the ranges, whatever is in them."""
     newest = -1
+    lost: list[int] = []
 
     def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
         for wanted in ranges:
             place = wanted.start
-            for next_offset, batch in read_one(wanted, source, to_arrow_schema(schema, timezone="UTC")):
+            as_arrow = to_arrow_schema(schema, timezone="UTC")
+            for next_offset, batch in read_one(wanted, source, as_arrow, lost.append):
                 nonlocal newest
                 if "timestamp" in batch.schema.names:
                     newest = max(newest, newest_ms(batch))
@@ -190,6 +197,7 @@ def write_ranges(
     else:
         written = _write_shaped(rows(), options.shape, options, batch_id)
     written.newest_ms = newest
+    written.lost = sum(lost)
     return written
 
 

@@ -24,6 +24,7 @@ from odradek.spark import ddl, dead_letters, tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import has_begun, starting_offsets
 from odradek.spark.connect import ADDRESS, is_remote, remote_session, shown
+from odradek.spark.data_loss import LOST
 from odradek.spark.evolution import FIXED, Evolve, addable, change_of, same
 from odradek.spark.formats import declared as formats
 from odradek.spark.formats.decoded import KEY, RefusedSchema
@@ -691,7 +692,7 @@ class Batch(NamedTuple):
     lag_s: float
     dead_letters: int
     files: int
-    skipped: int  # offsets between the batch before and this one, which were lost and allowed to be
+    skipped: int  # offsets behind the batch before, which were lost and allowed to be
     took_s: float
 
     def __str__(self) -> str:
@@ -866,6 +867,7 @@ def _batch(progress: "StreamingQueryProgress", note: dict[str, Any]) -> Batch:
         lag_s=_lag_s(lag, ages, newest),
         dead_letters=note["letters"],
         files=note["files"],
-        skipped=sum(max(0, first - before[p]) for p, first in starts.items() if p in before),
+        skipped=sum(max(0, first - before[p]) for p, first in starts.items() if p in before)
+        + note.get(LOST, 0),
         took_s=progress["durationMs"]["triggerExecution"] / 1000,
     )
