@@ -578,6 +578,25 @@ def test_a_commit_beyond_the_end_takes_nothing_off_the_lag_of_other_partitions(
     assert {"group": "cut", "state": "Empty", "lag": lag} in shell.json("cluster", "health")["groups"]
 
 
+def test_a_lag_that_is_not_known_makes_no_cluster_unhealthy(
+    shell: Shell, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more groups than are asked, nobody's `until odradek cluster health` would ever have ended."""
+    from odradek.cli.groups import lags
+
+    for group in ("lag-asked", "lag-not-asked"):
+        with reading(shell, group, orders):
+            pass
+    monkeypatch.setattr(lags, "MOST_GROUPS", 1)
+    code, out, err = shell("cluster", "health")
+    assert code == 0, (out, err)
+    assert out.startswith("healthy: ") and "more groups: odradek group lag tells one's" in out
+    monkeypatch.setattr(lags, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(sync_groups, "list_groups", lambda client, timeout_s: sync_groups.Listed({}, {2: "silent"}))
+    code, out, err = shell("cluster", "health")
+    assert code == 1 and out.startswith("not known to be healthy: "), (out, err)
+
+
 def test_health_does_not_wait_for_a_coordinator_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     from odradek.cli.groups import lags
 

@@ -1,5 +1,5 @@
 """`odradek cluster health`: brokers, what is offline, what lacks replicas, how far groups lag. Exit code 0 only when nothing
-is offline or lacks any, and all was told; lag is a matter of the readers."""
+is offline or lacks any, and all was told; lag, known or not, is a matter of the readers."""
 
 import sys
 import time
@@ -26,7 +26,7 @@ MIN_ISR = "min.insync.replicas"
 @bootstrap_option
 @json_option
 def health(watch: bool, bootstrap: str, as_json: bool) -> None:
-    """Is everything replicated, and who leads? Exit code 1 if not, or if a part of the answer is not known."""
+    """Is everything replicated, and who leads? Exit code 1 if not, or if a broker does not tell its part of the answer."""
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
@@ -89,11 +89,9 @@ def health_report(client: "SyncClient") -> dict[str, Any]:
             if replica not in view.brokers
         }
     )
-    groups = lags(client, view, unknown)
-    is_in_trouble = offline or under_replicated or missing or view.controller_id not in view.brokers
-    return {
-        # Who has lost the metadata store tells the metadata that it saw last: what is not known is not called healthy.
-        "healthy": not (is_in_trouble or unknown),
+    unknown_lags: list[str] = []
+    groups = lags(client, view, unknown, unknown_lags)
+    report = {
         "controller": view.controller_id if view.controller_id in view.brokers else None,
         "brokers": [
             {
@@ -112,8 +110,10 @@ def health_report(client: "SyncClient") -> dict[str, Any]:
         "under_min_isr": under_min_isr,
         "under_replicated": under_replicated,
         "groups": groups,
-        "unknown": unknown,
+        "unknown": unknown + unknown_lags,
     }
+    # Who has lost the metadata store tells the metadata that it saw last: what is not known is not called healthy.
+    return {"healthy": not (_is_in_trouble(report) or unknown), **report}
 
 
 def min_insync_replicas(client: "SyncClient", topics: list[str], unknown: list[str]) -> dict[str, int]:

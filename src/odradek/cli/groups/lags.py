@@ -10,8 +10,11 @@ PATIENCE_S = 3.0
 MOST_GROUPS = 200
 
 
-def lags(client: "SyncClient", view: "ClusterView", unknown: list[str]) -> list[dict[str, Any]]:
-    """Group, state and lag (None: not known), the furthest behind first. What is not known is noted in `unknown`."""
+def lags(
+    client: "SyncClient", view: "ClusterView", unknown: list[str], unknown_lags: list[str]
+) -> list[dict[str, Any]]:
+    """Group, state and lag (None: not known), the furthest behind first. Brokers that do not list their groups are noted in
+    `unknown`; in `unknown_lags`, whose lag is not known: also of what nothing is wrong with, where groups are very many."""
     from odradek.cli.topic.offset_ranges import offset_ranges
     from odradek.client import sync_groups
     from odradek.model.errors import OdradekError
@@ -27,13 +30,13 @@ def lags(client: "SyncClient", view: "ClusterView", unknown: list[str]) -> list[
         left_s = deadline - time.monotonic()
         try:
             if left_s <= 0:
-                unknown.append(f"lag of {name} and those after it: {PATIENCE_S:g} s are over")
+                unknown_lags.append(f"lag of {name} and those after it: {PATIENCE_S:g} s are over")
                 break
             committed[name] = sync_groups.committed(client, name, timeout_s=left_s)
         except OdradekError as error:
-            unknown.append(f"lag of {name}: {error}")
+            unknown_lags.append(f"lag of {name}: {error}")
     if len(names) > MOST_GROUPS:
-        unknown.append(f"lag of {len(names) - MOST_GROUPS} more groups: odradek group lag tells one's")
+        unknown_lags.append(f"lag of {len(names) - MOST_GROUPS} more groups: odradek group lag tells one's")
     every = {where for offsets in committed.values() for where in offsets}
     ends = offset_ranges(client, view, every, patience_s=PATIENCE_S).ends
     found = []
