@@ -216,6 +216,11 @@ def test_a_dead_replica_that_would_make_it_safe_is_named() -> None:
     assert list(shutdown_impact(world.context, ids(1, 2)).without_remedy.values()) == [
         "cannot be made safe: there are too few other live brokers to take its replicas"
     ], "one is not enough"
+    world.context.topic_configs["t"] = {"min.insync.replicas": "1"}
+    world.kill(2)
+    assert list(shutdown_impact(world.context, ids(1)).without_remedy.values()) == [
+        "cannot be made safe before broker 2 or 3 is back and in sync: there are too few other live brokers to take its replicas"
+    ], "one is enough"
 
 
 def test_whose_leader_is_shutting_down_already_has_no_remedy_and_that_is_said() -> None:

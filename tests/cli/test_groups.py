@@ -592,7 +592,9 @@ def test_a_lag_that_is_not_known_makes_no_cluster_unhealthy(
     assert code == 0, (out, err)
     assert out.startswith("healthy: ") and "more groups: odradek group lag tells one's" in out
     monkeypatch.setattr(lags, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(sync_groups, "list_groups", lambda client, timeout_s: sync_groups.Listed({}, {2: "silent"}))
+    monkeypatch.setattr(
+        sync_groups, "list_groups", lambda client, timeout_s: sync_groups.Listed({}, {2: "silent"})
+    )
     code, out, err = shell("cluster", "health")
     assert code == 1 and out.startswith("not known to be healthy: "), (out, err)
 

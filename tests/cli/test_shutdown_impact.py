@@ -103,19 +103,42 @@ def test_a_roll_is_advised_no_copy_that_no_broker_could_hold(
     assert "replication-factor" not in out and "third replica" not in out
 
 
-def test_a_second_copy_for_a_roll_takes_none_from_other_topics(start_cluster: Callable[..., Any]) -> None:
-    """The remedy is typed as it is printed: without --topic it would shrink every topic with three replicas to two."""
-    _, shell = start_cluster(3)
-    shell.ok("topic", "create", "frail", "--assign", "1")
-    shell.ok("topic", "create", "frail-too", "--assign", "2:3")
-    shell.ok("topic", "create", "whole", "--assign", "1,2,3")
+@pytest.mark.parametrize(
+    ("survive", "moved"),
+    [
+        (0, ["frail-0", "frail-too-0", "frail-too-1"]),
+        (1, ["frail-0", "frail-too-0", "frail-too-1", "pair-0"]),
+    ],
+)
+def test_the_copies_a_roll_is_advised_are_enough_and_no_others_are_taken(
+    start_cluster: Callable[..., Any], tmp_path: Path, survive: int, moved: list[str]
+) -> None:
+    """The remedy is typed as it is printed: without --topic it would shrink every topic with more replicas, and a second copy is no
+    remedy against a restart and a death."""
+    _, shell = start_cluster(4)
+    for name, assignment in (("frail", "1"), ("frail-too", "2:3"), ("pair", "1,2"), ("whole", "1,2,3,4")):
+        shell.ok("topic", "create", name, "--assign", assignment)
+    roll = ("roll", "plan", "--survive", str(survive))
     out = eventually(
-        lambda: (answer := shell("roll", "plan")[1]).count("frail") > 2 and answer,
-        what="the brokers know them",
+        lambda: (answer := shell(*roll)[1]).count("frail") > 2 and answer, what="the brokers know them"
     )
     remedy = out.split("(odradek ")[1].split(")")[0].split()
     moves = shell.json(*remedy)
-    assert [move["partition"] for move in moves["moves"]] == ["frail-0", "frail-too-0", "frail-too-1"]
+    assert [move["partition"] for move in moves["moves"]] == moved
+    plan = tmp_path / "plan.json"
+    shell.ok(*remedy, "--out", plan)
+    shell.ok("reassign", "apply", plan, "--wait")
+    eventually(lambda: shell(*roll)[0] == 0, what="the roll is safe then")
+
+
+def test_two_brokers_are_advised_the_copy_they_can_hold(start_cluster: Callable[..., Any]) -> None:
+    _, shell = start_cluster(2)
+    shell.ok("topic", "create", "frail", "--assign", "1")
+    advice = (
+        "What makes it safe: a second copy first (odradek reassign plan --replication-factor 2 --topic frail), and one death "
+        "less with --survive 0, or a third broker."
+    )
+    eventually(lambda: advice in shell("roll", "plan")[1], what=advice)
 
 
 def test_a_roll_of_replicas_that_are_behind_waits_for_them(start_cluster: Callable[..., Any]) -> None:

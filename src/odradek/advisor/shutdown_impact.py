@@ -203,8 +203,8 @@ class _Remedies:
             # Whoever was added and alone is in sync is not to be dropped until others are; so there is one replica more.
             after = self._after(topic_partition, target, isr, max(1, least), isr)
         if after is None:
-            away = [b for b in target if b not in stay and b not in self.leaving]
-            self.hopeless[topic_partition] = _too_few(away if len(stay) + len(away) >= enough else ())
+            away = sorted(b for b in target if b not in stay and b not in self.leaving)
+            self.hopeless[topic_partition] = _too_few(away, enough - len(stay))
             return
         self.moves[topic_partition] = after
         behind = tuple(b for b in after if b not in isr and b not in self.leaving)
@@ -247,14 +247,16 @@ def once_in_sync(brokers: Collection[BrokerId]) -> str:
     return f"is safe once broker {', '.join(map(str, brokers))} is in sync"
 
 
-def _too_few(away: Collection[BrokerId]) -> str:
-    """`away`: those of its replicas that would be enough, were they in sync."""
-    if not away:
+def _too_few(away: Collection[BrokerId], missing: int) -> str:
+    """`away`: its other replicas. Were `missing` of them in sync, there would be enough."""
+    if not 0 < missing <= len(away):
         return f"cannot be made safe: {TOO_FEW}"
-    brokers = f"broker{'s' if len(away) > 1 else ''} {', '.join(map(str, away))}"
-    return (
-        f"cannot be made safe before {brokers} {'are' if len(away) > 1 else 'is'} back and in sync: {TOO_FEW}"
-    )
+    names = [*map(str, away)]
+    if missing == 1:
+        who = f"broker {' or '.join(names)} is"
+    else:
+        who = f"{'' if missing == len(away) else f'{missing} of '}brokers {', '.join(names)} are"
+    return f"cannot be made safe before {who} back and in sync: {TOO_FEW}"
 
 
 def _led_by_who_leaves(leader: BrokerId) -> str:

@@ -5,6 +5,7 @@ every further death it claims to survive. In a large cluster that takes minutes,
 """
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from odradek.model.counted import counted
 if TYPE_CHECKING:
     from odradek.advisor.roll_plan import RollPlan
     from odradek.controller.context import ControllerContext
+    from odradek.model.ids import BrokerId
 
 SHOWN_EXAMPLES = 10
 # Moments times partitions, below which the check takes seconds.
@@ -74,7 +76,7 @@ def plan(
         report = {**found.as_json(), "checked": checked, "lost_by_one_death_anyway": frail}
         print_json({**report, "unknown": list(source.unknown)})
     else:
-        show(found, context, source.controller)
+        show(found, context, source.controller, brokers)
         if checked:
             print(
                 "The certificate was checked with the controller's own step, moment by moment; --json has it whole."
@@ -93,7 +95,9 @@ def plan(
     sys.exit(0 if found.is_safe else 1)
 
 
-def show(found: "RollPlan", context: "ControllerContext", controller: int | None) -> None:
+def show(
+    found: "RollPlan", context: "ControllerContext", controller: int | None, restarted: Collection["BrokerId"]
+) -> None:
     extra = "even if one more broker dies at the worst moment" if found.survives else "if nothing else dies"
     if not found.is_safe:
         examples = found.counter_examples
@@ -112,7 +116,7 @@ def show(found: "RollPlan", context: "ControllerContext", controller: int | None
         )
         if len(examples) > SHOWN_EXAMPLES:
             print(f"and {len(examples) - SHOWN_EXAMPLES} more; --json lists all")
-        print(_advice(found, context))
+        print(_advice(found, context, restarted))
         return
     steps = len(found.batches)
     print(
@@ -134,7 +138,7 @@ def show(found: "RollPlan", context: "ControllerContext", controller: int | None
     )
 
 
-def _advice(found: "RollPlan", context: "ControllerContext") -> str:
+def _advice(found: "RollPlan", context: "ControllerContext", restarted: Collection["BrokerId"]) -> str:
     """What would make it safe on this cluster: one copy more only where there is a broker for it."""
     examples = found.counter_examples
     behind = [e for e in examples if len(context.assignments[e.topic_partition].replicas) > len(e.isr)]
@@ -144,17 +148,30 @@ def _advice(found: "RollPlan", context: "ControllerContext") -> str:
             "missing."
         )
     brokers = len(context.brokers)
-    if alone := sorted({e.topic_partition.topic for e in examples if e.dies is None}):
-        if brokers == 1:
-            return (
-                "It is the only broker: its partitions are offline while it restarts. Restart it when no client needs it, "
-                "or start a second broker first."
-            )
-        # Without --topic the plan would take copies from the topics that have more than two.
-        topics = " ".join(f"--topic {topic}" for topic in alone)
-        return f"What makes it safe: a second copy first (odradek reassign plan --replication-factor 2 {topics}), or move them."
-    if brokers == 2:
+    if brokers == 1:
+        return (
+            "It is the only broker: its partitions are offline while it restarts. Restart it when no client needs it, "
+            "or start a second broker first."
+        )
+    topics = {e.topic_partition.topic for e in examples}
+    alone = {e.topic_partition.topic for e in examples if e.dies is None}
+    if found.survives and brokers == 2:
+        if alone:
+            return f"What makes it safe: {_copies(2, alone)}, and one death less with --survive 0, or a third broker."
         return (
             "Two brokers cannot do more: accept one death less with --survive 0, or start a third one first."
         )
-    return "What makes it safe: a third replica in sync first; or accept one death less with --survive 0."
+    advice = f"What makes it safe: {_copies(2 + found.survives, topics)}"
+    if len(restarted) < brokers:
+        advice += ", or move them to brokers that are not restarted"
+    if found.survives:
+        less = "a second copy is enough for" if alone else "accept one death less with"
+        advice += f"; or {less} --survive 0"
+    return f"{advice}."
+
+
+def _copies(number: int, topics: Collection[str]) -> str:
+    # Without --topic the plan would take copies from the topics that have more.
+    options = " ".join(f"--topic {topic}" for topic in sorted(topics))
+    which = "second" if number == 2 else "third"
+    return f"a {which} copy first (odradek reassign plan --replication-factor {number} {options})"
