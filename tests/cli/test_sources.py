@@ -178,6 +178,11 @@ def test_where_the_metadata_is_in_zookeeper_the_properties_that_name_it_are_name
     (tmp_path / "broker-1" / "server.properties").write_text("broker.id=1\n")
     (tmp_path / "broker-2").rename(tmp_path / "broker-3")
     assert "broker-3" in run(capsys, "store", "ls", "--store", tmp_path)[2]
+    for empty in (b"\xff", b"zookeeper.connect=\n"):
+        (tmp_path / "broker-3" / "server.properties").write_bytes(empty)
+        assert run(capsys, "store", "ls", "--store", tmp_path)[2] == (
+            f"odradek: there is no odradek-store.sqlite in {tmp_path}; name the store's file with --store\n"
+        )
 
 
 # --------------------------------------------------------------------------------------------- leavers

@@ -175,11 +175,21 @@ def existing_file(place: Place) -> Path:
         directory = place.file.parent
         where = "name the store's file with --store"
         for properties in sorted(directory.glob("broker-*/server.properties")):
-            if "zookeeper.connect" in properties_in(properties):
+            if _names_an_ensemble(properties):
                 where = f"its brokers keep it in ZooKeeper: --store {shlex.quote(str(properties))}"
                 break
         fail(f"there is no {STORE_FILE} in {directory.resolve()}; {where}")
     return place.file
+
+
+def _names_an_ensemble(properties: Path) -> bool:
+    """False also of what cannot be read: a remedy is looked for, and what fails is said anyway."""
+    from odradek.model.errors import ConfigurationError
+
+    try:
+        return bool(properties_in(properties).get("zookeeper.connect"))
+    except (OSError, ConfigurationError):
+        return False
 
 
 @contextmanager
