@@ -1,6 +1,7 @@
 """`topic describe` and `topic delete` on a cluster in trouble: what its leaders do not tell is left out and said."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -183,6 +184,52 @@ def test_who_produces_to_a_leader_that_is_lost_is_told_what_is_there(
         "odradek: the leader is gone; of lines 1 to 30 for lost those of partition 0 are there, those of "
         "partition 1 may be there, those of partition 2 are not there\n",
     )
+
+
+def test_a_delimiter_is_written_as_in_a_format(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What `consume --format` writes is read back with the same words, and a backslash alone is one."""
+    shell.ok("topic", "create", "delimited", "-p", 1)
+    lines = tmp_path / "lines"
+    for delimiter, written in ((r"\t", "\t"), (r"\x1f", "\x1f"), ("\\", "\\"), (r"\d", r"\d")):
+        lines.write_text(f"k{written}v\n")
+        with open(lines) as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            shell.ok("topic", "produce", "delimited", "-K", delimiter)
+    where = TopicPartition("delimited", 0)
+    with SyncClient(shell.bootstrap) as client:
+        assert [(record.key, record.value) for record in records(client, where, 0, 4)] == [(b"k", b"v")] * 4
+
+
+def test_a_topic_that_is_offline_is_listed_as_that(start_cluster: Callable[..., Any]) -> None:
+    """With one replica in an ISR of one nothing is under-replicated, and nobody can read it."""
+    cluster, shell = start_cluster(2)
+    shell.ok("topic", "create", "alone", "--assign", "2")
+    shell.ok("topic", "create", "pair", "--assign", "1,2")
+    cluster.kill(2)
+    eventually(
+        lambda: (
+            [(t["offline"], t["under_replicated"]) for t in shell.json("topic", "list")] == [(1, 0), (0, 1)]
+        ),
+        what="both are listed as they are",
+    )
+    assert shell.ok("topic", "list").splitlines()[1].split()[:5] == ["alone", "1", "1", "1", "0"]
+
+
+def test_a_topic_of_the_brokers_is_not_made_by_hand_so_that_its_records_are_deleted(
+    start_cluster: Callable[..., Any],
+) -> None:
+    """The brokers make it with cleanup.policy=compact. With `delete`, the default of a topic, commits are gone after a week."""
+    _, shell = start_cluster(1)
+    for name in ("__consumer_offsets", "__transaction_state"):
+        create = ("topic", "create", name, "-p", "50", "-r", "1")
+        assert shell(*create) == (
+            2,
+            "",
+            f"odradek: {name}: brokers make it when it is needed, with settings that it needs; by hand add -c cleanup.policy=compact\n",
+        )
+        shell.ok(*create, "-c", "cleanup.policy=compact")
 
 
 @pytest.mark.parametrize(

@@ -286,13 +286,18 @@ def test_without_a_directory_nothing_stays_on_disk(tmp_path):
     assert not os.path.exists(os.path.dirname(directory))
 
 
-def test_a_port_in_use_is_one_sentence():
+def test_a_port_in_use_is_one_sentence(tmp_path):
+    """And nothing is left of what was refused."""
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
         answer = subprocess.run(
-            [*UP, "--brokers", "1", "--port", str(port)], capture_output=True, text=True, timeout=60
+            [*UP, "--brokers", "1", "--port", str(port), "--dir", str(tmp_path / "new")],
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
     assert (answer.returncode, answer.stdout) == (1, "")
+    assert not any(tmp_path.iterdir())
     assert answer.stderr == f"odradek: port {port} is in use; --port 0 takes free ones, --port N others\n"
 
 

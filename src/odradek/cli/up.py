@@ -8,6 +8,7 @@ reported and the others go on; `odradek start --config` on the `server.propertie
 """
 
 import contextlib
+import os
 import shlex
 import signal
 import sys
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -98,9 +99,11 @@ def up(
                 directory = Path(stack.enter_context(work))
             values = parse_settings(settings, brokers)
             check_directory(directory)
-            ensemble = stack.enter_context(running_zookeeper(directory, zookeeper, as_json))
+            first = first_port(port, brokers)
             metrics = None if metrics_port is None else row_of_ports("--metrics-port", metrics_port, brokers)
-            run(directory, brokers, first_port(port, brokers), metrics, values, ensemble, as_json)
+            make_directory(directory)
+            ensemble = stack.enter_context(running_zookeeper(directory, zookeeper, as_json))
+            run(directory, brokers, first, metrics, values, ensemble, as_json)
         except Stop:
             pass
 
@@ -217,7 +220,7 @@ def watch(cluster: "ProcessCluster", ensemble: "ZooKeeperEnsemble | None" = None
         for server in [server for server in servers if not server.is_running]:
             servers.remove(server)
             print(
-                f"odradek: the ZooKeeper server at {server.address} ended; {len(servers)} are left. Its log is "
+                f"odradek: the ZooKeeper server at {server.address} ended; {'1 is' if len(servers) == 1 else f'{len(servers)} are'} left. Its log is "
                 f"{server.log_file}",
                 file=sys.stderr,
                 flush=True,
@@ -257,10 +260,11 @@ def check_directory(directory: Path) -> None:
     from odradek.log.files import OsDirectory
 
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return
     except OSError as error:
-        fail(f"--dir {directory}: {error.strerror}; name a directory that you may write")
-    names = [entry.name for entry in directory.iterdir()]
+        _cannot_be_had(directory, error)
     if names and not any(fnmatch(name, of_ours) for name in names for of_ours in OF_A_CLUSTER):
         fail(
             f"--dir {directory}: there are other files and no cluster; name an empty directory, or a new one"
@@ -270,6 +274,17 @@ def check_directory(directory: Path) -> None:
             OsDirectory(str(data)).lock().release()
     except DirectoryInUse:
         fail(f"a cluster runs in {directory} already; stop it, or name another --dir")
+
+
+def make_directory(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        _cannot_be_had(directory, error)
+
+
+def _cannot_be_had(directory: Path, error: OSError) -> NoReturn:
+    fail(f"--dir {directory}: {error.strerror}; name a directory that you may write")
 
 
 def first_port(asked: int | None, brokers: int) -> int | None:

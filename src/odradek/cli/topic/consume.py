@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.output import bootstrap_option, fail, is_given, json_option
+from odradek.cli.topic.escapes import ESCAPE, meaning
 from odradek.model.counted import numbered
 
 if TYPE_CHECKING:
     from odradek.records.reader import Record
 
 POLL_S = 0.05
-FIELD = re.compile(rb"%([a-zA-Z%])|\\(n|t|r|\\|0|x[0-9a-fA-F]{2})")
+FIELD = re.compile(rb"%([a-zA-Z%])|" + ESCAPE)
 
 
 @click.command()
@@ -164,7 +165,6 @@ def format_writer(
         b"K": lambda _p, r: b"%d" % (-1 if r.key is None else len(r.key)),
         b"S": lambda _p, r: b"%d" % (-1 if r.value is None else len(r.value)),
     }
-    escapes = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"\\": b"\\", b"0": b"\0"}
     parts: list[bytes | Callable[[int, Record], bytes]] = []
     text = form.encode(errors="surrogateescape")
     position = 0
@@ -173,7 +173,7 @@ def format_writer(
         position = found.end()
         letter, escape = found.groups()
         if escape is not None:
-            parts.append(bytes.fromhex(escape[1:].decode()) if escape[:1] == b"x" else escapes[escape])
+            parts.append(meaning(escape))
         elif letter == b"%":
             parts.append(b"%")
         elif letter in fields:

@@ -13,6 +13,9 @@ from odradek.cli.waiting import wait_for_brokers
 from odradek.model.counted import counted
 from odradek.model.ids import INT32_MAX
 
+# Whoever sends CreateTopics gives them their settings, with Apache too; with cleanup.policy=delete, which others default to, commits would
+# be gone after a week.
+BROKERS_OWN = ("__consumer_offsets", "__transaction_state")
 INT16_MAX = 2**15 - 1  # as wide as a replication factor is on the wire
 
 
@@ -62,6 +65,11 @@ def create(
         raise click.UsageError(
             "--assign says how many already; leave --partitions and --replication-factor out"
         )
+    settings = parse_settings(configs)
+    if name in BROKERS_OWN and "cleanup.policy" not in settings:
+        raise click.UsageError(
+            f"{name}: brokers make it when it is needed, with settings that it needs; by hand add -c cleanup.policy=compact"
+        )
     request = CreateTopicsRequest(
         topics=[
             CreatableTopic(
@@ -72,10 +80,7 @@ def create(
                     CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
                     for index, replicas in enumerate(assignment)
                 ],
-                configs=[
-                    CreatableTopicConfig(name=key, value=value)
-                    for key, value in parse_settings(configs).items()
-                ],
+                configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
             )
         ],
         timeout_ms=30_000,

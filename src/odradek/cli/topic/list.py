@@ -10,12 +10,13 @@ from odradek.cli.output import bootstrap_option, json_option, print_json, print_
 @bootstrap_option
 @json_option
 def list_topics(internal: bool, bootstrap: str, as_json: bool) -> None:
-    """Names, partitions, replicas."""
+    """Names, partitions, replicas; how many partitions have no leader, and how many lack replicas."""
     from odradek.client.sync import SyncClient
     from odradek.model.ids import TopicId, topic_id_to_text
 
     with SyncClient(bootstrap) as client:
-        found = client.cluster().topics
+        view = client.cluster()
+    found = view.topics
     rows = []
     for name in sorted(found):
         topic = found[name]
@@ -23,11 +24,12 @@ def list_topics(internal: bool, bootstrap: str, as_json: bool) -> None:
             continue
         partitions = topic.partitions.values()
         replicas = max((len(p.replicas) for p in partitions), default=0)
+        offline = sum(1 for p in partitions if p.leader not in view.brokers)
         short = sum(1 for p in partitions if len(p.isr) < len(p.replicas))
         topic_id = topic_id_to_text(TopicId(topic.topic_id))
-        rows.append((name, len(partitions), replicas, short, topic_id))
+        rows.append((name, len(partitions), replicas, offline, short, topic_id))
     if as_json:
-        names = ("topic", "partitions", "replicas", "under_replicated", "topic_id")
+        names = ("topic", "partitions", "replicas", "offline", "under_replicated", "topic_id")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        print_table(("topic", "partitions", "replicas", "under replicated", "topic id"), rows)
+        print_table(("topic", "partitions", "replicas", "offline", "under replicated", "topic id"), rows)

@@ -17,6 +17,7 @@ import click
 
 from odradek.cli.output import Failed, bootstrap_option, fail, json_option, print_json
 from odradek.cli.standard_streams import standard_input
+from odradek.cli.topic.escapes import unescaped
 from odradek.model.counted import counted, numbered
 
 if TYPE_CHECKING:
@@ -35,7 +36,12 @@ FIELDS = ("key", "value", "headers", "timestamp", "topic", "partition", "offset"
 @click.command()
 @click.argument("name")
 @click.option("--partition", "-p", type=int, help="Send all to this partition instead of by key.")
-@click.option("--key-delimiter", "-K", metavar="TEXT", help="Where a line's key ends and its value begins.")
+@click.option(
+    "--key-delimiter",
+    "-K",
+    metavar="TEXT",
+    help="Where a line's key ends and its value begins; \\t and \\x1f as in a format.",
+)
 @click.option(
     "--format",
     "form",
@@ -286,7 +292,7 @@ def parse_line(
     key: bytes | None = None
     value = line
     if key_delimiter is not None:
-        before, found_delimiter, after = line.partition(key_delimiter.encode(errors="surrogateescape"))
+        before, found_delimiter, after = line.partition(unescaped(key_delimiter))
         if not found_delimiter:
             fail(f"line {number} has no {key_delimiter!r} between key and value")
         key, value = before, after
