@@ -103,6 +103,30 @@ def test_a_journal_is_played_again_with_the_settings_of_its_broker(
     assert code == 0 and "the first consequence is at line " in out
 
 
+def test_properties_that_lead_to_a_journal_have_its_settings(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A service's file is not beside its log directory. Without it the defaults are taken, which is said: with another
+    min.insync.replicas verdicts are others."""
+    lines = outage(ControllerSettings(unclean_leader_election_enable=True))
+    file = tmp_path / "data" / "controller-1.jsonl"
+    file.parent.mkdir()
+    file.write_text(text(lines))
+    properties = tmp_path / "etc" / "b.properties"
+    properties.parent.mkdir()
+    properties.write_text(f"broker.id=1\n{UNCLEAN}=true\nlog.dirs={file.parent}\n")
+    code, out, _ = run(capsys, "journal", "replay", properties, "--json")
+    assert (code, json.loads(out)["partitions"][0]["leader"]) == (0, 3)
+    unknown = []
+    for place in (properties, file.parent):
+        code, out, _ = run(capsys, "what-if", "--kill", 3, "--journal", place, "--json")
+        unknown.append(json.loads(out)["unknown"])
+    assert unknown == [
+        [],
+        ["the settings of the controller: defaults are taken; --journal with its server.properties has them"],
+    ]
+
+
 ELECTED, DIED = 0, -2  # lines of `outage`
 
 

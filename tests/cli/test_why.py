@@ -140,6 +140,8 @@ def test_a_deletion_that_waits_names_the_broker_it_waits_for(start_cluster: Call
     )
     assert f"broker {victim} has deleted gone-0" in text
     assert f"-> start broker {victim}: it is told to delete at once" in text
+    text, _, unknown = text.rpartition("not known: ")
+    assert unknown.startswith("the settings of the controller: ")
     assert shell("why", "gone")[1] == text, (
         "no client sees the topic any more; its controller's journal tells"
     )

@@ -486,7 +486,7 @@ def _finished(work: "Coroutine[Any, Any, T]") -> T:
 def from_journal(place: Path, at: str | None) -> Source:
     """What the controller remembered at the end of its journal, or at that time."""
     from odradek.advisor.replay import replay
-    from odradek.cli.journal.files import read_history, settings_of
+    from odradek.cli.journal.files import properties_of, read_history, settings_of
     from odradek.cli.observations import is_observed
     from odradek.model.facts import MetadataLoaded
 
@@ -495,6 +495,11 @@ def from_journal(place: Path, at: str | None) -> Source:
     if is_observed(history.lines):
         return _from_observed(history, place, at, until)
     settings = settings_of(history)
+    notes = history.notes
+    if properties_of(history) is None:
+        notes += (
+            "the settings of the controller: defaults are taken; --journal with its server.properties has them",
+        )
     _, core = replay(history.lines, settings=settings, until_ms=until)
     # Without --at it is asked now: who has not answered since the last line has waited until now.
     when = now_ms() if until is None else until
@@ -509,7 +514,7 @@ def from_journal(place: Path, at: str | None) -> Source:
         core.context.broker,
         when,
         settings,
-        history.notes,
+        notes,
         replayed=core.context,
     )
 

@@ -29,11 +29,13 @@ PLACES = (PATTERN, f"*/{PATTERN}", f"*/*/{PATTERN}")
 
 
 class History(NamedTuple):
-    """`lines` as replay takes them; `files` in the order of their names; `notes` say what could not be read."""
+    """`lines` as replay takes them; `files` in the order of their names; `notes` say what could not be read. `properties`: those
+    that led to them."""
 
     lines: list[dict[str, Any]]
     files: tuple[Path, ...]
     notes: tuple[str, ...]
+    properties: Path | None = None
 
 
 def journal_files(place: Path) -> list[Path]:
@@ -67,7 +69,8 @@ def read_history(place: Path) -> History:
     if len(clusters) > 1:
         where = ", ".join(f"{file} of {cluster}" for cluster, file in sorted(clusters.items()))
         fail(f"below {place} are journals of {len(clusters)} clusters; name the directory of one: {where}")
-    return _in_order(files, [])
+    history = _in_order(files, [])
+    return history._replace(properties=place) if place.suffix == ".properties" else history
 
 
 @contextmanager
@@ -217,16 +220,28 @@ def _begins_a_term(text: bytes) -> bool:
 
 
 def settings_of(history: History) -> "ControllerSettings":
-    """Of the controller that wrote it: its server.properties where `odradek up` puts it, else the defaults."""
+    """Of the controller that wrote it, where its properties are known; else the defaults."""
     from odradek.controller.context import ControllerSettings
     from odradek.model.settings import BrokerSettings
 
+    properties = properties_of(history)
+    return (
+        ControllerSettings()
+        if properties is None
+        else ControllerSettings.of(BrokerSettings(properties_in(properties)))
+    )
+
+
+def properties_of(history: History) -> Path | None:
+    """Those that led to it, or a server.properties where `odradek up` puts it."""
+    if history.properties is not None:
+        return history.properties
     for file in reversed(history.files):
         for directory in list(file.parents)[:4]:
             properties = directory / "server.properties"
             if properties.exists():
-                return ControllerSettings.of(BrokerSettings(properties_in(properties)))
-    return ControllerSettings()
+                return properties
+    return None
 
 
 def journals_of_cluster(bootstrap: str) -> History:
