@@ -165,8 +165,8 @@ def _advice(found: "RollPlan", context: "ControllerContext", restarted: Collecti
     if len(restarted) < brokers:
         advice += ", or move them to brokers that are not restarted"
     if found.survives:
-        less = "a second copy is enough for" if alone else "accept one death less with"
-        advice += f"; or {less} --survive 0"
+        less = "a second copy is enough for" if alone else "or accept one death less with"
+        advice += f"; {less} --survive 0"
     return f"{advice}."
 
 

@@ -4,6 +4,8 @@ import click
 
 from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 
+OFFLINE = 3  # of the columns
+
 
 @click.command(name="list")
 @click.option("--internal", is_flag=True, help="Also the cluster's own topics.")
@@ -17,7 +19,7 @@ def list_topics(internal: bool, bootstrap: str, as_json: bool) -> None:
     with SyncClient(bootstrap) as client:
         view = client.cluster()
     found = view.topics
-    rows = []
+    rows: list[tuple[str | int, ...]] = []
     for name in sorted(found):
         topic = found[name]
         if topic.is_internal and not internal:
@@ -32,4 +34,8 @@ def list_topics(internal: bool, bootstrap: str, as_json: bool) -> None:
         names = ("topic", "partitions", "replicas", "offline", "under_replicated", "topic_id")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        print_table(("topic", "partitions", "replicas", "offline", "under replicated", "topic id"), rows)
+        headers = ["topic", "partitions", "replicas", "offline", "under replicated", "topic id"]
+        if not any(row[OFFLINE] for row in rows):  # so that long names have the width
+            headers.pop(OFFLINE)
+            rows = [(*row[:OFFLINE], *row[OFFLINE + 1 :]) for row in rows]
+        print_table(headers, rows)
