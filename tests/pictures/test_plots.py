@@ -95,6 +95,13 @@ def test_a_gap_is_seen_however_short_as_far_as_the_plot_goes(
     assert drawn(acknowledgements(gap=gap), "rect", *BOX, class_="gap") == boxes
 
 
+def test_a_mark_with_more_words_than_the_plot_is_wide_is_not_cut() -> None:
+    """The demo's: "kill -9 of broker 2: controller, leader and the group's coordinator" at 480 pixels."""
+    svg = acknowledgements(marks=[Mark(1.0, "kill", "w" * 66), Mark(1.0, "kill", "w" * 40)], width=NARROW)
+    (_, x, fits), (_, *plain) = drawn(svg, "text", "x", "textLength", class_="words")
+    assert x + fits == NARROW and plain[1:] in ([], [None]), "and the other is as it is"
+
+
 def test_marks_stand_one_below_the_other_and_within_the_plot() -> None:
     svg = acknowledgements()
 

@@ -144,7 +144,11 @@ def _draw_mark(canvas: Canvas, mark: Mark, y: float, top: float, bottom: float) 
     widest = SWATCH_PX + 5 + LETTER_PX * len(mark.words)
     left = max(4.0, min(x, canvas.right - widest))
     canvas.line(left, y - 4, left + SWATCH_PX, y - 4, f"mark {mark.name}")
-    canvas.text(left + SWATCH_PX + 5, y, mark.words, anchor="start", class_="words")
+    begin = left + SWATCH_PX + 5
+    # More words than the canvas is wide, as on a telephone, are set closer instead of cut.
+    room = canvas.width - begin if widest > canvas.width - left else None
+    squeezed = {} if room is None else {"textLength": room, "lengthAdjust": "spacingAndGlyphs"}
+    canvas.text(begin, y, mark.words, anchor="start", class_="words", **squeezed)
 
 
 def _with_nought(values: Iterable[float]) -> tuple[float, float]:
