@@ -48,7 +48,9 @@ _OF_BATCHES = (
         "--max-offsets-per-trigger", type=click.IntRange(min=1), help="At most so many records per batch."
     ),
     click.option(
-        "--allow-data-loss", is_flag=True, help="Continue where records are missing, and count them."
+        "--allow-data-loss",
+        is_flag=True,
+        help="Continue where records are missing; a batch of a table counts them.",
     ),
     click.option("--app-id", default="", help="Name of this writer; else derived from its topics."),
     click.option(
