@@ -495,10 +495,14 @@ def test_rows_for_a_topic_of_the_brokers_are_refused(sink: Sink, client: SyncCli
         stage([rows], sink.options._replace(topic=None), batch_id=9)
 
 
-def test_what_jobs_say_to_the_sink_is_offered_to_nobody() -> None:
-    with pytest.raises(ConfigurationError, match=r"no option zzz; known are .*progressTopic") as caught:
-        parse_topic_options({"kafka.bootstrap.servers": "h:1", "zzz": "1"}, is_stream=False)
-    assert not any(name in str(caught.value) for name in ("killSwitch", "decoded", "deadLettersTopic"))
+@pytest.mark.parametrize("wrong", ["zzz", "killSwich", "decode", "maxDeadLetter", "deadLetterTopic"])
+def test_what_jobs_say_to_the_sink_is_offered_to_nobody(wrong: str) -> None:
+    """Not where it is nearly what was given either."""
+    with pytest.raises(ConfigurationError, match=f"there is no option {wrong.lower()}; ") as caught:
+        parse_topic_options({"kafka.bootstrap.servers": "h:1", wrong: "1"}, is_stream=False)
+    inner = ("killSwitch", "decoded", "maxDeadLetters", "deadLettersTopic")
+    said = str(caught.value)
+    assert not any(name in said for name in inner) and ("progressTopic" in said or "did you mean" in said)
 
 
 def test_a_batch_that_nobody_gives_again_is_noted_nowhere(sink: Sink, client: SyncClient) -> None:

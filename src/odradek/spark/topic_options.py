@@ -20,7 +20,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PROGRESS_TOPIC = "odradek-sinks"
 # What the source takes and a sink has no use for: code that hands both the same options goes on working.
 _USED = ("kafka.bootstrap.servers", "topic", "appId", "batchId", "directory", "progressTopic")
-_INNER = ("killSwitch", "decoded", "maxDeadLetters", "deadLettersTopic")  # what jobs of ours and tests say
+_INNER = ("killswitch", "decoded", "maxdeadletters", "deadletterstopic")  # what jobs of ours and tests say
 _ACCEPTED = ("path", "checkpointLocation", "includeHeaders")
 _KAFKA_USED = (
     "kafka.bootstrap.servers",
@@ -61,7 +61,8 @@ class TopicOptions(NamedTuple):
 def parse_topic_options(given: Mapping[str, str], *, is_stream: bool) -> TopicOptions:
     """TopicOptions, or a ConfigurationError that names the option, what stands there, and what would work."""
     options = OptionReader(given)
-    options.refuse_unknown(_USED, (*_ACCEPTED, *_INNER), _KAFKA_USED, who="the sink into topics")
+    of_users = {name: value for name, value in given.items() if name.lower() not in _INNER}
+    OptionReader(of_users).refuse_unknown(_USED, _ACCEPTED, _KAFKA_USED, who="the sink into topics")
     connection = ConnectionOptions(
         bootstrap=options.required("kafka.bootstrap.servers", "the brokers as host:port,host:port"),
         client_id=options.text("kafka.client.id") or "odradek-spark",
