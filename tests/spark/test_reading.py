@@ -1,10 +1,15 @@
 """What is kept between tasks, and for whom."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from odradek.client.sync import SyncClient
+from odradek.client.sync_fetch import LogCut, OffsetsGone, TopicRecreated
+from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.model.settings import RACK_AWARE_SELECTOR
 from odradek.records.builder import NewRecord, build_batch
@@ -12,7 +17,7 @@ from odradek.spark import reading
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.options import ConnectionOptions, parse
 from odradek.spark.ranges import OffsetRange
-from odradek.spark.reading import client_for, read_ranges
+from odradek.spark.reading import client_for, read_one, read_ranges
 from odradek.testing.running_cluster import running_cluster
 
 
@@ -55,3 +60,46 @@ def test_a_task_reads_from_the_replica_in_its_rack() -> None:
 
     assert batch.num_rows == 10
     assert met.hits == 1
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("found", "lost", "asked"),
+    [
+        ([], 0, [(10, 30)]),
+        ([(OffsetsGone("too old"), 14)], 4, [(10, 30), (14, 30)]),
+        ([(OffsetsGone("too old"), 99)], 20, [(10, 30)]),
+        ([(OffsetsGone("it ends early"), 0)], 20, [(10, 30)]),
+        ([(LogCut("cut", 25), 0)], 5, [(10, 30), (10, 25)]),
+        ([(LogCut("cut", 3), 0)], 20, [(10, 30)]),
+        ([(LogCut("cut", 25), 0), (OffsetsGone("too old"), 14)], 9, [(10, 30), (10, 25), (14, 25)]),
+        ([(OffsetsGone("too old"), 14), (TopicRecreated("again"), 0)], 20, [(10, 30), (14, 30)]),
+    ],
+)
+def test_of_a_range_each_offset_that_is_left_out_is_counted_once(
+    monkeypatch: pytest.MonkeyPatch,
+    found: list[tuple[OdradekError, int]],
+    lost: int,
+    asked: list[tuple[int, int]],
+) -> None:
+    ranges: list[tuple[int, int]] = []
+    begins_at = 0
+
+    def nothing(_client: Any, _partition: TopicPartition, start: int, end: int, **_how: Any) -> Iterator[Any]:
+        nonlocal begins_at
+        ranges.append((start, end))
+        if found:
+            error, begins_at = found.pop(0)
+            raise error
+        return iter(())
+
+    client = SimpleNamespace(begin_offsets=lambda partitions: dict.fromkeys(partitions, begins_at))
+    monkeypatch.setattr(reading, "client_for", lambda options: client)
+    monkeypatch.setattr(reading, "_places_for", lambda *_: None)
+    monkeypatch.setattr(reading, "read_range", nothing)
+    told: list[int] = []
+    options = ConnectionOptions("127.0.0.1:9", fail_on_data_loss=False)
+
+    assert list(read_one(OffsetRange("orders", 0, 10, 30), options, rows_schema(), told.append)) == []
+
+    assert (sum(told), ranges) == (lost, asked)
