@@ -13,6 +13,7 @@ from odradek.log.log_manager import LogManager
 from odradek.model.settings import BrokerSettings
 from odradek.server.broker_runtime import BrokerRuntime
 from odradek.server.environment import Environment
+from odradek.server.exit_codes import STORE, exit_code_of
 from odradek.server.registration import prepare_tree
 from odradek.store import api, layout, transactions
 from odradek.store.memory_session import MemoryEnsemble
@@ -211,3 +212,42 @@ def test_a_start_outlives_the_loss_of_the_way_to_the_store_for_a_moment(
             await asyncio.to_thread(environment.close)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_lost_first", [True, False])
+def test_a_start_whose_session_ends_says_what_to_do(tmp_path: Path, is_lost_first: bool) -> None:
+    """The whole ensemble stays away. "session 0x1 is expired; open another one" is a word to whoever holds the session."""
+
+    async def run() -> str:
+        environment = Environment(asyncio.get_running_loop())
+        ensemble = MemoryEnsemble()
+        met: list[str] = []
+
+        class Gone:
+            async def before(self, session_id: int, call: str) -> None:
+                session = ensemble.sessions[session_id]
+                met.append(call)
+                session.disconnect()
+                if not is_lost_first or len(met) == 3:
+                    session.give_up()
+
+            async def after(self, session_id: int, call: str) -> None:
+                """Nothing is answered."""
+
+        ensemble.gate = Gone()
+        settings = {"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)}
+        runtime = BrokerRuntime(BrokerSettings(settings), environment, ensemble)
+        try:
+            with pytest.raises(api.StoreError) as caught:
+                await runtime.start()
+            assert len(met) == (3 if is_lost_first else 1)
+            assert exit_code_of(caught.value) == STORE
+            return str(caught.value)
+        finally:
+            await runtime.stop(is_controlled=False)
+            await asyncio.to_thread(environment.close)
+
+    said = asyncio.run(run())
+    assert (
+        "the session with the store ended before broker 1 was registered" in said and "start it again" in said
+    )

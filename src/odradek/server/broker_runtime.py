@@ -217,13 +217,19 @@ class BrokerRuntime:
 
     async def _answered(self, ask: Callable[[], Awaitable[T]]) -> T:
         """What the store says at the start, though the way to it is lost meanwhile: a member of an ensemble dies, and another one
-        has the session a moment later. What ends the session ends the start."""
+        has the session a moment later. What ends the session ends the start: StoreUnavailable."""
         while True:
             try:
                 return await ask()
             except api.OutOfTouch as error:
                 self._log.warning("store", f"the store {error.verdict}: {error}")
                 await asyncio.sleep(RETRY_S)
+            except api.SessionExpired as error:
+                logger.warning("%s", error)
+                raise api.StoreUnavailable(
+                    message=f"the session with the store ended before broker {self.broker_id} was registered; start it again once "
+                    "the store can be reached"
+                ) from error
 
     async def _open_metrics(self) -> None:
         address = parse_metrics_listener(self.settings.odradek_metrics_listener)
