@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from odradek.advisor.roll_plan import roll_plan
 from odradek.advisor.shutdown_impact import shutdown_impact as impact_of
+from odradek.cli.roll_plan import show as show_roll
 from odradek.cli.shutdown_impact import show
-from odradek.model.ids import BrokerId
+from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.values import replace
 from tests.cli.conftest import Shell
 from tests.controller.world import three
 from tests.support import eventually
@@ -139,6 +142,37 @@ def test_two_brokers_are_advised_the_copy_they_can_hold(start_cluster: Callable[
         "less with --survive 0, or a third broker."
     )
     eventually(lambda: advice in shell("roll", "plan")[1], what=advice)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "restarted", "has_room"),
+    [([1, 2], [1], True), ([1, 2], [1, 2], False), ([1], [1, 2], True), ([1], [1, 2, 3], False)],
+)
+def test_replicas_are_to_be_moved_only_where_as_many_brokers_are_not_restarted(
+    capsys: pytest.CaptureFixture[str], replicas: list[int], restarted: list[int], has_room: bool
+) -> None:
+    """A partition of two replicas finds no place on the only broker that stays."""
+    context = three("t", replicas, replicas).context
+    brokers = [BrokerId(number) for number in restarted]
+    show_roll(roll_plan(context, brokers), context, None, brokers)
+    out = capsys.readouterr().out
+    assert "What makes it safe: a third copy first" in out
+    assert ("or move them to brokers that are not restarted" in out) is has_room
+
+
+def test_the_advice_of_a_roll_names_no_more_topics_than_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where every topic has two replicas it would be a line of all of them."""
+    context = three("t", [1, 2], [1, 2]).context
+    found = roll_plan(context, [BrokerId(1)])
+    example = found.counter_examples[0]
+    examples = tuple(
+        replace(example, topic_partition=TopicPartition(f"t{number:02}", 0)) for number in range(12)
+    )
+    for example in examples:
+        context.assignments[example.topic_partition] = context.assignments[TopicPartition("t", 0)]
+    show_roll(replace(found, counter_examples=examples), context, None, [BrokerId(1)])
+    advice = capsys.readouterr().out.splitlines()[-1]
+    assert advice.count("--topic ") == 10 and "--topic t09 and 2 more topics, which --json names)" in advice
 
 
 def test_a_roll_of_replicas_that_are_behind_waits_for_them(start_cluster: Callable[..., Any]) -> None:

@@ -162,7 +162,7 @@ def _advice(found: "RollPlan", context: "ControllerContext", restarted: Collecti
             "Two brokers cannot do more: accept one death less with --survive 0, or start a third one first."
         )
     advice = f"What makes it safe: {_copies(2 + found.survives, topics)}"
-    if len(restarted) < brokers:
+    if brokers - len(restarted) >= max(len(e.isr) for e in examples):
         advice += ", or move them to brokers that are not restarted"
     if found.survives:
         less = "a second copy is enough for" if alone else "or accept one death less with"
@@ -172,6 +172,8 @@ def _advice(found: "RollPlan", context: "ControllerContext", restarted: Collecti
 
 def _copies(number: int, topics: Collection[str]) -> str:
     # Without --topic the plan would take copies from the topics that have more.
-    options = " ".join(f"--topic {topic}" for topic in sorted(topics))
+    options = " ".join(f"--topic {topic}" for topic in sorted(topics)[:SHOWN_EXAMPLES])
+    if len(topics) > SHOWN_EXAMPLES:
+        options += f" and {counted(len(topics) - SHOWN_EXAMPLES, 'more topic')}, which --json names"
     which = "second" if number == 2 else "third"
     return f"a {which} copy first (odradek reassign plan --replication-factor {number} {options})"
