@@ -15,6 +15,7 @@ from odradek.cli import output, terminal
 from odradek.cli.output import Failed
 from odradek.cli.topic.consume import format_writer, json_writer, shown
 from odradek.cli.topic.create import parse_assignment, parse_settings
+from odradek.cli.topic.escapes import unescaped
 from odradek.cli.topic.offsets import Nothing, nothing_there, parse_span, resolve, timestamp_ms
 from odradek.cli.topic.produce import lines_or_pauses, parse_line
 from odradek.client.partitioning import murmur2, partition_of
@@ -135,6 +136,7 @@ def test_a_key_is_split_off_at_the_first_delimiter():
     with pytest.raises(Failed, match="line 4 has no ':'"):
         parse_line(b"kv", 4, ":", "text", ())
     assert parse_line(b"kv", 4, None, "text", ()).key is None
+    assert unescaped(r"\t::") is unescaped(r"\t::"), "it is not looked at again for each line"
 
 
 @pytest.mark.parametrize(
