@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from odradek.model.errors import ConfigurationError
 from odradek.model.settings import BrokerSettings
 from odradek.server.main import open_provider
+from odradek.store.api import OutOfTouch, SessionState
 from odradek.store.memory_session import MemoryEnsemble, MemorySession
 
 pytest.importorskip("kazoo", reason="kazoo is not installed")
@@ -95,6 +97,32 @@ def test_a_session_below_a_chroot_is_one_with_the_ensemble_that_is_named(
 
     asyncio.run(scenario())
     assert asked == ["a:1,b:2"]
+
+
+@pytest.mark.parametrize(("patience_ms", "opens"), [(60_000, [True, True]), (50, [True])])
+def test_a_way_that_is_lost_behind_the_first_word_is_looked_for_as_long_as_one_that_was_never_there(
+    monkeypatch: pytest.MonkeyPatch, patience_ms: int, opens: list[bool]
+) -> None:
+    """The member that made the session dies before the chroot was looked at: the start of a broker ended with that."""
+    ensemble = MemoryEnsemble()
+    asked: list[bool] = []
+
+    async def opened(*arguments: object, **named: object) -> MemorySession:
+        asked.append(True)
+        session = ensemble.open()
+        if len(asked) == 1:
+            session.disconnect()
+        return session
+
+    monkeypatch.setattr(stores.ZooKeeperStore, "open", opened)
+
+    async def scenario() -> None:
+        session = await stores.ZooKeeperStores("a:1/c", connection_timeout_ms=patience_ms).open_session(6000)
+        assert session.state is SessionState.CONNECTED
+
+    with pytest.raises(OutOfTouch) if len(opens) == 1 else nullcontext():
+        asyncio.run(scenario())
+    assert asked == opens
 
 
 class Link:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import LAST_PORT
 from odradek.model.settings import BrokerSettings
-from odradek.store.api import InvalidPath, Store, StoreProvider, check_path
+from odradek.store.api import InvalidPath, OutOfTouch, Store, StoreProvider, check_path
 from odradek.store.chroot import ChrootedStores
 from odradek.store.zookeeper.last_session import LastSession, end_session
 from odradek.store.zookeeper.security import Security
@@ -19,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 # Apache's zookeeper.max.in.flight.requests.
 IN_FLIGHT = 10
+RETRY_S = 0.1
 
 
 class ZooKeeperStores:
@@ -64,7 +66,16 @@ class ZooKeeperStores:
         )
 
     async def open_session(self, session_timeout_ms: int) -> Store:
-        return await self._chrooted.open_session(session_timeout_ms)
+        """The member that made it may die before it was asked anything: another session is opened, as long as one may take."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._connection_timeout_ms / 1000
+        while True:
+            try:
+                return await self._chrooted.open_session(session_timeout_ms)
+            except OutOfTouch:
+                if loop.time() + RETRY_S > deadline:
+                    raise
+            await asyncio.sleep(RETRY_S)
 
     async def open_unrooted(self, session_timeout_ms: int) -> ZooKeeperStore:
         """The whole tree of the ensemble, whatever the chroot."""
