@@ -326,6 +326,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "a broker has to be told something just when it has registered anew and its controller has not heard of that": (
         "server/controller_term.py ControllerTerm._broker_disowned",
     ),
+    "the store has to be away just when somebody asks for quotas": (
+        "broker/handlers/describe_client_quotas.py handle.<locals>.refused",
+    ),
     "a quota has to be set just when somebody looks around, for its nodes go with it": (
         "broker/handlers/describe_client_quotas.py _named",
         "broker/handlers/describe_client_quotas.py _name",
