@@ -113,6 +113,7 @@ MOMENT_KINDS: dict[str, tuple[str, int, float, float]] = {
     "dies_when_told": ("F11", 2, 0.5, 4.0),
 }
 MOMENT_SHARE = 0.2  # of the seeds have each
+SLOW_SHARE = 1 / 6  # of the seeds with a group of classic members
 ALSO: set[str] = set()  # drawn in this process whatever their weight
 # One broker may lose what others have, while all others are well: not where one copy may be all there is.
 LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail", *BATCH_KINDS})
@@ -151,6 +152,18 @@ GROUP_KINDS: dict[str, tuple[str, int, float, float]] = {
     "members_come_and_go": ("F31", 1, 0.3, 4.0),
     "kill_coordinator": ("F31", 2, 0.5, 5.0),
 }
+# Of members that take their time, or go without a word while the group waits (`faults.slow_members`): in one of six seeds with a
+# group of classic members, each drawn by itself.
+SLOW_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "leader_shares_late": ("F31", 2, 4.0, 8.0),
+    "member_falls_silent": ("F31", 3, 4.0, 8.0),
+    "static_member_falls_silent": ("F31", 2, 0.4, 1.0),
+}
+# Of a group of both protocols.
+MIXED_SLOW_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "guest_stays": ("F31", 3, 5.0, 7.0),
+    "falls_silent_as_guest_goes": ("F31", 2, 0.0, 0.0),
+}
 # Of seeds with transactions (`faults.transactions`), each drawn by itself.
 TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
     "transactional_producer_killed": ("F28", 3, 0.1, 3.0),
@@ -163,7 +176,7 @@ TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
 RELEASE_KINDS: dict[str, tuple[str, int, float, float]] = {"roll": ("F30", 1, 0.0, 0.0)}
 TABLES = (
     KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, MOMENT_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
-    TRANSACTION_KINDS, RELEASE_KINDS,
+    SLOW_KINDS, MIXED_SLOW_KINDS, TRANSACTION_KINDS, RELEASE_KINDS,
 )  # fmt: skip
 ALL_KINDS = frozenset().union(*TABLES)
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
@@ -261,6 +274,11 @@ class Plan:
     @property
     def is_administered(self) -> bool:
         return self.has(frozenset(ACTIONS) | frozenset(OPERATIONS))
+
+    @property
+    def has_slow_members(self) -> bool:
+        """Of its classic group: their sessions are shorter, and a rebalance may take several of them."""
+        return self.has(frozenset(SLOW_KINDS))
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -368,6 +386,8 @@ def draw(seed: int) -> Plan:
     mixed_group = "" if has_group or has_sharers else _mixed_group(seed)
     if has_group or has_sharers or mixed_group:
         faults += _by_themselves(GROUP_KINDS, seed, duration_s, 0.6)
+    if (has_group or mixed_group) and random.Random(f"slow-{seed}").random() < SLOW_SHARE:
+        faults += _by_themselves(MIXED_SLOW_KINDS if mixed_group else SLOW_KINDS, seed, duration_s, 0.7)
     has_transactions = random.Random(f"transactions-{seed}").random() < 0.3
     if has_transactions:
         settings.update(_of_transactions(replication_factor, min_insync_replicas))

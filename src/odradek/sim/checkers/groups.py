@@ -117,6 +117,8 @@ class GroupHistory:
     handed_out: list[HandedOut] = field(default_factory=list)
     sent_off: list[SentOff] = field(default_factory=list)
     tried: list[Tried] = field(default_factory=list)
+    # When a member, by its instance or else its id, asked something last, or was answered.
+    spoke_s: dict[str, float] = field(default_factory=dict)
 
 
 def check_groups(

@@ -36,6 +36,8 @@ from odradek.sim.clients.coordinator_client import OF_GROUPS, CoordinatorClient
 GROUP = "readers"
 PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
 SESSION_MS, REBALANCE_MS = 2_000, 2_000
+# Of a group of slow members. A client gives up on a JoinGroup after five seconds, and then does not see that nobody ends its wait.
+SLOW = 1_000, 4_000
 BETWEEN_COMMITS_S = 0.3
 IDENTIFIER = len("-00000000-0000-0000-0000-000000000000")  # behind the instance in a static member's id
 
@@ -49,9 +51,22 @@ class _Replaced(Exception):
 
 
 class GroupClient(CoordinatorClient):
-    def __init__(self, client: SimClient, group: str = GROUP) -> None:
+    def __init__(
+        self, client: SimClient, group: str = GROUP, spoke_s: dict[str, float] | None = None
+    ) -> None:
+        """`spoke_s`: when a member, by its instance or else its id, asked something last, or was answered."""
         super().__init__(client, group, OF_GROUPS)
         self._group = group
+        self._spoke_s = {} if spoke_s is None else spoke_s
+
+    async def ask(self, message: Any, version: int | None = None) -> Any:
+        await self.found()
+        name = getattr(message, "group_instance_id", None) or getattr(message, "instance_id", None)
+        name = name or getattr(message, "member_id", "")
+        self._spoke_s[name] = self.now_s
+        answer = await super().ask(message, version)
+        self._spoke_s[name] = self.now_s
+        return answer
 
     async def offsets(
         self, partitions: list[TopicPartition], *, are_stable: bool = False
@@ -92,17 +107,23 @@ class GroupMember:
         term_of: Callable[[Address | None], Term | None],
         *,
         instance: str | None = None,
+        is_slow: bool = False,
+        takes_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`partitions`: what the group reads, of which there may be more from time to time. Until `is_over`. `term_of`: of the
-        coordinator at an address, for the history alone. `instance`: it is static (KIP-345), and the history names it by that."""
+        coordinator at an address, for the history alone. `instance`: it is static (KIP-345), and the history names it by that.
+        `is_slow`: its group waits for several sessions. `takes_s`: to share out, as the leader, who heartbeats meanwhile."""
+        self._session_ms, self._rebalance_ms = SLOW if is_slow else (SESSION_MS, REBALANCE_MS)
+        self._takes_s = takes_s
         self._instance = instance
         self._term_of = term_of
         self.commits_next = False
         self._partitions = partitions
         self._is_over = is_over
-        self._group = GroupClient(client)
+        self._group = GroupClient(client, spoke_s=history.spoke_s)
         self._name = name
         self._history = history
+        self._parked_s: float | None = None  # since when it waits for the others; None: it does not
         self._member = ""
         self._generation = -1
         self._last: tuple[int, TopicPartition, int] | None = (
@@ -126,6 +147,7 @@ class GroupMember:
         try:
             return await self._group.ask(message)
         except RequestFailed:
+            self._parked_s = None
             raise _Anew from None
 
     async def _ask_in_term(self, message: Any) -> tuple[Any, Term | None]:
@@ -173,18 +195,19 @@ class GroupMember:
 
     async def _share(self) -> list[TopicPartition]:
         """Joined, and the partitions that are this member's in the new generation."""
-        asked_s = self._group.now_s
+        asked_s = self._parked_s = self._group.now_s
         joined, term = await self._ask_in_term(
             join_group.JoinGroupRequest(
                 group_id=GROUP,
-                session_timeout_ms=SESSION_MS,
-                rebalance_timeout_ms=REBALANCE_MS,
+                session_timeout_ms=self._session_ms,
+                rebalance_timeout_ms=self._rebalance_ms,
                 member_id=self._member,
                 group_instance_id=self._instance,
                 protocol_type=PROTOCOL_TYPE,
                 protocols=[join_group.JoinGroupRequestProtocol(name=PROTOCOL, metadata=self._name.encode())],
             )
         )
+        self._parked_s = None
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member = joined.member_id
             raise _Anew
@@ -204,8 +227,10 @@ class GroupMember:
                 self._group.now_s,
             )
             self._history.handed_out.append(handed_out)
+        if len(to_share_out) > 1:
+            await self._take(self._takes_s())
         numbers = range(len(self._partitions))
-        synced_s = self._group.now_s
+        synced_s = self._parked_s = self._group.now_s
         synced = await self._ask(
             sync_group.SyncGroupRequest(
                 group_id=GROUP,
@@ -224,6 +249,7 @@ class GroupMember:
                 ],
             )
         )
+        self._parked_s = None
         self._judge(synced.error_code)
         known = self._partitions
         of, *given = bytes(synced.assignment) or bytes(1)
@@ -243,6 +269,18 @@ class GroupMember:
             raise _Anew  # as one whose metadata say that there are more partitions
         return share
 
+    async def _take(self, seconds: float) -> None:
+        """Of a process that computes, and whose heartbeats are another thread's."""
+        until_s = self._group.now_s + seconds
+        while (left_s := until_s - self._group.now_s) > 0:
+            await asyncio.sleep(min(BETWEEN_COMMITS_S, left_s))
+            await self._beat()
+
+    @property
+    def waits_s(self) -> float:
+        """How long for an answer to JoinGroup or SyncGroup, by now; 0: for none."""
+        return 0.0 if self._parked_s is None else self._group.now_s - self._parked_s
+
     async def _beat(self) -> None:
         asked_s = self._group.now_s
         answer = await self._ask(
@@ -254,7 +292,7 @@ class GroupMember:
             )
         )
         self._judge(answer.error_code)
-        self._session_until_s = asked_s + SESSION_MS / 1000
+        self._session_until_s = asked_s + self._session_ms / 1000
 
     async def _commit_late(self) -> None:
         """The application's thread is still at what it read in the generation before, and commits that as of then."""

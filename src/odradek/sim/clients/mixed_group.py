@@ -174,7 +174,8 @@ class MixedSharer(Sharer):
         self._lives = 0
         self._is_strict = is_strict
         self._leaves = leaves
-        self._progress = Progress(client, GroupClient(client, GROUP), self._holdings, history)
+        by_classic = GroupClient(client, GROUP, history.offsets.spoke_s)
+        self._progress = Progress(client, by_classic, self._holdings, history)
 
     @property
     def epoch(self) -> int:
@@ -240,7 +241,7 @@ class ClassicMember:
         """`partitions`: what it shares out as the leader, of which there may be more from time to time. `leaves`: at its end; else its
         session ends later, as that of every static one."""
         self._client = client
-        self._group = GroupClient(client, GROUP)
+        self._group = GroupClient(client, GROUP, history.offsets.spoke_s)
         self._first_name = name
         self._name = instance or name  # in the history
         self._lives = 0

@@ -163,8 +163,15 @@ class MemberProcess(ClientProcess):
             lambda: workload.are_groups_over,
             lambda address: workload.world.term_of_group(address, GROUP),
             instance=f"i{self.number}" if workload.plan.has_static_members else None,
+            is_slow=workload.plan.has_slow_members,
+            takes_s=workload.take_sharing_out_s,
         )
         await self._member.live()
+
+    @property
+    def waits_s(self) -> float:
+        """For an answer to JoinGroup or SyncGroup; 0: for none."""
+        return 0.0 if self._member is None or not self.is_running else self._member.waits_s
 
     def pause(self, seconds: float) -> None:
         super().pause(seconds)
@@ -249,6 +256,13 @@ class MixedProcess(ClientProcess):
     def send_away(self) -> None:
         self._goes_at_s = 0.0
 
+    @property
+    def is_visiting_by_kip_848(self) -> bool:
+        return self.is_guest and isinstance(self._member, MixedSharer)
+
+    def stay_for(self, seconds: float) -> None:
+        self._goes_at_s = max(self._goes_at_s, self.workload.world.loop.time() + seconds)
+
     async def live(self, host: Host) -> None:
         workload = self.workload
         client = await workload.connected()
@@ -330,6 +344,7 @@ class Workload:
         mixed = STAYERS + GUESTS if plan.mixed_group else 0
         self.mixed = [MixedProcess(self, number) for number in range(mixed)]
         self.group_history = GroupHistory()
+        self.sharing_out_takes_s = 0.0  # the next leader of the group, once
         self.sharing_history = SharingHistory()
         self.mixed_history = MixedHistory()
         self.ledger = Ledger(self) if plan.has_transactions else None
@@ -356,6 +371,10 @@ class Workload:
         transactional = [] if self.ledger is None else self.ledger.producers
         for process in (*self.members, *self.sharers, *self.mixed, *transactional):
             process.go_on()
+
+    def take_sharing_out_s(self) -> float:
+        seconds, self.sharing_out_takes_s = self.sharing_out_takes_s, 0.0
+        return seconds
 
     @property
     def all_partitions(self) -> list[TopicPartition]:

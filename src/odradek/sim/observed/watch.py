@@ -32,6 +32,7 @@ from odradek.sim.checkers.last_values import LastValues
 from odradek.sim.checkers.leading import Leading, joiners_have_all
 from odradek.sim.checkers.parts import parts_are_whole
 from odradek.sim.checkers.removals import Removals
+from odradek.sim.checkers.silences import Silences
 from odradek.sim.checkers.waits import Deadlines
 from odradek.sim.faults.moments import OF_COORDINATORS
 from odradek.sim.observed.beliefs import (
@@ -58,6 +59,7 @@ from odradek.sim.observed.leading import coordinating, joining, leaders
 from odradek.sim.observed.markers import MarkerAnswers
 from odradek.sim.observed.parts import Parts
 from odradek.sim.observed.retention import Retention
+from odradek.sim.observed.silences import present, spoke_s
 from odradek.sim.observed.waits import overdue, overslept
 from odradek.sim.world import SimBroker, World
 
@@ -91,6 +93,7 @@ class Watch:
         self._leading = Leading()
         self._terms = CoordinatorTerms()
         self._deadlines = Deadlines()
+        self._silences = Silences()
         self._parts = Parts()
         self._promises = ControllerPromises()
         self._duties = ControllerDuties()
@@ -152,6 +155,9 @@ class Watch:
             found += self._terms.observe(coordinating(working))
             found += parts_are_whole(self._parts.broken(self.world, working))
             found += self._deadlines.observe(overdue(self.world, working), self.world.loop.time())
+            found += self._silences.observe(
+                present(self.world, working), spoke_s(self.world), self.world.loop.time()
+            )
         if changed:
             found += self._ends.observe(told_ends(working, changed))
             found += roles_are_as_stored(roles(self.world, working, changed))
