@@ -21,7 +21,10 @@ from tests.sim.plans import three_brokers
 from tests.support import each
 
 FOR_LONG_S = 8.0
-ONLY_WAITED, IS_REFUSED = 0.9, 0.2  # the amount of `member_falls_silent`: whether somebody joins while it is parked
+ONLY_WAITED, IS_REFUSED = (
+    0.9,
+    0.2,
+)  # the amount of `member_falls_silent`: whether somebody joins while it is parked
 
 
 def classic(*faults: Fault, is_static: bool = False) -> Plan:
@@ -64,9 +67,7 @@ WORLDS = {
         Fault(3.0, "static_member_falls_silent", 0.4, 0.5, 0.4), is_static=True
     ),
     "guest_stays": mixed(*(Fault(at_s / 2, "guest_stays", 0.0, 0.5, 4.0) for at_s in range(1, 20))),
-    "falls_silent_as_guest_goes": mixed(
-        *(Fault(at_s / 2, "falls_silent_as_guest_goes", 0.0, 0.5) for at_s in range(4, 16)), is_static=True
-    ),
+    "falls_silent_as_guest_goes": mixed(Fault(1.0, "falls_silent_as_guest_goes", 0.0, 0.5), is_static=True),
 }
 
 
@@ -82,7 +83,11 @@ def test_they_act_and_are_survived(name: str) -> None:
 LOST = {
     "of who was parked in SyncGroup until it was assigned": (
         "member_falls_silent",
-        Edit("coordinator.syncing:AssignmentStored.committed", "shard.renew_sessions(group, told, now_ms)", "pass"),
+        Edit(
+            "coordinator.syncing:AssignmentStored.committed",
+            "shard.renew_sessions(group, told, now_ms)",
+            "pass",
+        ),
         "stays-silent",
     ),
     "of who was parked in SyncGroup when somebody joined": (
@@ -100,4 +105,85 @@ LOST = {
         Edit("coordinator.turns:_begin_classic", "shard.renew_session(group, member, now_ms)", "pass"),
         "stays-silent",
     ),
+    # Of a classic member of a group of KIP-848: it joined in time, and is removed for not having joined.
+    "of who has joined again": (
+        "guest_stays",
+        Edit(
+            "coordinator.classic_members:_join", "found.drop_deadline(Kind.CLASSIC_JOIN, member_id)", "pass"
+        ),
+        "owned-twice",
+    ),
+    "of who has asked for its assignment": (
+        "guest_stays",
+        Edit(
+            "coordinator.classic_members:sync_consumer_group",
+            "group.drop_deadline(Kind.CLASSIC_SYNC, member_id)",
+            "pass",
+        ),
+        "owned-twice",
+    ),
 }
+
+
+@each(LOST)
+def test_a_session_or_a_deadline_that_is_lost_or_kept_is_found(whose: str) -> None:
+    world, edit, name = LOST[whose]
+    with pytest.MonkeyPatch.context() as patch, applied([edit]):
+        # Which sees a timer that is missing before anybody is silent.
+        patch.setattr("odradek.sim.observed.watch.parts_are_whole", lambda _: [])
+        found = run(WORLDS[world])
+
+    assert found.code == CORRECTNESS and name in {one.name for one in found.anomalies}, describe(found)
+
+
+GROUP_OBJECT, OTHER = object(), object()
+
+
+def judged(*looks: tuple[float, object | None], spoke_s: float = 1.0) -> list[str]:
+    """At each time the member is there, in a group that is this object, or it is not."""
+    silences, found = Silences(), []
+    for now_s, group in looks:
+        rows = [] if group is None else [Present("b1", "g", "a", 2.0, group)]
+        found += [one.name for one in silences.observe(rows, {"a": spoke_s}, now_s)]
+    return found
+
+
+def every_quarter(
+    from_s: float, to_s: float, group: object | None = GROUP_OBJECT
+) -> list[tuple[float, object | None]]:
+    return [(quarter / 4, group) for quarter in range(int(4 * from_s), int(4 * to_s) + 1)]
+
+
+def test_who_stays_after_its_session_is_named() -> None:
+    assert judged(*every_quarter(1.0, 4.0)) == []
+    assert judged(*every_quarter(1.0, 4.25)) == ["stays-silent"]
+    assert judged(*every_quarter(1.0, 6.0), spoke_s=3.0) == [], "it asked since then"
+    assert judged(*every_quarter(1.0, 3.5), *every_quarter(3.75, 6.5, OTHER)) == [], (
+        "of another coordinator, or life of the group"
+    )
+    assert judged(*every_quarter(1.0, 3.5), (3.75, None), *every_quarter(4.0, 6.75)) == [], (
+        "it waited for an answer meanwhile"
+    )
+    assert judged(*every_quarter(1.0, 2.0), *every_quarter(3.0, 6.0)) == [], "or may have, unseen"
+
+
+def test_members_of_whom_nobody_speaks_are_not_judged() -> None:
+    silences = Silences()
+    rows = [Present("b1", "g", "stranger", 2.0, GROUP_OBJECT)]
+    assert [list(silences.observe(rows, {}, now_s)) for now_s, _ in every_quarter(1.0, 9.0)] == [[]] * 33
+
+
+def test_one_of_six_seeds_with_a_classic_group_has_slow_members_and_no_other() -> None:
+    plans = [draw(seed) for seed in range(600)]
+    slow = [plan for plan in plans if plan.has_slow_members]
+    may_be = [plan for plan in plans if plan.has_group or plan.mixed_group]
+
+    assert 0.10 < len(slow) / len(may_be) < 0.20
+    assert all(plan.has_group or plan.mixed_group for plan in slow)
+    assert {fault.kind for plan in slow for fault in plan.faults} >= {*SLOW_KINDS, *MIXED_SLOW_KINDS}
+    assert not any(plan.has(frozenset(MIXED_SLOW_KINDS)) for plan in slow if plan.has_group)
+
+
+def test_without_them_a_group_has_its_usual_sessions() -> None:
+    slow = WORLDS["leader_shares_late"]
+    assert slow.has_slow_members and not replace(slow, faults=()).has_slow_members

@@ -61,8 +61,7 @@ class GroupClient(CoordinatorClient):
 
     async def ask(self, message: Any, version: int | None = None) -> Any:
         await self.found()
-        name = getattr(message, "group_instance_id", None) or getattr(message, "instance_id", None)
-        name = name or getattr(message, "member_id", "")
+        name: str = getattr(message, "group_instance_id", None) or getattr(message, "member_id", "")
         self._spoke_s[name] = self.now_s
         answer = await super().ask(message, version)
         self._spoke_s[name] = self.now_s
@@ -274,14 +273,15 @@ class GroupMember:
         until_s = self._group.now_s + seconds
         while (left_s := until_s - self._group.now_s) > 0:
             await asyncio.sleep(min(BETWEEN_COMMITS_S, left_s))
-            await self._beat()
+            await self._beat(is_stored=False)
 
     @property
     def waits_s(self) -> float:
         """How long for an answer to JoinGroup or SyncGroup, by now; 0: for none."""
         return 0.0 if self._parked_s is None else self._group.now_s - self._parked_s
 
-    async def _beat(self) -> None:
+    async def _beat(self, *, is_stored: bool = True) -> None:
+        """`is_stored`: its generation is; the next coordinator knows no other."""
         asked_s = self._group.now_s
         answer = await self._ask(
             heartbeat.HeartbeatRequest(
@@ -292,7 +292,8 @@ class GroupMember:
             )
         )
         self._judge(answer.error_code)
-        self._session_until_s = asked_s + self._session_ms / 1000
+        if is_stored:
+            self._session_until_s = asked_s + self._session_ms / 1000
 
     async def _commit_late(self) -> None:
         """The application's thread is still at what it read in the generation before, and commits that as of then."""

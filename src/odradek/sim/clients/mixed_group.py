@@ -173,7 +173,7 @@ class MixedSharer(Sharer):
         self._first_name = name
         self._lives = 0
         self._is_strict = is_strict
-        self._leaves = leaves
+        self.leaves = leaves
         by_classic = GroupClient(client, GROUP, history.offsets.spoke_s)
         self._progress = Progress(client, by_classic, self._holdings, history)
 
@@ -214,11 +214,11 @@ class MixedSharer(Sharer):
         self._mixed.was_there(self._label, now_s, asked_s + SESSION_MS / 1000)
 
     async def _leave(self, epoch: int = LEAVE) -> None:
-        if self._leaves:
+        if self.leaves:
             self._mixed.left(self._label, self._group.now_s)
         elif self._instance is None:
             return
-        await super()._leave(LEAVE if self._leaves else LEAVE_TO_RETURN)
+        await super()._leave(LEAVE if self.leaves else LEAVE_TO_RETURN)
 
 
 class ClassicMember:

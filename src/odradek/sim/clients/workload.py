@@ -228,6 +228,7 @@ class MixedProcess(ClientProcess):
         self._member: MixedSharer | ClassicMember | None = None
         self._visits = 0
         self._goes_at_s = math.inf
+        self._away_until_s = 0.0
         self.is_asked_to_stay = False  # as one of KIP-848, until it is sent away
 
     @property
@@ -253,8 +254,12 @@ class MixedProcess(ClientProcess):
             self._member.give_up()
         super().kill()
 
-    def send_away(self) -> None:
+    def send_away(self, seconds: float = 0.0) -> None:
+        """For so long at least, and it says so."""
         self._goes_at_s = 0.0
+        if seconds and isinstance(self._member, MixedSharer):
+            self._member.leaves = True
+        self._away_until_s = self.workload.world.loop.time() + seconds
 
     @property
     def is_visiting_by_kip_848(self) -> bool:
@@ -276,6 +281,8 @@ class MixedProcess(ClientProcess):
         else:
             while not workload.are_groups_over:
                 await asyncio.sleep(rng.uniform(*AWAY_S))
+                while (left_s := self._away_until_s - workload.world.loop.time()) > 0:
+                    await asyncio.sleep(left_s)
                 self._goes_at_s = workload.world.loop.time() + rng.uniform(*STAYS_S)
                 of_kip_848 = self.number == STAYERS or self._visits % 2 == 1
                 await self._visit(client, is_of_kip_848=of_kip_848, leaves=rng.random() >= STEALS_AWAY)
@@ -367,7 +374,8 @@ class Workload:
         return [*self.producers, *self.consumers]
 
     def go_on(self) -> None:
-        """Nobody stands still any more."""
+        """Nobody stands still any more, or takes long."""
+        self.sharing_out_takes_s = 0.0
         transactional = [] if self.ledger is None else self.ledger.producers
         for process in (*self.members, *self.sharers, *self.mixed, *transactional):
             process.go_on()

@@ -15,8 +15,9 @@ LATE_S = (0.2, 1.2)
 LOOKS_AGAIN_S = 0.1
 LOOKS = 50
 # A process that takes the place of one that has gone: not before its group has gone on without.
-BACK_S = 4.0
+BACK_S = 5.0
 LEAST_MEMBERS = 2  # beside the one that goes
+GUEST_STAYS_S = 2.5
 
 
 def _workload(world: World) -> Workload | None:
@@ -28,7 +29,9 @@ def _running(workload: Workload) -> list[MemberProcess]:
     return [member for member in workload.members if member.is_running]
 
 
-def _back_after(world: World, workload: Workload, process: MemberProcess | MixedProcess, seconds: float) -> None:
+def _back_after(
+    world: World, workload: Workload, process: MemberProcess | MixedProcess, seconds: float
+) -> None:
     def start() -> None:
         if not workload.are_groups_over and not process.is_running:
             process.start()
@@ -121,21 +124,26 @@ def guest_stays(world: World, fault: Fault) -> bool:
 
 
 def falls_silent_as_guest_goes(world: World, fault: Fault) -> bool:
-    """A classic member, for good, just as the group becomes classic again."""
+    """A classic member, for good, just as the group becomes classic again: after so long that no timer of what it was before is left."""
     workload = _workload(world)
     guest = _guest(workload)
     if workload is None or guest is None:
         return False
-    stayers = [one for one in workload.mixed if one.is_running and not one.is_guest]
-    if len(stayers) < LEAST_MEMBERS:
-        return False
-    member = stayers[int(fault.target * len(stayers))]
-    world.note(f"{type(member).__name__} {member.number} falls silent, and the guests go")
-    member.kill()
-    for one in workload.mixed:
-        if one.is_guest:
-            one.send_away()
-    _back_after(world, workload, member, BACK_S)
+    guest.stay_for(2 * GUEST_STAYS_S)
+
+    def go() -> None:
+        stayers = [one for one in workload.mixed if one.is_running and not one.is_guest]
+        if len(stayers) < LEAST_MEMBERS or _guest(workload) is None:
+            return
+        member = stayers[int(fault.target * len(stayers))]
+        world.note(f"mixed member {member.number} falls silent, and the guests go")
+        member.kill()
+        for one in workload.mixed:
+            if one.is_guest:
+                one.send_away(BACK_S)
+        _back_after(world, workload, member, BACK_S)
+
+    targets.strike_later(world, GUEST_STAYS_S, go)
     return True
 
 
