@@ -22,6 +22,7 @@ from odradek.sim.plan import (
     RELEASE_KINDS,
     RUDE_KINDS,
     SLOW_KINDS,
+    SLOW_TRANSACTION_KINDS,
     TABLES,
     TRANSACTION_KINDS,
     Fault,
@@ -76,6 +77,7 @@ def test_every_kind_has_its_function() -> None:
         *SLOW_KINDS,
         *MIXED_SLOW_KINDS,
         *TRANSACTION_KINDS,
+        *SLOW_TRANSACTION_KINDS,
         *RELEASE_KINDS,
     ]
     assert set(drawn) == set(faults.TABLE)

@@ -12,6 +12,7 @@ from odradek.sim.plan import (
     Plan,
     _of_groups,
     _of_mixed_groups,
+    _of_transactions,
     draw,
 )
 from odradek.sim.run import CORRECTNESS, OK, Outcome, describe, run
@@ -50,6 +51,18 @@ def mixed(*faults: Fault, is_static: bool = False) -> Plan:
     )
 
 
+def transactional(*faults: Fault) -> Plan:
+    return three_brokers(
+        partitions=1,
+        acks=-1,
+        has_transactions=True,
+        bumping_owners=0,
+        settings=_of_transactions(3, 2),
+        faults=faults,
+        duration_s=12.0,
+    )
+
+
 def silent(at_s: float, amount: float, target: float = 0.1) -> Fault:
     return Fault(at_s, "member_falls_silent", target, amount, FOR_LONG_S)
 
@@ -68,6 +81,9 @@ WORLDS = {
     ),
     "guest_stays": mixed(*(Fault(at_s / 2, "guest_stays", 0.0, 0.5, 4.0) for at_s in range(1, 20))),
     "falls_silent_as_guest_goes": mixed(Fault(1.0, "falls_silent_as_guest_goes", 0.0, 0.5), is_static=True),
+    "transaction_grows": transactional(
+        *(Fault(at_s, "transaction_grows", 0.0, 0.5) for at_s in (1.0, 3.0, 6.0))
+    ),
 }
 
 
@@ -121,6 +137,11 @@ LOST = {
             "pass",
         ),
         "owned-twice",
+    ),
+    "of a transaction that grows": (
+        "transaction_grows",
+        Edit("coordinator.transaction_timeouts:TimeOuts.tick", "value.started_at_ms", "value.updated_at_ms"),
+        "open-too-long",
     ),
 }
 

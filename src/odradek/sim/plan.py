@@ -7,6 +7,7 @@ administrators do in the meantime is drawn in the same way, from a generator of 
 
 import random
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -113,7 +114,7 @@ MOMENT_KINDS: dict[str, tuple[str, int, float, float]] = {
     "dies_when_told": ("F11", 2, 0.5, 4.0),
 }
 MOMENT_SHARE = 0.2  # of the seeds have each
-SLOW_SHARE = 1 / 6  # of the seeds with a group of classic members
+SLOW_SHARE = 1 / 6  # of the seeds with a group of classic members, or with transactions
 ALSO: set[str] = set()  # drawn in this process whatever their weight
 # One broker may lose what others have, while all others are well: not where one copy may be all there is.
 LOSE_ONE = frozenset({"power_cut_unflushed", "torn_tail", *BATCH_KINDS})
@@ -172,11 +173,16 @@ TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
     "move_transaction_coordinator": ("F28", 2, 0.0, 0.0),
     "slow_coordinator_load": ("F28", 2, 0.5, 4.0),
 }
+# Of seeds with transactions too, in one of six.
+SLOW_TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "transaction_grows": ("F28", 3, 0.0, 0.0),
+}
 # Of a release that gives way to the next (`rolling`): in one of eight seeds, once.
 RELEASE_KINDS: dict[str, tuple[str, int, float, float]] = {"roll": ("F30", 1, 0.0, 0.0)}
 TABLES = (
     KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, MOMENT_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
-    SLOW_KINDS, MIXED_SLOW_KINDS, TRANSACTION_KINDS, RELEASE_KINDS,
+    SLOW_KINDS, MIXED_SLOW_KINDS, TRANSACTION_KINDS, SLOW_TRANSACTION_KINDS,
+    RELEASE_KINDS,
 )  # fmt: skip
 ALL_KINDS = frozenset().union(*TABLES)
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
@@ -263,7 +269,7 @@ class Plan:
         default_factory=dict
     )  # settings of the compacted topic; none: there is none
 
-    def has(self, kinds: frozenset[str]) -> bool:
+    def has(self, kinds: AbstractSet[str]) -> bool:
         return any(fault.kind in kinds for fault in self.faults)
 
     @property
@@ -277,8 +283,8 @@ class Plan:
 
     @property
     def has_slow_members(self) -> bool:
-        """Of its classic group: their sessions are shorter, and a rebalance may take several of them."""
-        return self.has(frozenset(SLOW_KINDS))
+        """Of its classic group: their sessions are shorter, and a rebalance may take several of them. Or of one of both protocols."""
+        return self.has(SLOW_KINDS.keys() | MIXED_SLOW_KINDS.keys())
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -392,6 +398,7 @@ def draw(seed: int) -> Plan:
     if has_transactions:
         settings.update(_of_transactions(replication_factor, min_insync_replicas))
         faults += _by_themselves(TRANSACTION_KINDS, seed, duration_s, 0.5)
+        faults += _by_themselves(SLOW_TRANSACTION_KINDS, seed, duration_s, SLOW_SHARE)
     if mixed_group:
         settings.update(_of_mixed_groups(replication_factor, min_insync_replicas))
     rolls, first_level = _release(seed, duration_s)

@@ -81,6 +81,7 @@ class TransactionHistory:
     positions: list[Position] = field(default_factory=list)
     reads: History = field(default_factory=History)
     written: list[Written] = field(default_factory=list)  # in the end, in the order of each log
+    begun_s: dict[str, float] = field(default_factory=dict)  # the latest transaction of each id
     all_bump: bool = False  # every producer is a client of `transaction.version` 2
 
 

@@ -81,14 +81,17 @@ class LedgerProcess(ClientProcess):
                 if knows_version_2 and not producer.bumps:
                     producer.bumps = await is_version_2_in_force(client)
                 number += 1
-                attempt = ledger.begin(name, number, draws.sample(PARTITIONS, draws.choice((1, 2, 3))))
-                stands_still = draws.random() < STANDS_STILL
+                drawn = draws.sample(PARTITIONS, draws.choice((1, 2, 3)))
+                adds_every_s = ledger.take_adds_every_s()
+                attempt = ledger.begin(name, number, PARTITIONS if adds_every_s else drawn)
+                stands_still = draws.random() < STANDS_STILL or adds_every_s > 0.0
                 await carry_out(
                     producer,
                     attempt,
                     ledger.world,
                     is_commit=draws.random() >= ABORTS,
                     stands_still_s=STANDS_STILL_S if stands_still else 0.0,
+                    adds_every_s=adds_every_s,
                 )
                 if attempt.fate != "committed":
                     number -= 1
@@ -106,11 +109,19 @@ async def carry_out(
     *,
     is_commit: bool = True,
     stands_still_s: float = 0.0,
+    adds_every_s: float = 0.0,
 ) -> None:
-    """Fenced: somebody else has the id; the attempt says what became of it in any case."""
+    """Fenced: somebody else has the id; the attempt says what became of it in any case. `adds_every_s`: a partition, one after the
+    other; else all at once."""
+    together = [attempt.values]
+    if adds_every_s:
+        together = [{partition: values} for partition, values in attempt.values.items()]
     try:
-        await producer.add(attempt.values)
-        await producer.send_all(attempt.values)
+        for values in together:
+            await producer.add(values)
+            await producer.send_all(values)
+            if adds_every_s:
+                await asyncio.sleep(adds_every_s)
         await asyncio.sleep(stands_still_s)
         await producer.send_offset(POSITION, attempt.number)
     except Refused:
@@ -149,6 +160,7 @@ class Ledger:
         self.producers = [LedgerProcess(workload, self, number) for number in range(len(OWNERS))]
         self.readers = [ReaderProcess(workload, self, partition) for partition in PARTITIONS]
         self.moves = 0  # of coordinators, under way
+        self.adds_every_s = 0.0  # the next transaction, of all partitions; once
 
     def start(self) -> None:
         for process in (*self.producers, *self.readers):
@@ -168,6 +180,10 @@ class Ledger:
     def reader(self, client: SimClient, prefix: str, partition: TopicPartition) -> CommittedReader:
         return CommittedReader(client, f"{prefix}{partition.partition}", partition, self.history.reads)
 
+    def take_adds_every_s(self) -> float:
+        seconds, self.adds_every_s = self.adds_every_s, 0.0
+        return seconds
+
     def begin(self, name: str, number: int, partitions: list[TopicPartition]) -> Attempt:
         attempt = len(self.history.attempts)
         values: dict[TopicPartition, tuple[Value, ...]] = {
@@ -175,6 +191,7 @@ class Ledger:
             for partition in sorted(partitions)
         }
         self.history.attempts.append(Attempt(name, number, values))
+        self.history.begun_s[name] = self.world.loop.time()
         return self.history.attempts[-1]
 
     async def position(self, client: SimClient, name: str, *, is_final: bool = False) -> int:

@@ -5,12 +5,15 @@ from odradek.model.ids import TopicPartition
 from odradek.protocol.messages import alter_partition_reassignments as alter_reassignments
 from odradek.protocol.messages import elect_leaders
 from odradek.sim.clients.client import RequestFailed
+from odradek.sim.clients.ledger import TIMEOUT_MS
 from odradek.sim.clients.ledger_workload import Ledger
 from odradek.sim.faults import targets
 from odradek.sim.plan import Fault
 from odradek.sim.world import SimBroker, World
 
 PREFERRED = 0
+# The third partition when the transaction has almost timed out.
+ADDS_EVERY_S = 0.49 * TIMEOUT_MS / 1000
 
 
 def _ledger(world: World) -> Ledger | None:
@@ -45,6 +48,15 @@ def transactional_producer_paused(world: World, fault: Fault) -> bool:
     process = running[int(fault.target * len(running))]
     world.note(f"transactional producer {process.number} stands still for {fault.lasts_s:.3f} s")
     process.pause(fault.lasts_s)
+    return True
+
+
+def transaction_grows(world: World, fault: Fault) -> bool:
+    """The next one takes a partition, later one more and later a third, and stands still: it times out as of its beginning."""
+    ledger = _ledger(world)
+    if ledger is None or not any(process.is_running for process in ledger.producers):
+        return False
+    ledger.adds_every_s = ADDS_EVERY_S * (0.9 + 0.1 * fault.amount)
     return True
 
 
@@ -126,6 +138,7 @@ def move_transaction_coordinator(world: World, fault: Fault) -> bool:
 TABLE = targets.table_of(
     transactional_producer_killed,
     transactional_producer_paused,
+    transaction_grows,
     kill_transaction_coordinator,
     slow_coordinator_load,
     move_transaction_coordinator,

@@ -30,6 +30,7 @@ from odradek.sim.checkers.coordinators import CoordinatorTerms
 from odradek.sim.checkers.history import Anomaly
 from odradek.sim.checkers.last_values import LastValues
 from odradek.sim.checkers.leading import Leading, joiners_have_all
+from odradek.sim.checkers.open_transactions import OpenTransactions
 from odradek.sim.checkers.parts import parts_are_whole
 from odradek.sim.checkers.removals import Removals
 from odradek.sim.checkers.silences import Silences
@@ -57,6 +58,7 @@ from odradek.sim.observed.coordinator_memory import KEYS_OF_GROUPS
 from odradek.sim.observed.endings import Endings
 from odradek.sim.observed.leading import coordinating, joining, leaders
 from odradek.sim.observed.markers import MarkerAnswers
+from odradek.sim.observed.open_transactions import begun_s, open_transactions
 from odradek.sim.observed.parts import Parts
 from odradek.sim.observed.retention import Retention
 from odradek.sim.observed.silences import present, spoke_s
@@ -93,6 +95,7 @@ class Watch:
         self._leading = Leading()
         self._terms = CoordinatorTerms()
         self._deadlines = Deadlines()
+        self._open = OpenTransactions()
         self._silences = Silences()
         self._parts = Parts()
         self._promises = ControllerPromises()
@@ -155,6 +158,9 @@ class Watch:
             found += self._terms.observe(coordinating(working))
             found += parts_are_whole(self._parts.broken(self.world, working))
             found += self._deadlines.observe(overdue(self.world, working), self.world.loop.time())
+            found += self._open.observe(
+                open_transactions(self.world, working), begun_s(self.world), self.world.loop.time()
+            )
             found += self._silences.observe(
                 present(self.world, working), spoke_s(self.world), self.world.loop.time()
             )
