@@ -84,6 +84,9 @@ WORLDS = {
     "transaction_grows": transactional(
         *(Fault(at_s, "transaction_grows", 0.0, 0.5) for at_s in (1.0, 3.0, 6.0))
     ),
+    "init_is_repeated": transactional(
+        *(Fault(at_s, "init_is_repeated", 0.0, 0.2) for at_s in (1.0, 2.0, 3.0, 4.0))
+    ),
 }
 
 
@@ -142,6 +145,15 @@ LOST = {
         "transaction_grows",
         Edit("coordinator.transaction_timeouts:TimeOuts.tick", "value.started_at_ms", "value.updated_at_ms"),
         "open-too-long",
+    ),
+    "of the epoch that was asked for again": (
+        "init_is_repeated",
+        Edit(
+            "coordinator.initialising:_next",
+            "Turn(value.producer_id, value.epoch, last_epoch, before)",
+            "Turn(value.producer_id, value.epoch, NO_EPOCH, before)",
+        ),
+        "repeat-refused",
     ),
 }
 

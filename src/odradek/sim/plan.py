@@ -176,6 +176,7 @@ TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
 # Of seeds with transactions too, in one of six.
 SLOW_TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
     "transaction_grows": ("F28", 3, 0.0, 0.0),
+    "init_is_repeated": ("F28", 3, 0.0, 0.0),
 }
 # Of a release that gives way to the next (`rolling`): in one of eight seeds, once.
 RELEASE_KINDS: dict[str, tuple[str, int, float, float]] = {"roll": ("F30", 1, 0.0, 0.0)}

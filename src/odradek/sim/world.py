@@ -538,13 +538,21 @@ class World:
 
     def term_of_group(self, address: tuple[str, int] | None, group: str) -> Term | None:
         """Of the coordinator of this group there; None: nobody coordinates it there."""
+        return self._term(address, group, of_transactions=False)
+
+    def term_of_transactions(self, address: tuple[str, int] | None, transactional_id: str) -> Term | None:
+        return self._term(address, transactional_id, of_transactions=True)
+
+    def _term(self, address: tuple[str, int] | None, name: str, *, of_transactions: bool) -> Term | None:
         found = [
             broker for broker in self.brokers.values() if address is not None and broker.name == address[0]
         ]
         if not found or found[0].host is None or found[0].runtime is None or not found[0].is_serving:
             return None
-        groups = found[0].runtime.broker.groups
-        shard = groups.shards.get(groups.index_of(group))
+        shards: Any = (
+            found[0].runtime.broker.transactions if of_transactions else found[0].runtime.broker.groups
+        )
+        shard = shards.shards.get(shards.index_of(name))
         return None if shard is None else Term(found[0].name, found[0].host.incarnation, shard.epoch)
 
     def rebalances(self, group: str) -> SimBroker | None:

@@ -14,6 +14,7 @@ records saw.
 | both-markers | one transaction is committed in one partition and aborted in another |
 | epoch-twice | two transactions of one producer end in one epoch, where each end gives the next (`transaction.version` 2) |
 | fenced-write | a producer wrote behind a later epoch of its id |
+| repeat-refused | who has its id for itself asks again for its next epoch, as after a lost answer, and is not told the same |
 | hanging-transaction | records that no marker decides, in a cluster at rest |
 
 A transaction of which nobody knows how it ended (`unknown`) has to be one or the other, as a whole.
@@ -75,6 +76,14 @@ class Written(NamedTuple):
     values: tuple[Value, ...] = ()
 
 
+class Repeat(NamedTuple):
+    """InitProducerId of an epoch that its owner had, again and again, at one coordinator in one term."""
+
+    transactional_id: str
+    asked_s: float
+    told: tuple[tuple[int, int] | None, ...]  # producer id and epoch; None: refused
+
+
 @dataclass(slots=True)
 class TransactionHistory:
     attempts: list[Attempt] = field(default_factory=list)
@@ -82,6 +91,7 @@ class TransactionHistory:
     reads: History = field(default_factory=History)
     written: list[Written] = field(default_factory=list)  # in the end, in the order of each log
     begun_s: dict[str, float] = field(default_factory=dict)  # the latest transaction of each id
+    repeats: list[Repeat] = field(default_factory=list)
     all_bump: bool = False  # every producer is a client of `transaction.version` 2
 
 
@@ -103,8 +113,16 @@ def check_transactions(history: TransactionHistory) -> Iterator[Anomaly]:
     yield from _numbers(history, seen)
     yield from _readers(polls, final)
     yield from _logs(history.written)
+    yield from _repeats(history.repeats)
     if history.all_bump:
         yield from _ends(history.written)
+
+
+def _repeats(repeats: list[Repeat]) -> Iterator[Anomaly]:
+    for one in repeats:
+        if len(set(one.told)) > 1:
+            text = f"{one.transactional_id} asks for its next epoch at {one.asked_s:.3f} s and again, and is told {one.told}"
+            yield Anomaly("repeat-refused", None, text)
 
 
 def _reads(attempts: list[Attempt], polls: list[Polled]) -> Iterator[Anomaly]:

@@ -15,6 +15,7 @@ from odradek.sim.checkers.transactions import (
     FINAL,
     Attempt,
     Position,
+    Repeat,
     TransactionHistory,
 )
 from odradek.sim.clients.client import RETRY_S, SimClient
@@ -75,9 +76,9 @@ class LedgerProcess(ClientProcess):
         producer = ledger.producer(client, name)
         knows_version_2 = self.number < self.workload.plan.bumping_owners
         while not self.workload.is_over:
-            await producer.take_over()
+            await self._take_over(producer)
             number = await ledger.position(client, name)
-            while not (self.workload.is_over or producer.is_in_doubt):
+            while not (self.workload.is_over or producer.is_in_doubt or self._repeats(producer)):
                 if knows_version_2 and not producer.bumps:
                     producer.bumps = await is_version_2_in_force(client)
                 number += 1
@@ -96,6 +97,22 @@ class LedgerProcess(ClientProcess):
                 if attempt.fate != "committed":
                     number -= 1
                 await asyncio.sleep(max(self.workload.plan.pause_between_sends_s, 0.1))
+
+    def _repeats(self, producer: TransactionalProducer) -> bool:
+        """Whether its next InitProducerId is to be repeated: of who has its id for itself, and asks for its own next epoch."""
+        return self._ledger.repeats > 0 and OWNERS.count(self.transactional_id) == 1 and producer.has_an_epoch
+
+    async def _take_over(self, producer: TransactionalProducer) -> None:
+        ledger, name = self._ledger, self.transactional_id
+        if not self._repeats(producer):
+            await producer.take_over()
+            return
+        repeats, ledger.repeats = ledger.repeats, 0
+        world, asked_s = ledger.world, ledger.world.loop.time()
+        before = world.term_of_transactions(producer.coordinator, name)
+        told = await producer.take_over(repeats=repeats)
+        if before is not None and before == world.term_of_transactions(producer.coordinator, name):
+            ledger.history.repeats.append(Repeat(name, asked_s, tuple(told)))
 
 
 async def is_version_2_in_force(client: SimClient) -> bool:
@@ -160,6 +177,7 @@ class Ledger:
         self.producers = [LedgerProcess(workload, self, number) for number in range(len(OWNERS))]
         self.readers = [ReaderProcess(workload, self, partition) for partition in PARTITIONS]
         self.moves = 0  # of coordinators, under way
+        self.repeats = 0  # of the next InitProducerId of an owner's own epoch
         self.adds_every_s = 0.0  # the next transaction, of all partitions; once
 
     def start(self) -> None:

@@ -75,8 +75,17 @@ class TransactionalProducer:
         self.is_in_doubt = False
         self.bumps = False
 
-    async def take_over(self) -> None:
-        """In the next epoch: of its own, if it has one (KIP-360). Fenced: somebody else has the id by now."""
+    @property
+    def coordinator(self) -> Address | None:
+        return self._coordinator.coordinator
+
+    @property
+    def has_an_epoch(self) -> bool:
+        return self._producer_id >= 0
+
+    async def take_over(self, *, repeats: int = 0) -> list[tuple[int, int] | None]:
+        """In the next epoch: of its own, if it has one (KIP-360). Fenced: somebody else has the id by now. `repeats`: so often again, as
+        if the answer had been lost. Gives the producer id and epoch of each answer, None for one that refuses."""
         request = InitProducerIdRequest(
             transactional_id=self._name,
             transaction_timeout_ms=self._timeout_ms,
@@ -89,6 +98,11 @@ class TransactionalProducer:
         self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
         self._sequences.clear()
         self.is_in_doubt = False
+        told: list[tuple[int, int] | None] = [(answer.producer_id, answer.producer_epoch)]
+        for _ in range(repeats):
+            answer = await self._asked(self._coordinator, request, INIT, lambda answer: answer.error_code)
+            told.append(None if answer.error_code else (answer.producer_id, answer.producer_epoch))
+        return told
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         if self.bumps:

@@ -60,6 +60,15 @@ def transaction_grows(world: World, fault: Fault) -> bool:
     return True
 
 
+def init_is_repeated(world: World, fault: Fault) -> bool:
+    """Who has its transactional id for itself asks for its next epoch, and again and again, as if the answers had been lost."""
+    ledger = _ledger(world)
+    if ledger is None or not any(process.is_running for process in ledger.producers):
+        return False
+    ledger.repeats = 2 + int(2 * fault.amount)
+    return True
+
+
 def _coordinator(world: World, fault: Fault) -> SimBroker | None:
     """One that has something to coordinate."""
     brokers = [broker for broker in targets.serving(world) if _coordinates(broker)]
@@ -139,6 +148,7 @@ TABLE = targets.table_of(
     transactional_producer_killed,
     transactional_producer_paused,
     transaction_grows,
+    init_is_repeated,
     kill_transaction_coordinator,
     slow_coordinator_load,
     move_transaction_coordinator,
