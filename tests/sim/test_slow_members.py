@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from odradek.sim.checkers.open_transactions import Open, OpenTransactions
 from odradek.sim.checkers.silences import Present, Silences
+from odradek.sim.checkers.transactions import Repeat, TransactionHistory, check_transactions
 from odradek.sim.plan import (
     MIXED_SLOW_KINDS,
     SLOW_KINDS,
+    SLOW_TRANSACTION_KINDS,
     Fault,
     Plan,
     _of_groups,
@@ -204,6 +207,47 @@ def test_members_of_whom_nobody_speaks_are_not_judged() -> None:
     silences = Silences()
     rows = [Present("b1", "g", "stranger", 2.0, GROUP_OBJECT)]
     assert [list(silences.observe(rows, {}, now_s)) for now_s, _ in every_quarter(1.0, 9.0)] == [[]] * 33
+
+
+def open_too_long(
+    *looks: tuple[float, object | None], begun_s: float = 1.0, second_from_s: float = 99.0
+) -> list[str]:
+    """Of a transaction with two seconds and a half; another one, in the next epoch, from `second_from_s` on."""
+    checker, found = OpenTransactions(), []
+    for now_s, memory in looks:
+        producer = 7, int(now_s >= second_from_s)
+        rows = [] if memory is None else [Open("b1", "pay", producer, 2.5, memory)]
+        found += [one.name for one in checker.observe(rows, {"pay": begun_s}, now_s)]
+    return found
+
+
+def test_a_transaction_that_is_open_beyond_its_time_out_is_named() -> None:
+    assert open_too_long(*every_quarter(1.0, 4.0)) == []
+    assert open_too_long(*every_quarter(1.0, 4.25)) == ["open-too-long"]
+    assert open_too_long(*every_quarter(1.0, 5.0), begun_s=2.0) == [], "it is the next one, in the same epoch"
+    assert open_too_long(*every_quarter(1.0, 5.0), second_from_s=2.0) == [], "or in another one"
+    assert open_too_long(*every_quarter(1.0, 3.5), *every_quarter(3.75, 6.75, OTHER)) == [], (
+        "of another coordinator"
+    )
+    assert open_too_long(*every_quarter(1.0, 3.5), (3.75, None), *every_quarter(4.0, 7.0)) == [], (
+        "it was being written, or could not be"
+    )
+    assert open_too_long(*every_quarter(1.0, 2.0), *every_quarter(3.0, 6.0)) == [], "nobody looked"
+
+
+def test_a_repeated_question_for_an_epoch_that_is_answered_differently_is_named() -> None:
+    def names(*told: tuple[int, int] | None) -> list[str]:
+        history = TransactionHistory(repeats=[Repeat("pay", 1.0, told)])
+        return [one.name for one in check_transactions(history)]
+
+    assert names((7, 3), (7, 3), (7, 3)) == names((7, 3)) == []
+    assert names((7, 3), (7, 3), None) == names((7, 3), (7, 4)) == names((7, 3), (8, 3)) == ["repeat-refused"]
+
+
+def test_one_of_six_seeds_with_transactions_has_each_of_their_slow_kinds() -> None:
+    plans = [plan for plan in map(draw, range(600)) if plan.has_transactions]
+    for kind in SLOW_TRANSACTION_KINDS:
+        assert 0.10 < sum(plan.has({kind}) for plan in plans) / len(plans) < 0.20
 
 
 def test_one_of_six_seeds_with_a_classic_group_has_slow_members_and_no_other() -> None:
