@@ -244,10 +244,10 @@ def test_a_repeated_question_for_an_epoch_that_is_answered_differently_is_named(
     assert names((7, 3), (7, 3), None) == names((7, 3), (7, 4)) == names((7, 3), (8, 3)) == ["repeat-refused"]
 
 
-def test_one_of_six_seeds_with_transactions_has_each_of_their_slow_kinds() -> None:
+def test_one_of_six_seeds_with_transactions_or_fewer_has_each_of_their_slow_kinds() -> None:
     plans = [plan for plan in map(draw, range(600)) if plan.has_transactions]
     for kind in SLOW_TRANSACTION_KINDS:
-        assert 0.10 < sum(plan.has({kind}) for plan in plans) / len(plans) < 0.20
+        assert 0.06 < sum(plan.has({kind}) for plan in plans) / len(plans) < 0.20
 
 
 def test_one_of_six_seeds_with_a_classic_group_has_slow_members_and_no_other() -> None:

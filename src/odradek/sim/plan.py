@@ -114,6 +114,8 @@ MOMENT_KINDS: dict[str, tuple[str, int, float, float]] = {
     "dies_when_told": ("F11", 2, 0.5, 4.0),
 }
 MOMENT_SHARE = 0.2  # of the seeds have each
+# What is slow begins early, in a run that is long enough for what follows: several sessions, or a transaction's time-out.
+SLOW_FROM_S, LEAST_SLOW_S = 6.0, 12.0
 SLOW_SHARE = 1 / 6  # of the seeds with a group of classic members, or with transactions
 ALSO: set[str] = set()  # drawn in this process whatever their weight
 # One broker may lose what others have, while all others are well: not where one copy may be all there is.
@@ -393,17 +395,19 @@ def draw(seed: int) -> Plan:
     mixed_group = "" if has_group or has_sharers else _mixed_group(seed)
     if has_group or has_sharers or mixed_group:
         faults += _by_themselves(GROUP_KINDS, seed, duration_s, 0.6)
+    slow: list[Fault] = []
     if (has_group or mixed_group) and random.Random(f"slow-{seed}").random() < SLOW_SHARE:
-        faults += _by_themselves(MIXED_SLOW_KINDS if mixed_group else SLOW_KINDS, seed, duration_s, 0.7)
+        kinds_of_it = MIXED_SLOW_KINDS if mixed_group else SLOW_KINDS
+        slow += _by_themselves(kinds_of_it, seed, min(duration_s, SLOW_FROM_S), 0.7)
     has_transactions = random.Random(f"transactions-{seed}").random() < 0.3
     if has_transactions:
         settings.update(_of_transactions(replication_factor, min_insync_replicas))
         faults += _by_themselves(TRANSACTION_KINDS, seed, duration_s, 0.5)
-        faults += _by_themselves(SLOW_TRANSACTION_KINDS, seed, duration_s, SLOW_SHARE)
+        slow += _by_themselves(SLOW_TRANSACTION_KINDS, seed, min(duration_s, SLOW_FROM_S), SLOW_SHARE)
     if mixed_group:
         settings.update(_of_mixed_groups(replication_factor, min_insync_replicas))
     rolls, first_level = _release(seed, duration_s)
-    faults += rolls
+    faults += rolls + slow
     ledger = _ledger(seed) if has_transactions else {}
     if states or ledger:
         faults += _by_themselves(CLEANER_KINDS, seed, duration_s, 0.5)
@@ -427,7 +431,7 @@ def draw(seed: int) -> Plan:
         is_idempotent=is_idempotent,
         records_per_batch=rng.choice((1, 1, 3)),
         pause_between_sends_s=rng.choice((0.05, 0.2, 0.5)),
-        duration_s=duration_s * PACE,
+        duration_s=max(duration_s, LEAST_SLOW_S if slow else 0.0) * PACE,
         flushes=flushes,
         store_notices_death=rng.random() < 0.5,
         faults=at_pace(with_a_quiet_quarter(seed, duration_s, [*faults, *further, *actions])),

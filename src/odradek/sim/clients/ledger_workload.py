@@ -83,7 +83,7 @@ class LedgerProcess(ClientProcess):
                     producer.bumps = await is_version_2_in_force(client)
                 number += 1
                 drawn = draws.sample(PARTITIONS, draws.choice((1, 2, 3)))
-                adds_every_s = ledger.take_adds_every_s()
+                adds_every_s = ledger.take_adds_every_s() if self._is_alone else 0.0
                 attempt = ledger.begin(name, number, PARTITIONS if adds_every_s else drawn)
                 stands_still = draws.random() < STANDS_STILL or adds_every_s > 0.0
                 await carry_out(
@@ -100,7 +100,12 @@ class LedgerProcess(ClientProcess):
 
     def _repeats(self, producer: TransactionalProducer) -> bool:
         """Whether its next InitProducerId is to be repeated: of who has its id for itself, and asks for its own next epoch."""
-        return self._ledger.repeats > 0 and OWNERS.count(self.transactional_id) == 1 and producer.has_an_epoch
+        return self._ledger.repeats > 0 and self._is_alone and producer.has_an_epoch
+
+    @property
+    def _is_alone(self) -> bool:
+        """It has its id for itself."""
+        return OWNERS.count(self.transactional_id) == 1
 
     async def _take_over(self, producer: TransactionalProducer) -> None:
         ledger, name = self._ledger, self.transactional_id
@@ -178,7 +183,7 @@ class Ledger:
         self.readers = [ReaderProcess(workload, self, partition) for partition in PARTITIONS]
         self.moves = 0  # of coordinators, under way
         self.repeats = 0  # of the next InitProducerId of an owner's own epoch
-        self.adds_every_s = 0.0  # the next transaction, of all partitions; once
+        self.adds_every_s = 0.0  # the next transaction of who has an id for itself, once
 
     def start(self) -> None:
         for process in (*self.producers, *self.readers):
