@@ -220,15 +220,17 @@ def test_a_recorded_run_is_the_same_run() -> None:
 
 def test_every_write_of_a_leader_stands_in_the_trace() -> None:
     end: dict[tuple[int, str], int] = {}
+    compared = 0
     for action in recorded(6)[1]:
         if action["action"] in ("LeaderWrite", "FencedFollowerFetch", "FollowerTruncate"):
             key = action["broker"], action["partition"]
+            compared += key in end
             assert end.get(key, action["from"]) == action["from"], "no change of a log is passed over"
             end[key] = action["log_end_offset"]
         elif action["action"] in ("BrokerEnds", "ReplicaGone"):
             for key in [k for k in end if k[0] == action["broker"]]:
                 del end[key]
-    assert end
+    assert compared > 100
 
 
 # ------------------------------------------------------------------------------------------------------- shrinking

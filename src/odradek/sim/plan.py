@@ -408,6 +408,7 @@ def draw(seed: int) -> Plan:
         settings.update(_of_mixed_groups(replication_factor, min_insync_replicas))
     rolls, first_level = _release(seed, duration_s)
     faults += rolls + slow
+    lasts_s = max(duration_s, LEAST_SLOW_S if slow else 0.0)
     ledger = _ledger(seed) if has_transactions else {}
     if states or ledger:
         faults += _by_themselves(CLEANER_KINDS, seed, duration_s, 0.5)
@@ -431,10 +432,10 @@ def draw(seed: int) -> Plan:
         is_idempotent=is_idempotent,
         records_per_batch=rng.choice((1, 1, 3)),
         pause_between_sends_s=rng.choice((0.05, 0.2, 0.5)),
-        duration_s=max(duration_s, LEAST_SLOW_S if slow else 0.0) * PACE,
+        duration_s=lasts_s * PACE,
         flushes=flushes,
         store_notices_death=rng.random() < 0.5,
-        faults=at_pace(with_a_quiet_quarter(seed, duration_s, [*faults, *further, *actions])),
+        faults=at_pace(with_a_quiet_quarter(seed, lasts_s, [*faults, *further, *actions])),
         settings=settings,
         reads_from_replicas=reads_from_replicas,
         states=states,
