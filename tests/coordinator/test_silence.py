@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.coordinator.effects import Append
-from odradek.coordinator.events import Tick
 from odradek.coordinator.group_states import GroupState
 from odradek.coordinator.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from tests.coordinator.consumers import beat
 from tests.coordinator.groups import GROUP, Bench
+from tests.coordinator.passing_time import MOST_TURNS, time_passes
 from tests.coordinator.well_behaved import (
     IS_SENT_OFF,
     JOINS,
@@ -31,7 +31,6 @@ from tests.coordinator.well_behaved import (
 # A first join that nobody stands behind, a rebalance for each of those that go one after the other, and their sessions.
 LONGEST_MS = NEW_MEMBER_JOIN_TIMEOUT_MS + 6 * (REBALANCE_MS + SESSION_MS)
 ROUND_MS, ROUNDS = 3_000, 20
-MOST_TURNS = 2_000
 COMMIT, FAIL, LATE, LATE_AND_FAILED, LATE_AND_COMMITTED = "commit", "fail", "late", "late, failed", "late, in"
 EVENTS = (
     *["go on"] * 8, *["all go on"] * 3, "all get there", *[COMMIT] * 6, *["time"] * 3, *["slow"] * 3, "begin anew", "other protocol", "leave", "leave to return",
@@ -213,17 +212,8 @@ class World:
             self.decide(LATE_AND_FAILED if fate in (FAIL, LATE_AND_FAILED) else LATE_AND_COMMITTED)
 
     def wait(self, ms: int) -> None:
-        bench, end_ms = self.bench, self.bench.now_ms + ms
-        for _ in range(MOST_TURNS):
-            due_ms = bench.coordinator.next_deadline_ms()
-            if due_ms is None or due_ms > end_ms:
-                bench.now_ms = end_ms
-                return
-            bench.now_ms = max(due_ms, bench.now_ms)
-            bench.step(Tick())
-            if not bench.held:
-                bench.do_asides()
-        raise AssertionError("something is due again and again")
+        bench = self.bench
+        time_passes(bench, ms, lambda: None if bench.held else bench.do_asides())
 
     def hear(self) -> list[tuple[Client, ErrorCode, bool]]:
         """Who was told what, and whether it was a member before."""

@@ -5,9 +5,9 @@ is added to it, and when everybody is silent none is open, none is decided and n
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.coordinator.events import Tick
 from odradek.coordinator.transaction_states import AT_REST, TransactionState
 from odradek.model.error_codes import ErrorCode
+from tests.coordinator.passing_time import time_passes
 from tests.coordinator.test_transactions import ID, Bench
 
 TIMEOUT_MS, LOOKED_AT_MS = 60_000, 10_000
@@ -15,7 +15,6 @@ EVENTS = (
     *["add"] * 4, *["commit"] * 5, "init", "raise", "end", "time", "time", "fail", "late", "written", "written", "move",
 )  # fmt: skip
 TURNS = st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 3)), min_size=20, max_size=60)
-MOST_TURNS = 2_000
 
 
 class World:
@@ -56,15 +55,7 @@ class World:
                 bench.move()
 
     def wait(self, ms: int) -> None:
-        bench, end_ms = self.bench, self.bench.now_ms + ms
-        for _ in range(MOST_TURNS):
-            due_ms = bench.coordinator.next_deadline_ms()
-            if due_ms is None or due_ms > end_ms:
-                bench.now_ms = end_ms
-                return
-            bench.now_ms = max(due_ms, bench.now_ms)
-            bench.step(Tick())
-        raise AssertionError("something is due again and again")
+        time_passes(self.bench, ms)
 
     def all_is_committed(self) -> None:
         self.bench.held = False
