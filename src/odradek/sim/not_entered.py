@@ -292,6 +292,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "the log of a replica that moves has to be cut, or to begin behind its copy, below what a checkpoint says of the copy": (
         "broker/log_moves.py LogMoves._was_done",
         "broker/log_moves.py LogMoves._do",
+        "broker/log_moves.py _cut",
         "broker/log_moves.py _restarting_at",
     ),
     "the directory into which a replica moves, or the file it is read from, has to fail while it moves": (
