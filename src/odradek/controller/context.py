@@ -12,11 +12,11 @@ not exist), which keeps a partition with three healthy replicas below 1 KB.
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from odradek.controller.states import PartitionState, ReplicaState
 from odradek.model.cluster import BrokerRegistration, LeaderAndIsr, ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
+from odradek.model.errors import ConfigurationError
 from odradek.model.facts import ProducerIdBlock, StoredPartitionState, TopicAssignment
 from odradek.model.ids import (
     NO_TOPIC_ID,
@@ -27,16 +27,13 @@ from odradek.model.ids import (
     Offset,
     TopicId,
     TopicPartition,
-    number_in,
 )
 from odradek.model.properties import AROUND_VALUES
+from odradek.model.settings import TOPIC_SETTINGS, BrokerSettings, parse_value
 from odradek.model.values import dataclass, field
 
-if TYPE_CHECKING:
-    from odradek.model.settings import BrokerSettings
-
 CLUSTER_DEFAULT = "<default>"  # the name of `/config/brokers/<default>`
-MOST_DIGITS = 19  # of a number in a topic's configuration, zeros before it among them
+MIN_ISR = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ class ControllerSettings:
     delete_topic_with_offline_replicas: bool = False
 
     @classmethod
-    def of(cls, settings: "BrokerSettings") -> "ControllerSettings":
+    def of(cls, settings: BrokerSettings) -> "ControllerSettings":
         """What a broker's properties say to the controller in it."""
         return cls(
             unclean_leader_election_enable=settings.unclean_leader_election_enable,
@@ -351,14 +348,12 @@ class ControllerContext:
         return state.elr
 
     def min_insync_replicas(self, topic: str) -> int:
-        configured = self.topic_setting(topic, "min.insync.replicas")
-        if configured is None:
-            return self.settings.min_insync_replicas
-        # As leaders read it (`settings.parse_value`): `+02` is 2, and what is none of its values, or has more digits than they look
-        # at (`settings.WHOLE_NUMBER`), is as if it were not set.
-        digits = configured.strip(AROUND_VALUES).removeprefix("+")
-        number = number_in(digits.lstrip("0")) if len(digits) <= MOST_DIGITS else None
-        return self.settings.min_insync_replicas if number is None else number
+        """As leaders read it: what is none of its values is as if it were not set."""
+        try:
+            number = parse_value(TOPIC_SETTINGS[MIN_ISR], self.topic_setting(topic, MIN_ISR))
+        except ConfigurationError:
+            number = None
+        return self.settings.min_insync_replicas if number is None else int(number)
 
     # --------------------------------------------------------------------------------------- partitions
 

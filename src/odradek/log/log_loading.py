@@ -43,9 +43,8 @@ class LogLoading:
         self._retired = retired
         self._manager = manager
         self._on_future = on_future
-        self._ends: dict[
-            TopicPartition, int
-        ] = {}  # of the logs of one directory, of those too that nobody knows whether to use
+        # Of the logs of one directory, of those too that nobody knows whether to use.
+        self._ends: dict[TopicPartition, int] = {}
 
     def load_directory(self, directory: LogDirectory, now_ms: int, notes: list[str]) -> bool:
         root = directory.root

@@ -188,9 +188,8 @@ class NewestSearch(TimestampSearch):
 
     def __init__(self, log: LogState, largest: TimestampOffset) -> None:
         super().__init__(log, largest.timestamp)
-        self.largest = (
-            largest  # that some batch claims; behind the walk, one that lies behind the start as a whole
-        )
+        # That some batch claims; behind the walk, one that lies behind the start as a whole.
+        self.largest = largest
         self._walked_to = -1  # -1: there was no need for it yet
         self._is_walked = False
 

@@ -167,9 +167,8 @@ class OffsetAnswers(Waiter):
             search = NewestSearch(log, largest)
             self._search(search)
         assert isinstance(search, NewestSearch)
-        if (
-            search.found is None and search.largest.timestamp >= 0
-        ):  # the batch that says so has no such record
+        if search.found is None and search.largest.timestamp >= 0:
+            # The batch that says so has no such record.
             timestamp, offset = search.largest
             return FoundOffset(timestamp, offset, log.epoch_in_header(offset))
         return search.found

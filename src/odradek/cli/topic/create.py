@@ -10,12 +10,13 @@ from odradek.cli.outcomes import outcome, print_outcomes
 from odradek.cli.output import bootstrap_option, fail, is_given, json_option
 from odradek.cli.pairs import named_values
 from odradek.cli.waiting import wait_for_brokers
+from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.counted import counted
 from odradek.model.ids import INT32_MAX
 
 # Whoever sends CreateTopics gives them their settings, with Apache too; with cleanup.policy=delete, which others default to, commits would
 # be gone after a week.
-BROKERS_OWN = ("__consumer_offsets", "__transaction_state")
+BROKERS_OWN = (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
 INT16_MAX = 2**15 - 1  # as wide as a replication factor is on the wire
 
 

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from odradek.sim.checkers.continuity import Continuity
 from odradek.sim.checkers.history import Anomaly
 
 # Behind its time-out and the next time that its coordinator looks for such: a turn, an append, a look that comes late.
 LATE_S = 0.5
-# Between two looks; in a longer time the coordinator may have stood still, and nobody saw it.
-MOST_S = 0.5
 
 
 class Open(NamedTuple):
@@ -26,21 +25,15 @@ class OpenTransactions:
     to it. It is as old as its producer says, which began it after the one before had ended."""
 
     def __init__(self) -> None:
-        self._since: dict[tuple[str, str], tuple[object, tuple[int, int], float]] = {}
-        self._looked_s = 0.0
+        self._open = Continuity()
 
     def observe(
         self, all_open: Iterable[Open], begun_s: Mapping[str, float], now_s: float
     ) -> Iterator[Anomaly]:
         """`begun_s`: when anybody began the latest transaction of an id."""
-        before, self._since = self._since if now_s - self._looked_s <= MOST_S else {}, {}
-        self._looked_s = now_s
+        self._open.look(now_s)
         for one in all_open:
-            key = one.broker, one.transactional_id
-            memory, producer, since_s = before.get(key, (None, one.producer, now_s))
-            if memory is not one.memory or producer != one.producer:
-                since_s = now_s
-            self._since[key] = one.memory, one.producer, since_s
+            since_s = self._open.since_s((one.broker, one.transactional_id, one.producer), one.memory)
             open_s = now_s - max(since_s, begun_s.get(one.transactional_id, now_s))
             if open_s > one.limit_s + LATE_S:
                 yield Anomaly(

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from odradek.sim.checkers.continuity import Continuity
 from odradek.sim.checkers.history import Anomaly
 
 # Behind the end of a session: a request that is on its way, a look that comes late, a coordinator that has other work first.
 LATE_S = 1.0
-# Between two looks; in a longer time a member may have waited for an answer, and nobody saw it.
-MOST_S = 0.5
 
 
 class Present(NamedTuple):
@@ -26,21 +25,15 @@ class Silences:
     Whoever waits for an answer cannot heartbeat: its session begins when it was answered, heard or not."""
 
     def __init__(self) -> None:
-        self._since: dict[tuple[str, str, str], tuple[object, float]] = {}  # when it was present first
-        self._looked_s = 0.0
+        self._present = Continuity()
 
     def observe(
         self, all_present: Iterable[Present], spoke_s: Mapping[str, float], now_s: float
     ) -> Iterator[Anomaly]:
         """`spoke_s`: when a member asked something last, or was answered; of none that is not in it anything is known."""
-        before, self._since = self._since if now_s - self._looked_s <= MOST_S else {}, {}
-        self._looked_s = now_s
+        self._present.look(now_s)
         for one in all_present:
-            key = one.broker, one.group, one.member
-            memory, since_s = before.get(key, (None, now_s))
-            if memory is not one.memory:
-                since_s = now_s
-            self._since[key] = one.memory, since_s
+            since_s = self._present.since_s((one.broker, one.group, one.member), one.memory)
             silent_s = now_s - max(since_s, spoke_s.get(one.member, now_s))
             if silent_s > one.session_s + LATE_S:
                 yield Anomaly(

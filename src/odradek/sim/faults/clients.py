@@ -5,13 +5,12 @@ without a transaction are not for ever (KIP-98): whoever takes its place is give
 sends again may stand twice, once for each of them, and no more often.
 """
 
+from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.sim.clients.client_process import ClientProcess
 from odradek.sim.clients.workload import ConsumerProcess, MemberProcess, MixedProcess, SharerProcess, Workload
 from odradek.sim.faults import targets
 from odradek.sim.plan import Fault
 from odradek.sim.world import SimBroker, World
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 # A send is this old at most when its producer dies: before it left, before it was written, before it was committed.
 LONGEST_IN_FLIGHT_S = 0.03
@@ -186,7 +185,7 @@ def kill_coordinator(world: World, fault: Fault) -> bool:
 def _leads_offsets(broker: SimBroker) -> bool:
     assert broker.runtime is not None
     return any(
-        partition.topic == OFFSETS_TOPIC and replica.is_leader and replica.log.log_end_offset
+        partition.topic == GROUPS_TOPIC and replica.is_leader and replica.log.log_end_offset
         for partition, replica in broker.runtime.broker.replicas.partitions.items()
     )
 
