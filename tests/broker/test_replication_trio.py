@@ -268,6 +268,35 @@ def test_another_order_of_the_same_replicas_is_taken_in_the_epoch_that_is_known(
     assert world[to].partition().assignment.replicas == (1, 3, 2)
 
 
+@pytest.mark.parametrize("epochs_on", [0, 1])
+def test_what_was_stopped_follows_again_in_the_epoch_that_it_knew(world: World, epochs_on: int) -> None:
+    """The controller takes a replica offline for one answer, and back for the next: StopReplica, then the same LeaderAndIsr
+    (seed 692)."""
+    world.lead(1)
+    epoch = world.leadership[T0]["leader_epoch"]
+    assert world.stop_replica(2, T0, leader_epoch=epoch) == ErrorCode.NONE
+    world.settle()
+    assert not world[2].fetchers
+    world.leadership[T0]["leader_epoch"] = epoch + epochs_on
+    assert world.tell_leader(2, T0) == ErrorCode.NONE
+    world.settle()
+    assert set(world[2].fetchers) == {1}
+    assert world[2].partition().leader == 1
+    assert world.tell_leader(2, T0) == ErrorCode.STALE_CONTROLLER_EPOCH, "it is stopped no more"
+    world.stop_replica(2, T0, leader_epoch=epoch + epochs_on)
+    world.leadership[T0]["leader_epoch"] = epoch + epochs_on - 1
+    assert world.tell_leader(2, T0) == ErrorCode.STALE_CONTROLLER_EPOCH
+    world.settle()
+    assert not world[2].fetchers
+
+
+def test_a_leader_that_was_stopped_does_not_lead_again_in_its_epoch(world: World) -> None:
+    world.lead(1)
+    world.stop_replica(1, T0, leader_epoch=world.leadership[T0]["leader_epoch"])
+    assert world.tell_leader(1, T0) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert not world[1].partition().is_leader
+
+
 @pytest.mark.behaviour(168)
 def test_a_broker_told_that_nobody_leads_stops_fetching_and_answers_no_error(world: World) -> None:
     world.produce(1, b"a")

@@ -264,7 +264,8 @@ class ReplicaManager(Organ):
             if told.topic_id != NO_TOPIC_ID and partition.topic_id not in (NO_TOPIC_ID, told.topic_id):
                 return ErrorCode.INCONSISTENT_TOPIC_ID
             is_named = told.topic_id not in (NO_TOPIC_ID, partition.topic_id)
-            if is_named and leadership.leader_epoch == partition.leader_epoch:
+            is_news = partition.is_news(leadership)
+            if is_named and not is_news and leadership.leader_epoch == partition.leader_epoch:
                 # Nothing but the id is new: the controller gives one without raising the epoch (KIP-516).
                 is_fetched = topic_partition in self._fetched_from
                 self._stop_fetching(topic_partition)
@@ -272,7 +273,7 @@ class ReplicaManager(Organ):
                 if is_fetched:
                     self._fetch(partition)
                 return ErrorCode.NONE
-            if leadership.leader_epoch <= partition.leader_epoch:
+            if not is_news:
                 if leadership.leader_epoch == partition.leader_epoch:
                     partition.take_order(told.assignment)
                 return ErrorCode.STALE_CONTROLLER_EPOCH

@@ -247,7 +247,7 @@ class Partition(Replica):
     def stop(self, *, deleted: bool = False) -> None:
         """StopReplica: neither lead nor follow. With `deleted`, whoever waits hears that it is unknown."""
         self.is_deleted = deleted
-        self.is_hosted = not deleted
+        self.is_hosted = self.is_stopped = not deleted
         self.leader = NO_LEADER
         self._resign(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

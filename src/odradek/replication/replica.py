@@ -46,6 +46,7 @@ class Replica:
         "is_flushing",
         "is_hosted",
         "is_leader",
+        "is_stopped",
         "keeps_tails",
         "leader",
         "leader_epoch",
@@ -75,6 +76,7 @@ class Replica:
         self.assignment = ReplicaAssignment(replicas=())
         self.is_leader = False
         self.is_deleted = False
+        self.is_stopped = False  # by StopReplica, without deletion: what LeaderAndIsr said of its epoch holds no more
         self.is_hosted = True  # False: who holds this object has to look the partition up again
         self.leader: BrokerId = NO_LEADER
         self.leader_epoch = LeaderEpoch(-1)
@@ -95,12 +97,22 @@ class Replica:
     # ---------------------------------------------------------------------------------------------- epochs
 
     def _assert_newer(self, leadership: LeaderAndIsr) -> None:
-        # Row 147: the caller has answered an equal or lower epoch with STALE_CONTROLLER_EPOCH.
-        assert leadership.leader_epoch > self.leader_epoch, (
-            f"{self.topic_partition}: leader epoch {self.leader_epoch} -> {leadership.leader_epoch}; legal: a larger one"
+        # Row 147: the caller has answered what is not news with STALE_CONTROLLER_EPOCH.
+        assert self.is_news(leadership), (
+            f"{self.topic_partition}: leader epoch {self.leader_epoch} -> {leadership.leader_epoch}; legal: a larger one, and "
+            "the same to follow where it was stopped"
         )
 
+    def is_news(self, leadership: LeaderAndIsr) -> bool:
+        """A larger leader epoch; or the known one, to a replica that was stopped in it and is to follow again: its controller
+        took it for offline in between (seed 692). It may not lead again in it: nobody could tell the records of two leaderships
+        of one epoch apart (decision 0004)."""
+        if leadership.leader_epoch == self.leader_epoch:
+            return self.is_stopped and leadership.leader not in (NO_LEADER, self.broker)
+        return leadership.leader_epoch > self.leader_epoch
+
     def _take_epochs(self, leadership: LeaderAndIsr, assignment: ReplicaAssignment) -> None:
+        self.is_stopped = False
         self.leader = leadership.leader
         self.leader_epoch = leadership.leader_epoch
         self.partition_epoch = leadership.partition_epoch
