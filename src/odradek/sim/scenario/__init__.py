@@ -29,7 +29,7 @@ After each command the invariants are looked at, as in a seed; what they say is 
 | `dies-at-write B N` | the N-th write of B to the store from now takes effect, and B is killed before it hears of it |
 | `garble B`, `mend B` | somebody writes into the registration of B what nobody can read; and what was there again |
 | `lose-answers P`, `hold-watches B`, `release-watches B`, `store down|up` | the store |
-| `replay B [P] kind=leader-and-isr|stop-delete leader=L epoch=E isr=... broker-epoch=N controller-epoch=N` | a control request by hand, late or of a zombie |
+| `replay B [P] kind=leader-and-isr|stop|stop-delete leader=L epoch=E isr=... broker-epoch=N controller-epoch=N` | a control request by hand, late or of a zombie |
 | `reassign`, `delete`, `config`, `elect`, `send`, ... | what administrators do: `scenario.admin`; clients that do not wait: `scenario.clients` |
 | `overhear B`, `repeat B` | what controllers write to B is read by it a second time, late: `scenario.repeating` |
 | `withhold`, `let`, `release`, `lag`, ... | single requests and answers between brokers: `scenario.withholding` |
