@@ -200,8 +200,11 @@ class World:
         self.check(all_of_it=not power_cut)
 
     def check(self, *, all_of_it: bool) -> None:
-        assert self.manager.refused == {} and self.manager.offline_directories == {}, self.report.notes
+        self.assert_accepted()
         self.compare(self.sound_log(), all_of_it=all_of_it)
+
+    def assert_accepted(self) -> None:
+        assert self.manager.refused == {} and self.manager.offline_directories == {}, self.report.notes
 
     def compare(self, found: Sound, *, all_of_it: bool) -> None:
         """With what was written."""

@@ -35,6 +35,7 @@ class CrashState(NamedTuple):
     note: Any
     kind: str  # of `KINDS`
     disk: MemoryDisk
+    looks: bytes  # `fingerprint` of what stands on it
 
     def __str__(self) -> str:
         return f"{self.kind} at step {self.moment.step}, after {self.moment.operation or 'nothing'}"
@@ -114,18 +115,18 @@ def without_what_was_lost(top: _Node, choose: Callable[[int], int]) -> _Node:
 
 def crash_states(moments: list[Moment], *, cuts_per_moment: int, seed: int) -> Iterator[CrashState]:
     """See the module. At most `cuts_per_moment` different power cuts of each moment."""
-    seen: set[bytes] = set()
+    seen: set[tuple[bytes, str]] = set()
     for before, moment in zip([None, *moments], moments, strict=False):
         # A torn write has not been done: what was known before it holds.
         known = {"torn": moment if before is None else before}
-        said = {kind: repr((known.get(kind, moment).note, kind == "power cut")).encode() for kind in KINDS}
+        said = {kind: repr((known.get(kind, moment).note, kind == "power cut")) for kind in KINDS}
         for kind, top in _of(before, moment, cuts_per_moment, seed):
-            looks = fingerprint(top, said[kind])
-            if looks not in seen:
-                seen.add(looks)
+            looks = fingerprint(top)
+            if (looks, said[kind]) not in seen:
+                seen.add((looks, said[kind]))
                 disk = MemoryDisk()
                 disk._top = top
-                yield CrashState(moment, known.get(kind, moment).note, kind, disk)
+                yield CrashState(moment, known.get(kind, moment).note, kind, disk, looks)
 
 
 def _of(before: Moment | None, moment: Moment, cuts: int, seed: int) -> Iterator[tuple[str, _Node]]:
