@@ -1,7 +1,9 @@
 """Faults of disks, wires and time: each finds something to act on, is survived, and does what its name says."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -28,6 +30,8 @@ from odradek.sim.plan import (
     Fault,
     Plan,
     _of_groups,
+    _of_mixed_groups,
+    _of_transactions,
     draw,
 )
 from odradek.sim.run import OK, Outcome, describe, run
@@ -111,10 +115,34 @@ def test_they_act_twice_each_and_are_survived(first: str, second: str) -> None:
     assert outcome.acked_batches > 50
 
 
-@pytest.mark.parametrize("number", range(len(TABLES)))
-def test_what_is_gone_is_passed_over_and_what_goes_meanwhile_ends_no_run(number: int) -> None:
+class OfTables(NamedTuple):
+    """Tables of kinds that act in one world, by their numbers, and what it has beside: what they are about."""
+
+    tables: tuple[int, ...]
+    settings: Mapping[str, str] = {}
+    has: Mapping[str, Any] = {}
+
+
+WITH_A_MIXED_GROUP = {"mixed_group": "range", "has_static_members": True}
+OF_TABLES = (
+    *[OfTables((number,)) for number in (0, 1, 4, 5, 6)],
+    OfTables((2, 3)),
+    OfTables((7, 8)),
+    OfTables((9, 10, 11), _of_mixed_groups(3, 2), WITH_A_MIXED_GROUP),
+    OfTables((12, 13, 14), _of_transactions(3, 2), {"has_transactions": True}),
+)
+# Of those tables some kinds end lives, so that others find nobody; and a static member falls silent only beside two that run.
+ENDING_ALL, NEEDS_MORE_MEMBERS = {0, 1}, {"static_member_falls_silent"}
+
+
+def test_every_table_is_of_a_world() -> None:
+    assert sorted(number for world in OF_TABLES for number in world.tables) == [*range(len(TABLES))]
+
+
+@pytest.mark.parametrize("world", OF_TABLES, ids=["-".join(map(str, world.tables)) for world in OF_TABLES])
+def test_what_is_gone_is_passed_over_and_what_goes_meanwhile_ends_no_run(world: OfTables) -> None:
     """Each kind twice: while no broker runs, and just before all of them die, so that it ends with nothing there to be mended."""
-    kinds = list(TABLES[number])
+    kinds = [kind for number in world.tables for kind in TABLES[number]]
     nobody = [Fault(2.0 + n / 50, kind, 0.3, 0.5, 0.5) for n, kind in enumerate(kinds)]
     dying = [Fault(8.0 + n / 50, kind, 0.3, 0.5, 2.0) for n, kind in enumerate(kinds)]
     plan = replace(
@@ -124,12 +152,20 @@ def test_what_is_gone_is_passed_over_and_what_goes_meanwhile_ends_no_run(number:
         flushes=True,
         has_group=True,
         states={"cleanup.policy": "compact", "segment.bytes": "400", "min.cleanable.dirty.ratio": "0.01"},
-        settings={"log.segment.bytes": "1500", "log.cleaner.backoff.ms": "500", **_of_groups(3, 2)},
+        settings={
+            "log.segment.bytes": "1500",
+            "log.cleaner.backoff.ms": "500",
+            **_of_groups(3, 2),
+            **world.settings,
+        },
         duration_s=14.0,
+        **world.has,
     )
     outcome = run(plan)
 
     assert outcome.code == OK, describe(outcome)
+    if not ENDING_ALL.intersection(world.tables):
+        assert {*kinds} - {fault.kind for fault in outcome.injected} <= NEEDS_MORE_MEMBERS
 
 
 def test_a_controller_dies_with_what_it_had_decided_undone() -> None:
