@@ -76,7 +76,8 @@ class Replica:
         self.assignment = ReplicaAssignment(replicas=())
         self.is_leader = False
         self.is_deleted = False
-        self.is_stopped = False  # by StopReplica, without deletion: what LeaderAndIsr said of its epoch holds no more
+        # By StopReplica, without deletion: what LeaderAndIsr said of its epoch holds no more.
+        self.is_stopped = False
         self.is_hosted = True  # False: who holds this object has to look the partition up again
         self.leader: BrokerId = NO_LEADER
         self.leader_epoch = LeaderEpoch(-1)
