@@ -23,10 +23,10 @@ from tests.broker.world import Node, Pending, World
 
 from odradek.broker import effects as fx
 from odradek.broker.replica_manager import Leadership
-from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.cluster import LeaderAndIsr, ReplicaAssignment
 from odradek.model.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition
 from odradek.model.settings import BrokerSettings
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

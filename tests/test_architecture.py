@@ -230,3 +230,24 @@ def test_who_waits_reads_no_state_of_a_partition() -> None:
 def test_state_of_a_partition_kept_over_an_await_is_seen() -> None:
     text = "async def f(self):\n    epoch = self.partition.leader_epoch\n    await self.flush()\n    self.answer(epoch)"
     assert state_read_by_who_waits(ast.parse(text)) == ["f:2: leader_epoch"]
+
+
+NAMES_OF_THE_BROKERS = ("__consumer_offsets", "__transaction_state")
+
+
+def names_written(tree: ast.Module) -> list[str]:
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in NAMES_OF_THE_BROKERS
+    ]
+
+
+def test_the_names_of_the_internal_topics_are_written_once() -> None:
+    """Who may not import coordinators had a copy of its own."""
+    found = {
+        path.relative_to(SRC).as_posix(): names_written(tree_of(path)) for path in sorted(SRC.rglob("*.py"))
+    }
+    assert {name: names for name, names in found.items() if names} == {
+        "model/topic_names.py": list(NAMES_OF_THE_BROKERS)
+    }

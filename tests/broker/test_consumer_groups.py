@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError
 from odradek.model.settings import BrokerSettings
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.messages import api_versions as av
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -12,10 +12,10 @@ from odradek.broker import coordinator_load, group_shards
 from odradek.broker import effects as fx
 from odradek.broker.coordinator_shards import COMMIT_POLL_MS, LOAD_AGAIN_MS
 from odradek.broker.group_shards import GroupShards
-from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LEADER_DURING_DELETE
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest

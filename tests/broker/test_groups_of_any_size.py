@@ -6,8 +6,8 @@ import pytest
 
 from odradek.broker.answers import CloseConnection
 from odradek.broker.request import Request
-from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.broker.test_group_shards import code_of, commit, fetched, go_on, led_by, ready

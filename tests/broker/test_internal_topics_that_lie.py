@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+from odradek.coordinator.partitioning import partition_of
 from odradek.model.error_codes import ErrorCode
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.records.builder import NewRecord, build_batch

@@ -13,12 +13,11 @@ from odradek.broker.group_shards import GroupShards
 from odradek.broker.handlers import metadata as metadata_handler
 from odradek.broker.metadata_cache import TOPICS_EXPECTED_MS
 from odradek.broker.request import Request
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.cluster import Endpoint
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import LEADER_DURING_DELETE, NO_TOPIC_ID, BrokerId, TopicPartition
-from odradek.model.topic_names import problem_with
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC, problem_with
 from odradek.protocol.headers import decode_request_header, encode_request
 from odradek.protocol.messages import describe_cluster as dc
 from odradek.protocol.messages import metadata as mm

@@ -5,8 +5,8 @@ from pathlib import Path
 from odradek.broker.answers import CloseConnection
 from odradek.broker.handlers.delete_records import MOST_LABOUR, MOVED_LABOUR
 from odradek.broker.marker_writes import WAIT_MS
-from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import create_acls as ca
 from odradek.protocol.messages import delete_acls as da

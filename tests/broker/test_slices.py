@@ -18,10 +18,10 @@ from odradek.coordinator.consumer_records import TargetRecord
 from odradek.coordinator.events import Tick
 from odradek.coordinator.expiry import Expired
 from odradek.coordinator.member import Client
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.coordinator.transaction_records import StoredTransaction, TransactionRecord
 from odradek.coordinator.transaction_states import TransactionState
 from odradek.model.error_codes import ErrorCode
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity

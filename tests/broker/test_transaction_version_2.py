@@ -9,8 +9,8 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker import verifications
 from odradek.broker.transactional_produce import ATTEMPTS
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.error_codes import ErrorCode
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.messages import api_versions as av
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from odradek.protocol.messages.end_txn import EndTxnRequest

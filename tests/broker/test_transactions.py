@@ -13,11 +13,11 @@ from odradek.broker.marker_writes import WAIT_MS
 from odradek.broker.transaction_markers import UNKNOWN_FOR_MS
 from odradek.broker.transaction_questions import _errors, told_to_committer, told_to_producer
 from odradek.coordinator import later
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.coordinator.transaction_effects import Markers, MarkersWritten
 from odradek.coordinator.transaction_states import TransactionState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from odradek.broker import effects as fx
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol import messages
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from odradek.records.batch import read_header

@@ -18,12 +18,12 @@ from odradek.broker.assembly import assemble_broker
 from odradek.broker.log_moves import data_of
 from odradek.broker.request import ConnectionInfo, Request
 from odradek.broker.topic_configs import TopicConfigs
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import ControllerEpoch, TopicPartition
 from odradek.model.settings import BrokerSettings
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.headers import decode_request_header, encode_request, response_header
 from odradek.protocol.messages import alter_partition as ap
 from odradek.protocol.messages import fetch as fm

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from odradek.cli.log_dirs import directories_of
 from odradek.cli.reassign.directories import still_coming
-from odradek.client.sync_connection import Unreachable
+from odradek.client.sync import SyncClient
 from odradek.model.error_codes import ErrorCode
-from odradek.model.errors import OdradekError
+from odradek.model.errors import OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
-from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
+from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from tests.cli.conftest import Shell
 
 
@@ -118,19 +117,16 @@ def test_a_dump_begins_before_all_of_a_file_is_read(
 def test_a_broker_that_is_silent_does_not_keep_back_the_directories_of_the_others(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = directories_of
+    call = SyncClient.call
 
-    def silent(client: Any, broker: int, topics: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-        if broker == 2:
-            raise Unreachable("broker 2: 127.0.0.1:9093 accepts connections but gives no answer in time")
-        return known(client, broker, topics)
+    def silent(client: SyncClient, broker: int, request: Any, **options: Any) -> Any:
+        if broker == 2 and isinstance(request, DescribeLogDirsRequest):
+            raise ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, "broker 2: no answer in time")
+        return call(client, broker, request, **options)
 
-    monkeypatch.setattr("odradek.cli.log_dirs.directories_of", silent)
+    monkeypatch.setattr(SyncClient, "call", silent)
     code, out, err = shell("log", "dirs", "--json")
     assert code == 1 and {row["broker"] for row in json.loads(out)} == {1, 3, 4}
-    assert err == (
-        "odradek: not known: log directories of broker 2: broker 2: 127.0.0.1:9093 accepts connections but gives no "
-        "answer in time\n"
-    )
+    assert err == "odradek: log directories of broker 2 are not known: broker 2: no answer in time\n"
     code, out, err = shell("log", "dirs", "--broker", "2")
-    assert (code, out) == (1, "") and err.startswith("odradek: broker 2: 127.0.0.1:9093 accepts")
+    assert (code, out) == (1, "") and err == "odradek: broker 2: no answer in time\n"

@@ -169,7 +169,7 @@ def test_a_silent_leader_is_not_waited_for_with_each_of_its_partitions(
         SyncClient, "leader", lambda _, where: (seen.topics["t"].partitions[where.partition].leader, None)
     )
     monkeypatch.setattr(SyncClient, "_call", call)
-    monkeypatch.setattr(sync_transactions, "list_transactions", lambda *_: [])
+    monkeypatch.setattr(sync_transactions, "list_transactions", lambda *_: sync_transactions.Listed([], {}))
     code, out, err = Shell("h:1")("txn", "find-hanging")
     assert asked == ["t-0", "t-1"]
     assert (code, out.count("\n")) == (1, 1)
@@ -189,7 +189,7 @@ def test_a_broker_that_comes_back_meanwhile_tells_its_transactions(monkeypatch: 
         raise Unreachable("no broker answers at h:1: connection refused")
 
     seen = view([1], t=[([1], [])])
-    monkeypatch.setattr(SyncClient, "cluster", lambda *_: seen)
+    monkeypatch.setattr(SyncClient, "cluster", lambda *_, **__: seen)
     monkeypatch.setattr(SyncClient, "leader", lambda *_: (1, None))
     monkeypatch.setattr(SyncClient, "_call", call)
     code, out, err = Shell("h:1")("txn", "find-hanging", "--json")
@@ -232,5 +232,12 @@ def test_a_coordinator_that_does_not_answer_does_not_keep_back_what_the_others_s
         "odradek: "
     )
     code, out, err = shell("txn", "find-hanging", "--older-than-ms", 0)
-    assert code == 1 and "no answer in time" in err, "whether it hangs only all of them together can say"
+    assert code == 1 and told.replace("odradek: ", "odradek: not known: ") in err
+    assert "orders-0: whether that of producer" not in err, "its coordinator has told that it is open"
+    monkeypatch.setattr(sync_transactions, "OPEN_STATES", ("Dead",))  # nobody who answers knows it
+    code, out, err = shell("txn", "find-hanging", "--older-than-ms", 0, "--json")
+    assert (code, out) == (1, "[]\n"), "whether it hangs only all of them together can say"
+    assert f"orders-0: whether that of producer {row['producer_id']} hangs" in err
+    code, out, err = shell("txn", "abort", "orders", 0, "--producer", row["producer_id"], "--yes")
+    assert (code, out) == (1, "") and err == told.removesuffix("\n") + ": nothing is written\n"
     producer.abort_transaction(30)

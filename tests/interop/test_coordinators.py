@@ -55,7 +55,7 @@ def state_of(cluster: MixedCluster) -> State:
         groups, problems = sync_groups.list_groups(client)
         assert problems == {}
         described = sync_groups.describe(client, groups)
-        listed = sync_transactions.list_transactions(client)
+        listed, _ = sync_transactions.list_transactions(client)
         return State(
             {name: _row(group) for name, (_, group) in described.items()},
             {name: sync_groups.committed(client, name) for name in groups},

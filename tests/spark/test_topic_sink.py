@@ -20,10 +20,10 @@ from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_connection import ConnectionLost, SyncConnection
 from odradek.client.sync_records import records
 from odradek.client.sync_transaction import Fenced, Transaction
-from odradek.coordinator.partitioning import TRANSACTIONS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
+from odradek.model.topic_names import TRANSACTIONS_TOPIC
 from odradek.protocol.messages.produce import ProduceResponse
 from odradek.spark.cannot_write import CannotWrite, NotShared
 from odradek.spark.kill_switch import TOPIC_STEPS

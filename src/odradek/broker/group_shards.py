@@ -12,7 +12,6 @@ from odradek.coordinator.effects import Append
 from odradek.coordinator.events import TopicsDeleted, TransactionEnded
 from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.loading import Loaded
-from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.coordinator.records import GroupRecord, OffsetRecord, StoredGroup, decode, encode
 from odradek.coordinator.refusals import refuse
 from odradek.coordinator.settings import MINUTE_MS, GroupSettings, MigrationPolicy
@@ -20,6 +19,7 @@ from odradek.coordinator.stored import Stored
 from odradek.coordinator.written_together import written_together
 from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BrokerSettings
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.schema import Request, Response
 from odradek.replication.partition import Partition
 

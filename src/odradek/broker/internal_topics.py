@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.effects import NewTopic
 from odradek.broker.topic_creation import Names, plan_topic
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.settings import BrokerSettings
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker

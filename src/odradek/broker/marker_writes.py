@@ -12,9 +12,9 @@ from odradek.broker.group_shards import GroupShards
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.slices import Slices
 from odradek.broker.verifications import Verifications
-from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

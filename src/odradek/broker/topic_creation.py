@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from odradek.broker.assignment import Assignment, assign_replicas
 from odradek.broker.config_resources import check_topic_overrides
 from odradek.broker.effects import NewTopic
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import BrokerId
-from odradek.model.topic_names import check_topic_name
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC, check_topic_name
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from odradek.coordinator.member import Client
-from odradek.coordinator.partitioning import TRANSACTIONS_TOPIC
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition, in_order
+from odradek.model.topic_names import TRANSACTIONS_TOPIC
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

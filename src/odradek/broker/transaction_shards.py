@@ -8,7 +8,6 @@ from odradek.broker.coordinator_shards import CoordinatorShards, Shard, TopicSiz
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.transaction_markers import TransactionMarkers
 from odradek.coordinator.loading import Loaded
-from odradek.coordinator.partitioning import TRANSACTIONS_TOPIC
 from odradek.coordinator.stored_transactions import StoredTransactions
 from odradek.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.coordinator.transaction_effects import MarkersWritten, TransactionAppend, TransactionEffects
@@ -17,6 +16,7 @@ from odradek.coordinator.transaction_refusals import refuse
 from odradek.coordinator.transaction_settings import TransactionSettings
 from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BrokerSettings
+from odradek.model.topic_names import TRANSACTIONS_TOPIC
 from odradek.protocol.schema import Request, Response
 from odradek.replication.partition import Partition
 

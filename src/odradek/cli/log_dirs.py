@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from odradek.cli.broker_lists import broker_ids
-from odradek.cli.output import bootstrap_option, fail, json_option, print_json, print_table
+from odradek.cli.output import bootstrap_option, fail, json_option, not_known, print_json, print_table
 from odradek.cli.quantities import shown_bytes
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def dirs(brokers: tuple[str, ...], topics: tuple[str, ...], bootstrap: str, as_j
     if a broker does not answer, which is said on standard error."""
     from odradek.cli.lookup import topic_or_fail
     from odradek.client.sync import SyncClient
-    from odradek.model.errors import OdradekError
+    from odradek.client.sync_brokers import of_every_broker
+    from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
     wanted = broker_ids(brokers, "--broker")
     with SyncClient(bootstrap) as client:
@@ -35,19 +36,20 @@ def dirs(brokers: tuple[str, ...], topics: tuple[str, ...], bootstrap: str, as_j
                 fail(f"broker {broker} is not alive; brokers alive: {', '.join(map(str, live))}")
         found: list[dict[str, Any]] = []
         unknown: list[str] = []
-        for asked in wanted or live:
-            try:
+        if wanted:
+            for asked in wanted:
                 found += directories_of(client, asked, topics)
-            except OdradekError as error:
-                if wanted:
-                    raise
-                unknown.append(f"log directories of broker {asked}: {error}")
+        else:
+            told, problems = of_every_broker(client, DescribeLogDirsRequest(topics=None), brokers=live)
+            for broker, answer in told.items():
+                found += rows_of(broker, answer, topics)
+            unknown = not_known("log directories", problems)
     if as_json:
         print_json(found)
     else:
         show(found)
     for note in unknown:
-        print(f"odradek: not known: {note}", file=sys.stderr)
+        print(f"odradek: {note}", file=sys.stderr)
     sys.exit(1 if unknown else 0)
 
 
@@ -85,13 +87,20 @@ def show(found: list[dict[str, Any]]) -> None:
 
 
 def directories_of(client: "SyncClient", broker: int, topics: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    from odradek.client.sync import answered, code_of
+    from odradek.client.sync import answered
     from odradek.model.error_codes import ErrorCode
     from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
     answer = client.call(broker, DescribeLogDirsRequest(topics=None))
     if answer.error_code != ErrorCode.NONE:
         raise answered(answer.error_code, f"broker {broker}")
+    return rows_of(broker, answer, topics)
+
+
+def rows_of(broker: int, answer: Any, topics: tuple[str, ...]) -> list[dict[str, Any]]:
+    from odradek.client.sync import code_of
+    from odradek.model.error_codes import ErrorCode
+
     return [
         {
             "broker": broker,

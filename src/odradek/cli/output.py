@@ -1,7 +1,8 @@
 """What verbs print: a table for people, JSON for programs."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn
@@ -65,6 +66,17 @@ def state_option(states: Sequence[str], example: str) -> Callable[[Any], Any]:
 
 def print_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+def not_known(what: str, problems: Mapping[int, str]) -> list[str]:
+    """Of each broker that did not tell it, in a sentence."""
+    return [f"{what} of broker {broker} are not known: {why}" for broker, why in problems.items()]
+
+
+def say_not_known(what: str, problems: Mapping[int, str]) -> None:
+    """Beside the answer, which goes to standard output."""
+    for sentence in not_known(what, problems):
+        print(f"odradek: {sentence}", file=sys.stderr)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

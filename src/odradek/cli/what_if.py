@@ -263,7 +263,7 @@ def show(answers: "Sequence[WhatIf]", source: Source, successor: str | None) -> 
 
 def is_folded(outcome: "PartitionOutcome") -> bool:
     """Fifty partitions of an internal topic that only change hands would hide those of the topics one has made."""
-    from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+    from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
     is_internal = outcome.topic_partition.topic in (GROUPS_TOPIC, TRANSACTIONS_TOPIC)
     return is_internal and outcome.verdict not in (*BAD, "unchanged")

@@ -147,6 +147,17 @@ class SyncClient:
         # Within `waiting_once`: brokers that gave no answer, and why.
         self._given_up: dict[int, str] | None = None
 
+    def another(self) -> "SyncClient":
+        """One for another thread: it knows the same brokers, and has connections of its own."""
+        made = SyncClient(
+            ",".join(map(str, self._addresses)),
+            client_id=self._client_id,
+            bootstrap_timeout_s=self._bootstrap_timeout_s,
+            request_timeout_s=self.request_timeout_s,
+        )
+        made._brokers, made._controller_id = dict(self._brokers), self._controller_id
+        return made
+
     def __enter__(self) -> Self:
         return self
 
@@ -376,6 +387,7 @@ class SyncClient:
         Only for requests that may be sent twice. Without `timeout_s` the time that one request may take, and as much again
         once an answer did not come: to wait for it may have taken all of the first.
         """
+        began = time.monotonic()
         deadline = self.deadline(timeout_s)
         may_begin_again = timeout_s is None
         pause = _FIRST_PAUSE_S
@@ -393,7 +405,10 @@ class SyncClient:
                 if may_begin_again and isinstance(error, ConnectionLost):
                     deadline, may_begin_again = self.deadline(), False
                 if time.monotonic() + pause > deadline:
-                    raise DeadlineExceeded(f"given up in the end; the last answer was: {error}") from error
+                    tried_s = time.monotonic() - began
+                    raise DeadlineExceeded(
+                        f"given up after {tried_s:.3g} s; the last answer was: {error}"
+                    ) from error
                 self._doubt()
                 if topic is not None:
                     self.forget(topic)

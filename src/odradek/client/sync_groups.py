@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from odradek.client.sync import SyncClient, Telling, answered, code_of
+from odradek.client.sync_brokers import PATIENCE_S, of_every_broker
 from odradek.client.sync_connection import SyncConnection, left_out
 from odradek.model.error_codes import ErrorCode
-from odradek.model.errors import OdradekError, ProtocolError
+from odradek.model.errors import ProtocolError
 from odradek.model.ids import TopicPartition
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -23,7 +25,6 @@ from odradek.protocol.messages.offset_commit import (
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
-GROUPS_TOPIC = "__consumer_offsets"
 GROUP_KEY, TRANSACTION_KEY = 0, 1  # of FindCoordinator
 NO_GENERATION = -1  # a commit from outside the group, which it takes while it has no members
 _FIRST_WITH_KEYS = 4  # of FindCoordinator
@@ -40,25 +41,13 @@ class Listed(NamedTuple):
     problems: dict[int, str]
 
 
-def list_groups(client: SyncClient, *, timeout_s: float | None = None) -> Listed:
-    """Each broker lists those it coordinates. One that is silent does not keep back the others."""
-    found = Listed({}, {})
-    for broker in sorted(client.cluster([]).brokers):
-
-        def ask(broker: int = broker) -> list[ListedGroup]:
-            answer = client.call(broker, ListGroupsRequest(), timeout_s=timeout_s)
-            if answer.error_code:
-                raise answered(answer.error_code, f"groups of broker {broker}")
-            groups: list[ListedGroup] = answer.groups
-            return groups
-
-        try:
-            groups = client.retrying(ask, timeout_s=timeout_s)
-        except OdradekError as error:
-            found.problems[broker] = str(error)
-            continue
-        found.groups.update((group.group_id, (broker, group)) for group in groups)
-    return found
+def list_groups(client: SyncClient, *, timeout_s: float = PATIENCE_S) -> Listed:
+    """Each broker lists those it coordinates, all of them asked side by side."""
+    told = of_every_broker(client, ListGroupsRequest(), timeout_s=timeout_s)
+    groups = {
+        group.group_id: (broker, group) for broker, answer in told.answers.items() for group in answer.groups
+    }
+    return Listed(groups, told.problems)
 
 
 def has_groups(client: SyncClient) -> bool:

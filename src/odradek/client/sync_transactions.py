@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from odradek.client.sync import SyncClient, answered, code_of
+from odradek.client.sync_brokers import PATIENCE_S, of_every_broker
 from odradek.client.sync_connection import left_out
-from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -24,32 +24,29 @@ from odradek.protocol.messages.write_txn_markers import (
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
-class Listed(NamedTuple):
+class Coordinated(NamedTuple):
     coordinator: int
     transaction: TransactionState
 
 
+class Listed(NamedTuple):
+    """Transactions in the order of their ids, and the brokers that did not say, with the reason."""
+
+    transactions: list[Coordinated]
+    problems: dict[int, str]
+
+
 def list_transactions(
-    client: SyncClient, states: Iterable[str] = (), problems: dict[int, str] | None = None
-) -> list[Listed]:
-    """Of every broker, in the order of the ids. OdradekError: one of them did not say; where `problems` are given, those of all that
-    did not say are noted there, by broker, and the others are listed."""
-    found = []
-    for broker in sorted(client.cluster([]).brokers):
-
-        def ask(broker: int = broker) -> Any:
-            answer = client.call(broker, ListTransactionsRequest(state_filters=list(states)))
-            if answer.error_code:
-                raise answered(answer.error_code, f"transactions of broker {broker}")
-            return answer.transaction_states
-
-        try:
-            found += [Listed(broker, row) for row in client.retrying(ask)]
-        except OdradekError as error:
-            if problems is None:
-                raise
-            problems[broker] = str(error)
-    return sorted(found, key=lambda one: one.transaction.transactional_id)
+    client: SyncClient, states: Iterable[str] = (), *, timeout_s: float = PATIENCE_S
+) -> Listed:
+    """Each broker lists those it coordinates, all of them asked side by side."""
+    told = of_every_broker(client, ListTransactionsRequest(state_filters=list(states)), timeout_s=timeout_s)
+    found = [
+        Coordinated(broker, row)
+        for broker, answer in told.answers.items()
+        for row in answer.transaction_states
+    ]
+    return Listed(sorted(found, key=lambda one: one.transaction.transactional_id), told.problems)
 
 
 def describe(client: SyncClient, coordinator: int, transactional_id: str) -> Any:
@@ -62,7 +59,7 @@ def describe(client: SyncClient, coordinator: int, transactional_id: str) -> Any
     return row
 
 
-def holds(client: SyncClient, listed: Listed, partition: TopicPartition) -> bool:
+def holds(client: SyncClient, listed: Coordinated, partition: TopicPartition) -> bool:
     """Whether the partition is one of that transaction, so that its coordinator sends a marker there. One that has had its marker
     is not any more: ask behind this whether the log still has it open."""
     row = describe(client, listed.coordinator, listed.transaction.transactional_id)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from odradek.coordinator.events import Asked
 from odradek.coordinator.later import MOST_OFFSETS, made
-from odradek.coordinator.partitioning import GROUPS_TOPIC, partition_of
+from odradek.coordinator.partitioning import partition_of
 from odradek.coordinator.transaction_checks import (
     fenced_as,
     told_of_transaction,
@@ -20,6 +20,7 @@ from odradek.coordinator.transaction_room import Begun, Room
 from odradek.coordinator.transaction_states import PREPARED, TransactionState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.model.values import dataclass
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from odradek.protocol.messages.add_partitions_to_txn import (

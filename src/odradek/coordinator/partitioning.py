@@ -2,9 +2,6 @@
 
 from sys import byteorder
 
-GROUPS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
-
 _UTF_16 = "utf-16-le" if byteorder == "little" else "utf-16-be"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from odradek.coordinator.partitioning import GROUPS_TOPIC, partition_of
+from odradek.coordinator.partitioning import partition_of
 from odradek.demo import elections, proof
 from odradek.demo.collector import Collector
 from odradek.demo.inputs import InputFile, flights, of_user
@@ -19,6 +19,7 @@ from odradek.demo.timeline import Timeline
 from odradek.demo.watch import ClusterWatch
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
+from odradek.model.topic_names import GROUPS_TOPIC
 
 if TYPE_CHECKING:
     from odradek.testing.process_cluster import ProcessCluster

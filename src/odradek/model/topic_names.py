@@ -1,7 +1,10 @@
-"""Which names a topic may have: the rule of Kafka's `Topic.validate`, in its words."""
+"""Which names a topic may have: the rule of Kafka's `Topic.validate`, in its words. And the two that are the brokers' own."""
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+
+GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 
 LONGEST_NAME = 249
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")

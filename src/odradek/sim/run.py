@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.log.memory_files import Crashed as DiedInTheMidst
 from odradek.model.ids import TopicPartition
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.sim.checkers import replicas
 from odradek.sim.checkers.burden import overburdened
 from odradek.sim.checkers.cleanings import dirty_is_cleaned

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from odradek.client.sync import EARLIEST, LATEST, OffsetAndEpoch, SyncClient, TopicView
 from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
 from odradek.client.sync_fetch import TopicRecreated, cut_off
-from odradek.client.sync_groups import GROUPS_TOPIC
 from odradek.client.sync_log_sizes import log_sizes
 from odradek.client.sync_timestamps import timestamps_at
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, ProtocolError
 from odradek.model.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_to_text
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.spark import data_loss
 from odradek.spark import options as names
 from odradek.spark.offsets import Offsets, Place

@@ -21,9 +21,10 @@ from odradek.broker.coordinator_calls import pieces_of
 from odradek.broker.effects import CreateTopics, LogLine, StoreResult
 from odradek.broker.internal_topics import PURPOSES, plan_internal_topic
 from odradek.broker.slices import answer_in_slices
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+from odradek.coordinator.partitioning import partition_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,

@@ -18,10 +18,10 @@ from odradek.broker.coordinator_calls import ask_one
 from odradek.broker.transaction_questions import Errors, Question, ask_coordinator, told_to_committer
 from odradek.broker.transactional_produce import ATTEMPTS
 from odradek.broker.verifications import Writer
-from odradek.coordinator.partitioning import GROUPS_TOPIC
 from odradek.coordinator.refusals import refuse
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table, say_not_known
 from odradek.model.printable import named
 
 
@@ -53,6 +53,5 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
         columns = ("group", "state", "type", "assignor", "coordinator", "members", "partitions", "lag")
         shown = [{**row, "group": named(str(row["group"]))} for row in rows]
         print_table(columns, [["?" if row[name] is None else row[name] for name in columns] for row in shown])
-    for broker, why in problems.items():
-        print(f"odradek: groups of broker {broker} are not known: {why}", file=sys.stderr)
+    say_not_known("groups", problems)
     sys.exit(1 if problems else 0)

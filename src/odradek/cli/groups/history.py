@@ -22,9 +22,9 @@ FAR_ENOUGH_MS = 30 * 60_000
 
 
 def partition_of_group(client: "SyncClient", group: str) -> "TopicPartition":
-    from odradek.client.sync_groups import GROUPS_TOPIC
     from odradek.coordinator.partitioning import partition_of
     from odradek.model.ids import TopicPartition
+    from odradek.model.topic_names import GROUPS_TOPIC
 
     count = len(client.topic(GROUPS_TOPIC).partitions)
     return TopicPartition(GROUPS_TOPIC, partition_of(group, count))

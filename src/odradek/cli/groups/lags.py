@@ -18,11 +18,12 @@ def lags(
     from odradek.cli.topic.offset_ranges import offset_ranges
     from odradek.client import sync_groups
     from odradek.model.errors import OdradekError
+    from odradek.model.topic_names import GROUPS_TOPIC
 
-    if sync_groups.GROUPS_TOPIC not in view.topics:
+    if GROUPS_TOPIC not in view.topics:
         return []
-    deadline = time.monotonic() + PATIENCE_S
     listed = sync_groups.list_groups(client, timeout_s=PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S  # of those whose coordinator answers
     unknown += [f"groups of broker {broker}: {why}" for broker, why in sorted(listed.problems.items())]
     names = sorted(listed.groups)
     committed = {}

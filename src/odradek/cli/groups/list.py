@@ -4,7 +4,14 @@ import sys
 
 import click
 
-from odradek.cli.output import bootstrap_option, json_option, print_json, print_table, state_option
+from odradek.cli.output import (
+    bootstrap_option,
+    json_option,
+    print_json,
+    print_table,
+    say_not_known,
+    state_option,
+)
 from odradek.model.printable import named
 
 # Of classic groups, and of those of KIP-848.
@@ -19,7 +26,7 @@ STATES = (
 @bootstrap_option
 @json_option
 def list_groups(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Names, states, coordinators."""
+    """Names, states, coordinators. Exit code 1 if a broker does not tell its groups, which is said on standard error."""
     from odradek.client import sync_groups
     from odradek.client.sync import SyncClient
 
@@ -36,6 +43,5 @@ def list_groups(states: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
         print_table([name.replace("_", " ") for name in names], [(named(row[0]), *row[1:]) for row in rows])
-    for broker, why in found.problems.items():
-        print(f"odradek: groups of broker {broker} are not known: {why}", file=sys.stderr)
+    say_not_known("groups", found.problems)
     sys.exit(1 if found.problems else 0)

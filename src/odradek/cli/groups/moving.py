@@ -33,7 +33,7 @@ class Move(NamedTuple):
 def coordinators_moved(answers: "Sequence[WhatIf]", bootstrap: str | None) -> list[Move]:
     """From before the first step to after the last; with the groups by name where a cluster can be asked, and its coordinators
     tell."""
-    from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+    from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
     leaders: dict[TopicPartition, tuple[BrokerId, BrokerId]] = {}
     for answer in answers:
@@ -63,8 +63,9 @@ def groups_by_partition(bootstrap: str) -> "tuple[dict[TopicPartition, list[str]
     """And the brokers that did not tell theirs."""
     from odradek.client.sync import SyncClient
     from odradek.client.sync_groups import list_groups
-    from odradek.coordinator.partitioning import GROUPS_TOPIC, partition_of
+    from odradek.coordinator.partitioning import partition_of
     from odradek.model.ids import TopicPartition
+    from odradek.model.topic_names import GROUPS_TOPIC
 
     found: dict[TopicPartition, list[str]] = {}
     with SyncClient(bootstrap) as client:

@@ -10,9 +10,9 @@ from odradek.cli.outcomes import outcome, print_outcomes
 from odradek.cli.output import bootstrap_option, fail, is_given, json_option
 from odradek.cli.pairs import named_values
 from odradek.cli.waiting import wait_for_brokers
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.counted import counted
 from odradek.model.ids import INT32_MAX
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
 # Whoever sends CreateTopics gives them their settings, with Apache too; with cleanup.policy=delete, which others default to, commits would
 # be gone after a week.

@@ -10,7 +10,7 @@ import sys
 import click
 
 from odradek.cli.outcomes import outcome, print_outcomes
-from odradek.cli.output import bootstrap_option, fail, json_option
+from odradek.cli.output import bootstrap_option, fail, json_option, not_known
 
 
 @click.command()
@@ -39,13 +39,16 @@ def abort(topic: str, partition: int, producer: int, yes: bool, bootstrap: str, 
             fail(
                 f"producer {producer} has no transaction open in {place}; odradek txn find-hanging shows some"
             )
-        for listed in sync_transactions.list_transactions(client, sync_transactions.OPEN_STATES):
+        open_, problems = sync_transactions.list_transactions(client, sync_transactions.OPEN_STATES)
+        for listed in open_:
             one = listed.transaction
             if one.producer_id == producer and sync_transactions.holds(client, listed, place):
                 fail(
                     f"{one.transactional_id} is {one.transaction_state} at broker {listed.coordinator}, which will end it: "
                     "nothing is written"
                 )
+        if problems:  # it may be one of theirs
+            fail(f"{'; '.join(not_known('transactions', problems))}: nothing is written")
         if not sync_transactions.is_open_still(client, place, found[0]):
             fail(f"the transaction of producer {producer} in {place} has just ended: nothing is written")
         said = f"the transaction of producer {producer} in {place}, open since offset {found[0].current_txn_start_offset}"

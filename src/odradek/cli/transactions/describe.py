@@ -2,8 +2,7 @@
 
 import click
 
-from odradek.cli.output import bootstrap_option, fail, json_option, print_json
-from odradek.cli.transactions.list import not_known
+from odradek.cli.output import bootstrap_option, fail, json_option, not_known, print_json
 from odradek.model.printable import printable
 
 
@@ -16,14 +15,11 @@ def describe(transactional_id: str, bootstrap: str, as_json: bool) -> None:
     from odradek.client import sync_transactions
     from odradek.client.sync import SyncClient
 
-    problems: dict[int, str] = {}
     with SyncClient(bootstrap) as client:
-        listed = {
-            one.transactional_id: coordinator
-            for coordinator, one in sync_transactions.list_transactions(client, problems=problems)
-        }
+        found, problems = sync_transactions.list_transactions(client)
+        listed = {one.transactional_id: coordinator for coordinator, one in found}
         if transactional_id not in listed and problems:
-            silent = "; ".join(not_known(broker, why) for broker, why in problems.items())
+            silent = "; ".join(not_known("transactions", problems))
             fail(f"no broker that answers knows transactional id {transactional_id}; {silent}")
         if transactional_id not in listed:
             fail(f"there is no transactional id {transactional_id}; odradek txn list shows those there are")

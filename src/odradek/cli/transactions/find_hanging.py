@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
+from odradek.cli.output import bootstrap_option, json_option, not_known, print_json, print_table
 
 
 @click.command(name="find-hanging")
@@ -55,16 +55,19 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
                         if one.current_txn_start_offset >= 0 and one.last_timestamp < before_ms
                     ]
         unknown += [f"{which}: {why}" for which, why in grouped(unasked)]
-        # Asked behind the logs: what is open by then is somebody's. Every coordinator must say, so each is asked until it does.
-        known = {
-            listed.transaction.producer_id: listed
-            for listed in sync_transactions.list_transactions(client, sync_transactions.OPEN_STATES)
-        }
+        # Asked behind the logs: what is open by then is somebody's. What a coordinator may have that does not say hangs perhaps.
+        open_, problems = sync_transactions.list_transactions(client, sync_transactions.OPEN_STATES)
+        unknown += not_known("transactions", problems)
+        known = {listed.transaction.producer_id: listed for listed in open_}
 
         def hangs(partition: TopicPartition, one: ProducerState) -> bool:
             listed = known.get(one.producer_id)
             if listed is None:
-                return True
+                if problems:
+                    unknown.append(
+                        f"{partition}: whether that of producer {one.producer_id} hangs, for a broker that does not tell may have it"
+                    )
+                return not problems
             try:
                 return not sync_transactions.holds(
                     client, listed, partition

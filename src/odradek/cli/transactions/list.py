@@ -4,7 +4,14 @@ import sys
 
 import click
 
-from odradek.cli.output import bootstrap_option, json_option, print_json, print_table, state_option
+from odradek.cli.output import (
+    bootstrap_option,
+    json_option,
+    print_json,
+    print_table,
+    say_not_known,
+    state_option,
+)
 
 STATES = (
     *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"),
@@ -21,9 +28,8 @@ def list_transactions(states: tuple[str, ...], bootstrap: str, as_json: bool) ->
     from odradek.client import sync_transactions
     from odradek.client.sync import SyncClient
 
-    problems: dict[int, str] = {}
     with SyncClient(bootstrap) as client:
-        found = sync_transactions.list_transactions(client, states, problems)
+        found, problems = sync_transactions.list_transactions(client, states)
     names = ("transactional_id", "state", "producer_id", "coordinator")
     rows = [
         (one.transactional_id, one.transaction_state, one.producer_id, coordinator)
@@ -33,10 +39,5 @@ def list_transactions(states: tuple[str, ...], bootstrap: str, as_json: bool) ->
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
         print_table([name.replace("_", " ") for name in names], rows)
-    for broker, why in problems.items():
-        print(f"odradek: {not_known(broker, why)}", file=sys.stderr)
+    say_not_known("transactions", problems)
     sys.exit(1 if problems else 0)
-
-
-def not_known(broker: int, why: str) -> str:
-    return f"transactions of broker {broker} are not known: {why}"

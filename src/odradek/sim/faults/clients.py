@@ -5,7 +5,7 @@ without a transaction are not for ever (KIP-98): whoever takes its place is give
 sends again may stand twice, once for each of them, and no more often.
 """
 
-from odradek.coordinator.partitioning import GROUPS_TOPIC
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.sim.clients.client_process import ClientProcess
 from odradek.sim.clients.workload import ConsumerProcess, MemberProcess, MixedProcess, SharerProcess, Workload
 from odradek.sim.faults import targets

@@ -7,8 +7,8 @@ faults break too: links, connections, processes, the session of a controller.
 
 from collections.abc import Callable, Collection
 
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.model.ids import TopicPartition
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.sim.faults.controllers import ARMED_S, at_a_step
 from odradek.sim.faults.targets import (
     controller,

@@ -1,7 +1,7 @@
 """Faults of transactions (F28): of their producers, and of the brokers that coordinate them, which die, move, and load slowly."""
 
-from odradek.coordinator.partitioning import TRANSACTIONS_TOPIC
 from odradek.model.ids import TopicPartition
+from odradek.model.topic_names import TRANSACTIONS_TOPIC
 from odradek.protocol.messages import alter_partition_reassignments as alter_reassignments
 from odradek.protocol.messages import elect_leaders
 from odradek.sim.clients.client import RequestFailed

@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from odradek.client.sync import by_topic
-from odradek.coordinator.partitioning import GROUPS_TOPIC, TRANSACTIONS_TOPIC, partition_of
+from odradek.coordinator.partitioning import partition_of
 from odradek.coordinator.stored import Stored
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.messages import (
     describe_configs,
     describe_log_dirs,

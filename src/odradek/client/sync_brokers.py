@@ -1,0 +1,69 @@
+"""One question to every broker of a cluster, side by side: what each of them said, and why the others did not.
+
+A broker that is stopped takes connections and answers nothing. Asked one after the other, each of those costs its whole
+time-out; side by side all of them together cost one.
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from odradek.client.sync import SyncClient, answered
+from odradek.model.errors import OdradekError
+from odradek.protocol.schema import Request
+
+# Who lists what it coordinates takes some milliseconds, and longer where it has just become the leader of it and reads.
+PATIENCE_S = 10.0
+
+
+class Told(NamedTuple):
+    """Answers by broker, and of those that gave none in time, or an error, the reason; both in the order of the ids."""
+
+    answers: dict[int, Any]
+    problems: dict[int, str]
+
+
+def of_every_broker(
+    client: SyncClient,
+    request: Request,
+    *,
+    brokers: Iterable[int] | None = None,
+    timeout_s: float = PATIENCE_S,
+) -> Told:
+    """`request` has an error code of its own and may be sent twice: while its error may pass it is, until `timeout_s` are over for
+    all. `brokers` None: all that are alive. OdradekError: nobody says who is."""
+    left_s = client.left_of(timeout_s)
+    asked = sorted(client.cluster([], timeout_s=left_s()).brokers if brokers is None else set(brokers))
+    answers: dict[int, Any] = {}
+    problems: dict[int, str] = {}
+    mistakes: list[BaseException] = []
+
+    def ask(broker: int, own: SyncClient) -> None:
+        def once() -> Any:
+            answer = own.call(broker, request, timeout_s=left_s())
+            if answer.error_code:
+                raise answered(answer.error_code, f"broker {broker}")
+            return answer
+
+        try:
+            with own:
+                answers[broker] = own.retrying(once, timeout_s=left_s())
+        except OdradekError as error:
+            problems[broker] = str(error)
+        except BaseException as mistake:  # raised where it is seen
+            mistakes.append(mistake)
+
+    threads = [
+        threading.Thread(target=ask, args=(broker, client.another()), daemon=True, name=f"broker {broker}")
+        for broker in asked
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if mistakes:
+        raise mistakes[0]
+    return Told(
+        {broker: answers[broker] for broker in asked if broker in answers},
+        {broker: problems[broker] for broker in asked if broker in problems},
+    )

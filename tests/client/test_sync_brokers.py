@@ -1,0 +1,106 @@
+"""One question to every broker: side by side, and what one does not say keeps back nobody else's answer."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.client.sync import SyncClient
+from odradek.client.sync_brokers import of_every_broker
+from odradek.client.sync_groups import list_groups
+from odradek.client.sync_transactions import list_transactions
+from odradek.model.error_codes import ErrorCode
+from odradek.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from tests.client.support import ScriptedBroker
+
+MEETING_S = 20.0  # a machine may be busy; who is asked alone waits so long, and is red
+
+
+@pytest.fixture
+def brokers() -> Iterator[list[ScriptedBroker]]:
+    """1 and 2 answer. 3 takes connections and says nothing, as one that is stopped."""
+    with contextlib.ExitStack() as stack:
+        answering = [stack.enter_context(ScriptedBroker()) for _ in range(2)]
+        stopped = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        ports = [*(broker.port for broker in answering), stopped.getsockname()[1]]
+        rows = [MetadataResponseBroker(node_id=n, host="127.0.0.1", port=p) for n, p in enumerate(ports, 1)]
+        for broker in answering:
+            broker.answer(
+                MetadataRequest, lambda *_: MetadataResponse(brokers=rows, controller_id=1, topics=[])
+            )
+        yield answering
+
+
+@pytest.fixture
+def client(brokers: list[ScriptedBroker]) -> Iterator[SyncClient]:
+    with SyncClient(brokers[0].address) as connected:
+        yield connected
+
+
+def groups_of(broker: int) -> ListGroupsResponse:
+    return ListGroupsResponse(groups=[ListedGroup(group_id=f"of-{broker}")])
+
+
+def test_every_broker_is_asked_before_any_has_answered(
+    brokers: list[ScriptedBroker], client: SyncClient
+) -> None:
+    both = threading.Barrier(2)
+
+    def answer(broker: int) -> ListGroupsResponse:
+        both.wait(MEETING_S)
+        return groups_of(broker)
+
+    for number, broker in enumerate(brokers, 1):
+        broker.answer(ListGroupsRequest, lambda *_, number=number: answer(number))
+    told = of_every_broker(client, ListGroupsRequest(), brokers=[2, 1], timeout_s=2 * MEETING_S)
+    assert [(b, [g.group_id for g in a.groups]) for b, a in told.answers.items()] == [
+        (1, ["of-1"]),
+        (2, ["of-2"]),
+    ]
+    assert told.problems == {}
+
+
+def test_a_silent_broker_is_named_and_the_groups_of_the_others_are_listed(
+    brokers: list[ScriptedBroker], client: SyncClient
+) -> None:
+    for number, broker in enumerate(brokers, 1):
+        broker.answer(ListGroupsRequest, lambda *_, number=number: groups_of(number))
+    found = list_groups(client, timeout_s=1.0)
+    assert {name: broker for name, (broker, _) in found.groups.items()} == {"of-1": 1, "of-2": 2}
+    assert list(found.problems) == [3]
+    assert "gives no answer in time" in found.problems[3]
+
+
+def test_a_silent_broker_is_named_and_the_transactions_of_the_others_are_listed(
+    brokers: list[ScriptedBroker], client: SyncClient
+) -> None:
+    for number, broker in enumerate(brokers, 1):
+        row = TransactionState(transactional_id=f"of-{number}", producer_id=number, transaction_state="Empty")
+        answer = ListTransactionsResponse(transaction_states=[row])
+        broker.answer(ListTransactionsRequest, lambda *_, answer=answer: answer)
+    found, problems = list_transactions(client, timeout_s=1.0)
+    assert [(one.coordinator, one.transaction.transactional_id) for one in found] == [
+        (1, "of-1"),
+        (2, "of-2"),
+    ]
+    assert list(problems) == [3]
+
+
+def test_an_error_that_may_pass_is_asked_away_and_another_is_told_at_once(
+    brokers: list[ScriptedBroker], client: SyncClient
+) -> None:
+    codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE]
+    brokers[0].answer(ListGroupsRequest, lambda *_: ListGroupsResponse(error_code=codes.pop(0)))
+    refused = ListGroupsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    brokers[1].answer(ListGroupsRequest, lambda *_: refused)
+    told = of_every_broker(client, ListGroupsRequest(), brokers=[1, 2])
+    assert list(told.answers) == [1] and codes == []
+    assert told.problems == {2: "broker 2: CLUSTER_AUTHORIZATION_FAILED"}
