@@ -98,7 +98,7 @@ COMMANDS = """# Commands
 
 An error is one sentence on standard error. Exit codes of all verbs: 0 the condition holds, or the action is done; 1 it does
 not hold, or the action failed; 2 the arguments are invalid; 130 Ctrl-C ended it. Verbs that run until Ctrl-C (`up`, `test-cluster`, `journal record`, jobs
-of `spark`) end with 0 by it. `odradek start` has more: 2 configuration, 3 port or address, 4 log directory of another
+of `spark`) end with 0 by it. `odradek cluster health` has 3: nothing is seen to be wrong, and not all is known. `odradek start` has more: 2 configuration, 3 port or address, 4 log directory of another
 broker or cluster, 5 disk, 6 store, 7 broker id. `odradek sim` has 127, 128 and 129 ([simulator](../simulator.md)), and
 `odradek test-cluster -- COMMAND` ends as COMMAND does (126 and 127: it could not be started).
 

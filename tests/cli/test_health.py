@@ -1,5 +1,6 @@
 """`cluster health`, of what Metadata says."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from odradek.cli import cluster_health
 from odradek.client.sync import ClusterView
 from tests.cli.test_sources import view
+from tests.support import eventually
 
 
 def report(monkeypatch: pytest.MonkeyPatch, seen: ClusterView, minimum: int) -> dict[str, Any]:
@@ -51,7 +53,8 @@ def test_what_is_not_known_is_not_called_healthy(
     assert not found["healthy"]
     cluster_health.show(found)
     assert capsys.readouterr().out.startswith("not known to be healthy: 1 partition, controller 1\n")
-    cluster_health.show({**found, "offline": [found_offline()]})
+    assert found["verdict"] == "unknown"
+    cluster_health.show({**found, "verdict": "unhealthy", "offline": [found_offline()]})
     assert capsys.readouterr().out.startswith("NOT healthy: ")
 
 
@@ -70,3 +73,25 @@ def test_of_very_many_partitions_in_trouble_some_are_shown_and_the_rest_are_coun
     assert said.count("t-") == cluster_health.SHOWN_PARTITIONS
     assert "2000 partitions, replicas behind or away:" in said
     assert f"and {2_000 - cluster_health.SHOWN_PARTITIONS} more; --json lists all" in said
+
+
+def test_a_client_that_may_not_read_settings_is_told_which_right_it_lacks_and_not_that_the_cluster_is_unwell(
+    start_cluster: Callable[..., Any],
+) -> None:
+    cluster, shell = start_cluster(2)
+    for number in range(7):
+        shell.ok("topic", "create", f"t{number}", "-p", 1, "-r", 2)
+    with cluster.inject("DescribeConfigs", error="TOPIC_AUTHORIZATION_FAILED"):
+        code, out, _ = shell("cluster", "health")
+        assert code == 3 and out.startswith("not known to be healthy: 7 partitions"), out
+        assert out.endswith(
+            "not known: the settings of topics t0, t1, t2, t3, t4 and 2 more: TOPIC_AUTHORIZATION_FAILED; this client lacks the "
+            "right DescribeConfigs on the topic\n"
+        )
+        assert shell.json("cluster", "health")["verdict"] == "unknown"
+    assert shell.json("cluster", "health")["verdict"] == "healthy"
+    cluster.kill(3 - shell.json("cluster", "health")["controller"])
+    eventually(lambda: shell.json("cluster", "health")["under_replicated"], what="a replica is missed")
+    with cluster.inject("DescribeConfigs", error="TOPIC_AUTHORIZATION_FAILED"):
+        code, out, _ = shell("cluster", "health")
+        assert code == 1 and out.startswith("NOT healthy: "), "what is seen to be wrong is"

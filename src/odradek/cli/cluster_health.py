@@ -1,5 +1,6 @@
 """`odradek cluster health`: brokers, what is offline, what lacks replicas, how far groups lag. Exit code 0 only when nothing
-is offline or lacks any, and all was told; lag, known or not, is a matter of the readers."""
+is offline or lacks any, and all was told; 3 where nothing is seen to be wrong, and not all was told: who may not ask, or asks a
+broker that hangs, has not been told that the cluster is unwell. Lag, known or not, is a matter of the readers."""
 
 import sys
 import time
@@ -19,6 +20,8 @@ WATCH_S = 1.0
 SHOWN_GROUPS = 10
 SHOWN_PARTITIONS = 50  # of each kind of trouble
 MIN_ISR = "min.insync.replicas"
+WORDS = {"healthy": "healthy", "unhealthy": "NOT healthy", "unknown": "not known to be healthy"}
+EXIT_CODES = {"healthy": 0, "unhealthy": 1, "unknown": 3}
 
 
 @click.command()
@@ -26,7 +29,8 @@ MIN_ISR = "min.insync.replicas"
 @bootstrap_option
 @json_option
 def health(watch: bool, bootstrap: str, as_json: bool) -> None:
-    """Is everything replicated, and who leads? Exit code 1 if not, or if a broker does not tell its part of the answer."""
+    """Is everything replicated, and who leads? Exit code 1 if not, and 3 if that is not known: a broker does not tell its part of the
+    answer, or this client lacks a right, which is named."""
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
@@ -40,7 +44,7 @@ def health(watch: bool, bootstrap: str, as_json: bool) -> None:
                 show(report)
                 sys.stdout.flush()  # of a pipe, too, which is written by the block
             if not watch:
-                sys.exit(0 if report["healthy"] else 1)
+                sys.exit(EXIT_CODES[report["verdict"]])
             time.sleep(WATCH_S)
             report = poll(lambda: health_report(client))
 
@@ -113,7 +117,8 @@ def health_report(client: "SyncClient") -> dict[str, Any]:
         "unknown": unknown + unknown_lags,
     }
     # Who has lost the metadata store tells the metadata that it saw last: what is not known is not called healthy.
-    return {"healthy": not (_is_in_trouble(report) or unknown), **report}
+    verdict = "unhealthy" if _is_in_trouble(report) else "unknown" if unknown else "healthy"
+    return {"healthy": verdict == "healthy", "verdict": verdict, **report}
 
 
 def min_insync_replicas(client: "SyncClient", topics: list[str], unknown: list[str]) -> dict[str, int]:
@@ -134,15 +139,10 @@ def min_insync_replicas(client: "SyncClient", topics: list[str], unknown: list[s
 
 
 def show(report: dict[str, Any]) -> None:
-    verdict = (
-        "healthy"
-        if report["healthy"]
-        else "NOT healthy"
-        if _is_in_trouble(report)
-        else "not known to be healthy"
-    )
     controller = "none" if report["controller"] is None else report["controller"]
-    print(f"{verdict}: {counted(report['partitions'], 'partition')}, controller {controller}")
+    print(
+        f"{WORDS[report['verdict']]}: {counted(report['partitions'], 'partition')}, controller {controller}"
+    )
     print_table(
         ("broker", "address", "rack", "leads", "follows"),
         [

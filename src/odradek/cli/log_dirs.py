@@ -41,8 +41,8 @@ def dirs(brokers: tuple[str, ...], topics: tuple[str, ...], bootstrap: str, as_j
                 found += directories_of(client, asked, topics)
         else:
             told, problems = of_every_broker(client, DescribeLogDirsRequest(topics=None), brokers=live)
-            for broker, answer in told.items():
-                found += rows_of(broker, answer, topics)
+            for teller, answer in told.items():
+                found += rows_of(teller, answer, topics)
             unknown = not_known("log directories", problems)
     if as_json:
         print_json(found)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from odradek.client.sync import ClusterView, SyncClient
     from odradek.controller.context import ControllerContext, ControllerSettings
     from odradek.model.cluster import ReplicaAssignment, TopicConfig
+    from odradek.model.error_codes import ErrorCode
     from odradek.model.facts import MetadataLoaded
     from odradek.model.ids import TopicPartition
     from odradek.store.api import Node, Stat
@@ -33,6 +34,7 @@ T = TypeVar("T")
 READ_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
 THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 MOST_RESOURCES = 500  # in one DescribeConfigs
+SHOWN_NAMES = 5  # of those that are answered the same error
 # Longer than a fail-over; a cluster that has none for so long is described without what only a controller knows.
 CONTROLLER_PATIENCE_S = 2.0
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
@@ -324,19 +326,35 @@ def describe_configs(
     try:
         results = client.call(broker, DescribeConfigsRequest(resources=resources)).results
     except ProtocolError as error:
-        unknown.append(f"min.insync.replicas is taken as 1: DescribeConfigs was answered {error.code.name}")
+        said = refusal(error.code, resource_type)
+        unknown.append(f"min.insync.replicas is taken as 1: DescribeConfigs was answered {said}")
         return {}
     found = {}
+    refused: dict[str, list[str]] = {}
     for result in results:
         if result.error_code != ErrorCode.NONE:
-            what = "topic" if resource_type == TOPIC_RESOURCE else "broker"
-            said = f", {result.error_message}" if result.error_message else ""
-            unknown.append(
-                f"the settings of {what} {result.resource_name}: {code_of(result.error_code).name}{said}"
-            )
+            said = refusal(code_of(result.error_code), resource_type, result.error_message)
+            refused.setdefault(said, []).append(result.resource_name)
             continue
         found[result.resource_name] = [(e.name, e.value, e.config_source) for e in result.configs]
+    what = "topic" if resource_type == TOPIC_RESOURCE else "broker"
+    for said, whose in refused.items():
+        shown = ", ".join(whose[:SHOWN_NAMES]) + (
+            f" and {len(whose) - SHOWN_NAMES} more" if len(whose) > SHOWN_NAMES else ""
+        )
+        unknown.append(f"the settings of {what}{'s' if len(whose) > 1 else ''} {shown}: {said}")
     return found
+
+
+def refusal(code: "ErrorCode", resource_type: int, message: str | None = None) -> str:
+    """What DescribeConfigs was answered, and the right that a client lacks who may not ask."""
+    from odradek.model.error_codes import ErrorCode
+
+    said = f"{code.name}, {message}" if message else code.name
+    if code not in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+        return said
+    where = "the topic" if resource_type == TOPIC_RESOURCE else "the cluster"
+    return f"{said}; this client lacks the right DescribeConfigs on {where}"
 
 
 def snapshot_of(
