@@ -77,6 +77,30 @@ def test_a_file_of_apaches_tool_is_taken(shell: Shell, tmp_path: Path) -> None:
     assert [move["partition"] for move in found["moves"]] == ["theirs-0"]
 
 
+def test_who_names_a_replication_factor_is_told_which_partitions_lose_copies(
+    shell: Shell, tmp_path: Path
+) -> None:
+    """-r 3 was meant for those with fewer, and took one of the four that others had without a word."""
+    shell.ok("topic", "create", "mixed", "--assign", "1,2,3,4:1,2,3,4:2,3,4,1")
+    file = tmp_path / "mixed.json"
+    file.write_text('{"version":1,"partitions":[{"topic":"mixed","partition":1,"replicas":[1,2]}]}')
+    shell.ok("reassign", "apply", file, "--wait")
+    said = shell.ok("reassign", "plan", "-r", 3, "--topic", "mixed")
+    assert (
+        "2 partitions lose 2 copies, which are deleted: mixed-0 (4 -> 3), mixed-2 (4 -> 3); to keep them leave them out of the "
+        "plan (--topic, or edit its file)\nstart it with: "
+    ) in said
+    assert shell.json("reassign", "plan", "-r", 3, "--topic", "mixed")["fewer_replicas"] == {
+        "mixed-0": {"before": 4, "after": 3},
+        "mixed-2": {"before": 4, "after": 3},
+    }
+    said = shell.ok("reassign", "plan", "-r", 1, "--topic", "mixed")
+    assert said.startswith("3 partitions change hands, 0 copies to make: replicas go, no bytes.\n")
+    assert "3 partitions lose 7 copies" in said
+    said = shell.ok("reassign", "plan", "-r", 4, "--topic", "mixed")
+    assert "lose" not in said and "1 partition changes hands, 2 copies to make" in said
+
+
 def test_a_throttle_is_set_while_it_copies_and_gone_at_the_end(shell: Shell, tmp_path: Path) -> None:
     shell.ok("topic", "create", "slow", "--assign", "1")
     file = tmp_path / "slow.json"

@@ -31,7 +31,12 @@ SHOWN_MOVES = 20
 @click.command()
 @click.option("--drain", multiple=True, metavar="ID[,ID]", help="Brokers that all replicas leave.")
 @click.option("--add", multiple=True, metavar="ID[,ID]", help="New brokers that take their share.")
-@click.option("--replication-factor", "-r", type=click.IntRange(min=1), help="So many replicas of each.")
+@click.option(
+    "--replication-factor",
+    "-r",
+    type=click.IntRange(min=1),
+    help="So many replicas of each; of those that have more, the plan names which lose copies.",
+)
 @click.option("--rebalance", is_flag=True, help="Even out replicas, racks and preferred leaders.")
 @click.option("--topic", "-t", "topics", multiple=True, help="Only these topics; repeatable.")
 @click.option(
@@ -149,6 +154,11 @@ def as_dict(plan: "MovePlan", sizes: "dict[TopicPartition, int]", throttle: int 
         "copies_of_unknown_size": unknown,
         "bytes_by_receiver": {str(broker): size for broker, size in sorted(received.items())},
         "seconds": busiest / throttle if throttle and not unknown else None,
+        "fewer_replicas": {
+            str(move.topic_partition): {"before": len(move.before), "after": len(move.after)}
+            for move in plan.moves
+            if len(move.after) < len(move.before)
+        },
         "left_out": {str(where): why for where, why in plan.left_out.items()},
         "waits_for": {str(where): list(brokers) for where, brokers in plan.waits_for.items()},
         "plan": proposal(plan.targets),
@@ -180,6 +190,8 @@ def show(report: dict[str, Any], throttle: int | None, out: Path | None) -> None
         )
         if len(moves) > SHOWN_MOVES:
             print(f"and {len(moves) - SHOWN_MOVES} more; --json lists all")
+        if report["fewer_replicas"]:
+            print(fewer(report["fewer_replicas"]))
         where = shlex.quote(str(out)) if out is not None else "FILE"
         hint = "" if out is not None else " (--out FILE writes it)"
         print(f"start it with: odradek reassign apply {where}{hint}")
@@ -200,6 +212,18 @@ def waiting(waits_for: "Mapping[str, Sequence[int]]") -> "Iterator[str]":
         yield f"{what} not end before broker {broker} serves its replica again: start it, or drain it too"
 
 
+def fewer(partitions: "Mapping[str, Mapping[str, int]]") -> str:
+    """Whoever says how many replicas there are to be may not have known that some have more."""
+    lost = sum(of["before"] - of["after"] for of in partitions.values())
+    named = [f"{where} ({of['before']} -> {of['after']})" for where, of in partitions.items()]
+    more = f" and {len(named) - SHOWN_MOVES} more" if len(named) > SHOWN_MOVES else ""
+    verb = "loses" if len(named) == 1 else "lose"
+    return (
+        f"{counted(len(named), 'partition')} {verb} {counted(lost, 'copy', 'copies')}, which are deleted: "
+        f"{', '.join(named[:SHOWN_MOVES])}{more}; to keep them leave them out of the plan (--topic, or edit its file)"
+    )
+
+
 def _count(report: dict[str, Any]) -> str:
     count = len(report["left_out"])
     return f"{counted(count, 'partition')} {'is' if count == 1 else 'are'}"
@@ -209,6 +233,8 @@ def headline(report: dict[str, Any], throttle: int | None) -> str:
     moves, copies = len(report["moves"]), report["copies"]
     verb = "changes" if moves == 1 else "change"
     text = f"{counted(moves, 'partition')} {verb} hands, {counted(copies, 'copy', 'copies')} to make"
+    if not copies and report["fewer_replicas"]:
+        return f"{text}: replicas go, no bytes."
     if not copies:
         return f"{text}: only the order of replicas changes, no bytes."
     if report["bytes"] is None:
