@@ -39,20 +39,23 @@ def table(
     """Three batches of ten records each, and the topic they are from."""
     topic = make_topic()
     fill(client, topic, 0, [b"%d" % n for n in range(30)], batch=10)
-    options = parse({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic})
     path = str(tmp_path / "table")
     for batch_id in range(3):
-        wanted = OffsetRange(topic, 0, 10 * batch_id, 10 * batch_id + 10)
-        done = write_ranges(
-            [wanted], options.connection, schema_of(options), TableOptions(path, "app"), batch_id=batch_id
-        )
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        schema = to_arrow_schema(done.schema, timezone="UTC")
-        tables.commit(
-            path, app_id="app", batch_id=batch_id, files=done.files, parts=done.parts, schema=schema
-        )
+        write(cluster, path, topic, OffsetRange(topic, 0, 10 * batch_id, 10 * batch_id + 10), batch_id)
     return path, topic
+
+
+def write(
+    cluster: ProcessCluster, path: str, topic: str, wanted: OffsetRange, batch_id: int, **given: str
+) -> None:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    options = parse({"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **given})
+    done = write_ranges(
+        [wanted], options.connection, schema_of(options), TableOptions(path, "app"), batch_id=batch_id
+    )
+    schema = to_arrow_schema(done.schema, timezone="UTC")
+    tables.commit(path, app_id="app", batch_id=batch_id, files=done.files, parts=done.parts, schema=schema)
 
 
 def delete_below(client: SyncClient, topic: str, offset: int) -> None:
@@ -77,13 +80,52 @@ def test_what_retention_has_taken_is_counted_and_the_rest_compared_batch_by_batc
     report = verify(path, cluster.bootstrap)
 
     assert report.is_equal and report.is_complete
-    assert (report.gone.count, report.topic_side.count, report.table_side.count) == (20, 10, 30)
-    assert "20 of them gone from the topic" in str(report.partitions[0])
+    assert (report.gone.count, report.topic_side.count, report.table_side.count) == (13, 17, 30)
+    assert "13 of them gone from the topic" in str(report.partitions[0])
     DeltaTable(path).delete("offset = 4")
     harmed = verify(path, cluster.bootstrap)
     assert not harmed.is_equal, "the commits prove what the topic no longer holds"
     assert harmed.partitions[0].different == ((0, 10),)
     assert "DIFFERENT in [0, 10)" in str(harmed.partitions[0])
+
+
+def test_what_a_batch_was_allowed_to_lose_is_not_gone_once_more(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """It noted the records that it found, and the topic holds all of them."""
+    topic = make_topic()
+    fill(client, topic, 0, [b"%d" % n for n in range(30)], batch=10)
+    delete_below(client, topic, 13)
+    path = str(tmp_path / "table")
+    with pytest.warns(UserWarning, match="leaves out"):
+        write(cluster, path, topic, OffsetRange(topic, 0, 10, 20), 0, failOnDataLoss="false")
+    write(cluster, path, topic, OffsetRange(topic, 0, 20, 30), 1)
+
+    report = verify(path, cluster.bootstrap)
+
+    assert report.is_equal and report.is_complete
+    assert (report.gone.count, report.topic_side, report.table_side.count) == (0, report.table_side, 17)
+
+
+def test_a_batch_that_tells_of_fewer_records_than_the_topic_holds_of_it_is_different(
+    cluster: ProcessCluster, client: SyncClient, table: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, topic = table
+    delete_below(client, topic, 13)
+    noted = tables.committed_batches
+
+    def fewer(*of: Any) -> list[tables.CommittedBatch]:
+        return [
+            batch._replace(parts=[part._replace(fingerprint=EMPTY) for part in batch.parts])
+            if batch.batch_id == 1
+            else batch
+            for batch in noted(*of)
+        ]
+
+    monkeypatch.setattr(tables, "committed_batches", fewer)
+    report = verify(path, cluster.bootstrap)
+    assert not report.is_equal and report.partitions[0].different == ((10, 20),)
+    assert report.gone.count == 10
 
 
 def without_batch(batch_id: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,10 @@ class Fingerprint:
     def __add__(self, other: "Fingerprint") -> "Fingerprint":
         return Fingerprint(self.count + other.count, (self.total + other.total) & _MASK_128)
 
+    def __sub__(self, other: "Fingerprint") -> "Fingerprint":
+        """Of what is left where `other` is a part of it; where it is none the count may be negative."""
+        return Fingerprint(self.count - other.count, (self.total - other.total) & _MASK_128)
+
     @property
     def hex(self) -> str:
         """32 hexadecimal digits: the sum as it is printed and stored."""

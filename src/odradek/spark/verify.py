@@ -5,7 +5,7 @@
     the commits  what each batch noted about itself when it was written
 
 The table must agree with the commits on every batch, and the topic with the commits on every batch that it still holds
-whole; what retention has taken is counted, and proved by the commits. Each record that the topic holds between two batches
+whole. Of one that it holds in part the rest is read, and what retention has taken is counted: it is proved by the commits. Each record that the topic holds between two batches
 is missing. No offset may be in the table twice, and no two batches may claim the same offsets. Where the rows are not the records as they are (decoded values, the rows of a query),
 the commits' count and fingerprint of rows are compared instead.
 """
@@ -50,7 +50,7 @@ class PartitionReport(NamedTuple):
     doubled: int  # offsets that are in the table more than once
     log_start_offset: int
     high_watermark: int
-    gone: Fingerprint = EMPTY  # of `commits`, the batches that the topic does not hold whole any more
+    gone: Fingerprint = EMPTY  # of `commits`, what the topic does not hold any more
     # Batches on which two witnesses disagree, and what is missing.
     different: tuple[tuple[int, int], ...] = ()
     missing: int = 0  # records between two batches, which the topic holds and no batch tells of
@@ -248,17 +248,19 @@ def _compared(
     topic = gone = EMPTY
     different = []
     for part in parts:
-        held = _held_by_topic(client, part, connection)
-        if held is None:
-            gone += part.fingerprint
-        else:
-            topic += held
-        if held not in (None, part.fingerprint) or (rows and rows.by_part[part] != part.fingerprint):
+        held, is_whole = _held_by_topic(client, part, connection)
+        topic += held
+        rest = part.fingerprint - held
+        # Of a batch that begins below the log records are gone, or were when it was read, and it noted none of them.
+        is_taken = not is_whole and rest.count > 0
+        if is_taken:
+            gone += rest
+        if not (is_taken or rest == EMPTY) or (rows and rows.by_part[part] != part.fingerprint):
             different.append((part.start, part.end))
     missing = 0
     for gap, _ in _gaps(client, parts) if is_all else ():
-        held = _held_by_topic(client, gap, connection)
-        if held is not None and held.count:
+        held, _ = _held_by_topic(client, gap, connection)
+        if held.count:
             missing += held.count
             different.append((gap.start, gap.end))
     return PartitionReport(
@@ -292,17 +294,20 @@ def _gaps(client: SyncClient, parts: Iterable[Part]) -> Iterator[tuple[Part, Par
         before = max(before, part, key=lambda one: one.end)
 
 
-def _held_by_topic(client: SyncClient, part: Part, connection: ConnectionOptions) -> Fingerprint | None:
-    """None where the topic does not hold all of the part any more; retention may take it while it is read."""
+def _held_by_topic(client: SyncClient, part: Part, connection: ConnectionOptions) -> tuple[Fingerprint, bool]:
+    """What the topic holds of the part, and whether its log reaches back to where the part begins. Retention may take more while it
+    is read."""
     partition = part.topic_partition
-    if client.begin_offsets([partition])[partition] > part.start:
-        return None
-    try:
-        return fingerprint_of_topic(part, connection)
-    except DataLoss:
-        if client.begin_offsets([partition])[partition] > part.start:
-            return None
-        raise
+    start = max(part.start, client.begin_offsets([partition])[partition])
+    while start < part.end:
+        try:
+            return fingerprint_of_topic(part._replace(start=start), connection), start == part.start
+        except DataLoss:
+            begin = client.begin_offsets([partition])[partition]
+            if begin <= start:
+                raise
+            start = begin
+    return EMPTY, False
 
 
 def fingerprint_of_topic(part: Part, connection: ConnectionOptions) -> Fingerprint:
