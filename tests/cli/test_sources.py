@@ -34,6 +34,7 @@ from odradek.protocol.messages.list_partition_reassignments import (
 )
 from odradek.store.api import ConditionalOps, Create
 from odradek.store.embedded import EmbeddedStore
+from odradek.store.embedded.database import Database
 from tests.advisor.test_replay import written_down
 from tests.controller.world import World, three, tp
 
@@ -129,6 +130,24 @@ def test_a_broker_that_was_killed_when_no_other_was_there_to_see_it_is_not_taken
     shutil.rmtree(killed / "odradek-store.sqlite-sessions")
     code, out, _ = run(capsys, "what-if", "--kill", 2, "--store", killed)
     assert "broker 2 is the controller" in out, "a backup is read as it was then"
+
+
+def test_the_file_of_a_store_is_opened_once_for_one_question(
+    capsys: pytest.CaptureFixture[str], store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sessions that were read of another state than the nodes could be those of somebody who came in between."""
+    opened: list[Path] = []
+
+    class Counted(Database):
+        def __init__(self, path: Path, **options: Any) -> None:
+            opened.append(path)
+            super().__init__(path, **options)
+
+    monkeypatch.setattr("odradek.store.embedded.database.Database", Counted)
+    assert (store / "odradek-store.sqlite-sessions").is_dir()
+    code, out, err = run(capsys, "why", "good", "--store", store)
+    assert out.startswith("good-0 is "), (code, err)
+    assert opened == [store / "odradek-store.sqlite"]
 
 
 def test_a_damaged_node_takes_its_topic_out_of_service_and_the_rest_is_answered(

@@ -431,7 +431,7 @@ def from_store(place: Path) -> Source:
     settings = BrokerSettings(properties_in(properties) if properties else {})
     opened = place_of(place, None)
     with reading(opened) as tree:
-        ended = ended_sessions(opened)
+        ended = ended_sessions(opened, tree)
         snapshot = _finished(read_metadata(_AtOnce(tree, ended)))  # type: ignore[arg-type]
         unreadable = [(node.path, node.reason) for node in snapshot.unreadable]
         controller = None

@@ -132,26 +132,20 @@ def reading(place: Place) -> Iterator[Tree]:
         database.close()
 
 
-def ended_sessions(place: Place) -> set[int]:
-    """Sessions of a file whose processes have ended, and that nobody was left to end: whoever opens the store next does. None
-    of a copy without the signs of life beside it, which is read as it was."""
+def ended_sessions(place: Place, tree: Tree) -> set[int]:
+    """Sessions of a file, which `tree` reads, whose processes have ended, and that nobody was left to end: whoever opens the store
+    next does. None of a copy without the signs of life beside it, which is read as it was."""
     if place.file is None:
         return set()
-    from odradek.store.embedded.database import Database
     from odradek.store.embedded.liveness import PeerLife, directory_of
     from odradek.store.embedded.operations import Reading
 
     directory = directory_of(place.file)
     if not directory.is_dir():
         return set()
-    database = Database(place.file, create=False)
-    try:
-        with database.reading():
-            sessions = Reading(database).sessions()
-    finally:
-        database.close()
+    assert isinstance(tree, Reading), "what `reading` gives of a file"
     ended = set()
-    for session in sessions:
+    for session in tree.sessions():
         try:
             life = PeerLife(directory, session.session_id, session.timeout_ms, session.pid)
         except OSError:
