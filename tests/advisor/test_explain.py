@@ -146,7 +146,8 @@ def test_a_state_that_cannot_be_read_is_read_again_by_the_next_controller() -> N
     (reason,) = why_offline(world.context, tp("bad-0")).because
     assert (
         reason.unblocked_by
-        == "repair the node (odradek store set), then delete /controller: the next controller reads it"
+        == "repair the node: odradek store set /brokers/topics/bad/partitions/0/state FILE --yes; then odradek store delete /controller "
+        "--yes: the next controller reads it"
     )
 
 

@@ -102,13 +102,32 @@ def test_a_cluster_goes_on_among_damaged_nodes(
         journal = shell("why", topic, "--journal", cluster.cluster.directory, offline=True)[1]
         assert f"topic {topic} is out of service" in journal, journal
 
+    # Metadata is as it was: without the controller's journal the topic was called well.
+    code, text, _ = shell("why", "json")
+    assert code == 1 and text.startswith("json-0 is well: broker 1, "), text
+    assert (
+        f"json is out of service at the controller, while its leaders serve as long as they live: the nodes of json cannot be read ({state('json')}: not JSON"
+        in text
+    )
+    told = text.rpartition("As Metadata has it the node is ")[2].splitlines()[0]
+    assert {**json.loads(told), "controller_epoch": 1} == {
+        "controller_epoch": 1,
+        "leader": 1,
+        "version": 1,
+        "leader_epoch": 0,
+        "isr": [1, 2],
+    }
+    found = shell.json("why", "json")
+    assert not found["well"] and [answer["target"] for answer in found["answers"]] == ["json-0", "json"]
+    assert shell("why", "new")[0] == 0, "of the others nothing is said"
+
     cluster.kill(1)
     text = eventually(lambda: (out := shell("why", "json"))[0] == 1 and out[1], 20, "its leader is gone")
     assert f"the nodes of json cannot be read ({state('json')}: not JSON" in text, text
     assert (
-        "-> repair the node (odradek store set), then delete /controller: the next controller reads it"
-        in text
-    )
+        f"-> repair the node: odradek store set {state('json')} FILE --yes; then odradek store delete /controller --yes: the next "
+        "controller reads it"
+    ) in text
 
     cluster.start(1)
     for path, value in before.items():

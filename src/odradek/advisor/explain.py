@@ -247,22 +247,33 @@ def _if_started(starts: Starts, topic_partition: TopicPartition, broker: BrokerI
     return ": not enough by itself"
 
 
+def why_out_of_service(context: ControllerContext, topic: str) -> Why:
+    """What it would take for the controller, whose `context` it is, to decide about this topic again. Brokers go on with what they
+    were told of it."""
+    return Why(
+        f"the controller decides about {topic}",
+        False,
+        f"topic {topic} is out of service: nobody is elected, no ISR changes, nothing is moved",
+        because=(_unreadable(context, topic),),
+    )
+
+
 def _unreadable(context: ControllerContext, topic: str) -> Why:
     return Why(
         f"the nodes of {topic} can be read",
         False,
         context.out_of_service[topic],
-        _mending(topic, context.out_of_service[topic]),
+        mending(topic, context.out_of_service[topic]),
     )
 
 
-def _mending(topic: str, reason: str) -> str:
+def mending(topic: str, reason: str) -> str:
+    """`reason` begins with the path of the node."""
+    repair = f"repair the node: odradek store set {reason.partition(': ')[0]} FILE --yes"
     if reason.startswith(f"/brokers/topics/{topic}/partitions/"):
         # Read at the beginning of a term and after our own writes: nobody watches 100,000 of them.
-        return "repair the node (odradek store set), then delete /controller: the next controller reads it"
-    return (
-        "repair or delete the node (odradek store set, delete); the topic returns as soon as it can be read"
-    )
+        return f"{repair}; then odradek store delete /controller --yes: the next controller reads it"
+    return f"{repair}; the topic returns as soon as it can be read"
 
 
 def _last(leader: BrokerId, epoch: int) -> str:

@@ -3,7 +3,7 @@
 Both keep their phase in the context, so the tree is read off it: which step is open, who owes what since when.
 """
 
-from odradek.advisor.explain import LEAVES, Why, and_its_leader, why_leader_leaves, why_older_data
+from odradek.advisor.explain import LEAVES, Why, and_its_leader, mending, why_leader_leaves, why_older_data
 from odradek.controller.context import ControllerContext, ReassignmentPhase
 from odradek.controller.states import ReplicaState
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
@@ -55,7 +55,7 @@ def why_not_deleted(context: ControllerContext, topic: str, *, knows_answers: bo
             f"the nodes of {topic} can be read",
             False,
             context.out_of_service[topic],
-            "repair or remove the node; where its replicas are is not known",
+            f"{mending(topic, context.out_of_service[topic])}; until then where its replicas are is not known",
         )
         return Why(condition, False, "it cannot be read", because=(reason,))
     if topic not in context.topics:

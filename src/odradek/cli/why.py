@@ -44,6 +44,7 @@ class Answer(NamedTuple):
     sentence: str
     trees: tuple["Why", ...]
     slow: "Why | None" = None  # a hint: a partition that could be quicker is well all the same
+    is_of_topic: bool = False  # beside those of its partitions
 
     @property
     def holds(self) -> bool:
@@ -136,18 +137,17 @@ def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answ
 
     context = source.observed()
     is_controllers = source.replayed is not None
-    if bootstrap is not None and is_hidden(context, target):
-        remembered = controllers_own(bootstrap)
-        if remembered is not None and _is_waiting(remembered, target):
-            context, is_controllers = remembered, True
+    remembered = None if bootstrap is None else controllers_own(bootstrap)
+    if remembered is not None and is_hidden(context, target) and _is_waiting(remembered, target):
+        context, is_controllers = remembered, True
     topic, partitions = resolve(context, target)
     if context.is_queued_for_deletion(topic):
         tree = why_not_deleted(context, topic, knows_answers=is_controllers)
         return [Answer(topic, f"{topic} is being deleted, and is not gone yet: {tree.detail}.", (tree,))]
     measured = {}
     if bootstrap is not None:
-        if any(where in context.removals for where in partitions):
-            owed_since(context, bootstrap)
+        if remembered is not None and any(where in context.removals for where in partitions):
+            owed_since(context, remembered)
         short = [where for where in partitions if _lacks_replicas(context, where)]
         measured = measure(context, short[:SHOWN_PARTITIONS], bootstrap)
     answers = []
@@ -156,7 +156,37 @@ def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answ
         trees = why_partition(context, where, source.now_ms, measured.get(where), starts)
         slow = why_slow(context, where, led) if trees[0].holds else None
         answers.append(Answer(str(where), sentence(where, trees), trees, slow))
+    if remembered is not None and remembered.broker == source.controller and remembered is not context:
+        answers += out_of_service(context, remembered, topic)
     return answers
+
+
+def out_of_service(
+    context: "ControllerContext", remembered: "ControllerContext", topic: str
+) -> "list[Answer]":
+    """Of a topic whose nodes the controller cannot read, and whose leaders serve: no client is told."""
+    from odradek.advisor.explain import why_out_of_service
+    from odradek.model.cluster import LeaderAndIsr
+    from odradek.model.ids import PartitionEpoch
+    from odradek.model.values import replace
+    from odradek.store import layout
+
+    if topic not in remembered.out_of_service:
+        return []
+    tree = why_out_of_service(remembered, topic)
+    (cause,) = tree.because
+    path = remembered.out_of_service[topic].partition(": ")[0]
+    for where in context.partitions_of(topic):
+        state = context.leadership(where)
+        if state is not None and layout.state_path(where) == path:
+            told = LeaderAndIsr(state.leader, state.leader_epoch, state.isr, PartitionEpoch(0))
+            data = layout.encode_partition_state(told, remembered.controller_epoch)
+            cause = replace(
+                cause, unblocked_by=f"{cause.unblocked_by}. As Metadata has it the node is {data.decode()}"
+            )
+    tree = replace(tree, because=(cause,))
+    said = f"{topic} is out of service at the controller, while its leaders serve as long as they live: {_reason(cause)}."
+    return [Answer(topic, f"{said} Remedy: {cause.unblocked_by}.", (tree,), is_of_topic=True)]
 
 
 def measure(
@@ -215,11 +245,8 @@ def controllers_own(bootstrap: str) -> "ControllerContext | None":
     return core.context
 
 
-def owed_since(context: "ControllerContext", bootstrap: str) -> None:
-    """Since when removing replicas owe their answer stands in the controller's journal alone; read where it is at hand."""
-    remembered = controllers_own(bootstrap)
-    if remembered is None:
-        return
+def owed_since(context: "ControllerContext", remembered: "ControllerContext") -> None:
+    """Since when removing replicas owe their answer stands in the controller's journal alone."""
     known = remembered.removals
     for where, owing in context.removals.items():
         context.removals[where] = {b: known.get(where, {}).get(b, since) for b, since in owing.items()}
@@ -338,25 +365,26 @@ def as_dict(source: Source, target: str, answers: list[Answer]) -> dict[str, Any
 
 
 def show(source: Source, target: str, answers: list[Answer], wrong: list[Answer]) -> None:
-    if not wrong:
-        if len(answers) == 1:
-            print(answers[0].sentence)
+    of_partitions = [answer for answer in answers if not answer.is_of_topic]
+    ill = [answer for answer in wrong if not answer.is_of_topic]
+    if not ill:
+        if len(of_partitions) == 1:
+            print(of_partitions[0].sentence)
         else:
-            print(
-                f"{target} is well: {counted(len(answers), 'partition')}, each with a leader and every replica in sync."
-            )
-    elif len(answers) > 1:
+            each = f"{counted(len(of_partitions), 'partition')}, each with a leader and every replica in sync"
+            print(f"{target} is well: {each}." if not wrong else f"{target} has {each}.")
+    elif len(of_partitions) > 1:
         print(
-            f"{len(wrong)} of {counted(len(answers), 'partition')} of {target} {'is' if len(wrong) == 1 else 'are'} not well."
+            f"{len(ill)} of {counted(len(of_partitions), 'partition')} of {target} {'is' if len(ill) == 1 else 'are'} not well."
         )
-    for answer in wrong[:SHOWN_PARTITIONS]:
+    for answer in [*(one for one in wrong if one.is_of_topic), *ill[:SHOWN_PARTITIONS]]:
         print(answer.sentence)
         for tree in answer.trees:
             if not tree.holds:
                 for line in tree.lines():
                     print(f"  {line}")
-    if len(wrong) > SHOWN_PARTITIONS:
-        print(f"and {len(wrong) - SHOWN_PARTITIONS} more; --json lists all")
+    if len(ill) > SHOWN_PARTITIONS:
+        print(f"and {len(ill) - SHOWN_PARTITIONS} more; --json lists all")
     hints = [answer for answer in answers if answer.holds and answer.hint]
     for answer in hints[:SHOWN_PARTITIONS]:
         print(answer.hint)

@@ -147,13 +147,13 @@ class SyncClient:
         # Within `waiting_once`: brokers that gave no answer, and why.
         self._given_up: dict[int, str] | None = None
 
-    def another(self) -> "SyncClient":
+    def another(self, request_timeout_s: float) -> "SyncClient":
         """One for another thread: it knows the same brokers, and has connections of its own."""
         made = SyncClient(
             ",".join(map(str, self._addresses)),
             client_id=self._client_id,
             bootstrap_timeout_s=self._bootstrap_timeout_s,
-            request_timeout_s=self.request_timeout_s,
+            request_timeout_s=request_timeout_s,
         )
         made._brokers, made._controller_id = dict(self._brokers), self._controller_id
         return made

@@ -5,7 +5,7 @@ time-out; side by side all of them together cost one.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from odradek.client.sync import SyncClient, answered
@@ -33,28 +33,44 @@ def of_every_broker(
     """`request` has an error code of its own and may be sent twice: while its error may pass it is, until `timeout_s` are over for
     all. `brokers` None: all that are alive. OdradekError: nobody says who is."""
     left_s = client.left_of(timeout_s)
-    asked = sorted(client.cluster([], timeout_s=left_s()).brokers if brokers is None else set(brokers))
-    answers: dict[int, Any] = {}
-    problems: dict[int, str] = {}
-    mistakes: list[BaseException] = []
 
-    def ask(broker: int, own: SyncClient) -> None:
+    def ask(own: SyncClient, broker: int) -> Any:
         def once() -> Any:
             answer = own.call(broker, request, timeout_s=left_s())
             if answer.error_code:
                 raise answered(answer.error_code, f"broker {broker}")
             return answer
 
+        return own.retrying(once, timeout_s=left_s())
+
+    if brokers is None:
+        brokers = client.cluster([], timeout_s=left_s()).brokers
+    return side_by_side(client, ask, brokers, timeout_s=timeout_s)
+
+
+def side_by_side(
+    client: SyncClient, ask: Callable[[SyncClient, int], Any], brokers: Iterable[int], *, timeout_s: float
+) -> Told:
+    """What `ask` returns of each broker, or the OdradekError that it raises. It is given a client of its own, whose every request
+    takes at most `timeout_s`."""
+    asked = sorted(set(brokers))
+    answers: dict[int, Any] = {}
+    problems: dict[int, str] = {}
+    mistakes: list[BaseException] = []
+
+    def of(broker: int, own: SyncClient) -> None:
         try:
             with own:
-                answers[broker] = own.retrying(once, timeout_s=left_s())
+                answers[broker] = ask(own, broker)
         except OdradekError as error:
             problems[broker] = str(error)
         except BaseException as mistake:  # raised where it is seen
             mistakes.append(mistake)
 
     threads = [
-        threading.Thread(target=ask, args=(broker, client.another()), daemon=True, name=f"broker {broker}")
+        threading.Thread(
+            target=of, args=(broker, client.another(timeout_s)), daemon=True, name=f"broker {broker}"
+        )
         for broker in asked
     ]
     for thread in threads:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Read on the way to another answer: a second or two. A larger one is read where it is named.
 LARGEST_READ_UNASKED = 8 << 20
+PATIENCE_S = 3.0  # with a broker that does not say where its journal is
 PATTERN = "controller-*.jsonl"
 END_OF_TIME_MS = 253_402_300_800_000  # the year 10,000, which has no date
 # The directory it is in, a broker's, or a cluster's.
@@ -274,16 +275,18 @@ def local_history(bootstrap: str, most_bytes: int = LARGEST_READ_UNASKED) -> His
 def local_journals(client: "SyncClient", view: "ClusterView") -> tuple[list[Path], list[str]]:
     """Journal files of the cluster's live brokers on this machine, and why there are none for the others."""
     from odradek.cli.config.resources import BROKER, Resource, describe
-    from odradek.client.sync_connection import Unreachable
+    from odradek.client.sync_brokers import side_by_side
 
     found: list[Path] = []
-    reasons: list[str] = []
-    for broker in sorted(view.brokers):
-        try:
-            known = {e.name: e.value for e in describe(client, Resource(BROKER, str(broker)))}
-        except Unreachable as error:  # it has just died, and nobody was told yet
-            reasons.append(str(error))
-            continue
+    told = side_by_side(
+        client,
+        lambda own, broker: describe(own, Resource(BROKER, str(broker))),
+        view.brokers,
+        timeout_s=PATIENCE_S,
+    )
+    reasons = list(told.problems.values())  # one has just died, and nobody was told yet, or it hangs
+    for broker, entries in told.answers.items():
+        known = {entry.name: entry.value for entry in entries}
         if not any(name.startswith("odradek.") for name in known):
             reasons.append(f"broker {broker} is none of ours and keeps no journal")
             continue
