@@ -144,6 +144,8 @@ class SyncClient:
         self._asked: Address | None = None
         self._doubted: set[Address] = set()
         self._silent: set[Address] = set()
+        # Who was reached at an address: a broker may have one name in the bootstrap and another one of its own.
+        self._peers: dict[Address, Address] = {}
         # Within `waiting_once`: brokers that gave no answer, and why.
         self._given_up: dict[int, str] | None = None
 
@@ -234,7 +236,8 @@ class SyncClient:
         """What ANY broker answers. `ask` is given a connection and what sends a request of a version there and returns its answer, again
         with others where there is none: so it may only ask what may be asked twice. Raises as `call`."""
         deadline = self.deadline(timeout_s)
-        others = {broker.address for broker in self._brokers.values()}.union(self._addresses)
+        every = {broker.address for broker in self._brokers.values()}.union(self._addresses)
+        others = {self._peers.get(address, address) for address in every}
         for left in range(min(len(others) - 1, _MOST_IMPATIENT), 0, -1):
             connection = self.connection_to(ANY, deadline)
             if connection.awaits_answers:
@@ -602,6 +605,7 @@ class SyncClient:
             raise type(error)(f"{whose}{error}") from error
         self._silent.discard(address)
         self._connections[address] = connection
+        self._peers[address] = connection.peer
         return connection
 
     def _forget_addresses(self) -> None:
@@ -612,6 +616,7 @@ class SyncClient:
             del self._connections[address]
         self._doubted &= live | self._connections.keys()
         self._silent &= live
+        self._peers = {address: peer for address, peer in self._peers.items() if address in live}
 
     def _any_connection(self, deadline: float) -> SyncConnection:
         """An open connection if there is one, else to a broker of the last metadata, else by bootstrap. To one that is doubted

@@ -143,10 +143,12 @@ class SyncConnection:
         self._expected: deque[int] = deque()
         self._early: dict[int, memoryview] = {}
         self._socket = _connect(address, deadline)
+        self.peer = address
         self.is_within_a_host = False
         try:
             with suppress(OSError):  # it has gone already: the first request says so
                 self.is_within_a_host = is_within_a_host(self._socket)
+                self.peer = Address(*self._socket.getpeername()[:2])  # as it is reached, whatever it is called
             self._negotiate(deadline)
         except (ConnectionLost, ProtocolError) as error:
             self.close()
