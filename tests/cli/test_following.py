@@ -1,12 +1,19 @@
 """Where a reader that waits for more reads on, of a topic that is another one by then."""
 
+import contextlib
+import io
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from odradek.cli import main
 from odradek.cli.topic.following import Following
+from odradek.client.sync import SyncClient
+from odradek.client.sync_connection import DeadlineExceeded
 from odradek.model.ids import TopicPartition
+from odradek.records.builder import NewRecord, build_batch
 
 WHERE = TopicPartition("t", 0)
 
@@ -25,3 +32,39 @@ def test_the_end_of_a_topic_that_was_deleted_is_none_of_the_new_one(
     following.reaches(ends)
     assert (positions, ends) == ({WHERE: 0}, {WHERE: 2})
     assert capsys.readouterr().err.count("was deleted and created again") == 1
+
+
+def test_who_waits_for_more_waits_for_brokers_that_are_away_too(
+    start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only broker was restarted, and took longer than one request may: the reader ended, and missed what came then."""
+    _, shell = start_cluster(1)
+    shell.ok("topic", "create", "orders")
+    away = "given up after 30 s; the last answer was: no broker answers at 127.0.0.1:9092: connection refused"
+    asked: list[int] = []
+    reaches = Following.reaches
+
+    def at_first_nobody(self: Following, ends: dict[TopicPartition, int]) -> None:
+        asked.append(1)
+        if len(asked) <= 2:
+            raise DeadlineExceeded(away)
+        if len(asked) == 3:
+            with SyncClient(shell.bootstrap) as client:
+                client.produce(TopicPartition("orders", 0), build_batch([NewRecord(None, b"came then")]))
+        reaches(self, ends)
+
+    monkeypatch.setattr(Following, "reaches", at_first_nobody)
+    out, err = io.BytesIO(), io.StringIO()
+    with contextlib.redirect_stdout(io.TextIOWrapper(out)), contextlib.redirect_stderr(err):
+        code = main.main(["topic", "consume", "orders", "-n", "1", "--bootstrap", shell.bootstrap])
+        assert (code, out.getvalue()) == (0, b"came then\n"), err.getvalue()
+    assert err.getvalue() == f"odradek: {away}; it is tried again until Ctrl-C\n" * 2
+
+    def nobody(*_: Any, **__: Any) -> None:
+        raise DeadlineExceeded(away)
+
+    monkeypatch.setattr(SyncClient, "end_offsets", nobody)
+    err = io.StringIO()
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())), contextlib.redirect_stderr(err):
+        code = main.main(["topic", "consume", "orders", "--exit", "--bootstrap", shell.bootstrap])
+    assert (code, err.getvalue()) == (1, f"odradek: {away}\n"), "who does not wait is told"

@@ -489,13 +489,16 @@ def test_who_is_asked_while_its_answers_to_others_are_awaited_is_given_the_whole
 @each(("{0}", "localhost:{1}", "localhost:{1},127.0.0.1:{1}"))
 def test_the_only_broker_is_given_the_whole_time_under_however_many_names(names: str) -> None:
     """That of the bootstrap address and its own were taken for two brokers: it was asked a second time, as if it were another."""
-    with ScriptedBroker() as alone, pytest.MonkeyPatch.context() as patched:
-        with SyncClient(names.format(alone.address, alone.port), request_timeout_s=60) as client:
-            client.cluster([])
-            patched.setattr(sync, "ANSWER_PATIENCE_S", 0.0)
-            before = len(alone.requests)
-            client.cluster([])
-            assert len(alone.requests) == before + 1
+    with (
+        ScriptedBroker() as alone,
+        pytest.MonkeyPatch.context() as patched,
+        SyncClient(names.format(alone.address, alone.port), request_timeout_s=60) as client,
+    ):
+        client.cluster([])
+        patched.setattr(sync, "ANSWER_PATIENCE_S", 0.0)
+        before = len(alone.requests)
+        client.cluster([])
+        assert len(alone.requests) == before + 1
 
 
 def two_addresses(broker: ScriptedBroker, client: SyncClient) -> None:

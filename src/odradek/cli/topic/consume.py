@@ -64,13 +64,14 @@ def consume(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Records to standard output."""
+    """Records to standard output. Without --exit and an end it waits for more until Ctrl-C, and for brokers that are away."""
     from odradek.cli.lookup import topic_or_fail
     from odradek.cli.sources import now_ms
     from odradek.cli.terminal import is_read
     from odradek.cli.topic.following import Following
     from odradek.cli.topic.offsets import nothing_there, parse_span, resolve
     from odradek.client.sync import SyncClient
+    from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
     from odradek.client.sync_fetch import OffsetsGone
     from odradek.client.sync_records import records
     from odradek.model.ids import TopicPartition
@@ -103,35 +104,40 @@ def consume(
         following = Following(client, name, topic.topic_id, positions) if bounds is None else None
         written = 0
         while True:
-            # What an open transaction holds back is not waited for: other partitions may have more.
-            ends = client.end_offsets(chosen, read_committed=read_committed)
-            if bounds is not None:
-                ends = {p: min(end, bounds[p]) for p, end in ends.items()}
-            if following is not None:
-                following.reaches(ends)
             before = written
-            for partition in chosen:
-                try:
-                    for record in records(
-                        client,
-                        partition,
-                        positions[partition],
-                        ends[partition],
-                        read_committed=read_committed,
-                    ):
-                        out.write(write(partition.partition, record))
-                        written += 1
-                        positions[partition] = record.offset + 1
-                        if written == count:
+            try:
+                # What an open transaction holds back is not waited for: other partitions may have more.
+                ends = client.end_offsets(chosen, read_committed=read_committed)
+                if bounds is not None:
+                    ends = {p: min(end, bounds[p]) for p, end in ends.items()}
+                if following is not None:
+                    following.reaches(ends)
+                for partition in chosen:
+                    try:
+                        for record in records(
+                            client,
+                            partition,
+                            positions[partition],
+                            ends[partition],
+                            read_committed=read_committed,
+                        ):
+                            out.write(write(partition.partition, record))
+                            written += 1
+                            positions[partition] = record.offset + 1
+                            if written == count:
+                                out.flush()
+                                return
+                    except OffsetsGone as gone:
+                        if following is None:
                             out.flush()
-                            return
-                except OffsetsGone as gone:
-                    if following is None:
-                        out.flush()
-                        fail(f"{gone}; without --exit and an end it reads on at what is there")
-                    following.lost(partition, gone)
-                    continue
-                positions[partition] = max(positions[partition], ends[partition])
+                            fail(f"{gone}; without --exit and an end it reads on at what is there")
+                        following.lost(partition, gone)
+                        continue
+                    positions[partition] = max(positions[partition], ends[partition])
+            except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
+                if following is None:
+                    raise
+                print(f"odradek: {error}; it is tried again until Ctrl-C", file=sys.stderr, flush=True)
             out.flush()
             if bounds is not None:
                 return
