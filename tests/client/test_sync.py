@@ -196,7 +196,7 @@ def test_a_listener_that_never_answers_is_given_up_on(clock: Clock) -> None:
         port = silent.getsockname()[1]
         with pytest.raises(
             Unreachable,
-            match=f"^127.0.0.1:{port} accepts connections but gives no answer in time: it hangs, or is stopped",
+            match=rf"^127.0.0.1:{port} accepts connections but gives no answer within \S+ s: it hangs, or is stopped",
         ):
             SyncClient(f"127.0.0.1:{port}", bootstrap_timeout_s=0.2).cluster()
 

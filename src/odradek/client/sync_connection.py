@@ -142,13 +142,16 @@ class SyncConnection:
         self._next_correlation_id = 0
         self._expected: deque[int] = deque()
         self._early: dict[int, memoryview] = {}
+        began = time.monotonic()
         self._socket = _connect(address, deadline)
         self.peer = address
         self.is_within_a_host = False
         try:
             with suppress(OSError):  # it has gone already: the first request says so
                 self.is_within_a_host = is_within_a_host(self._socket)
-                self.peer = Address(*self._socket.getpeername()[:2])  # as it is reached, whatever it is called
+                there = self._socket.getpeername()
+                if isinstance(there, tuple):
+                    self.peer = Address(*there[:2])  # as it is reached, whatever it is called
             self._negotiate(deadline)
         except (ConnectionLost, ProtocolError) as error:
             self.close()
@@ -159,9 +162,10 @@ class SyncConnection:
                     "speak Kafka may do so too)"
                 ) from error
             if not self._has_answered and isinstance(error.__cause__, TimeoutError):
+                waited_s = time.monotonic() - began
                 raise Unreachable(
-                    f"{address} accepts connections but gives no answer in time: it hangs, or is stopped (or does not "
-                    "speak Kafka)"
+                    f"{address} accepts connections but gives no answer within {waited_s:.2g} s: it hangs, or is stopped (or does "
+                    "not speak Kafka)"
                 ) from error
             raise Unreachable(f"{address} accepts connections but does not speak Kafka: {error}") from error
         except BaseException:
