@@ -34,7 +34,8 @@ def test_an_only_replica_that_is_gone_is_named_with_what_follows_its_return() ->
         "         -> start broker 2: then 2 leads, ISR [2]\n"
         "  no   or a replica outside the ISR may lead\n"
         "    no   unclean.leader.election.enable of s3: records acknowledged and not copied there would be lost\n"
-        "         -> set unclean.leader.election.enable=true for s3, or ask for an UNCLEAN election\n"
+        "         -> odradek elect unclean s3-0 --yes, or for all of it odradek config set --topic s3 "
+        "unclean.leader.election.enable=true\n"
         "    no   another replica is live: none\n"
         "         -> start any broker that has a replica"
     )

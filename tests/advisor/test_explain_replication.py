@@ -137,6 +137,8 @@ def test_what_slows_is_told_and_nothing_else() -> None:
     assert slow(world.context) == []
     world.reassign({"t-0": [1, 3]})
     assert slow(world.context) == ["no reassignment copies it"]
+    (copies,) = why_slow(world.context, tp("t-0")).because
+    assert copies.unblocked_by == "its end, or odradek reassign cancel --partition t-0", "as it is typed"
 
 
 def test_a_leader_that_carries_more_than_its_share_is_named() -> None:

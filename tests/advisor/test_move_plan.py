@@ -67,7 +67,7 @@ def test_what_nobody_leads_is_not_copied_but_may_be_dropped() -> None:
     plan = move_plan(world.context, MoveGoal(drain=ids(2)))
     assert targets(plan) == {}
     assert set(plan.left_out) == {tp("s3-0"), tp("s3-1")}
-    assert plan.left_out[tp("s3-0")] == "it has no leader, so it cannot be copied; see odradek why"
+    assert plan.left_out[tp("s3-0")] == "it has no leader, so it cannot be copied; see odradek why s3-0"
     shrunk = move_plan(world.context, MoveGoal(replication_factor=1))
     assert targets(shrunk) == {"s3-1": (3,)}
     assert shrunk.left_out == {}

@@ -167,7 +167,8 @@ def _unclean(context: ControllerContext, topic_partition: TopicPartition, live: 
         "records acknowledged and not copied there would be lost",
         ""
         if allowed
-        else f"set unclean.leader.election.enable=true for {topic}, or ask for an UNCLEAN election",
+        else f"odradek elect unclean {topic_partition} --yes, or for all of it odradek config set --topic {topic} "
+        "unclean.leader.election.enable=true",
     )
     return Why("or a replica outside the ISR may lead", allowed and bool(live), because=(gate, outside))
 

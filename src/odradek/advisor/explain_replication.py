@@ -214,7 +214,10 @@ def _copies(context: ControllerContext, topic_partition: TopicPartition) -> Why:
         return Why(condition, True)
     target = list(moving.stored.target_replicas)
     return Why(
-        condition, False, f"it moves to {target}, phase {moving.phase}", "its end, or odradek reassign cancel"
+        condition,
+        False,
+        f"it moves to {target}, phase {moving.phase}",
+        f"its end, or odradek reassign cancel --partition {topic_partition}",
     )
 
 

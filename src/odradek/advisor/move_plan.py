@@ -328,7 +328,9 @@ class _Work:
             state = self.context.leadership(topic_partition)
             if move.adding and (state is None or state.leader not in self.context.brokers):
                 # It would be begun and never end: copies are made of the leader's log.
-                self.left_out[topic_partition] = "it has no leader, so it cannot be copied; see odradek why"
+                self.left_out[topic_partition] = (
+                    f"it has no leader, so it cannot be copied; see odradek why {topic_partition}"
+                )
             else:
                 moves.append(move)
                 waited_for = self._waited_for(move, state)
