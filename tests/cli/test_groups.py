@@ -479,7 +479,7 @@ def test_a_group_without_a_name_is_seen_in_a_table(
         "brokers": [],
         "missing_brokers": [],
     }
-    report |= {"healthy": True, "controller": 1, "partitions": 3}
+    report |= {"healthy": True, "verdict": "healthy", "controller": 1, "partitions": 3}
     cluster_health.show({**report, "offline": [], "under_min_isr": [], "under_replicated": []})
     assert capsys.readouterr().out.splitlines()[-1].startswith("'' ")
     code, out, _ = shell("group", "delete", "", "--yes")
