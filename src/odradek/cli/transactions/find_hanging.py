@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from odradek.cli.output import bootstrap_option, json_option, not_known, print_json, print_table
+from odradek.cli.output import bootstrap_option, json_option, print_json, print_table
 
 
 @click.command(name="find-hanging")
@@ -57,7 +57,7 @@ def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as
         unknown += [f"{which}: {why}" for which, why in grouped(unasked)]
         # Asked behind the logs: what is open by then is somebody's. What a coordinator may have that does not say hangs perhaps.
         open_, problems = sync_transactions.list_transactions(client, sync_transactions.OPEN_STATES)
-        unknown += not_known("transactions", problems)
+        unknown += [f"transactions of broker {broker}: {why}" for broker, why in problems.items()]
         known = {listed.transaction.producer_id: listed for listed in open_}
 
         def hangs(partition: TopicPartition, one: ProducerState) -> bool:
