@@ -118,6 +118,29 @@ def test_it_is_fetched_anew_once_nobody_counts_on_it(damaged: World) -> None:
     assert f"set aside as {kept}" in said(damaged, 1) and "Fetched again from broker 2" in said(damaged, 1)
 
 
+def test_it_is_fetched_anew_though_another_directory_is_offline(tmp_path: Path) -> None:
+    """It was not in that one, so nothing of it can be there."""
+    world = World(tmp_path, directories="2")
+    world.lead(1, is_new=True)
+    world.produce(1, b"a")
+    world.settle()
+    world.cut |= {(2, 1), (3, 1)}
+    world.produce(1, b"b")
+    world.settle()
+    turn_a_bit(world, 1)
+    world.cut.clear()
+    world.advance(5_000)
+    world[1].logs.directories[1].root.health.fail(StorageError("read: Input/output error"))
+    world.settle()
+
+    register(world, 1)
+    world.lead(2, isr=(2, 3))
+    world.produce(2, b"c")
+    world.advance(1_000)
+    assert world[1].values() == world[2].values() == [b"a", b"c"]
+    assert len(strays(world, 1)) == 1
+
+
 @pytest.mark.parametrize(("leader", "isr"), [(1, (1,)), (-1, (1,)), (-1, (2,)), (2, (2, 1))])
 def test_what_may_be_the_last_copy_stays_where_it_is(
     damaged: World, leader: int, isr: tuple[int, ...]

@@ -312,12 +312,16 @@ class ReplicaManager(Organ):
 
     def _host(self, told: Leadership, now_ms: int) -> Partition:
         topic_partition = told.topic_partition
-        if self.logs.refused and self.damaged.recreate(topic_partition, told.leader_and_isr, now_ms):
+        is_begun_anew = bool(self.logs.refused) and self.damaged.recreate(
+            topic_partition, told.leader_and_isr, now_ms
+        )
+        if is_begun_anew:
             self.offline.pop(topic_partition, None)
         if topic_partition in self.offline and not told.is_new and topic_partition not in self.unmade:
             raise StorageError(self.offline[topic_partition])
         topic = topic_partition.topic
-        if not told.is_new and topic_partition not in self.logs.logs and self.logs.offline_directories:
+        is_made = told.is_new or is_begun_anew
+        if not is_made and topic_partition not in self.logs.logs and self.logs.offline_directories:
             # It was here once, so it may be on the disk that is gone: an empty copy in its place would be taken
             # for the real one (docs/mixing.md).
             self.logs.get(topic_partition)
