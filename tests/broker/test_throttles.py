@@ -71,6 +71,23 @@ def test_the_rate_is_changed_and_lifted_without_a_restart(
     assert after(world, 2000) == BATCHES
 
 
+@pytest.mark.parametrize("lifted", ["rate", "list"])
+@pytest.mark.parametrize("side", [LEADER, FOLLOWER], ids=["leader", "follower"])
+def test_a_throttle_that_is_lifted_holds_nobody_back_any_longer(
+    tmp_path: Path, side: tuple[dict[str, str], dict[str, str]], lifted: str
+) -> None:
+    """At one byte a second the first batch has used up all eleven windows."""
+    world = world_with(tmp_path, side[0], dict.fromkeys(side[1], "1"))
+    after(world, 500)
+    assert copied(world) == 1
+    for broker in (1, 2):
+        if lifted == "rate":
+            world[broker].broker.broker_config_changed("<default>", {}, world.now_ms)
+        else:
+            world[broker].broker.topic_config_changed("t", {}, world.now_ms)
+    assert after(world, 600) == BATCHES
+
+
 @pytest.mark.parametrize("side", [LEADER, FOLLOWER], ids=["leader", "follower"])
 def test_who_is_in_sync_is_never_held_back(
     tmp_path: Path, side: tuple[dict[str, str], dict[str, str]]

@@ -530,9 +530,16 @@ class ReplicaManager(Organ):
         self.leader_throttle.rate = self.settings.leader_replication_throttled_rate
         self.follower_throttle.rate = self.settings.follower_replication_throttled_rate
 
+    def _follower_throttle_changed(self, now_ms: int) -> None:
+        """Else whoever it holds back would wait as long as it had to before, all of its windows where the rate was small."""
+        for leader, fetcher in self.fetchers.items():
+            if fetcher.throttle_changed(now_ms) and leader in self._connected:
+                self._wake(leader)
+
     def set_broker_settings(self, settings: BrokerSettings, now_ms: int) -> None:
         self.settings = settings
         self._set_throttled_rates()
+        self._follower_throttle_changed(now_ms)
         self.moves.set_settings(settings, now_ms)
         self.topic_configs.set_broker_settings(settings)
         for topic, here in self._of_topic.items():
@@ -562,8 +569,12 @@ class ReplicaManager(Organ):
                 continue  # gone meanwhile
             self.logs.update_config(topic, [partition.topic_partition for partition in some])
             if self.topic_configs.is_known(topic):
+                covered = self.follower_throttle.covered
+                before = [partition.topic_partition in covered for partition in some]
                 for partition in some:
                     self._configure(partition, settings, now_ms)
+                if before != [partition.topic_partition in covered for partition in some]:
+                    self._follower_throttle_changed(now_ms)
         self._is_configuring = bool(self._unconfigured)
         return self._is_configuring
 

@@ -52,6 +52,7 @@ class FollowedPartition:
         "backoff_ms",
         "delayed_until_ms",
         "in_session",
+        "is_held_back",
         "is_prefix",
         "leader_epoch",
         "leader_high_watermark_seen",
@@ -70,6 +71,7 @@ class FollowedPartition:
         # Invariant: LATER exactly while an answer about our log's end is awaited, or it is cut.
         self.delayed_until_ms = 0
         self.backoff_ms = FIRST_BACKOFF_MS
+        self.is_held_back = False  # by a throttle, until `delayed_until_ms`
         self.in_session = False
         # Numbers of requests. Invariant: named_in <= named_at.
         self.named_in = NOT_NAMED  # the first that named it; answers to earlier ones are not about this

@@ -213,6 +213,14 @@ class FollowerFetcher:
             ):
                 followed.delayed_until_ms = self._throttle.free_at_ms(now_ms)
                 self._suspend(topic_partition, followed)
+                followed.is_held_back = True
+
+    def throttle_changed(self, now_ms: int) -> bool:
+        """Its rate, or whom it is about: whoever it holds back is looked at again. Whether it holds back anybody."""
+        held_back = [followed for followed in self._waiting.values() if followed.is_held_back]
+        for followed in held_back:
+            followed.delayed_until_ms = now_ms
+        return bool(held_back)
 
     def _delay(self, followed: FollowedPartition, now_ms: int) -> None:
         """Out of the session, and asked again after a pause that doubles."""
@@ -238,6 +246,7 @@ class FollowerFetcher:
     def _suspend(self, topic_partition: TopicPartition, followed: FollowedPartition) -> None:
         self._changed.pop(topic_partition, None)
         self._waiting[topic_partition] = followed
+        followed.is_held_back = False
         if followed.in_session:
             self._leave_session(topic_partition, followed)
 
