@@ -630,3 +630,24 @@ def test_a_consumer_parked_at_a_follower_is_woken_when_the_mark_comes(world: Wor
     world.produce(1, b"a")
     world.advance(10)
     assert bytes(fetched.message.responses[0].partitions[0].records) == world[3].raw()
+
+
+def test_who_is_stopped_and_follows_again_hears_of_the_mark_that_was_under_way(tmp_path: Path) -> None:
+    """Nothing is written any more, so it would not hear of it with the next record."""
+    world = World(tmp_path, brokers=(1, 2))
+    for index in (0, 1):  # the other one keeps the connection, and its session
+        world.lead(1, isr=(1, 2), replicas=(1, 2), index=index, is_new=True)
+    world.produce(1, b"a", acks=1)
+    while world[1].partition().high_watermark == 0:
+        world._do_effects(world[1])
+        world._carry(world[2])
+    flights = world[2].in_flight[1]
+    while not flights or not flights[0][1].is_answered:
+        world.now_ms += 1
+        world[1].broker.tick(world.now_ms)
+        world._do_effects(world[1])
+    assert world[2].partition().high_watermark == 0, "the word of it is under way"
+    assert world.stop_replica(2, T0, leader_epoch=0) == ErrorCode.NONE
+    assert world.tell_leader(2, T0) == ErrorCode.NONE
+    world.advance(2_000)
+    assert world[2].partition().high_watermark == 1

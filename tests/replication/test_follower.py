@@ -558,6 +558,24 @@ def test_a_partition_that_is_followed_again_at_once_is_not_taken_out_of_the_sess
     assert wanted(request) == {1: (6, 0, -1)} and request.forgotten_topics_data == []
 
 
+def test_the_mark_that_is_under_way_when_a_partition_is_followed_again_in_its_epoch_is_kept(
+    follows: Follows,
+) -> None:
+    """As of one that was stopped and told to follow again: its leader tells the mark once in an epoch."""
+    partition = follows.partition(written=[(5, 2)])
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(mark=1)), ("u", 2, row()))
+    assert partition.high_watermark == 1
+    follows.asks()
+    partition.stop()
+    follows.told(partition, 5)
+    follows.answer_fetch(("t", 1, row(mark=2)))
+    follows.asks()
+    follows.answer_fetch()
+    assert partition.high_watermark == 2
+
+
 def test_a_topic_that_was_made_anew_leaves_the_session_by_its_former_id(follows: Follows) -> None:
     """Else its leader answers every fetch at once, for ever, with an error for the topic that is gone."""
     follows.partition("t")

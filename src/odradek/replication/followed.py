@@ -86,6 +86,20 @@ class FollowedPartition:
         self.asked_end = -1
         self.asked_start = -1
 
+    def goes_on(self, former: "FollowedPartition") -> bool:
+        """Whether this is `former` again, which was in the session: the same partition in the same epoch. Then what was heard of
+        the leader's high watermark holds, and what is under way as well."""
+        if (
+            former.partition is not self.partition
+            or former.leader_epoch != self.leader_epoch
+            or self.state != FETCHING
+        ):
+            return False
+        self.in_session = True
+        self.named_in = former.named_in
+        self.leader_high_watermark_seen = former.leader_high_watermark_seen
+        return True
+
     def note_asked(self) -> None:
         """A question about our log's end is on its way; nothing else until the answer."""
         self.asked_end = self.partition.log.log_end_offset

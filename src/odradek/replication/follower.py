@@ -128,12 +128,17 @@ class FollowerFetcher:
     # -------------------------------------------------------------------------------------------- who is followed
 
     def add(self, partition: Partition) -> None:
-        """Follow `partition` in its present leader epoch, from its log end. In the epoch before it was removed."""
+        """Follow `partition` in its present leader epoch, from its log end. In the epoch before it was removed, or in this one
+        where it was stopped and follows again."""
         topic_partition = partition.topic_partition
         assert topic_partition not in self.partitions
         followed = FollowedPartition(partition)
         self.partitions[topic_partition] = followed
         self._by_id[partition.topic_id, topic_partition.partition] = followed
+        former = self._forgotten.get(topic_partition)
+        if former is not None and followed.goes_on(former):
+            # To the leader it was never away, and what it has told once in this epoch it does not tell again.
+            del self._forgotten[topic_partition]
         if followed.state == FETCHING:
             self._changed[topic_partition] = followed
         else:
