@@ -266,6 +266,28 @@ def test_the_end_of_a_transaction_is_not_lost_while_a_thread_makes_the_coordinat
     assert fetched(world, 2, "g") == {"g": (0, [9])}
 
 
+def test_a_coordinator_that_had_to_wait_for_a_commit_is_made_by_one_thread(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second one would take the place of the first, which has answered somebody by then."""
+    monkeypatch.setattr(group_shards, "MOST_MADE_AT_ONCE", 0)
+    ready(world)
+    world.cut |= {(2, 1), (3, 1)}
+    world.send(1, commit(5), 8)
+    epoch = world[1].partition(GROUPS_TOPIC).leader_epoch
+    world.lead(1, topic=GROUPS_TOPIC, topic_id=b"o" * 16, epoch=epoch + 2)
+    world.cut.clear()
+    world.works = False
+    world[1].told.clear()
+    for _ in range(3):
+        go_on(world, 1)
+    (making,) = told(world, fx.RunAside)
+    world[1].broker.answered(making.request_id, making.work.run(), world.now_ms)
+    go_on(world, 1)
+    assert told(world, fx.RunAside) == []
+    assert fetched(world, 1, "g") == {"g": (0, [5])}
+
+
 @pytest.mark.parametrize("came", ["a mistake", None])
 def test_a_coordinator_that_no_thread_could_make_is_made_again(
     world: World, monkeypatch: pytest.MonkeyPatch, came: str | None
@@ -383,6 +405,25 @@ def test_a_mistake_of_ours_costs_a_load_and_not_the_groups(world: World) -> None
     world.settle()
     assert fetched(world, 1, "g") == {"g": (0, [6])}
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+def test_a_mistake_of_ours_as_the_lead_goes_leaves_no_coordinator_behind(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be loaded again, and answer for groups that another broker coordinates."""
+    ready(world)
+    world.call(1, commit(5), 8)
+    (shard,) = world[1].broker.groups.shards.values()
+
+    def fails(*_: Any) -> Any:
+        raise ValueError("ours")
+
+    monkeypatch.setattr(shard.coordinator, "step", fails)
+    led_by(world, 2)
+    go_on(world, 1)
+    go_on(world, 2)
+    assert fetched(world, 1, "g") == {"g": (ErrorCode.NOT_COORDINATOR, [])}
+    assert fetched(world, 2, "g") == {"g": (0, [5])}
 
 
 def test_a_commit_that_is_refused_when_the_isr_falls_below_the_minimum_counts_once_it_is_committed(
