@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from odradek.log.files import OsDirectory
+from odradek.log.log_manager import LogManager
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import EPOCH_DURING_DELETE, NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.model.settings import BrokerSettings
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
@@ -60,6 +63,37 @@ def test_another_topic_of_the_same_name_does_not_get_the_old_ones_replica(world:
     assert world.tell_leader(1, T0) == ErrorCode.INCONSISTENT_TOPIC_ID
     assert world[1].partition().topic_id == TOPIC_ID
     assert world[1].partition().leader_epoch == 0
+
+
+@pytest.fixture
+def of_two_topics(tmp_path: Path) -> World:
+    """The two directories of a broker hold logs of one name and of different topics, and it was told to lead without a topic id."""
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world.produce(1, b"a")
+    world.kill(1)
+    world[1].logs.release()
+    other = LogManager([OsDirectory.create(world[1].log_dirs[1])], BrokerSettings({}))
+    other.load(world.now_ms)
+    other.get_or_create(T0, TopicId(b"o" * 16), now_ms=world.now_ms)
+    other.close({})
+    world.restart(1)
+    world.lead(1, isr=(1,), replicas=(1,), topic_id=NO_TOPIC_ID)
+    assert list(world[1].broker.replicas.offline) == [T0]
+    return world
+
+
+def test_a_controller_that_names_the_topic_after_one_that_did_not_is_obeyed(of_two_topics: World) -> None:
+    of_two_topics.lead(1, isr=(1,), replicas=(1,))
+    assert of_two_topics[1].values() == [b"a"] and of_two_topics[1].partition().is_leader
+
+
+def test_logs_of_which_nobody_knows_the_topic_are_deleted_after_an_order_that_named_none(
+    of_two_topics: World,
+) -> None:
+    assert of_two_topics.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == ErrorCode.NONE
+    of_two_topics.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    assert of_two_topics[1].values() == []
 
 
 @pytest.mark.parametrize("epoch", ["the same epoch", "the next epoch"])

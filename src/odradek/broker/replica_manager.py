@@ -212,8 +212,11 @@ class ReplicaManager(Organ):
             topic_partition = leadership.topic_partition
             try:
                 if topic_partition not in self.partitions:
+                    was_ambiguous = topic_partition in self.logs.ambiguous
                     for line in self.logs.resolve_topic_id(topic_partition, leadership.topic_id, now_ms):
                         self._effects.append(LogLine("warning", line))
+                    if was_ambiguous:  # and offline, if a controller has told of it before and named no id
+                        self.offline.pop(topic_partition, None)
                 if self._is_of_a_former_life(leadership):
                     former.append(topic_partition)
                     errors[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
@@ -435,7 +438,8 @@ class ReplicaManager(Organ):
         if stop.delete and self.unmade.pop(topic_partition, None) is not None:
             self.offline.pop(topic_partition, None)
         if topic_partition in self.offline:
-            if not stop.delete or not self.damaged.is_on_a_good_disk(topic_partition):
+            may_go = self.damaged.is_on_a_good_disk(topic_partition) or topic_partition in self.logs.ambiguous
+            if not stop.delete or not may_go:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             del self.offline[topic_partition]
         partition = self.partitions.get(topic_partition)
