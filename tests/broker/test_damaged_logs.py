@@ -414,6 +414,26 @@ def test_a_log_that_cannot_be_made_for_want_of_a_descriptor_is_made_later_and_it
     assert metadata.count("topic_id") == 1
 
 
+def test_a_log_that_cannot_be_made_for_want_of_a_descriptor_is_made_later_though_a_directory_is_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_descriptor(*arguments: object, **options: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world[1].logs.directories[1].root.health.fail(StorageError("read: Input/output error"))
+    world.settle()
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", no_descriptor)
+        world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+        assert T0 in world[1].broker.replicas.offline
+    pass_time(world, 1)
+    assert registered_again(world, 1) == ["t-0 could not be used at first"]
+    register(world, 1)
+    world.lead(1, isr=(1,), replicas=(1,))
+    assert world[1].partition().is_leader
+
+
 def test_a_log_that_could_not_be_made_and_is_deleted_is_not_made_any_more(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -367,8 +367,9 @@ class ReplicaManager(Organ):
         self.unmade.pop(topic_partition, None)
         try:
             return self.logs.get_or_create(topic_partition, topic_id, now_ms=now_ms)
-        except StorageError:
-            if topic_partition not in self.logs.refused and not self.logs.offline_directories:
+        except StorageError as refusal:
+            may_pass = isinstance(refusal, NoDescriptor) or not self.logs.offline_directories
+            if topic_partition not in self.logs.refused and may_pass:
                 self._try_again_later(topic_partition, topic_id, now_ms)
             raise
 
