@@ -576,6 +576,24 @@ def test_the_mark_that_is_under_way_when_a_partition_is_followed_again_in_its_ep
     assert partition.high_watermark == 2
 
 
+def test_the_mark_that_is_under_way_when_a_delayed_partition_is_asked_for_again_is_kept(
+    follows: Follows,
+) -> None:
+    """The pause was over before its leader was told that it had left the session."""
+    partition = follows.partition(written=[(5, 2)])
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(mark=1)))
+    follows.asks()
+    follows.partition("u", number=2)
+    follows.asks()
+    follows.answer_fetch(("t", 1, row(error=ErrorCode.UNKNOWN_LEADER_EPOCH)))
+    follows.now_ms += FIRST_BACKOFF_MS
+    assert 1 in wanted(follows.asks())
+    follows.answer_fetch(("t", 1, row(mark=2)), ("u", 2, row()))
+    follows.answer_fetch()
+    assert partition.high_watermark == 2
+
+
 def test_a_topic_that_was_made_anew_leaves_the_session_by_its_former_id(follows: Follows) -> None:
     """Else its leader answers every fetch at once, for ever, with an error for the topic that is gone."""
     follows.partition("t")

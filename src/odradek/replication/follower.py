@@ -316,7 +316,10 @@ class FollowerFetcher:
             log = partition.log
             if not followed.in_session:
                 followed.in_session = True
-                followed.named_in = self._sent
+                if (
+                    self._forgotten.get(TopicPartition(topic, index)) is not followed
+                ):  # else the leader never heard that it had left
+                    followed.named_in = self._sent
             followed.named_at = self._sent
             followed.asked_end = log.log_end_offset
             followed.asked_start = log.log_start_offset
