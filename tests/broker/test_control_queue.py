@@ -317,6 +317,18 @@ def test_what_waits_takes_no_more_memory_than_allowed(world: World, monkeypatch:
     assert all(answer.is_answered for answer in answers)
 
 
+def test_one_that_is_larger_than_all_that_may_wait_waits_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its controller would send it again and again, and while others are obeyed it would never be."""
+    world.send(1, told(world), 7)
+    monkeypatch.setattr(control_queue, "MOST_WAITING_BYTES", 10)
+    large, refused = (world.send(1, told(world, epoch=1 + n), 7) for n in range(2))
+    assert isinstance(refused.result, CloseConnection) and large.result is None
+    world.settle()
+    assert large.message.error_code == 0
+
+
 def test_a_mistake_of_ours_in_a_slice_closes_the_connection_and_keeps_nobody_waiting(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

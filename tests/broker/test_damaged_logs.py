@@ -180,6 +180,18 @@ def test_of_a_damaged_log_that_was_deleted_nothing_is_remembered(damaged: World)
     assert registered_again(damaged, 1) == []
 
 
+def test_of_a_damaged_log_that_was_fetched_anew_nothing_is_remembered(damaged: World) -> None:
+    register(damaged, 1)
+    damaged.lead(2, isr=(2, 1))
+    damaged.lead(2, isr=(2, 3))
+    assert len(strays(damaged, 1)) == 1
+    registered_again(damaged, 1)
+    damaged.lead(3, isr=(2, 3))
+    damaged.notify_metadata()
+    damaged.settle()
+    assert registered_again(damaged, 1) == []
+
+
 def test_a_damaged_log_can_be_deleted(damaged: World) -> None:
     assert damaged.stop_replica(1, T0, leader_epoch=5) == ErrorCode.KAFKA_STORAGE_ERROR
     assert damaged.stop_replica(1, T0, leader_epoch=-2, delete=True) == ErrorCode.NONE
@@ -432,6 +444,20 @@ def test_a_log_that_cannot_be_made_for_want_of_a_descriptor_is_made_later_though
     register(world, 1)
     world.lead(1, isr=(1,), replicas=(1,))
     assert world[1].partition().is_leader
+
+
+def test_a_log_that_could_not_be_made_and_is_told_of_again_is_like_any_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_descriptor(*arguments: object, **options: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    world[2].broker.replicas.commit_stops([Stop(T0, NO_EPOCH, True)], world.now_ms)
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", no_descriptor)
+        world.lead(1, isr=(1, 3), tell=(2,))
+    world.lead(1, isr=(1, 3))
+    assert world.stop_replica(2, T0, leader_epoch=NO_EPOCH) == ErrorCode.NONE
 
 
 def test_a_log_that_could_not_be_made_and_is_deleted_is_not_made_any_more(

@@ -36,6 +36,21 @@ def taken(world: World, kind: type, broker: int = 1) -> list[Any]:
 # -------------------------------------------------------------------------------------------------------- flushes
 
 
+def test_a_follower_whose_disk_has_failed_asks_for_nothing_more(tmp_path: Path) -> None:
+    """Each fetch would say that it has what its leader has, and keep its place in the ISR."""
+    world = World(tmp_path, brokers=(1, 2))
+    for index in (0, 1):
+        world.lead(1, isr=(1, 2), replicas=(1, 2), index=index, is_new=True)
+    world.produce(1, b"a")
+    world.settle()
+    world[2].broker.replicas.take_offline([T0], DiskFault("gone"))
+    world.settle()
+    heard_ms = world[1].partition().followers[BrokerId(2)].last_heard_ms
+    world.advance(2_000)
+    assert world[1].partition().followers[BrokerId(2)].last_heard_ms == heard_ms
+    assert world[1].partition(index=1).followers[BrokerId(2)].last_heard_ms == world.now_ms
+
+
 @pytest.fixture
 def durable(tmp_path: Path) -> World:
     world = World(tmp_path, brokers=(1,))

@@ -10,7 +10,7 @@ import pytest
 
 from odradek.broker import coordinator_load, group_shards
 from odradek.broker import effects as fx
-from odradek.broker.coordinator_shards import COMMIT_POLL_MS, LOAD_AGAIN_MS
+from odradek.broker.coordinator_shards import APPENDS_AT_ONCE, COMMIT_POLL_MS, LOAD_AGAIN_MS
 from odradek.broker.group_shards import GroupShards
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey
 from odradek.model.error_codes import ErrorCode
@@ -299,6 +299,18 @@ def test_a_coordinator_that_no_thread_could_make_is_made_again(
     go_on(world, 2, LOAD_AGAIN_MS)
     go_on(world, 2)
     assert fetched(world, 2, "g") == {"g": (0, [5])}
+
+
+def test_a_coordinator_that_has_written_much_is_told_the_time_all_the_same(tmp_path: Path) -> None:
+    """Only what its being told makes it write counts, so that a thousand groups do not expire in one turn."""
+    world = World(tmp_path, brokers=(1,))
+    world.lead(1, isr=(1,), replicas=(1,))
+    world.lead(1, topic=GROUPS_TOPIC, topic_id=b"o" * 16, isr=(1,), replicas=(1,))
+    for number in range(APPENDS_AT_ONCE):
+        world.call(1, commit(number), 8)
+    pending = world.send(1, join(), 3)
+    world.advance(5_000)
+    assert pending.is_answered, "the first of a group waits a little for others"
 
 
 def test_whoever_waits_is_sent_away_when_the_lead_goes(world: World) -> None:

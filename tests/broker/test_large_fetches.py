@@ -193,6 +193,25 @@ def test_what_a_reader_says_is_taken_in_though_it_asks_again_at_once(world: Worl
     assert brought(third) == {index: [b"again"] for index in range(COUNT) if index != 3}
 
 
+def test_what_a_reader_said_is_taken_in_though_its_connection_has_closed(world: World) -> None:
+    reader, first = begun(world, 0)
+    world.settle()
+    reader.note(first)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetch, "LARGE_BYTES", 0)
+        reader.fetch(*wanted(1), forget=[(TOPIC_ID, 3)])
+    reader.session_epoch += 1
+    world[1].broker.connection_closed(reader.connection, world.now_ms)
+    reader.connection = world.connection()
+    for index in range(COUNT):
+        world.produce(1, b"again", index=index)
+
+    third = reader.fetch()
+    world.settle()
+
+    assert brought(third) == {index: [b"again"] for index in range(COUNT) if index != 3}
+
+
 def test_nothing_goes_on_for_a_connection_that_closes(world: World, most: list[int]) -> None:
     reader, pending = begun(world, TAKEN_IN + 4)
     world[1].broker.connection_closed(reader.connection, world.now_ms)

@@ -494,6 +494,24 @@ def test_records_deleted_meanwhile_are_deleted_there_as_well(world: World) -> No
     assert (log.log_start_offset, log.log_end_offset) == (3, 5)
 
 
+def test_a_copy_that_begins_anew_behind_what_was_deleted_is_flushed_once_more(world: World) -> None:
+    """What was flushed of it before says nothing of the files that took the place of those."""
+    world.copies = False
+    ask(world, second(world))
+    (read,) = steps(world)
+    do(world, read)
+    (flush,) = steps(world)
+    world.produce(1, b"5")
+    world[1].partition().delete_records(6)
+    do(world, flush)
+    (again,) = steps(world)
+    assert isinstance(again, fx.FlushLog) and where(world) == first(world)
+    do(world, again)
+    world.settle()
+    assert where(world) == second(world)
+    assert world[1].partition().log.log_start_offset == 6
+
+
 def test_large_logs_are_copied_in_parts_and_the_last_one_within_the_turn(tmp_path: Path) -> None:
     world = a_world(tmp_path, replica_fetch_max_bytes=str(1 << 17))
     for n in range(12):

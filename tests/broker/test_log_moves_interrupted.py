@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.log_moves import data_of
+from odradek.broker.log_moves import RETRY_MS, data_of
 from odradek.log import files, future_logs
 from odradek.log.errors import CorruptLog, DiskFault, NoDescriptor, StorageError
 from odradek.model.error_codes import ErrorCode
@@ -162,6 +162,9 @@ def test_a_copy_that_is_damaged_or_taken_away_is_begun_again(world: World) -> No
     world[1].logs.futures.logs[T0].log.broken(CorruptLog("not what was written"))
     do(world, flush)
     assert world[1].logs.futures.logs[T0].log.log_end_offset == 0
+    assert steps(world) == [] and world[1].broker.replicas.moves.due_ms == world.now_ms + RETRY_MS, (
+        "not in every turn"
+    )
     world.copies = True
     world.watch(lambda: where(world) == second(world), within_ms=5_000)
     assert world[1].values() == [b"%d" % n for n in range(5)]
