@@ -77,8 +77,9 @@ class ScriptedLog(ScriptedBroker):
 
     def _fetch(self, request: Request, version: int) -> FetchResponse:
         assert isinstance(request, FetchRequest)
-        if self.throttle_times_ms:
-            return FetchResponse(throttle_time_ms=self.throttle_times_ms.pop(0))
+        throttle_time_ms = self.throttle_times_ms.pop(0) if self.throttle_times_ms else 0
+        if throttle_time_ms:
+            return FetchResponse(throttle_time_ms=throttle_time_ms)
         topic = request.topics[0]
         offset = topic.partitions[0].fetch_offset
         base = offset - offset % 10
@@ -294,6 +295,18 @@ def test_over_a_quota_one_waits_as_told_and_longer_than_patience(
     assert 50 <= now[0] - began < 60
     assert log.fetched_at == [0] * 7 + [10]
     assert connection.is_open, "it is no fault of the connection"
+
+
+def test_a_quota_that_lets_something_through_now_and_then_is_waited_for(
+    client: SyncClient, log: ScriptedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time_of_the_client(monkeypatch)
+    most_ms = int(MOST_HELD_UP_S * 1000)
+    log.throttle_times_ms = [most_ms - 1, 0, most_ms - 1]
+    began = now[0]
+
+    assert [f.next_offset for f in read_range(client, ORDERS, 0, 20)] == [10, 20]
+    assert now[0] - began > MOST_HELD_UP_S
 
 
 def test_a_quota_that_lets_nothing_through_is_not_waited_for_without_end(

@@ -6,7 +6,7 @@ import pytest
 
 from odradek.client import sync_transaction
 from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded
-from odradek.client.sync_transaction import Fenced, Transaction, _Sending, _Way
+from odradek.client.sync_transaction import IN_FLIGHT, Fenced, Transaction, _Sending, _Way
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.produce import (
@@ -104,6 +104,20 @@ def test_what_fails_is_sent_again_in_order_once_nothing_of_it_is_on_its_way(
     sending(cluster, [way]).run()
     assert [sequence for _, sequence in leader.sent] == [0, 2, 0, 2]
     assert way.is_done and way.first_offset == 5
+
+
+def test_nothing_more_is_sent_of_what_has_failed_until_its_leader_is_found_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is left behind a window of five would be sent out of order, and twice."""
+    cluster = Cluster(monkeypatch)
+    leader = cluster.leaders[0]
+    behind = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * (IN_FLIGHT - 1)
+    leader.errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER, *behind]
+    way = _Way(PLACES[0], [a_batch() for _ in range(IN_FLIGHT + 2)], 0)
+    sending(cluster, [way]).run()
+    assert [sequence for _, sequence in leader.sent] == [*range(IN_FLIGHT), *range(IN_FLIGHT + 2)]
+    assert way.is_done
 
 
 def test_who_gives_up_waits_for_what_is_on_its_way_to_other_leaders(monkeypatch: pytest.MonkeyPatch) -> None:

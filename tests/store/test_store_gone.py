@@ -372,6 +372,23 @@ def test_checkpoints_are_not_taken_for_somebody_elses_writes(file: Path) -> None
     other.close()
 
 
+def test_a_checkpoint_under_way_is_not_taken_for_the_last_one(tmp_path: Path) -> None:
+    """Its pages are being copied into the store, of whose size and time nothing can be said meanwhile."""
+    path = tmp_path / "store.db-shm"
+    index = bytearray(136)
+    index[0:4] = (3_007_000).to_bytes(4, sys.byteorder)
+    index[96:100] = index[128:132] = (5).to_bytes(4, sys.byteorder)
+    path.write_bytes(index)
+    looks = wal_index.WalIndex(str(path))
+    last = looks.last_checkpoint()
+    assert last is not None and last.copied == 5
+    index[128:132] = (7).to_bytes(4, sys.byteorder)
+    path.write_bytes(index)
+    assert looks.last_checkpoint() is None
+    path.unlink()
+    looks.close()
+
+
 def test_looking_at_a_store_does_not_cost_anybody_his_locks(file: Path) -> None:
     """Nor a connection of this process that we know nothing of."""
     asyncio.run(_make(file))
