@@ -655,6 +655,7 @@ def test_a_leader_that_moves_to_another_address_is_connected_there(tmp_path: Pat
     effects = [e for e in node.broker.take_effects() if isinstance(e, fx.StopFetcher | fx.StartFetcher)]
     assert [type(e) for e in effects] == [fx.StopFetcher, fx.StartFetcher]
     assert (effects[1].endpoint.host, effects[1].endpoint.port) == ("elsewhere", 7777)
+    assert effects[1].fetcher.next_request(world.now_ms) is not None, "nobody answers what was under way"
 
 
 def test_a_fetcher_is_woken_once_for_all_partitions_of_a_turn(tmp_path: Path) -> None:

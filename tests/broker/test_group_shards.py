@@ -13,8 +13,9 @@ from odradek.broker import effects as fx
 from odradek.broker.coordinator_shards import APPENDS_AT_ONCE, COMMIT_POLL_MS, LOAD_AGAIN_MS
 from odradek.broker.group_shards import GroupShards
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey
+from odradek.log.errors import DiskFault
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import LEADER_DURING_DELETE
+from odradek.model.ids import LEADER_DURING_DELETE, NO_EPOCH, TopicPartition
 from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -323,6 +324,36 @@ def test_whoever_waits_is_sent_away_when_the_lead_goes(world: World) -> None:
 
     assert pending.message.error_code == ErrorCode.NOT_COORDINATOR
     assert world[1].broker.groups.due_ms is None
+
+
+@pytest.mark.parametrize("how", ["stopped", "deleted", "disk"])
+def test_whoever_waits_is_sent_away_when_the_replica_goes(world: World, how: str) -> None:
+    ready(world)
+    world.call(1, commit(5), 8)
+    pending = world.send(1, join(), 3)
+    world.settle()
+    assert not pending.is_answered
+
+    groups = TopicPartition(GROUPS_TOPIC, 0)
+    if how == "disk":
+        world[1].broker.replicas.take_offline([groups], DiskFault("gone"))
+    else:
+        world.stop_replica(1, groups, leader_epoch=NO_EPOCH, delete=how == "deleted")
+    world.settle()
+
+    assert pending.message.error_code == ErrorCode.NOT_COORDINATOR
+    assert fetched(world, 1, "g") == {"g": (ErrorCode.NOT_COORDINATOR, [])}
+
+
+def test_who_leads_in_one_epoch_after_the_other_goes_on_coordinating(world: World) -> None:
+    ready(world)
+    pending = world.send(1, join(), 3)
+    world.settle()
+    for _ in range(3):
+        led_by(world, 1)
+        assert not pending.is_answered
+    world.advance(5_000)
+    assert pending.message.error_code == 0
 
 
 @pytest.mark.parametrize(("client_id", "prefix"), [("shop", "shop-"), (None, "-")])

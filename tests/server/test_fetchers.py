@@ -70,6 +70,7 @@ class Asker:
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
+        self.lost = 0  # connections, and what was under way with them
 
     def next_request(self, now_ms: int) -> bytes | None:
         return self.frames.pop(0) if self.frames else None
@@ -78,7 +79,7 @@ class Asker:
         return None
 
     def connection_lost(self, now_ms: int) -> None:
-        pass
+        self.lost += 1
 
 
 def test_a_leader_is_given_up_for_its_silence_and_not_for_that_of_who_asked_nothing() -> None:
@@ -114,9 +115,10 @@ def test_a_leader_is_given_up_for_its_silence_and_not_for_that_of_who_asked_noth
         asker.frames.append(b"\0\0\0\4ask?")
         leaders.wake(LEADER)
         await passes(300)
-        assert lost == []
+        assert lost == [] and asker.lost == 0
         await passes(1_000)
         assert lost == [LEADER]
+        assert asker.lost == 1, "else it would wait for that answer, and ask nothing over the next connection"
         leaders.stop_all()
         server.close()
 

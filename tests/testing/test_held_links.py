@@ -209,6 +209,21 @@ def test_what_a_silent_broker_said_before_it_closed_arrives_and_before_it_aborte
     on(body)
 
 
+def test_what_a_silent_broker_has_closed_is_closed_when_it_speaks_though_the_link_is_cut_by_then() -> None:
+    async def body(net: Net) -> None:
+        assert net.far.transport is not None
+        net.links.silence(2)
+        net.far.transport.close()
+        net.links.cut([1], [2])
+        await some_turns()
+        assert not net.far.is_lost
+
+        net.links.let_speak(2)
+        await until(lambda: net.far.is_lost)
+
+    on(body)
+
+
 def test_a_cut_is_between_brokers_and_silence_is_towards_everybody() -> None:
     async def body(net: Net) -> None:
         reader, writer, peer = await net.client()
