@@ -838,6 +838,33 @@ def test_a_broker_at_whose_address_nobody_answers_is_looked_up_anew_also_where_n
         assert answer.controller_id == 1
 
 
+def test_a_broker_that_was_not_reached_once_and_is_now_is_not_looked_up_for_each_call(
+    broker: ScriptedBroker, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedBroker() as other:
+        refusals = ["nobody there"]
+
+        def connect(address: Address, **options: Any) -> SyncConnection:
+            if address.port == other.port and refusals:
+                raise Unreachable(refusals.pop())
+            return SyncConnection(address, **options)
+
+        def metadata(request: Request, version: int) -> MetadataResponse:
+            answer = broker.metadata()
+            answer.brokers.append(MetadataResponseBroker(node_id=2, host="127.0.0.1", port=other.port))
+            return answer
+
+        broker.answer(MetadataRequest, metadata)
+        client.cluster([])
+        monkeypatch.setattr(sync, "SyncConnection", connect)
+        with pytest.raises(Unreachable):
+            client.call(2, MetadataRequest(topics=[]))
+        client.call(2, MetadataRequest(topics=[]))
+        before = len(broker.requests)
+        client.call(2, MetadataRequest(topics=[]))
+        assert len(broker.requests) == before
+
+
 def test_to_look_up_where_a_broker_is_takes_no_more_time_than_the_call_has(
     broker: ScriptedBroker, client: SyncClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

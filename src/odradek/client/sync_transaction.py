@@ -357,7 +357,7 @@ class _Sending:
                 batch = way.batches[number]
                 if isinstance(batch, BatchInFile):
                     batch.acknowledged()
-            if number == 0 and row.base_offset >= 0:
+            if number == 0:
                 way.first_offset = row.base_offset
             self._give_up = self._client.deadline()
             self._arrived(way)
