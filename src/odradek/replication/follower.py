@@ -316,9 +316,8 @@ class FollowerFetcher:
             log = partition.log
             if not followed.in_session:
                 followed.in_session = True
-                if (
-                    self._forgotten.get(TopicPartition(topic, index)) is not followed
-                ):  # else the leader never heard that it had left
+                # Else the leader never heard that it had left, and what is under way is about it still.
+                if self._forgotten.get(TopicPartition(topic, index)) is not followed:
                     followed.named_in = self._sent
             followed.named_at = self._sent
             followed.asked_end = log.log_end_offset
