@@ -244,9 +244,9 @@ EXHIBITS: tuple[Mutant, ...] = (
         "LeaderAndIsr of an epoch that a broker has already is obeyed once more",
         (
             Edit(
-                "replication.replica:Replica.is_news",
-                "self.is_stopped and leadership.leader not in (NO_LEADER, self.broker)",
-                "True",
+                "broker.replica_manager:ReplicaManager._commit_one",
+                "partition.is_news(leadership)",
+                "leadership.leader_epoch >= partition.leader_epoch",
             ),
         ),
         commit="21ea9cbc0de",
