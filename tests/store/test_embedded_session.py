@@ -28,6 +28,8 @@ from odradek.store.api import (
 from odradek.store.embedded import EmbeddedStore, EmbeddedStores
 from odradek.store.embedded.database import Database
 from odradek.store.embedded.liveness import OwnLife, PeerLife
+from odradek.store.embedded.operations import CHANGED, DELETED
+from odradek.store.embedded.watches import ArmedWatches
 from odradek.store.embedded.worker import _AGAIN_TIMES, OWN_PATIENCE, Job, Worker
 from tests.conformance.worlds import until
 
@@ -577,3 +579,11 @@ def test_a_loop_that_closes_under_the_worker_ends_no_thread(file: Path) -> None:
         store.heard([WatchEvent(WatchKind.CREATED, "/a")])
 
     drive(scenario)
+
+
+def test_a_deletion_among_very_many_changes_is_told_to_whoever_watches_the_children() -> None:
+    watches = ArmedWatches()
+    watches.children.add("/a")
+    lines = [*(f"{CHANGED}/{number}" for number in range(20)), f"{DELETED}/a"]
+    assert watches.fire(lines) == [WatchEvent(WatchKind.DELETED, "/a")]
+    assert watches.fire(lines) == []
