@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import threading
+from functools import partial
 
 import pytest
 
@@ -110,3 +112,65 @@ def test_the_process_of_compactions_is_ended_by_who_stops_and_killed_by_who_give
     (environment.end_cleaning if is_stopped else environment.abandon_cleaning)()
     assert compactions.calls == ["end" if is_stopped else "kill"]
     environment.loop.close()
+
+
+class Scarce:
+    """A machine that gives as many threads as `left`, as where pids.max of a container or RLIMIT_NPROC is reached."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self._start = threading.Thread.start
+
+    def start(self, thread: threading.Thread) -> None:
+        if not self.left:
+            raise RuntimeError("can't start new thread")
+        self.left -= 1
+        self._start(thread)
+
+
+@pytest.mark.parametrize("run", ["run_blocking", "run_aside", "run_step"])
+def test_work_waits_until_there_is_a_thread_for_it(
+    run: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Refused, it would stay in the queue all the same and be done later, behind the back of whoever was told that it failed."""
+    scarce = Scarce(0)
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: scarce.start(thread))
+    monkeypatch.setattr("odradek.server.threads.THREAD_AGAIN_S", 0.001)
+
+    async def scene() -> list[int]:
+        here = Environment(asyncio.get_running_loop())
+        done: list[int] = []
+        waiting = [getattr(here, run)(partial(done.append, number)) for number in range(3)]
+        await asyncio.wait(waiting, timeout=0.02)
+        assert done == [], "there is no thread"
+        assert not any(one.done() for one in waiting)
+        scarce.left = 1
+        await asyncio.gather(*waiting)
+        here.close()
+        return done
+
+    assert asyncio.run(scene()) == [0, 1, 2]
+    assert [record.getMessage() for record in caplog.records] == [
+        "no thread can be started, so what disks and large requests need waits until one can: raise the limit of processes "
+        "(pids.max, ulimit -u, TasksMax=), or give the machine more memory"
+    ]
+
+
+def test_a_second_thread_that_cannot_be_started_leaves_the_work_to_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scarce = Scarce(1)
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: scarce.start(thread))
+
+    async def scene() -> list[str]:
+        here = Environment(asyncio.get_running_loop())
+        may_end = threading.Event()
+        done: list[str] = []
+        first = here.run_blocking(lambda: (may_end.wait(60), done.append("first")))
+        second = here.run_blocking(done.append, "second")
+        may_end.set()
+        await asyncio.gather(first, second)
+        here.close()
+        return done
+
+    assert asyncio.run(scene()) == ["first", "second"]

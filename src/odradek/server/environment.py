@@ -109,18 +109,18 @@ class Environment:
         """Runs what may block (fsync, deletion, recovery) off the loop; the future belongs to the loop."""
         if self._executor is None:
             # Imported here: a broker that never blocks never pays for the import.
-            from concurrent.futures import ThreadPoolExecutor
+            from odradek.server.threads import Threads
 
-            self._executor = ThreadPoolExecutor(max_workers=2, thread_name_prefix="odradek-blocking")
+            self._executor = Threads(self.loop, 2, "blocking")
         return self.loop.run_in_executor(self._executor, function, *args)
 
     def run_aside(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """What a broker does one piece at a time for whoever waits: a batch that is checked, an answer that is long. By threads of
         its own: where a disk hangs, two syncs of it hold both of those that may block."""
         if self._aside is None:
-            from concurrent.futures import ThreadPoolExecutor
+            from odradek.server.threads import Threads
 
-            self._aside = ThreadPoolExecutor(max_workers=2, thread_name_prefix="odradek-aside")
+            self._aside = Threads(self.loop, 2, "aside")
         return self.loop.run_in_executor(self._aside, work)
 
     async def aside_ended(self) -> None:
@@ -132,9 +132,9 @@ class Environment:
     def run_step(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """What only thinks, by a thread of its own: it is not to wait behind a disk."""
         if self._stepper is None:
-            from concurrent.futures import ThreadPoolExecutor
+            from odradek.server.threads import Threads
 
-            self._stepper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="odradek-controller")
+            self._stepper = Threads(self.loop, 1, "controller")
         return self.loop.run_in_executor(self._stepper, work)
 
     def give_way(self) -> None:

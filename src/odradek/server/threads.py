@@ -1,0 +1,47 @@
+"""Threads for what may block or takes long, where the machine may have none left."""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+logger = logging.getLogger("odradek.server")
+
+THREAD_AGAIN_S = 1.0
+
+
+class Threads(ThreadPoolExecutor):
+    """Work that finds no thread waits for one. `submit` of the base class raises (EAGAIN: pids.max, RLIMIT_NPROC, no memory for a
+    stack) and leaves the work in its queue all the same: a thread of later did it, behind the back of whoever had been told that it
+    had failed, and a replica whose flush had failed so stayed offline.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int, name: str) -> None:
+        """`submit` is called by the thread of `loop`."""
+        super().__init__(max_workers=most, thread_name_prefix=f"odradek-{name}")
+        self._loop = loop
+        self._is_waiting = False
+
+    def _adjust_thread_count(self) -> None:
+        """At the end of `submit` (CPython 3.11 to 3.14): the work is in the queue, and whichever thread is there takes it."""
+        if self._is_waiting or self._could_start() or self._threads:
+            return
+        self._is_waiting = True
+        self._loop.call_later(THREAD_AGAIN_S, self._again)
+        logger.warning(
+            "no thread can be started, so what disks and large requests need waits until one can: raise the limit of processes "
+            "(pids.max, ulimit -u, TasksMax=), or give the machine more memory"
+        )
+
+    def _again(self) -> None:
+        if self._could_start():
+            self._is_waiting = False
+        else:
+            self._loop.call_later(THREAD_AGAIN_S, self._again)
+
+    def _could_start(self) -> bool:
+        """Or there was no need for one."""
+        try:
+            super()._adjust_thread_count()
+        except RuntimeError:
+            return False
+        return True
