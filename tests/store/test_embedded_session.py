@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import fcntl
 import os
 import sqlite3
 import threading
@@ -9,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 import pytest
@@ -118,6 +120,66 @@ def test_a_session_goes_on_beside_one_whose_signs_of_life_it_cannot_open(
         await until(lambda: heard)
         assert heard == [WatchEvent(WatchKind.DELETED, "/e")]
         await store.close()
+
+    drive(scenario)
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "reason"),
+    [(os, "write", errno.ENOMEM), (os, "pread", errno.EIO), (fcntl, "flock", errno.ENOLCK)],
+    ids=["no page for a bell", "a heartbeat and an index that cannot be read", "no room for a lock"],
+)
+def test_a_session_goes_on_while_the_kernel_refuses_what_looks_at_others(
+    module: ModuleType, call: str, reason: int, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a moment, for want of memory. Its thread ended of that, and nobody was told: a broker that had no session any more, and
+    opened no other."""
+
+    async def scenario() -> None:
+        store, other = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
+        await store.exists("/")  # so it has met the other
+        refused: list[int] = []
+
+        def refuse(*arguments: object) -> None:
+            refused.append(1)
+            raise OSError(reason, os.strerror(reason))
+
+        def look(worker: Worker) -> None:
+            worker._next_tick = 0.0
+            worker._poll_store(True)
+            worker._bury_the_dead()
+            worker._ring_peers()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(module, call, refuse)
+            await on_worker(store, look)
+            assert refused
+            await store.create("/n")
+        assert store.state is SessionState.CONNECTED
+        await other.set("/n", b"still there")
+        assert (await store.get("/n")).data == b"still there"
+        for session in (store, other):
+            await session.close()
+
+    drive(scenario)
+
+
+def test_the_end_of_a_session_is_told_though_something_of_it_cannot_be_let_go_of(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        store = await EmbeddedStore.open(file, LONG_MS)
+
+        def refuse(worker: Worker) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Worker, "_ring_peers", refuse)
+            with pytest.raises(OSError, match="Input/output"):
+                await on_worker(store, lambda worker: worker._finish(SessionState.EXPIRED))
+        await until(lambda: store.state is SessionState.EXPIRED)
+        with pytest.raises(SessionExpired):
+            await store.get("/")
 
     drive(scenario)
 

@@ -148,12 +148,13 @@ class OpenFile:
         """Written to from outside, as `cp` does, it is the same file by name and inode."""
         if self._index is None:
             return
-        before = self._index.last_checkpoint()
         try:
+            before = self._index.last_checkpoint()
             stat = os.stat(self.path)
+            is_at_rest = before is not None and self._index.last_checkpoint() == before
         except OSError:
-            return  # gone in this moment: the next look says so
-        if before is None or self._index.last_checkpoint() != before:
+            return  # gone in this moment, or it cannot be read: the next look says so
+        if not is_at_rest:
             return  # its pages are being copied into it
         contents = stat.st_size, stat.st_mtime_ns
         if before == self._checkpoint and contents != self._contents:

@@ -433,16 +433,21 @@ class Worker(threading.Thread):
                 return
             self._is_over = True
             left, self._jobs = self._jobs, deque()
-            assert self._life is not None
-            liveness.remove(self._directory, self.session_id)
-            self._life.end()
+        try:
+            self._let_go()
+        finally:  # whatever became of that: whoever is not told would wait for ever
+            self._become(state)
+            for job in left:
+                job.failed(self._ended())
+
+    def _let_go(self) -> None:
+        assert self._life is not None
+        liveness.remove(self._directory, self.session_id)
+        self._life.end()
         self._ring_peers()
         for session_id in tuple(self._peers):
             self._part_from(session_id)
         self._database.close()
-        self._become(state)
-        for job in left:
-            job.failed(self._ended())
 
     def _become(self, state: SessionState) -> None:
         if state is not self._state:
