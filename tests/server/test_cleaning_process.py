@@ -1,6 +1,7 @@
 """The process that compacts: it makes what a thread makes, and whatever becomes of it, the log and its broker go on."""
 
 import asyncio
+import errno
 import os
 import signal
 import socket
@@ -165,6 +166,50 @@ def test_a_signal_for_the_broker_that_all_of_its_group_get_is_the_brokers_alone(
     walk(steps)
     disk.clean()
     assert disk.values() == values and process.pid == pid
+
+
+class Refusing:
+    """A socket for which the kernel, or the process, has no memory in one call."""
+
+    def __init__(self, channel: socket.socket, call: str, error: Exception) -> None:
+        self._channel = channel
+        self._call = call
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._call:
+            raise self._error
+        return getattr(self._channel, name)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("sendall", OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))),
+        ("recv_into", OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))),
+        ("recv_into", MemoryError()),
+    ],
+    ids=["request", "answer", "room for the answer"],
+)
+def test_one_that_cannot_be_asked_is_killed_for_its_next_answer_would_be_that_to_another_question(
+    tmp_path: Path, process: CleaningProcess, step: str, call: str, error: Exception
+) -> None:
+    disk = compacted(tmp_path, process)
+    before, values = files(disk), disk.values()
+    steps = at(disk, step)
+    pid, channel = process.pid, process._channel
+    assert channel is not None
+    process._channel = Refusing(channel, call, error)  # type: ignore[assignment]
+
+    with pytest.raises(StorageError, match=rf"\({pid}\) cannot be asked .*, and was killed") as raised:
+        walk(steps)
+
+    assert type(raised.value) is StorageError, "which says nothing of the disk, or of the log"
+    assert files(disk) == before and process.pid is None
+    assert disk.log.failure is None and disk.log.directory.health.failure is None
+    disk.clean()
+    assert disk.values() == values and files(disk) != before
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -103,6 +103,11 @@ class CleaningProcess:
             ) from None
         except ConnectionError:
             answer = None
+        except (OSError, MemoryError) as error:  # half of a message may be on its way
+            self.end()
+            raise StorageError(
+                f"the process that compacts ({process.pid}) cannot be asked ({error or 'no memory'}), and was killed"
+            ) from error
         if answer is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(DIES_S)  # by itself: its exit code tells why
