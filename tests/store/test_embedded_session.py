@@ -4,11 +4,12 @@ import asyncio
 import errno
 import fcntl
 import os
+import resource
 import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -160,6 +161,69 @@ def test_a_session_goes_on_while_the_kernel_refuses_what_looks_at_others(
         assert (await store.get("/n")).data == b"still there"
         for session in (store, other):
             await session.close()
+
+    drive(scenario)
+
+
+def test_a_session_for_which_there_is_no_thread_can_be_opened_later(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a session ended in such a moment its broker ended too."""
+
+    async def scenario() -> None:
+        def refuse(worker: Worker) -> None:
+            raise RuntimeError("can't start new thread")
+
+        stores = EmbeddedStores(file)
+        with monkeypatch.context() as patched:
+            patched.setattr(Worker, "start", refuse)
+            with pytest.raises(StoreUnavailable, match=r"no thread .*pids\.max"):
+                await stores.open_session(LONG_MS)
+        store = await stores.open_session(LONG_MS)
+        await store.close()
+        await stores.close()
+
+    drive(scenario)
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        (errno.EMFILE, "raise the limit of open files"),
+        (errno.ENOSPC, "free space"),
+        (errno.ENOLCK, "memory"),
+        (errno.EROFS, "must be on a local file system with locks and FIFOs"),
+    ],
+    ids=lambda value: errno.errorcode.get(value, ""),
+)
+def test_why_a_session_cannot_be_opened_comes_with_the_remedy_of_that(
+    file: Path, monkeypatch: pytest.MonkeyPatch, reason: int, remedy: str
+) -> None:
+    async def scenario() -> None:
+        def refuse(*arguments: object) -> None:
+            raise OSError(reason, os.strerror(reason))
+
+        monkeypatch.setattr(os, "mkfifo", refuse)
+        with pytest.raises(StoreUnavailable, match=f"{os.strerror(reason)}.*{remedy}"):
+            await EmbeddedStore.open(file, LONG_MS)
+
+    drive(scenario)
+
+
+def test_a_store_that_finds_no_descriptor_does_not_blame_the_rights_of_its_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        await (await EmbeddedStore.open(file, LONG_MS)).close()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with ExitStack() as stack:
+            stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+            highest = os.open(os.devnull, os.O_RDONLY)
+            os.close(highest)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+            with pytest.raises(StoreUnavailable, match="raise the limit of open files"):
+                await EmbeddedStore.open(file, LONG_MS)
+        await (await EmbeddedStore.open(file, LONG_MS)).close()
 
     drive(scenario)
 

@@ -1,12 +1,17 @@
 """The connection with an ensemble that does not answer. No server but a socket that listens."""
 
 import asyncio
+import errno
+import os
+import re
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from odradek.store.api import StoreUnavailable
 from odradek.store.zookeeper.security import Security
 
 link_module = pytest.importorskip("odradek.store.zookeeper.link", reason="kazoo is not installed")
@@ -133,5 +138,59 @@ def test_what_is_asked_at_the_very_end_is_answered(silent: str) -> None:
             link.ask(link.exists("/", watch=False), lambda value, error, zxid: told.set_result(error))
             async with asyncio.timeout(60):
                 assert isinstance(await told, ConnectionClosedError)
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_finds_no_descriptor_or_no_thread_can_be_opened_later(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a session ended in such a moment its broker ended too."""
+    from odradek.store.zookeeper.session import ZooKeeperStore
+
+    async def scenario() -> None:
+        handler = link_module.SequentialThreadingHandler
+        for call, error in (
+            ("create_socket_pair", OSError(errno.EMFILE, os.strerror(errno.EMFILE))),
+            ("spawn", RuntimeError("can't start new thread")),
+        ):
+
+            def refuse(*arguments: object, error: Exception = error, **named: object) -> None:
+                raise error
+
+            with monkeypatch.context() as patched:
+                patched.setattr(handler, call, refuse)
+                with pytest.raises(StoreUnavailable, match=f"cannot be begun: {re.escape(str(error))}"):
+                    await ZooKeeperStore.open(silent, 300, 300)
+        before = len(os.listdir("/proc/self/fd"))
+        with monkeypatch.context() as patched:
+            patched.setattr(handler, "spawn", refuse)
+            with pytest.raises(StoreUnavailable):
+                await ZooKeeperStore.open(silent, 300, 300)
+        assert len(os.listdir("/proc/self/fd")) == before, "nothing of it is left"
+
+    asyncio.run(scenario())
+
+
+def test_the_end_of_a_connection_waits_until_there_is_a_thread_for_it(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        link = link_to(silent)
+        link.start()
+        start = threading.Thread.start
+        refused = []
+
+        def refuse(thread: threading.Thread) -> None:
+            refused.append(thread)
+            if len(refused) > 1:
+                return start(thread)
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", lambda thread: refuse(thread))
+        monkeypatch.setattr(link_module, "THREAD_AGAIN_S", 0.001)
+        async with asyncio.timeout(60):
+            await link.stop()
+        assert len(refused) == 2
 
     asyncio.run(scenario())

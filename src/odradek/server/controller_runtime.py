@@ -225,6 +225,10 @@ class ControllerRuntime:
         reason = "the broker stops"
         try:
             await term.serve()
+        except asyncio.CancelledError:
+            if store.state is not api.SessionState.CONNECTED:
+                reason = "its session with the store has ended"
+            raise
         except Resigning as resigning:
             reason = str(resigning)
             if resigning.is_internal_error:

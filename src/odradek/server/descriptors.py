@@ -13,6 +13,7 @@ import resource
 from contextlib import suppress
 
 from odradek.log.files import hold_spare
+from odradek.model.remedies import MORE_DESCRIPTORS
 
 # The part of the limit that no client gets: a roll or a cut needs four for a moment, a flush one, and a partition that
 # is made, or that a fetcher is to follow, one for as long as it is here.
@@ -74,6 +75,6 @@ def why_short(descriptor: int, *, is_protected: bool = False) -> str:
     if descriptor < most - kept:
         return ""
     return (
-        f"{descriptor} of {most} file descriptors are taken, and the last {kept} are kept for the logs; raise the limit "
-        "of open files (ulimit -n, LimitNOFILE=)"
+        f"{descriptor} of {most} file descriptors are taken, and the last {kept} are kept for the logs; "
+        f"{MORE_DESCRIPTORS}"
     )

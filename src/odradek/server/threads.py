@@ -4,6 +4,8 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
+from odradek.model.remedies import MORE_THREADS
+
 logger = logging.getLogger("odradek.server")
 
 THREAD_AGAIN_S = 1.0
@@ -28,8 +30,8 @@ class Threads(ThreadPoolExecutor):
         self._is_waiting = True
         self._loop.call_later(THREAD_AGAIN_S, self._again)
         logger.warning(
-            "no thread can be started, so what disks and large requests need waits until one can: raise the limit of processes "
-            "(pids.max, ulimit -u, TasksMax=), or give the machine more memory"
+            "no thread can be started, so what disks and large requests need waits until one can: %s",
+            MORE_THREADS,
         )
 
     def _again(self) -> None:

@@ -25,6 +25,7 @@ from typing import TypeVar
 from odradek.store.api import StoreCorrupt, StoreError, StoreUnavailable
 from odradek.store.embedded import holder
 from odradek.store.embedded.file import OpenFile, WhyNot, had_one, missing
+from odradek.store.embedded.remedies import NO_DESCRIPTOR, is_out_of_descriptors
 
 T = TypeVar("T")
 
@@ -237,6 +238,8 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
         )
     if code in (_SQLITE_CORRUPT, _SQLITE_NOTADB):
         return _damaged(path, str(error))
+    if code == _SQLITE_CANTOPEN and is_out_of_descriptors():
+        return StoreUnavailable(message=f"{path} cannot be opened. {NO_DESCRIPTOR}")
     if code in (_SQLITE_READONLY, _SQLITE_CANTOPEN):
         return StoreUnavailable(
             message=f"{path} cannot be written ({error}). This user must be able to write the file and its "

@@ -23,6 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from odradek.store.api import StoreUnavailable
+from odradek.store.embedded.remedies import remedy_of
 
 _BEAT = struct.Struct("<q")
 
@@ -49,8 +50,8 @@ def make_directory(store: Path) -> None:
                 os.chown(directory, owner.st_uid, owner.st_gid, follow_symlinks=False)
     except OSError as error:
         raise StoreUnavailable(
-            message=f"{directory} cannot be made: {error.strerror}. Sessions with the store are kept there; "
-            "this user must be able to write its parent"
+            message=f"{directory} cannot be made: {error.strerror}. Sessions with the store are kept there. "
+            + remedy_of(error, "This user must be able to write its parent")
         ) from error
 
 
@@ -99,8 +100,10 @@ class OwnLife:
                 os.close(fd)
             remove(directory, session_id)
             raise StoreUnavailable(
-                message=f"{directory} cannot hold a session: {error.strerror}. It must be on a local file system "
-                "with locks and FIFOs, writable by this user"
+                message=f"{directory} cannot hold a session: {error.strerror}. "
+                + remedy_of(
+                    error, "It must be on a local file system with locks and FIFOs, writable by this user"
+                )
             ) from error
         self._beat_fd, self.bell_fd = opened
         self.last_beat_ns = now_ns
@@ -111,8 +114,8 @@ class OwnLife:
             os.pwrite(self._beat_fd, _BEAT.pack(now_ns), 0)
         except OSError as error:
             raise StoreUnavailable(
-                message=f"no sign of life can be written in {self._directory}: {error.strerror}. Without it this "
-                "session ends; the file system must be writable"
+                message=f"no sign of life can be written in {self._directory}: {error.strerror}. Without it this session ends. "
+                + remedy_of(error, "The file system must be writable")
             ) from error
         self.last_beat_ns = now_ns
 

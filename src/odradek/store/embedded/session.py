@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from odradek.model.remedies import MORE_THREADS
 from odradek.store.api import (
     Applied,
     ConditionalOps,
@@ -20,6 +21,7 @@ from odradek.store.api import (
     SessionState,
     Stat,
     StoreGone,
+    StoreUnavailable,
     WatchEvent,
     WriteAnswer,
 )
@@ -94,7 +96,10 @@ class EmbeddedStore(SessionBase):
     ) -> EmbeddedStore:
         """Raises StoreUnavailable or StoreCorrupt with a sentence that says what to do."""
         store = cls(path, session_timeout_ms, why_not)
-        store._worker.start()
+        try:
+            store._worker.start()
+        except RuntimeError as error:
+            raise StoreUnavailable(message=f"no thread for a session with {path}: {error}; {MORE_THREADS}") from error
         store._session_id = await store._opened
         return store
 

@@ -22,6 +22,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.serialization import Exists, GetChildren2, GetData
 from kazoo.protocol.states import EventType, KeeperState
 
+from odradek.model.remedies import MORE_DESCRIPTORS, MORE_THREADS
 from odradek.store.api import (
     BadVersion,
     InvalidPath,
@@ -60,6 +61,7 @@ _KINDS: Mapping[str, WatchKind] = {
     EventType.CHILD: WatchKind.CHILDREN,
 }
 _log = logging.getLogger(__name__)
+THREAD_AGAIN_S = 1.0
 
 Settle = Callable[[Any, BaseException | None, int], None]
 
@@ -132,7 +134,14 @@ class KazooLink:
         return self._words.last
 
     def start(self) -> None:
-        self._client.start_async()
+        """StoreUnavailable: there is no descriptor, or no thread, for it. Then it is to be stopped all the same."""
+        try:
+            self._client.start_async()
+        except (OSError, RuntimeError) as error:
+            raise StoreUnavailable(
+                message=f"a connection with ZooKeeper cannot be begun: {error}; "
+                + (MORE_DESCRIPTORS if isinstance(error, OSError) else MORE_THREADS)
+            ) from error
 
     def leave_server(self) -> None:
         """It says nothing any more: kazoo takes the connection for lost, and goes on to the next member."""
@@ -148,14 +157,21 @@ class KazooLink:
         waits for the same end."""
         if self._stopped is None:
             self._stopped = self._loop.create_future()
-            threading.Thread(
-                target=self._stop, args=(self._stopped,), name="store end of session", daemon=True
-            ).start()
+            self._begin_to_stop(self._stopped)
         return asyncio.shield(self._stopped)
+
+    def _begin_to_stop(self, stopped: asyncio.Future[None]) -> None:
+        try:
+            threading.Thread(
+                target=self._stop, args=(stopped,), name="store end of session", daemon=True
+            ).start()
+        except RuntimeError:  # the machine has none left now
+            self._loop.call_later(THREAD_AGAIN_S, self._begin_to_stop, stopped)
 
     def _stop(self, stopped: asyncio.Future[None]) -> None:
         try:
-            self._client.stop()
+            if self._client._connection._write_sock is not None:  # else it was never begun
+                self._client.stop()
             self._client.close()
         except Exception:  # kazoo names no type: its thread did not end in time, and keeps its sockets
             _log.warning("The connection with ZooKeeper could not be closed", exc_info=True)

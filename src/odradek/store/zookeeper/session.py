@@ -122,8 +122,8 @@ class ZooKeeperStore(SessionBase):
         """Raises StoreUnavailable with a sentence that says what to do."""
         security = security or Security()
         store = cls(hosts, session_timeout_ms, security, acl_of, in_flight)
-        store._link.start()
         try:
+            store._link.start()
             async with asyncio.timeout(connection_timeout_ms / 1000):
                 await store._connected
                 # Credentials are looked at after that: the first answer says that they are good.
