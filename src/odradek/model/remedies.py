@@ -1,4 +1,6 @@
 """What a person can do where the machine gives a process no more of something."""
 
 MORE_DESCRIPTORS = "raise the limit of open files (ulimit -n, LimitNOFILE=)"
-MORE_THREADS = "raise the limit of processes (pids.max, ulimit -u, TasksMax=), or give the machine more memory"
+MORE_THREADS = (
+    "raise the limit of processes (pids.max, ulimit -u, TasksMax=), or give the machine more memory"
+)

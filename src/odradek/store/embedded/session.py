@@ -99,7 +99,9 @@ class EmbeddedStore(SessionBase):
         try:
             store._worker.start()
         except RuntimeError as error:
-            raise StoreUnavailable(message=f"no thread for a session with {path}: {error}; {MORE_THREADS}") from error
+            raise StoreUnavailable(
+                message=f"no thread for a session with {path}: {error}; {MORE_THREADS}"
+            ) from error
         store._session_id = await store._opened
         return store
 
