@@ -5,7 +5,8 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,48 @@ def test_a_log_gets_one_when_connections_have_taken_all_others(
         held.pop()
         files.hold_spare(3)
         assert directory.read("0.log") == b""
+
+
+class Loop:
+    """As far as `keep_spare` needs one: it is called again when the test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.due: list[Callable[[], None]] = []
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_later(self, delay_s: float, call: Callable[..., None], *arguments: object) -> None:
+        self.due.append(partial(call, *arguments))
+
+    def second(self) -> None:
+        self.now_s += 1
+        self.due.pop()()
+
+
+def test_that_there_is_none_for_a_connection_is_said_while_it_lasts(
+    spare: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """uvloop tries to accept again and again, and says nothing of it; nor does a client that is not let in reach any line of ours."""
+
+    def full(*arguments: object, **options: object) -> int:
+        raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+
+    loop = Loop()
+    monkeypatch.setattr(descriptors, "SPARE", 3)
+    descriptors.keep_spare(loop)  # type: ignore[arg-type]
+    loop.second()
+    assert not caplog.records
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", full)
+        for _ in range(9):
+            loop.second()
+    loop.second()
+    assert [record.getMessage() for record in caplog.records] == [
+        "no file descriptor is left, so connections are not accepted: raise the limit of open files (ulimit -n, LimitNOFILE=), or of the "
+        "whole machine (fs.file-max)"
+    ]
 
 
 SEEN_BY_A_CHILD = """

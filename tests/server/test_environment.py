@@ -166,7 +166,12 @@ def test_a_second_thread_that_cannot_be_started_leaves_the_work_to_the_first(
         here = Environment(asyncio.get_running_loop())
         may_end = threading.Event()
         done: list[str] = []
-        first = here.run_blocking(lambda: (may_end.wait(60), done.append("first")))
+
+        def slow() -> None:
+            may_end.wait(60)
+            done.append("first")
+
+        first = here.run_blocking(slow)
         second = here.run_blocking(done.append, "second")
         may_end.set()
         await asyncio.gather(first, second)

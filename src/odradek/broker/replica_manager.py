@@ -224,7 +224,8 @@ class ReplicaManager(Organ):
                 errors[topic_partition] = self._commit_one(leadership, now_ms)
             except ProtocolError as refusal:
                 errors[topic_partition] = refusal.code
-                self._effects.append(LogLine("error", f"{topic_partition}: LeaderAndIsr refused: {refusal}"))
+                key = "LeaderAndIsr, no descriptor" if isinstance(refusal, NoDescriptor) else ""  # as of any other
+                self._effects.append(LogLine("error", f"{topic_partition}: LeaderAndIsr refused: {refusal}", key))
                 if isinstance(refusal, StorageError):
                     # The controller asks no second time: to it this replica is offline until we register anew.
                     log = self.logs.logs.get(topic_partition)
@@ -406,7 +407,8 @@ class ReplicaManager(Organ):
             self.offline.pop(topic_partition, None)
             made.append(str(topic_partition))
         if made:
-            self._effects.append(RegisterAgain(f"{', '.join(made)} could not be used at first"))
+            more = f" and {len(made) - 3} more" if len(made) > 3 else ""
+            self._effects.append(RegisterAgain(f"{', '.join(made[:3])}{more} could not be used at first"))
 
     def _assign_topic_id(self, partition: Partition, topic_id: TopicId) -> None:
         """The topic was made by an old tool and got its id now."""

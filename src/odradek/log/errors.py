@@ -4,6 +4,7 @@ import errno
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
+from odradek.model.remedies import MORE_DESCRIPTORS
 
 
 class StorageError(ProtocolError):
@@ -62,7 +63,7 @@ def named(error: OSError, doing: str) -> StorageError:
     if error.errno in _REFUSED:
         return DiskReadOnly(text)
     if error.errno in NO_DESCRIPTOR:
-        return NoDescriptor(text)
+        return NoDescriptor(f"{text}; {MORE_DESCRIPTORS}")
     if error.errno == errno.ENOENT:
         return MissingFile(text)
     return DiskFault(text)

@@ -238,14 +238,18 @@ def _write_rest(fd: int, data: Buffer, written: int, position: int) -> None:
 _spare: list[int] = []
 
 
-def hold_spare(count: int) -> None:
-    """So many, or as many as there are; those that were let go are taken again. For a process of its own."""
+def hold_spare(count: int) -> bool:
+    """So many, or as many as there are; those that were let go are taken again. For a process of its own. False: there is none
+    beyond those."""
     try:
         while len(_spare) < count:
             _spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
         if error.errno not in NO_DESCRIPTOR:
             raise
+        return False
+    return True
 
 
 def _open(path: str, flags: int, mode: int = 0o777) -> int:

@@ -8,12 +8,16 @@ be cut.
 
 import asyncio
 import fcntl
+import logging
 import os
 import resource
 from contextlib import suppress
 
 from odradek.log.files import hold_spare
 from odradek.model.remedies import MORE_DESCRIPTORS
+from odradek.server.log_limits import LimitedLog
+
+logger = logging.getLogger("odradek.server")
 
 # The part of the limit that no client gets: a roll or a cut needs four for a moment, a flush one, and a partition that
 # is made, or that a fetcher is to follow, one for as long as it is here.
@@ -52,9 +56,20 @@ def _enlarge_table() -> None:
 
 
 def keep_spare(loop: asyncio.AbstractEventLoop) -> None:
-    """From now on; those that a log needed are replaced as soon as there are others."""
-    hold_spare(SPARE)
-    loop.call_later(SPARE_AGAIN_S, keep_spare, loop)
+    """From now on; those that a log needed are replaced as soon as there are others. That there are none is said: a loop that
+    cannot accept a connection tries again and again, and says nothing."""
+    log = LimitedLog(logger, loop.time)
+
+    def keep() -> None:
+        if not hold_spare(SPARE):
+            log.warning(
+                "descriptors",
+                f"no file descriptor is left, so connections are not accepted: {MORE_DESCRIPTORS}, or of the whole machine "
+                "(fs.file-max)",
+            )
+        loop.call_later(SPARE_AGAIN_S, keep)
+
+    keep()
 
 
 def limit() -> int:

@@ -9,6 +9,7 @@ class ConnectionHandler:
     handler: SequentialThreadingHandler
     connection_stopped: Event
     _socket: socket | None
+    _write_sock: socket | None
     # Attributes and not methods: link.py puts functions of its own in their places.
     _connect: Callable[..., tuple[float, float]]  # read and connect timeout, ms
     _invoke: Callable[..., Any]
