@@ -1,12 +1,13 @@
 """What a broker will need in its first bad moment, got ready in a quiet one.
 
-Codecs are compiled, and the controller's modules imported, when they are first used. For a start that is
+Codecs are compiled, and the controller's modules and most handlers imported, when they are first used. For a start that is
 right. For a failover it is not: the survivors would spend the first tenth of a second reading Python files.
 So once the broker serves, a thread does it.
 """
 
 from importlib import import_module
 
+from odradek.broker.handlers.table import HANDLERS
 from odradek.protocol.messages import request_class, response_class
 
 # The last two are the words of a controller's first step.
@@ -34,5 +35,8 @@ def warm_up() -> None:
     for key, version in _BETWEEN_BROKERS:
         for message in (request_class(key)(), response_class(key)()):
             type(message).decode(version, message.encode(version))
+        handler = HANDLERS[key]
+        if isinstance(handler, str):  # imported when it is asked for: what has no descriptor then could not answer
+            import_module(f"odradek.broker.handlers.{handler}")
     for name in MODULES:
         import_module(name)
