@@ -4,8 +4,8 @@ The list of live brokers is replaced, partitions are merged, leader -2 takes one
 name it. Refused as a whole as
 LeaderAndIsr is. Whoever waits for a topic's leaders, and fetchers whose leader moved, are told.
 
-A controller finds this broker by its registration, and names all live brokers in each request: one that does not name this broker is
-no controller's, whatever epochs it gives. Obeyed, it would leave clients without an address of any broker until the next change.
+A controller finds this broker by its registration, and names all live brokers in each request: one that does not name this broker, or
+names a port that there is not, is no controller's, whatever epochs it gives. Obeyed, it would leave clients without an address of any broker until the next change.
 
 v0 one address a broker, partitions as a flat list.
 v1 an address a listener.
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from odradek.broker.answers import Answer, Reply
 from odradek.broker.leader_wait import topic_key
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import BrokerId
+from odradek.model.ids import LAST_PORT, BrokerId
 from odradek.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 if TYPE_CHECKING:
@@ -59,8 +59,16 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 
 
 def _names(asked: UpdateMetadataRequest, broker: BrokerId, listener: str, version: int) -> bool:
-    """Whether this broker is live in it, at the listener through which it came; before v3 listeners have no names."""
+    """Whether this broker is live in it, at the listener through which it came and at an address that can be one; before v3
+    listeners have no names."""
     return any(
-        told.id == broker and (version < 3 or any(place.listener == listener for place in told.endpoints))
+        told.id == broker
+        and (
+            version == 0
+            or any(
+                (version < 3 or place.listener == listener) and place.host and 0 < place.port <= LAST_PORT
+                for place in told.endpoints
+            )
+        )
         for told in asked.live_brokers
     )
