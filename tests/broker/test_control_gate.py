@@ -251,8 +251,9 @@ def test_metadata_in_which_this_broker_is_not_live_is_no_controllers(world: Worl
     elsewhere = live_broker(1)
     elsewhere.endpoints[0].listener = "OTHER"
     unnamed = [[], [live_broker(2)], *([[elsewhere]] if version >= 3 else [])]
-    if version >= 1:  # an address that nobody can connect to is none either
-        unnamed += [[live_broker(1, port=2**31 - 1)], [live_broker(1, port=-1)], [live_broker(1, host="")]]
+    # An address that nobody can connect to is none either, and of two that are told the last one counts.
+    nowhere = [live_broker(1, port=2**31 - 1), live_broker(1, port=-1), live_broker(1, host="")]
+    unnamed += [*([one] for one in nowhere), *([live_broker(1), one] for one in nowhere)]
     for live in unnamed:
         message = um.UpdateMetadataRequest(controller_id=1, controller_epoch=ELECTED, live_brokers=live)
         assert world.send(1, message, version).message.error_code == ErrorCode.INVALID_REQUEST

@@ -364,7 +364,10 @@ def test_the_last_member_of_an_isr_leads_again_once_there_are_descriptors(
         world.lead(2, isr=(2,), tell=(2,))
         assert T0 in world[2].broker.replicas.offline
         (line,) = told(world, fx.LogLine, 2)
-        assert line.text.startswith("t-0: LeaderAndIsr refused:") and "raise the limit of open files" in line.text
+        assert (
+            line.text.startswith("t-0: LeaderAndIsr refused:")
+            and "raise the limit of open files" in line.text
+        )
         assert line.key, "of a thousand partitions that a broker cannot open one line is enough"
     pass_time(world, 2)
     assert registered_again(world, 2) == ["t-0 could not be used at first"]

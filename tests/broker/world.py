@@ -634,7 +634,7 @@ def live_broker(
     place = um.UpdateMetadataEndpoint(
         port=9000 + number if port is None else port, host=host, listener=LISTENER, security_protocol=0
     )
-    return um.UpdateMetadataBroker(id=number, rack=rack, endpoints=[place])
+    return um.UpdateMetadataBroker(id=number, v0_host=host, v0_port=place.port, rack=rack, endpoints=[place])
 
 
 def told(world: World, kind: type, broker: int = 1) -> list[Any]:

@@ -224,8 +224,12 @@ class ReplicaManager(Organ):
                 errors[topic_partition] = self._commit_one(leadership, now_ms)
             except ProtocolError as refusal:
                 errors[topic_partition] = refusal.code
-                key = "LeaderAndIsr, no descriptor" if isinstance(refusal, NoDescriptor) else ""  # as of any other
-                self._effects.append(LogLine("error", f"{topic_partition}: LeaderAndIsr refused: {refusal}", key))
+                key = (
+                    "LeaderAndIsr, no descriptor" if isinstance(refusal, NoDescriptor) else ""
+                )  # as of any other
+                self._effects.append(
+                    LogLine("error", f"{topic_partition}: LeaderAndIsr refused: {refusal}", key)
+                )
                 if isinstance(refusal, StorageError):
                     # The controller asks no second time: to it this replica is offline until we register anew.
                     log = self.logs.logs.get(topic_partition)

@@ -19,6 +19,8 @@ from odradek.server.log_limits import LimitedLog
 
 logger = logging.getLogger("odradek.server")
 
+NONE_IS_LEFT = f"no file descriptor is left, so connections are not accepted: {MORE_DESCRIPTORS}, or of the whole machine (fs.file-max)"
+
 # The part of the limit that no client gets: a roll or a cut needs four for a moment, a flush one, and a partition that
 # is made, or that a fetcher is to follow, one for as long as it is here.
 RESERVED_SHARE = 8
@@ -58,15 +60,11 @@ def _enlarge_table() -> None:
 def keep_spare(loop: asyncio.AbstractEventLoop) -> None:
     """From now on; those that a log needed are replaced as soon as there are others. That there are none is said: a loop that
     cannot accept a connection tries again and again, and says nothing."""
-    log = LimitedLog(logger, loop.time)
+    limited = LimitedLog(logger, loop.time)
 
     def keep() -> None:
         if not hold_spare(SPARE):
-            log.warning(
-                "descriptors",
-                f"no file descriptor is left, so connections are not accepted: {MORE_DESCRIPTORS}, or of the whole machine "
-                "(fs.file-max)",
-            )
+            limited.warning("descriptors", NONE_IS_LEFT)
         loop.call_later(SPARE_AGAIN_S, keep)
 
     keep()

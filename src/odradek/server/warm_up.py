@@ -36,7 +36,9 @@ def warm_up() -> None:
         for message in (request_class(key)(), response_class(key)()):
             type(message).decode(version, message.encode(version))
         handler = HANDLERS[key]
-        if isinstance(handler, str):  # imported when it is asked for: what has no descriptor then could not answer
+        if isinstance(
+            handler, str
+        ):  # imported when it is asked for: what has no descriptor then could not answer
             import_module(f"odradek.broker.handlers.{handler}")
     for name in MODULES:
         import_module(name)

@@ -24,7 +24,11 @@ from odradek.broker.answers import Answer, Reply
 from odradek.broker.leader_wait import topic_key
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import LAST_PORT, BrokerId
-from odradek.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from odradek.protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
 
 if TYPE_CHECKING:
     from odradek.broker.core import Broker
@@ -59,16 +63,18 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
 
 
 def _names(asked: UpdateMetadataRequest, broker: BrokerId, listener: str, version: int) -> bool:
-    """Whether this broker is live in it, at the listener through which it came and at an address that can be one; before v3
-    listeners have no names."""
-    return any(
-        told.id == broker
-        and (
-            version == 0
-            or any(
-                (version < 3 or place.listener == listener) and place.host and 0 < place.port <= LAST_PORT
-                for place in told.endpoints
-            )
-        )
+    """Whether this broker is live in it, at the listener through which it came, and wherever it is told at an address that can be
+    one; before v3 listeners have no names."""
+    places = [
+        place
         for told in asked.live_brokers
-    )
+        if told.id == broker
+        for place in _places(told, listener, version)
+    ]
+    return bool(places) and all(host and 0 < port <= LAST_PORT for host, port in places)
+
+
+def _places(told: UpdateMetadataBroker, listener: str, version: int) -> list[tuple[str, int]]:
+    if version == 0:
+        return [(told.v0_host, told.v0_port)]
+    return [(place.host, place.port) for place in told.endpoints if version < 3 or place.listener == listener]
