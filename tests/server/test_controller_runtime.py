@@ -788,13 +788,20 @@ def journal_of(member: Member) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def test_every_term_begins_with_a_seed_of_its_own_and_ends_with_a_reason() -> None:
+@pytest.mark.parametrize(
+    ("is_expired", "reason"), [(False, "the broker stops"), (True, "its session with the store has ended")]
+)
+def test_every_term_begins_with_a_seed_of_its_own_and_ends_with_a_reason(
+    is_expired: bool, reason: str
+) -> None:
     """Topic ids are made from the seed: without one, two topics of the same name would have the same id."""
 
     async def body(cluster: Cluster) -> None:
         await cluster.start(1)
         member = cluster.members[1]
         await member.until(leads(cluster, 1))
+        if is_expired:  # whoever runs the session cancels the controller then
+            cluster.ensemble.expire(member.session.session_id)
         await member.stop()
         cluster.ensemble.expire(member.session.session_id)
         member.session = cluster.ensemble.open()
@@ -805,7 +812,7 @@ def test_every_term_begins_with_a_seed_of_its_own_and_ends_with_a_reason() -> No
         seeds = [line["event"]["id_seed"] for line in lines if line["event"]["type"] == "Elected"]
         assert len(set(seeds)) == 2 and all(len(bytes.fromhex(seed)) == 16 for seed in seeds)
         (resigned,) = [line for line in lines if line["event"]["type"] == "Resigned"]
-        assert resigned["event"]["reason"] == resigned["resign"] == "the broker stops"
+        assert resigned["event"]["reason"] == resigned["resign"] == reason
 
     scenario(body)
 
