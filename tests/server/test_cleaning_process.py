@@ -171,14 +171,14 @@ def test_a_signal_for_the_broker_that_all_of_its_group_get_is_the_brokers_alone(
 class Refusing:
     """A socket for which the kernel, or the process, has no memory in one call."""
 
-    def __init__(self, channel: socket.socket, call: str, error: Exception) -> None:
+    def __init__(self, channel: socket.socket, call: str, error: Callable[[], Exception]) -> None:
         self._channel = channel
         self._call = call
         self._error = error
 
     def __getattr__(self, name: str) -> Any:
         if name == self._call:
-            raise self._error
+            raise self._error()  # one of its own: its trace holds files open
         return getattr(self._channel, name)
 
 
@@ -186,14 +186,14 @@ class Refusing:
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        ("sendall", OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))),
-        ("recv_into", OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))),
-        ("recv_into", MemoryError()),
+        ("sendall", lambda: OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))),
+        ("recv_into", lambda: OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))),
+        ("recv_into", MemoryError),
     ],
     ids=["request", "answer", "room for the answer"],
 )
 def test_one_that_cannot_be_asked_is_killed_for_its_next_answer_would_be_that_to_another_question(
-    tmp_path: Path, process: CleaningProcess, step: str, call: str, error: Exception
+    tmp_path: Path, process: CleaningProcess, step: str, call: str, error: Callable[[], Exception]
 ) -> None:
     disk = compacted(tmp_path, process)
     before, values = files(disk), disk.values()
