@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from odradek.model import properties
 from odradek.model.errors import ConfigurationError, InvalidValue
 from odradek.model.settings import (
     BROKER_SETTINGS,
@@ -322,6 +323,22 @@ def test_a_line_of_properties_ends_where_it_does_for_java():
         "b": "1",
         "c": "2",
     }
+
+
+def test_a_value_that_is_continued_over_many_lines_costs_what_it_is_long(monkeypatch):
+    looked_at = 0
+    ends = properties._ends_with_odd_backslashes
+
+    def counted(line):
+        nonlocal looked_at
+        looked_at += len(line)
+        return ends(line)
+
+    monkeypatch.setattr(properties, "_ends_with_odd_backslashes", counted)
+    text = "hosts=\\\n" + "  abc,\\\n" * 1_000 + "\\\\\\\n" + "\\\\\n"
+    assert parse_properties(text) == {"hosts": "abc," * 1_000 + "\\\\"}
+    # Looked at again with each line, half a million characters.
+    assert looked_at <= len(text)
 
 
 def test_a_broken_escape_is_refused():

@@ -14,7 +14,13 @@ from odradek.spark.data_loss import DataLoss
 from odradek.spark.offsets import Offsets, Place
 from odradek.spark.options import parse
 from odradek.spark.source import BatchReader, schema_of
-from odradek.spark.subscription import Subscription, existing_topic, is_another_topic, is_same_topic
+from odradek.spark.subscription import (
+    Subscription,
+    _refuse_others,
+    existing_topic,
+    is_another_topic,
+    is_same_topic,
+)
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 
@@ -84,6 +90,23 @@ def test_each_partition_has_a_timestamp_to_begin_at(plan: Plan, topic: str) -> N
         match=f"startingOffsetsByTimestamp names {topic}-3, which is not among the partitions",
     ):
         plan(startingOffsetsByTimestamp=of_each(topic, BEFORE, BEFORE, BEFORE, BEFORE))
+
+
+def test_many_partitions_are_compared_with_those_read_once_each() -> None:
+    compared = 0
+
+    class Topic(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    read = [TopicPartition("t", number) for number in range(1_000)]
+    _refuse_others("startingOffsets", [TopicPartition(Topic("t"), number) for number in range(1_000)], read)
+    assert compared <= 2 * len(read)
 
 
 def test_it_ends_before_the_first_record_that_is_as_late_and_else_at_the_end(plan: Plan, topic: str) -> None:

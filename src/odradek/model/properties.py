@@ -19,9 +19,13 @@ def parse_properties(text: str) -> dict[str, str]:
         line = line.lstrip(" \t\f")
         if not line or line[0] in "#!":
             continue
-        while _ends_with_odd_backslashes(line):
-            line = line[:-1] + next(lines, "").lstrip(" \t\f")
-        key, value = _split_property(line)
+        # Joined once: a value may be continued over every line of a long file. What is cut off leaves an even number of
+        # backslashes at its end, so each part says by itself whether another follows.
+        parts = [line]
+        while _ends_with_odd_backslashes(parts[-1]):
+            parts[-1] = parts[-1][:-1]
+            parts.append(next(lines, "").lstrip(" \t\f"))
+        key, value = _split_property("".join(parts))
         properties[_unescape(key)] = _unescape(value)
     return properties
 

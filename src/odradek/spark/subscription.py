@@ -73,8 +73,9 @@ def topic_to_write(client: SyncClient, name: str, option: str) -> TopicView:
 
 
 def _refuse_others(option: str, named: Iterable[TopicPartition], partitions: list[TopicPartition]) -> None:
+    read = frozenset(partitions)
     for partition in named:
-        if partition not in partitions:
+        if partition not in read:
             raise ConfigurationError(
                 f"{option} names {partition}, which is not among the partitions read: "
                 f"{', '.join(str(p) for p in partitions)}"
