@@ -12,10 +12,14 @@ from odradek.broker.effects import FlushLog
 from odradek.log.checkpoints import LEADER_EPOCHS
 from odradek.log.errors import NoDescriptor
 from odradek.log.flushing import FlushPlan
+from odradek.log.log_manager import LogManager
+from odradek.log.memory_files import MemoryDisk
+from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import LeaderEpoch, TopicPartition
-from odradek.model.settings import BrokerSettings
+from odradek.model.settings import BrokerSettings, TopicSettings
 from odradek.server.log_limits import LimitedLog
 from odradek.server.log_maintenance import CHANGED_LABOUR, MOST_LABOUR, LogMaintenance
+from tests.log.logs import batch, produce
 from tests.replication.partitions import a_batch, a_log
 
 
@@ -24,6 +28,7 @@ class Logs:
 
     def __init__(self) -> None:
         self.logs: dict[object, object] = {}
+        self.to_flush: dict[object, None] = {}
         self.asked: list[str] = []
 
     def __getattr__(self, name: str) -> Callable[..., list[str]]:
@@ -182,6 +187,71 @@ class SlowEnvironment(Environment):
         work, done = self.held.pop(0)
         done.set_result(work())
         await settled()
+
+
+def test_only_logs_to_which_something_came_are_asked_whether_a_flush_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    overrides = {"timed": {"flush.ms": "4000"}, "counted": {"flush.messages": "2"}}
+    settings = BrokerSettings({})
+    logs = LogManager(
+        [MemoryDisk().root],
+        settings,
+        topic_settings=lambda topic: TopicSettings(settings, overrides.get(topic, {})),
+    )
+    logs.load(0)
+    asked: list[str] = []
+    is_due = PartitionLog.flush_is_due
+
+    def noted(log: PartitionLog, now_ms: int) -> bool:
+        asked.append(log.topic_partition.topic)
+        return is_due(log, now_ms)
+
+    monkeypatch.setattr(PartitionLog, "flush_is_due", noted)
+
+    async def scenario() -> None:
+        environment = Environment()
+        disk = maintenance(logs, environment, BrokerSettings({"odradek.log.scrub.bytes.per.second": "0"}))
+        now = environment.time_ms
+        log = {
+            topic: logs.get_or_create(TopicPartition(topic, 0), now_ms=now)
+            for topic in ("plain", "timed", "counted", "idle")
+        }
+        for one in log.values():
+            one.flush(now)
+
+        async def second() -> list[str]:
+            asked.clear()
+            environment.time_ms += 1_000
+            disk.housekeep()
+            await disk.finish()
+            return list(asked)
+
+        assert await second() == [], "nothing came"
+        for topic in ("plain", "timed", "counted"):
+            produce(log[topic], batch())
+        assert await second() == ["plain", "timed", "counted"]
+        assert await second() == ["timed"], "whose time will come; of the others the next record tells"
+        assert await second() == ["timed"] and log["timed"].recovery_point == 1
+        assert await second() == []
+        produce(log["counted"], batch())
+        assert await second() == ["counted"] and log["counted"].recovery_point == 2
+        log["plain"].roll(now)
+        assert await second() == ["plain"] and log["plain"].recovery_point == 1
+        assert await second() == []
+        # What may be due by the settings of today is asked when they come.
+        produce(log["plain"], batch())
+        assert await second() == ["plain"] and log["plain"].recovery_point == 1
+        overrides["plain"] = {"flush.messages": "1"}
+        logs.forget_config("plain")
+        logs.update_config("plain", [TopicPartition("plain", 0)])
+        assert await second() == ["plain"] and log["plain"].recovery_point == 2
+        # One that is gone asks for nothing.
+        produce(log["timed"], batch())
+        logs.delete(TopicPartition("timed", 0), environment.time_ms)
+        assert await second() == [] and not logs.to_flush
+
+    asyncio.run(scenario())
 
 
 async def settled() -> None:

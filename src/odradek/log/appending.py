@@ -286,6 +286,8 @@ class AppendableLog(LogState):
             position += size_bytes
             offset = next_offset
         self.log_end_offset = offset
+        if self.flushed.is_settled:
+            self.flushed.came()
         if position - self.marked_bytes >= PRODUCER_MARK_BYTES:
             self.mark_producers()
 

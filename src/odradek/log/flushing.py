@@ -7,10 +7,10 @@ A flush is planned by the owner of the log, run in a thread, and committed by th
 be appended to, rolled and cut; a cut makes a new generation, and a flush of an older one changes nothing any more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from odradek.log.config import LogConfig
+from odradek.log.config import LONG_MAX, LogConfig
 from odradek.log.errors import MissingFile
 from odradek.log.files import Directory, File
 from odradek.log.segment import Segment
@@ -21,6 +21,7 @@ MOST_SEGMENTS = 100
 
 class FlushState:
     __slots__ = (
+        "_asked",
         "_changed_names",
         "_directory_changes",
         "_floor",
@@ -29,6 +30,7 @@ class FlushState:
         "_rolls",
         "directory_synced",
         "generation",
+        "is_settled",
         "last_flush_ms",
         "rolls_flushed",
     )
@@ -46,6 +48,9 @@ class FlushState:
         self._rolls = 0
         self.rolls_flushed = 0
         self.last_flush_ms = -1
+        # Nobody need ask whether a flush is due before something comes.
+        self.is_settled = False
+        self._asked: Callable[[], None] | None = None
 
     @property
     def recovery_point(self) -> int:
@@ -69,6 +74,7 @@ class FlushState:
         floor = min(self.recovery_point, offset)
         self.generation += 1
         self._floor = floor
+        self.came()
 
     def name_changed(self, name: str) -> None:
         self._directory_changes += 1
@@ -85,6 +91,32 @@ class FlushState:
     def rolled(self) -> None:
         self._rolls += 1
         self._directory_changes += 1
+        self.came()
+
+    def when_something_comes(self, ask: Callable[[], None]) -> None:
+        """`ask` is told once, from now on or from `settled` on, that a flush may be due."""
+        self._asked = ask
+        self.is_settled = True
+
+    def settled(self) -> None:
+        self.is_settled = self._asked is not None
+
+    def came(self) -> None:
+        """Records, a new segment, other settings: a flush may be due, at once or by and by."""
+        if self.is_settled and self._asked is not None:
+            self.is_settled = False
+            self._asked()
+
+    def has_nothing(self, log_end_offset: int) -> bool:
+        """Whatever the settings are, no flush becomes due before something comes."""
+        return log_end_offset <= self.recovery_point and self._rolls == self.rolls_flushed
+
+    def is_due_later(self, log_end_offset: int, config: LogConfig) -> bool:
+        """By time alone; or it is due already, in part."""
+        if self._rolls != self.rolls_flushed:
+            return True
+        unflushed = log_end_offset - self.recovery_point
+        return unflushed >= config.flush_messages or (unflushed > 0 and config.flush_ms < LONG_MAX)
 
     def is_due(self, log_end_offset: int, now_ms: int, config: LogConfig) -> bool:
         unflushed = log_end_offset - self.recovery_point

@@ -9,6 +9,7 @@ have passed, the blocking ones in a thread.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from odradek.log import checkpoints, log_directory
@@ -73,6 +74,8 @@ class LogManager:
         self.on_directory_failure: Callable[[str, StorageError], None] | None = None
         self.on_broken_log: Callable[[TopicPartition, StorageError], None] | None = None
         self._on_pending_index: Callable[[LogState, IndexPending], None] | None = None
+        # Those of which a flush may be due, or become so: something came to them since they were asked.
+        self.to_flush: dict[PartitionLog, None] = {}
         self.scrubber = Scrubber(lambda: list(self.logs.values()))
         self._retired = RetiredLogs(lambda topic: self.config_of(topic).file_delete_delay_ms)
         self._checkpoints = LogCheckpoints(
@@ -147,6 +150,12 @@ class LogManager:
         log.on_broken = self._log_broken
         self._checkpoints.cut(log)
         self._hosted.put(topic_partition, directory, log)
+        self._ask_for_flushes(log)
+
+    def _ask_for_flushes(self, log: PartitionLog) -> None:
+        log.flushed.when_something_comes(partial(self.to_flush.setdefault, log))
+        if not log.flushed.has_nothing(log.log_end_offset):
+            log.flushed.came()
 
     def rebuild_indexes_by(self, ask: "Callable[[LogState, IndexPending], None]") -> None:
         """Of all logs, those to come too: see `LogState.rebuild_indexes_by`."""
@@ -176,6 +185,7 @@ class LogManager:
             log = self.logs.get(topic_partition)
             if log is not None:
                 log.config = config
+                log.flushed.came()
             future = self.futures.get(topic_partition)
             if future is not None:
                 future.log.config = config
@@ -258,6 +268,7 @@ class LogManager:
                 self._hosted.refuse(topic_partition, found.directory, found.log)
             else:
                 self._hosted.put(topic_partition, found.directory, found.log)
+                self._ask_for_flushes(found.log)
         return [self.retire(topic_partition, stray, STRAY_SUFFIX, now_ms) for stray in strays]
 
     def recreate(self, topic_partition: TopicPartition, now_ms: int) -> str:

@@ -236,6 +236,10 @@ class PartitionLog(AppendableLog):
         """After a roll, and as flush.messages and flush.ms say."""
         return self.flushed.is_due(self.log_end_offset, now_ms, self.config)
 
+    def flush_is_due_later(self) -> bool:
+        """Without anything that comes to it: it has to be asked again."""
+        return self.failure is None and self.flushed.is_due_later(self.log_end_offset, self.config)
+
     def plan_flush(self) -> flushing.FlushPlan:
         """What has to be synced now; `plan.run()` blocks and may run in a thread, `commit_flush` ends it."""
         try:
