@@ -18,6 +18,7 @@ from odradek.coordinator.transaction_records import TransactionRecord, decode, e
 from odradek.coordinator.transaction_room import Completed
 from odradek.coordinator.transaction_settings import (
     COMPLETE_AGAIN_MS,
+    MOST_IN_A_TRANSACTION,
     MOST_PARTITIONS_AT_ONCE,
     MOST_TAKEN_OVER,
     TransactionSettings,
@@ -151,6 +152,8 @@ class Bench:
 
     def error(self, call: int) -> int:
         answer = self.answers[call]
+        if isinstance(answer, Later):
+            answer = answer.make()
         if hasattr(answer, "results_by_topic_v3_and_below"):
             rows = answer.results_by_topic_v3_and_below[0].results_by_partition
             return int(rows[0].partition_error_code)
@@ -839,6 +842,33 @@ def test_a_list_of_partitions_that_fits_no_record_is_refused() -> None:
     rows = bench.answers[call].results_by_transaction[0].topic_results[0].results_by_partition
     assert {row.partition_error_code for row in rows} == {ErrorCode.UNKNOWN_SERVER_ERROR}
     assert bench.state is Stored.EMPTY
+
+
+def test_a_transaction_has_no_more_partitions_than_a_turn_can_end() -> None:
+    looked_at = 0
+
+    class Topics(dict[str, int]):
+        def get(self, topic: str, default: Any = None) -> Any:
+            nonlocal looked_at
+            looked_at += 1
+            return super().get(topic, default)
+
+    bench = Bench()
+    bench.coordinator.room.topics = Topics(t=3 * MOST_IN_A_TRANSACTION)
+    bench.init()
+
+    assert (
+        bench.error(bench.add(1_000, 0, *range(MOST_IN_A_TRANSACTION + 1))) == ErrorCode.UNKNOWN_SERVER_ERROR
+    )
+    assert looked_at == 0 and bench.state is Stored.EMPTY
+    # And no more by several requests; what it has stands, and is ended.
+    assert bench.error(bench.add(1_000, 0, *range(MOST_IN_A_TRANSACTION))) == 0
+    assert bench.error(bench.add(1_000, 0, MOST_IN_A_TRANSACTION)) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert bench.error(bench.add(1_000, 0, 5)) == 0
+    bench.held = True
+    bench.end()
+    bench.commit()
+    assert len(bench.markers[0].partitions) == MOST_IN_A_TRANSACTION
 
 
 def test_a_transaction_that_fits_a_batch_can_be_ended() -> None:

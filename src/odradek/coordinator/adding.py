@@ -17,6 +17,7 @@ from odradek.coordinator.transaction_checks import (
 )
 from odradek.coordinator.transaction_records import NO_EPOCH, Partitions, StoredTransaction
 from odradek.coordinator.transaction_room import Begun, Room
+from odradek.coordinator.transaction_settings import MOST_IN_A_TRANSACTION
 from odradek.coordinator.transaction_states import PREPARED, TransactionState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import TopicPartition
@@ -101,6 +102,10 @@ def _add(
     now_ms: int,
 ) -> None:
     name = asked.transactional_id
+    if sum(len(topic.partitions) for topic in asked.topics) > MOST_IN_A_TRANSACTION:
+        # Not even looked at: each costs a turn a microsecond.
+        too_many = told_of_transaction(ErrorCode.MESSAGE_TOO_LARGE)
+        return done(room, lambda one: too_many)
     partitions = _partitions(asked.topics)
     missing = _missing(room, partitions)
     if missing:

@@ -21,7 +21,7 @@ from odradek.coordinator.transaction_records import (
     TransactionRecord,
     size_bytes_of,
 )
-from odradek.coordinator.transaction_settings import TransactionSettings
+from odradek.coordinator.transaction_settings import MOST_IN_A_TRANSACTION, TransactionSettings
 from odradek.coordinator.transaction_states import PREPARED, TransactionState, check_transition
 from odradek.coordinator.transaction_waiting import Waiting
 from odradek.model.error_codes import ErrorCode
@@ -125,7 +125,8 @@ class Room:
         if value.state is TransactionState.ONGOING:
             # What the log takes is to have room for the end, whose record has tags of its own: else it could never be written.
             size_bytes += AROUND_PARTITIONS_BYTES + len(transactional_id.encode())
-        if size_bytes > self.settings.max_append_bytes:
+        is_too_long = value.state is TransactionState.ONGOING and len(value.partitions) > MOST_IN_A_TRANSACTION
+        if is_too_long or size_bytes > self.settings.max_append_bytes:
             return after.failed(self, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
         self._append((TransactionRecord(transactional_id, value),), last_epoch, after)
         return None
@@ -258,7 +259,9 @@ class Room:
         partitions goes by itself: were the batch too large, the end could not be written either."""
         first = self.waiting.first(transactional_id)
         begun = None if first is None else first.begins(self, ended, now_ms)
-        if begun is None or 2 * size_bytes_of(begun.value.partitions) > self.settings.max_append_bytes:
+        if begun is None or len(begun.value.partitions) > MOST_IN_A_TRANSACTION:
+            return None  # that one is refused when the end is committed
+        if 2 * size_bytes_of(begun.value.partitions) > self.settings.max_append_bytes:
             return None
         self.waiting.take_first(transactional_id)
         return begun
