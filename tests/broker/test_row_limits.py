@@ -13,6 +13,7 @@ from odradek.broker.request import Request
 from odradek.broker.row_limits import FEW_BYTES, LEAST_ROWS, LEAST_ROWS_OF_NEW, OF_CONTROLLERS
 from odradek.broker.topic_creation import MOST_TOPICS
 from odradek.model.error_codes import ErrorCode
+from odradek.model.settings import BrokerSettings
 from odradek.protocol.api_keys import SERVED, ApiKey
 from odradek.protocol.fields import FIXED, Struct, fields_at
 from odradek.protocol.messages import create_topics as ct
@@ -159,3 +160,39 @@ def test_so_many_topics_are_not_made_at_once(world: World) -> None:
     assert not answer.is_answered, "a thread refuses them: a row takes longer to write than to read"
     world.settle()
     assert {row.error_code for row in answer.message.topics} == {ErrorCode.POLICY_VIOLATION}
+
+
+LARGE = 20_000
+
+
+@pytest.mark.parametrize("key", sorted(set(HANDLERS) - row_limits.OF_ANY_SIZE))
+def test_more_bytes_than_there_is_a_reason_for_are_refused_before_they_are_read(
+    world: World, key: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ninety megabytes of long names, in no more rows than there may be, took a third of a second of the loop."""
+    for module in (core, row_limits):
+        monkeypatch.setattr(module, "LEAST_BYTES", LARGE)
+    broker = world[1].broker
+    broker.settings = BrokerSettings({"message.max.bytes": "0"})
+    version = LAST[key]
+
+    def decode(*arguments: object, **named: object) -> None:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(request_class(key), "decode", decode)
+    with_partitions = LARGE + row_limits.BYTES_OF_A_PARTITION * broker.metadata.partition_count
+    answer = give(world, key, version, bytes(with_partitions + 1))
+    assert isinstance(answer, CloseConnection) and "more than there is a reason for" in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("key", "limit"), [(ApiKey.PRODUCE, 0), (ApiKey.LEADER_AND_ISR, 0), (ApiKey.JOIN_GROUP, 2 * LARGE)]
+)
+def test_what_has_a_reason_is_read_however_large(
+    world: World, key: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (core, row_limits):
+        monkeypatch.setattr(module, "LEAST_BYTES", LARGE)
+    world[1].broker.settings = BrokerSettings({"message.max.bytes": str(limit)})
+    answer = give(world, key, LAST[key], b"\xff" * (2 * LARGE))
+    assert isinstance(answer, CloseConnection) and "reason for" not in answer.reason

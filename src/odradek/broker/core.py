@@ -53,7 +53,7 @@ from odradek.broker.proposal_order import ProposalOrder
 from odradek.broker.quotas import LONGEST_NAME, ClientQuotas, MutationQuota, MutationQuotas
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.request import ConnectionInfo, Request
-from odradek.broker.row_limits import FEW_BYTES, RowLimits
+from odradek.broker.row_limits import FEW_BYTES, LEAST_BYTES, RowLimits
 from odradek.broker.slices import Slices
 from odradek.broker.topic_config_reader import TopicConfigReader
 from odradek.broker.topic_configs import TopicConfigs
@@ -155,7 +155,7 @@ class Broker:
         self.index_rebuilds = IndexRebuilds(self.replicas, self.aside, self.effects)
         self.isr_channel = IsrChannel(self.broker_id, self.outbox, self.effects, self.calls)
         self.producer_ids = ProducerIds(self.broker_id, self.effects, self.calls)
-        self.row_limits = RowLimits(self.metadata, self.replicas.partitions)
+        self.row_limits = RowLimits(self.metadata, self.replicas.partitions, lambda: self.settings)
         self.fetch_sessions = FetchSessionCache(settings.max_incremental_fetch_session_cache_slots)
         self.fetch_max_bytes: int = settings.fetch_max_bytes
         self.selects_replicas_by_rack = settings.selects_replicas_by_rack
@@ -235,6 +235,8 @@ class Broker:
         if len(request.body) >= FEW_BYTES:
             request.budget = self.row_limits.budget(request)
         try:
+            if len(request.body) > LEAST_BYTES:
+                self.row_limits.check_size(request)
             answer = self.handlers.answer(self, request, now_ms)
         except ProtocolError as error:
             # Only a body that cannot be read comes here; handlers answer everything else themselves.

@@ -4,14 +4,19 @@ A row costs two bytes on the wire and up to 7 us of the loop, whether it is obey
 megabytes could keep everybody else waiting for seconds. Nobody has a reason to name much more than there is: what
 a client asks about are partitions and topics that this broker knows, or new ones, of which one request makes few.
 
+Nor are long names a reason for many bytes: 90 MB of them kept the loop for 120 to 370 ms, for they are made to strings, and said
+again in the answer. What has payload is bounded by what a log takes of it.
+
 Controllers may name what a broker does not know yet; theirs are bounded by ELEMENT_BUDGET alone, and obeyed in slices.
 """
 
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.request import Request
+from odradek.model.settings import BrokerSettings
 from odradek.protocol.api_keys import ApiKey
+from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import ELEMENT_BUDGET, OBJECT_COST
 
 # Whatever is known: some 30 ms of the dearest.
@@ -26,11 +31,19 @@ WITH_REPLICAS = frozenset((ApiKey.ALTER_PARTITION, ApiKey.ALTER_PARTITION_REASSI
 # Fewer bytes than this have no more rows than LEAST_ROWS.
 FEW_BYTES = 2 * LEAST_ROWS
 OF_CONTROLLERS = frozenset((ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA))
+# Of strings, some 30 ms with those of the answer.
+LEAST_BYTES = 8 << 20
+# That is known: what it takes in a request, with a name of a common length.
+BYTES_OF_A_PARTITION = 128
+OF_ANY_SIZE = OF_CONTROLLERS | {ApiKey.PRODUCE}
 
 
 class RowLimits:
-    def __init__(self, metadata: MetadataCache, hosted: Sized) -> None:
+    def __init__(
+        self, metadata: MetadataCache, hosted: Sized, settings: Callable[[], BrokerSettings]
+    ) -> None:
         self._metadata = metadata
+        self._settings = settings
         self._hosted = hosted  # partitions, perhaps not in the metadata yet
         self._epoch = -1
         self._known = 0
@@ -43,6 +56,18 @@ class RowLimits:
         least = LEAST_ROWS_OF_NEW if request.api_key in OF_NEW else LEAST_ROWS
         rows = max(least, each * self._partitions())
         return min(rows * OBJECT_COST, ELEMENT_BUDGET)
+
+    def check_size(self, request: Request) -> None:
+        """MalformedMessage if there is no reason for so many bytes."""
+        size_bytes = len(request.body)
+        if request.api_key in OF_ANY_SIZE:
+            return
+        # Members of groups bring what goes into one record.
+        most = max(LEAST_BYTES, self._settings().message_max_bytes) + BYTES_OF_A_PARTITION * self._partitions()
+        if size_bytes > most:
+            raise MalformedMessage(
+                f"{size_bytes} bytes, more than there is a reason for: {most} for message.max.bytes and the partitions that are known"
+            )
 
     def has_reason(self, partitions: int) -> bool:
         """Whether a fetch session may have so many: as many as one Fetch may name. Each of its fetches looks at all that are

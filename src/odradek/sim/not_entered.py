@@ -80,6 +80,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "no request of a world is so long that its rows are counted": (
         "broker/row_limits.py RowLimits.budget",
+        "broker/row_limits.py RowLimits.check_size",
         "broker/row_limits.py RowLimits._partitions",
     ),
     "no group of a world has a hundred members, and no coordinator of it a thousand groups or rows": (
