@@ -12,6 +12,8 @@ from odradek.broker import coordinator_load, group_shards
 from odradek.broker import effects as fx
 from odradek.broker.coordinator_shards import APPENDS_AT_ONCE, COMMIT_POLL_MS, LOAD_AGAIN_MS
 from odradek.broker.group_shards import GroupShards
+from odradek.broker.handlers import list_groups, list_transactions
+from odradek.broker.request import Request
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey
 from odradek.log.errors import DiskFault
 from odradek.model.error_codes import ErrorCode
@@ -24,6 +26,7 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -658,3 +661,36 @@ def test_a_log_is_loaded_in_pieces_and_no_further_when_the_lead_goes(
             world[3].broker.answered(work.request_id, work.work.run(), world.now_ms)
         go_on(world, 3)
     assert fetched(world, 3, "g") == {"g": (0, [5])}
+
+
+def test_filters_of_a_list_are_read_once_and_not_by_each_coordinator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ninety megabytes of them were made small letters fifty times: seconds of one turn."""
+    world = World(tmp_path)
+    asked: list[Any] = []
+    names = [f"unknown-{number}" for number in range(2_000)]
+    for module in (list_groups, list_transactions):
+        monkeypatch.setattr(
+            module, "ask_all", lambda shards, slices, request, message, *_: asked.append(message)
+        )
+    for request in (
+        ListGroupsRequest(
+            states_filter=[*names, "STABLE", "stable", "Empty"], types_filter=[*names, "Classic"]
+        ),
+        ListGroupsRequest(states_filter=names),
+        ListTransactionsRequest(state_filters=[*names, "Ongoing", "Ongoing"], producer_id_filters=[7]),
+        ListTransactionsRequest(state_filters=names),
+    ):
+        version = 5 if isinstance(request, ListGroupsRequest) else 1
+        body = memoryview(bytearray(request.encode(version)))
+        module: Any = list_groups if version == 5 else list_transactions
+        connection = world.connection()
+        module.handle(world[1].broker, Request(request.KEY, version, 1, "c", body, connection), T0)
+
+    groups, no_groups, transactions, no_transactions = asked
+    assert (groups.states_filter, groups.types_filter) == (["empty", "stable"], ["classic"])
+    # What nobody has matches nothing; without it every group would be told.
+    assert len(no_groups.states_filter) == 1 and no_groups.types_filter == []
+    assert transactions.state_filters == ["Ongoing"] and transactions.producer_id_filters == [7]
+    assert len(no_transactions.state_filters) == 1

@@ -63,7 +63,9 @@ class RowLimits:
         if request.api_key in OF_ANY_SIZE:
             return
         # Members of groups bring what goes into one record.
-        most = max(LEAST_BYTES, self._settings().message_max_bytes) + BYTES_OF_A_PARTITION * self._partitions()
+        most = (
+            max(LEAST_BYTES, self._settings().message_max_bytes) + BYTES_OF_A_PARTITION * self._partitions()
+        )
         if size_bytes > most:
             raise MalformedMessage(
                 f"{size_bytes} bytes, more than there is a reason for: {most} for message.max.bytes and the partitions that are known"

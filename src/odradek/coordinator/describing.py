@@ -34,6 +34,11 @@ def describe_groups(shard: Shard, asked: Asked, request: DescribeGroupsRequest, 
     shard.answer(asked.call, made(make, sum(len(one.members) for one in seen)))
 
 
+_STATES = frozenset(state.value.lower() for states in (GroupState, ConsumerGroupState) for state in states)
+_TYPES = frozenset((CLASSIC_TYPE, CONSUMER_TYPE))
+NOBODY = "nobody"  # a filter that matches nothing
+
+
 class _Seen(NamedTuple):
     """A group in one moment; of its members id, instance, client id, host, metadata, assignment."""
 
@@ -83,6 +88,22 @@ def _described(seen: _Seen, operations: int) -> DescribedGroup:
         ],
         authorized_operations=operations,
     )
+
+
+def with_known_filters(request: ListGroupsRequest) -> ListGroupsRequest:
+    """The same question with each filter that may match something, once and in small letters: every coordinator reads them."""
+    return ListGroupsRequest(
+        states_filter=_known(request.states_filter, _STATES),
+        types_filter=_known(request.types_filter, _TYPES),
+    )
+
+
+def _known(names: Sequence[str], known: frozenset[str]) -> list[str]:
+    if not names:
+        return []
+    longest = max(map(len, known))
+    small = {name.lower() for name in names if len(name) <= longest}
+    return sorted(small & known) or [NOBODY]
 
 
 def list_groups(shard: Shard, asked: Asked, request: ListGroupsRequest, now_ms: int) -> None:

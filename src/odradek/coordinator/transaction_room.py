@@ -125,7 +125,9 @@ class Room:
         if value.state is TransactionState.ONGOING:
             # What the log takes is to have room for the end, whose record has tags of its own: else it could never be written.
             size_bytes += AROUND_PARTITIONS_BYTES + len(transactional_id.encode())
-        is_too_long = value.state is TransactionState.ONGOING and len(value.partitions) > MOST_IN_A_TRANSACTION
+        is_too_long = (
+            value.state is TransactionState.ONGOING and len(value.partitions) > MOST_IN_A_TRANSACTION
+        )
         if is_too_long or size_bytes > self.settings.max_append_bytes:
             return after.failed(self, ErrorCode.MESSAGE_TOO_LARGE, now_ms)
         self._append((TransactionRecord(transactional_id, value),), last_epoch, after)

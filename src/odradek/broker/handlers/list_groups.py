@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.broker.answers import Answer
 from odradek.broker.coordinator_calls import ask_all
+from odradek.coordinator.describing import with_known_filters
 from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -30,4 +31,4 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
         groups = [group for answer in answers for group in answer.groups]
         return ListGroupsResponse(error_code=errors[0] if errors else ErrorCode.NONE, groups=groups)
 
-    return ask_all(broker.groups, broker.slices, request, asked, merge, now_ms)
+    return ask_all(broker.groups, broker.slices, request, with_known_filters(asked), merge, now_ms)

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = ListTransactionsRequest.decode(request.api_version, request.body, budget=request.budget)
 
+    # Every coordinator reads the filters; those that match nothing are told once, here.
+    known = sorted({title for title in asked.state_filters if title in BY_TITLE})
+    filtered = ListTransactionsRequest(
+        state_filters=known or asked.state_filters[:1],
+        producer_id_filters=asked.producer_id_filters,
+        duration_filter=asked.duration_filter,
+    )
+
     def merge(answers: list[Any]) -> ListTransactionsResponse:
         errors = [answer.error_code for answer in answers if answer.error_code]
         return ListTransactionsResponse(
@@ -30,4 +38,4 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
             transaction_states=[row for answer in answers for row in answer.transaction_states],
         )
 
-    return ask_all(broker.transactions, broker.slices, request, asked, merge, now_ms)
+    return ask_all(broker.transactions, broker.slices, request, filtered, merge, now_ms)
