@@ -1,5 +1,6 @@
 """Transactions on three brokers: coordinated, written to, decided, and read by those who want committed records alone."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from odradek.broker import marker_writes, producer_ids
 from odradek.broker.answers import CloseConnection
 from odradek.broker.handlers import describe_producers
 from odradek.broker.marker_writes import WAIT_MS
+from odradek.broker.request import Request
 from odradek.broker.transaction_markers import UNKNOWN_FOR_MS
 from odradek.broker.transaction_questions import _errors, told_to_committer, told_to_producer
 from odradek.coordinator import later
@@ -18,6 +20,7 @@ from odradek.coordinator.transaction_states import TransactionState
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.topic_names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import (
@@ -45,6 +48,7 @@ from odradek.protocol.messages.write_txn_markers import (
 from odradek.records.builder import NewRecord, build_batch
 from odradek.replication.followers import FetchSource
 from tests.broker.world import T0, TOPIC_ID, Pending, World, batch, told
+from tests.support import no_collector
 
 ID = "tx"
 COORDINATOR, LEADER, GROUPS = 2, 1, 3
@@ -1126,3 +1130,13 @@ def test_a_partition_that_is_named_twice_may_have_another_batch_beside_the_trans
     refusal = ErrorCode.NONE if second else ErrorCode.INVALID_RECORD
     assert [row.error_code for row in found] == [ErrorCode.NONE, refusal]
     assert end(world, producer) == 0
+
+
+def test_a_produce_whose_transaction_was_asked_about_is_let_go_with_its_records(world: World) -> None:
+    """It waited for the collector of cycles, which comes seldom: as much as all producers send in between."""
+    producer = init(world)
+    assert add(world, producer) == 0
+    with no_collector():
+        assert write(world, producer, b"a", 0) == 0
+        kept = [one for one in gc.get_objects() if isinstance(one, Request) and one.api_key == ApiKey.PRODUCE]
+    assert kept == []

@@ -5,7 +5,8 @@ Nothing is asked where the log has the transaction open already, so most request
 the coordinator's answer, with records of their own.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.broker.answers import Answer, Park
@@ -56,34 +57,63 @@ def handle(
     if not verified:
         admission = Admission(broker.verifications, refused, known, asks=asks, is_adding=is_adding)
         return append_all(broker, request, produce, admission, now_ms)
-    park = Park()
-    own = request.kept()
-    budget = request.budget
     first = writers[next(iter(verified))]
-
-    def ask(places: Iterable[TopicPartition], attempts: int, ask_ms: int) -> None:
-        def told(errors: Errors, later_ms: int) -> None:
-            for place, error in errors.items():
-                if error:
-                    refused[place] = _refusal(error, request.api_version)
-                    if error == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-                        broker.verifications.ended(place, writers[place].producer_id)
-            lost = _overtaken(broker, errors, writers, verified) if is_adding else []
-            if lost and attempts > 1:
-                return ask(lost, attempts - 1, later_ms)
-            again = ProduceAsked(*decode_request(own.api_version, own.body, budget=budget))
-            admission = Admission(
-                broker.verifications, refused, known | verified, asks=asks, is_adding=is_adding
-            )
-            return park.answer(lambda: append_all(broker, own, again, admission, later_ms))
-
-        question = Question(
-            produce.transactional_id or "", first.producer_id, first.epoch, frozenset(places), is_adding
-        )
-        ask_coordinator(broker, question, told, ask_ms)
-
-    ask(verified, ATTEMPTS, now_ms)
+    question = Question(
+        produce.transactional_id or "", first.producer_id, first.epoch, frozenset(verified), is_adding
+    )
+    checked = _Checked(broker, request, append_all, writers, refused, known, verified, asks=asks)
+    checked.ask(question, ATTEMPTS, now_ms)
+    park = checked.park
     return park if park.result is None else park.result
+
+
+class _Checked:
+    """A Produce whose transaction the coordinator is asked about first. Nothing of it refers back to it: what is answered is let go
+    at once, with all its records, and not when the collector of cycles comes."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        request: "Request",
+        append_all: AppendAll,
+        writers: Writers,
+        refused: Refused,
+        known: dict[TopicPartition, Verification],
+        verified: dict[TopicPartition, Verification],
+        *,
+        asks: bool,
+    ) -> None:
+        self.park = Park()
+        self._broker = broker
+        self._own = request.kept()
+        self._budget = request.budget
+        self._append_all = append_all
+        self._writers = writers
+        self._refused = refused
+        self._known = known
+        self._verified = verified
+        self._asks = asks
+
+    def ask(self, question: Question, attempts: int, now_ms: int) -> None:
+        ask_coordinator(self._broker, question, partial(self._told, question, attempts), now_ms)
+
+    def _told(self, question: Question, attempts: int, errors: Errors, now_ms: int) -> None:
+        broker, own, is_adding = self._broker, self._own, question.is_adding
+        refused, verified = self._refused, self._verified
+        for place, error in errors.items():
+            if error:
+                refused[place] = _refusal(error, own.api_version)
+                if error == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+                    broker.verifications.ended(place, self._writers[place].producer_id)
+        lost = _overtaken(broker, errors, self._writers, verified) if is_adding else []
+        if lost and attempts > 1:
+            return self.ask(question._replace(partitions=frozenset(lost)), attempts - 1, now_ms)
+        again = ProduceAsked(*decode_request(own.api_version, own.body, budget=self._budget))
+        admission = Admission(
+            broker.verifications, refused, self._known | verified, asks=self._asks, is_adding=is_adding
+        )
+        append_all = self._append_all
+        return self.park.answer(lambda: append_all(broker, own, again, admission, now_ms))
 
 
 def _led(broker: "Broker", place: TopicPartition) -> Partition | None:

@@ -29,6 +29,10 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 
 
+# Members of a group that is converted, which is one append: some 20 us each for the turn that begins it, and for the one that ends it.
+MOST_CONVERTED = 2_000
+
+
 class Converted(NamedTuple):
     subscriber: Subscriber
     assigned: Assignment
@@ -66,13 +70,18 @@ def _converted(draft: Draft, group: ClassicGroup) -> dict[str, Converted]:
         raise _refused(group, "the group does not use the consumer embedded protocol")
     if len(group.members) > settings.consumer_max_size:
         raise _refused(group, "the group exceeds the consumer group maximum size")
+    if len(group.members) > MOST_CONVERTED:
+        raise _refused(group, f"it has more than {MOST_CONVERTED} members")
     if _least_bytes(group) > settings.max_append_bytes:
         raise _refused(group, "its members do not fit into a batch")
     found: dict[str, Converted] = {}
     claims: dict[str, Assignment] = {}
     given: set[tuple[bytes, int]] = set()
+    # What most members of a group say in the same bytes is read once.
+    read: dict[bytes, Subscription | None] = {}
     for member in group.members.values():
-        subscription = _subscription(group, member)
+        said = _said(group, member)
+        subscription = read[said] if said in read else read.setdefault(said, read_subscription(said))
         assigned = read_assignment(member.assignment)
         if subscription is None or assigned is None:
             raise _refused(group, "the embedded consumer protocol is malformed")
@@ -116,10 +125,9 @@ def _refused(group: ClassicGroup, why: str) -> ProtocolError:
     return ProtocolError(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
 
-def _subscription(group: ClassicGroup, member: Member) -> Subscription | None:
-    """Of the protocol that was chosen; before one is, of the member's first."""
-    metadata = member.metadata_of(group.protocol) or (member.protocols[0][1] if member.protocols else b"")
-    return read_subscription(metadata)
+def _said(group: ClassicGroup, member: Member) -> bytes:
+    """The subscription, by the protocol that was chosen; before one is, by the member's first."""
+    return member.metadata_of(group.protocol) or (member.protocols[0][1] if member.protocols else b"")
 
 
 def subscriber_of(member: Member, subscription: Subscription) -> Subscriber:

@@ -97,7 +97,8 @@ def _checked(
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             named.add((resource.resource_type, resource.resource_name))
         except ProtocolError as refusal:
-            refused[place] = refusal
+            # What a traceback holds, with it the whole request, would wait for the collector of cycles.
+            refused[place] = refusal.with_traceback(None)
             continue
         if resource.resource_type != BROKER_LOGGER:
             entities[entity_of(resource.resource_type, resource.resource_name)] = None
