@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from odradek.coordinator import asides, classic_members, draft, group_coordinator
+from odradek.coordinator import asides, classic_members, draft, group_coordinator, upgrading
 from odradek.coordinator.asides import Assigned
 from odradek.coordinator.consumer_asides import MOST_TARGETS
 from odradek.coordinator.consumer_image import ConsumerImage
 from odradek.coordinator.consumer_leaving import deadlines_passed
-from odradek.coordinator.consumer_protocol import write_assignment
+from odradek.coordinator.consumer_protocol import read_subscription, write_assignment
 from odradek.coordinator.draft import MOST_AT_ONCE
 from odradek.coordinator.effects import Append
 from odradek.coordinator.events import Tick
@@ -1382,3 +1382,31 @@ def test_offsets_of_a_topic_that_a_group_reads_never_expire_and_others_do() -> N
     bench.wait(bench.settings.offsets_retention_check_interval_ms)
 
     assert set(bench.loaded().offsets.by_group[GROUP]) == {("t", 0)}
+
+
+def test_a_classic_group_of_more_members_than_a_turn_converts_stays_classic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of three thousand the turn that begins the conversion took 75 ms, and so did the one that ends it."""
+    read: list[bytes] = []
+
+    def counted(data: bytes) -> Any:
+        read.append(data)
+        return read_subscription(data)
+
+    monkeypatch.setattr(upgrading, "read_subscription", counted)
+    monkeypatch.setattr(upgrading, "MOST_CONVERTED", 5)
+    for count, is_converted in ((6, False), (5, True)):
+        bench = Bench()
+        bench.stable(count)
+        for member in bench.group.members.values():
+            member.assignment = b""
+
+        answer: Any = bench.call(join("new"), 1)
+
+        if is_converted:
+            assert answer.error_code == 0 and len(read) == 1, "what all say is read once"
+            continue
+        assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and read == []
+        assert answer.error_message.endswith("it has more than 5 members.")
+        assert bench.state() == "Stable"
