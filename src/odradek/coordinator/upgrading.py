@@ -28,7 +28,6 @@ from odradek.coordinator.topic_ids import metadata_hash
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 
-
 # Members of a group that is converted, which is one append: some 20 us each for the turn that begins it, and for the one that ends it.
 MOST_CONVERTED = 2_000
 

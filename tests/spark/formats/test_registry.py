@@ -64,6 +64,31 @@ def test_an_unknown_id_is_believed_for_a_while_and_then_asked_for_again(server: 
     assert registry.schema(7, "AVRO").text == "string"
 
 
+def test_a_flood_of_ids_that_nobody_knows_is_not_a_flood_of_questions(server: RegistryServer) -> None:
+    now = 100.0
+    server.has(5_000, {"type": "string"})
+    server.has(7, {"type": "string"})
+    registry = Registry(server.url, pause_s=0.0, clock=lambda: now)
+    registry.schema(7, "AVRO")
+    for schema_id in range(1_000, 1_000 + module.MOST_IN_VAIN):
+        with pytest.raises(UnknownSchema):
+            registry.schema(schema_id, "AVRO")
+    before = len(server.asked)
+
+    for schema_id in range(10_000, 12_000):
+        with pytest.raises(
+            RegistryUnavailable, match=f"does not tell of schema id {schema_id}: it is not asked"
+        ):
+            registry.schema(schema_id, "AVRO")
+
+    assert len(server.asked) == before
+    registry.schema(7, "AVRO")  # what is known is known
+    now += module.BELIEVED_S
+    assert registry.schema(5_000, "AVRO").text == '{"type": "string"}'
+    with pytest.raises(UnknownSchema):
+        registry.schema(10_000, "AVRO")
+
+
 def test_what_is_known_of_an_id_is_known_of_one_kind_of_schema(server: RegistryServer) -> None:
     """Keys in Protobuf whose bytes name a schema of Avro, say, beside values in Avro."""
     server.has(7, "string")

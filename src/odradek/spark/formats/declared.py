@@ -1,7 +1,7 @@
 """What is known of values before anything is read, as it stands in options and travels to the tasks; and what decodes by it."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -235,6 +235,12 @@ _Readers = Callable[[int], arrow_rows.Reader]
 _Tellers = Callable[[int], pa.Schema]
 
 
+def _commonest_first(by_id: Mapping[int, Sized]) -> list[int]:
+    """Ids, and of equally many records the least first: a registry is not asked for any number that it does not know, and those
+    are rare ones."""
+    return sorted(by_id, key=lambda schema_id: (-len(by_id[schema_id]), schema_id))
+
+
 class _OfRegistry:
     def __init__(self, readers: _Readers, tell: _Tellers, columns: pa.Schema) -> None:
         self._readers = readers
@@ -242,7 +248,7 @@ class _OfRegistry:
         self._columns = columns
 
     def grown(self, values: pa.Array, offer: Offer) -> Decoded | None:
-        for schema_id in sorted(unframed(values).by_id):
+        for schema_id in _commonest_first(unframed(values).by_id):
             try:
                 told = self._tell(schema_id)
             except (UnknownSchema, RefusedSchema, RegistryUnavailable):
@@ -255,7 +261,8 @@ class _OfRegistry:
         framed = unframed(values)
         bad = dict(framed.bad)
         parts = [arrow_rows.nulls(framed.nulls, self._columns)]
-        for schema_id, rows in framed.by_id.items():
+        for schema_id in _commonest_first(framed.by_id):
+            rows = framed.by_id[schema_id]
             try:
                 reader = self._readers(schema_id)
             except (UnknownSchema, RefusedSchema, RegistryUnavailable) as error:

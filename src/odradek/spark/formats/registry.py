@@ -25,6 +25,9 @@ PAUSE_S = 0.5
 BELIEVED_S = 10.0  # that an id is unknown, or that nobody answers
 _LARGEST = 8 << 20
 _MOST_UNKNOWN = 10_000  # bytes of anybody's that are taken for an id
+# Questions in vain of BELIEVED_S, each a connection and a millisecond or more: who writes has four bytes for an id, and a job is not
+# to ask for all of them. What is not asked for is told as of a registry that does not answer: its records can be replayed.
+MOST_IN_VAIN = 1_000
 # A path, and the kind of schema that it is asked for: to Protobuf an id of Avro is unknown, and to Avro it is not.
 _Asked = tuple[str, str]
 _NO_LOGIN, _LATER = 401, (408, 429)  # of HTTP
@@ -71,6 +74,7 @@ class Registry:
         self._known: dict[_Asked, Schema] = {}
         # When, and in which words: an error that was raised would keep what its callers held.
         self._unknown: dict[_Asked, tuple[float, str]] = {}
+        self._in_vain_since, self._in_vain = 0.0, 0
         self._silent: dict[str, tuple[float, str]] = {}  # by path, "" of all: since when, and how it said so
 
     def __str__(self) -> str:
@@ -99,9 +103,15 @@ class Registry:
         since, why = self._unknown.get(asked, (0.0, ""))
         if why and self._clock() - since < BELIEVED_S:
             raise UnknownSchema(why)
+        if self._clock() - self._in_vain_since >= BELIEVED_S:
+            self._in_vain_since, self._in_vain = self._clock(), 0
+        if self._in_vain >= MOST_IN_VAIN:
+            why = f"it is not asked, for of {MOST_IN_VAIN} others that it was asked for within {BELIEVED_S:g} s it knew none"
+            raise self._unavailable(what, why)
         try:
             found = self._ask(path, kind, what)
         except UnknownSchema as unknown:
+            self._in_vain += 1
             if len(self._unknown) >= _MOST_UNKNOWN:
                 self._unknown.clear()
             self._unknown[asked] = (self._clock(), str(unknown))
