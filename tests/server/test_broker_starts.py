@@ -11,7 +11,9 @@ from odradek.log.errors import StorageError
 from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX
 from odradek.log.log_manager import LogManager
 from odradek.model.settings import BrokerSettings
+from odradek.server import broker_runtime
 from odradek.server.broker_runtime import BrokerRuntime
+from odradek.server.cut_off import SO_OFTEN
 from odradek.server.environment import Environment
 from odradek.server.exit_codes import STORE, exit_code_of
 from odradek.server.registration import prepare_tree
@@ -251,3 +253,32 @@ def test_a_start_whose_session_ends_says_what_to_do(tmp_path: Path, is_lost_firs
     assert (
         "the session with the store ended before broker 1 was registered" in said and "start it again" in said
     )
+
+
+def test_a_start_that_is_cut_off_at_one_question_names_it_and_goes_on_asking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A line every ten seconds said that the connection was lost, and nothing that led to the reason."""
+    monkeypatch.setattr(broker_runtime, "RETRY_S", 0.0)
+
+    async def run() -> str:
+        environment = Environment(asyncio.get_running_loop())
+        settings = BrokerSettings({"broker.id": "1", "log.dirs": str(tmp_path)})
+        runtime = BrokerRuntime(settings, environment, MemoryEnsemble())
+        asked = 0
+
+        async def ask() -> str:
+            nonlocal asked
+            asked += 1
+            if asked <= SO_OFTEN:
+                raise api.OutOfTouch("/config/topics/huge", "the connection to ZooKeeper was lost on the way")
+            return "answered"
+
+        try:
+            return await runtime._answered(ask)
+        finally:
+            await asyncio.to_thread(environment.close)
+
+    assert asyncio.run(run()) == "answered"
+    named = [line for line in caplog.messages if "when it was asked for /config/topics/huge" in line]
+    assert len(named) == 1 and len(caplog.messages) == 2

@@ -35,6 +35,7 @@ from odradek.server.cleaning import LogCleaning
 from odradek.server.controlled_shutdown import hand_over
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.cut_off import CutOff
 from odradek.server.environment import Environment, to_its_end
 from odradek.server.fetchers import Fetchers
 from odradek.server.gateway import Gateway
@@ -218,11 +219,14 @@ class BrokerRuntime:
     async def _answered(self, ask: Callable[[], Awaitable[T]]) -> T:
         """What the store says at the start, though the way to it is lost meanwhile: a member of an ensemble dies, and another one
         has the session a moment later. What ends the session ends the start: StoreUnavailable."""
+        cut_off = CutOff(self._loop.time)
         while True:
             try:
                 return await ask()
             except api.OutOfTouch as error:
-                self._log.warning("store", f"the store {error.verdict}: {error}")
+                more = cut_off.at(error)
+                # What is known more is said once it is known, whatever was said within the period.
+                self._log.warning("cut off" if more else "store", f"the store {error.verdict}: {error}{more}")
                 await asyncio.sleep(RETRY_S)
             except api.SessionExpired as error:
                 logger.warning("%s", error)

@@ -18,6 +18,7 @@ from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
 from odradek.model.settings import BrokerSettings
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
+from odradek.server.cut_off import CutOff
 from odradek.server.endpoints import endpoint_of
 from odradek.server.environment import Environment
 from odradek.server.gateway import Gateway
@@ -75,6 +76,7 @@ class StoreSessions:
         self._controller = controller
         self._channel = channel
         self._log = log
+        self._cut_off = CutOff(environment.loop.time)
         self._metrics = metrics
         self._wake = asyncio.Event()
         self._wants_new_epoch = False
@@ -106,7 +108,8 @@ class StoreSessions:
             except api.StoreUnavailable as error:
                 # Away before we had registered or read everything. The session may live on, so begin again in it;
                 # what it said so far is told once more (KAFKA-5473).
-                self._log.warning("store", f"the store {error.verdict}: {error}")
+                more = self._cut_off.at(error) if isinstance(error, api.OutOfTouch) else ""
+                self._log.warning("cut off" if more else "store", f"the store {error.verdict}: {error}{more}")
                 await asyncio.sleep(RETRY_S)
 
     async def _open_session(self) -> api.Store:
