@@ -148,6 +148,23 @@ def test_null_replicas_cancel_and_every_partition_has_its_answer(world: World) -
     ]
 
 
+def test_of_a_topic_that_cannot_be_the_controller_is_not_told(world: World) -> None:
+    """Two kilobytes of a name went into the journal for each of four thousand partitions: 60 ms of a turn."""
+    wish = reassign(1000)
+    long = ReassignableTopic(
+        name="n" * 250, partitions=[ReassignablePartition(partition_index=7, replicas=[2])]
+    )
+    wish.topics.append(long)
+    pending, request = asked(world, wish, 0)
+    assert request.ask == AlterReassignmentsAsked({T0: (2, 3), T1: None})
+    answer(world, request, AlterReassignmentsAnswer(ErrorCode.NONE, "", {T0: (ErrorCode.NONE, "")}))
+    told = {topic.name[:2]: topic.partitions[0] for topic in pending.message.responses}
+    assert told["t"].error_code == 0
+    row = told["nn"]
+    assert (row.partition_index, row.error_code) == (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert row.error_message == "The partition does not exist."
+
+
 def test_a_controller_that_waits_too_long_for_the_store_is_not_waited_for(world: World) -> None:
     pending, request = asked(world, reassign(300), 0)
     world.advance(310)

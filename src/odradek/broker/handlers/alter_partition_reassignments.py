@@ -13,6 +13,7 @@ from odradek.broker.controller_wait import ask_controller
 from odradek.model.controller_requests import AlterReassignmentsAnswer, AlterReassignmentsAsked
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.model.topic_names import LONGEST_NAME
 from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -35,16 +36,29 @@ def handle(broker: "Broker", request: "Request", now_ms: int) -> Answer:
     asked = AlterPartitionReassignmentsRequest.decode(version, request.body, budget=request.budget)
     if not broker.is_controller:
         return Reply([_response(AlterReassignmentsAnswer(ErrorCode.NOT_CONTROLLER)).encode(version)])
+    # No topic has so long a name; told to the controller, it would stand in its journal once for each partition.
+    unknown = {
+        TopicPartition(topic.name, row.partition_index): (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "The partition does not exist.",
+        )
+        for topic in asked.topics
+        if len(topic.name) > LONGEST_NAME
+        for row in topic.partitions
+    }
     targets = {
         TopicPartition(topic.name, row.partition_index): (
             None if row.replicas is None else tuple(BrokerId(replica) for replica in row.replicas)
         )
         for topic in asked.topics
+        if len(topic.name) <= LONGEST_NAME
         for row in topic.partitions
     }
     park = Park()
 
     def answered(answer: AlterReassignmentsAnswer, later_ms: int) -> None:
+        if unknown and answer.error is ErrorCode.NONE:
+            answer = answer._replace(partitions={**answer.partitions, **unknown})
         park.answer(lambda: Reply([_response(answer).encode(version)]))
 
     ask_controller(
