@@ -26,7 +26,8 @@ BELIEVED_S = 10.0  # that an id is unknown, or that nobody answers
 _LARGEST = 8 << 20
 _MOST_UNKNOWN = 10_000  # bytes of anybody's that are taken for an id
 # Questions in vain of BELIEVED_S, each a connection and a millisecond or more: who writes has four bytes for an id, and a job is not
-# to ask for all of them. What is not asked for is told as of a registry that does not answer: its records can be replayed.
+# to ask for all of them. What is not asked for is taken for unknown, which stops no job, and is asked for in another ten seconds: its records
+# can be replayed.
 MOST_IN_VAIN = 1_000
 # A path, and the kind of schema that it is asked for: to Protobuf an id of Avro is unknown, and to Avro it is not.
 _Asked = tuple[str, str]
@@ -106,8 +107,9 @@ class Registry:
         if self._clock() - self._in_vain_since >= BELIEVED_S:
             self._in_vain_since, self._in_vain = self._clock(), 0
         if self._in_vain >= MOST_IN_VAIN:
-            why = f"it is not asked, for of {MOST_IN_VAIN} others that it was asked for within {BELIEVED_S:g} s it knew none"
-            raise self._unavailable(what, why)
+            raise UnknownSchema(
+                f"{what} is taken for unknown, and {self._shown} not asked: of {MOST_IN_VAIN} others within {BELIEVED_S:g} s it knew none"
+            )
         try:
             found = self._ask(path, kind, what)
         except UnknownSchema as unknown:
