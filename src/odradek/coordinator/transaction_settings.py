@@ -27,5 +27,5 @@ MOST_CHECKED = 2_000
 MOST_TAKEN_OVER = 200
 # Partitions of those together that get their markers, and of the last one whatever it has.
 MOST_PARTITIONS_AT_ONCE = 4_000
-# Partitions of one transaction. Its end makes a record of them, and a marker for each: some 40 ms of a turn for so many.
-MOST_IN_A_TRANSACTION = 20_000
+# Partitions of one transaction. Its end makes a record of them, and a marker for each: 20 to 35 ms of a turn for so many.
+MOST_IN_A_TRANSACTION = 10_000
