@@ -78,6 +78,9 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     "InitProducerId has to wait for producer ids until its time is up: no controller answers a broker meanwhile": (
         "broker/producer_ids.py ProducerIds.forget",
     ),
+    "only the client of a real ensemble tells of a question that was lost on the way: a store in memory is away at once, or not": (
+        "server/cut_off.py CutOff.at",
+    ),
     "no request of a world is so long that its rows are counted": (
         "broker/row_limits.py RowLimits.budget",
         "broker/row_limits.py RowLimits.check_size",
