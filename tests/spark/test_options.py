@@ -1,6 +1,7 @@
 """The options: Spark's names, any case, and a sentence for everything that cannot work."""
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from odradek.model.errors import ConfigurationError
 from odradek.spark import options
@@ -158,6 +159,10 @@ def test_options_of_a_consumer_group_are_accepted_and_mean_nothing() -> None:
         ),
         ({"kafka.request.timeout.ms": "30000000000"}, "expected a whole number above 0, up to 2147483647"),
         ({"includeHeaders": "perhaps"}, "includeHeaders='perhaps': expected true or false"),
+        (
+            {"includeHeaders": "true", "columns": "key,value"},
+            "includeHeaders=true: columns=key,value has no headers; name headers there too, or leave one of the two out",
+        ),
         ({"startingOffsets": "yesterday"}, "startingOffsets='yesterday' is no JSON"),
         ({"startingOffsets": f'{{"t":{{"0":{"1" * 5000}}}}}'}, "startingOffsets='.* is no JSON .*digits"),
         ({"startingOffsets": "[1]"}, "expected earliest, latest"),
@@ -228,10 +233,19 @@ def test_a_stream_refuses_conditions_which_spark_would_not_pass() -> None:
 
 
 def test_the_source_asks_for_what_a_batch_and_a_stream_refuse() -> None:
-    for fault, build in (("startingOffsets", "reader"), ("endingOffsets", "streamReader")):
-        source = OdradekSource({**NEEDED, fault: "latest"})
-        with pytest.raises(ConfigurationError, match=fault):
-            getattr(source, build)(source.schema())
+    source = OdradekSource({**NEEDED, "startingOffsets": "latest"})
+    with pytest.raises(ConfigurationError, match="startingOffsets"):
+        source.reader(source.schema())
+    source = OdradekSource({**NEEDED, "endingOffsets": "latest"})
+    reader = source.streamReader(source.schema())
+    # Whichever Spark asks first: of a checkpoint that is there it is not the first of them.
+    for ask in (
+        reader.initialOffset,
+        lambda: reader.latestOffset({}, ReadAllAvailable()),
+        lambda: reader.partitions({}, {}),
+    ):
+        with pytest.raises(ConfigurationError, match="endingOffsets"):
+            ask()
 
 
 def test_segments_are_read_where_that_can_be_proved_unless_it_is_switched_off() -> None:

@@ -164,7 +164,7 @@ def test_a_stream_has_no_conditions_to_push() -> None:
     with pytest.raises(
         ConfigurationError, match=r"pushFilters=true: Spark passes conditions to batch reads only"
     ):
-        source.streamReader(source.schema())
+        source.streamReader(source.schema()).initialOffset()
 
 
 @pytest.mark.spark

@@ -297,3 +297,32 @@ def test_a_topic_that_was_created_again_is_an_error_that_says_so(
         fill(other, topic, 0, numbered(0, 50))
         with pytest.raises(Exception, match=f"{topic} was deleted and created again: .* new checkpoint"):
             available(spark, anew, topic, tmp_path / "checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "sentence"),
+    [
+        ("odradek", {"endingOffsets": "latest"}, "a stream has no end: endingOffsets"),
+        ("odradek-fused", {}, "the option table is missing: the directory of the table"),
+    ],
+)
+def test_the_last_line_of_a_stream_that_cannot_be_is_the_sentence_of_what_is_wrong(
+    spark: "SparkSession",
+    cluster: ProcessCluster,
+    make_topic: MakeTopic,
+    tmp_path: Path,
+    form: str,
+    options: dict[str, str],
+    sentence: str,
+) -> None:
+    """And not that of PySpark, which stops a reader that it has not got."""
+    reader = spark.readStream.format(form).option("kafka.bootstrap.servers", cluster.bootstrap)
+    with pytest.raises(Exception, match=sentence) as caught:
+        frame = reader.options(subscribe=make_topic(), **options).load()
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+        query.awaitTermination(LONG_S)
+
+    said = str(caught.value)
+    assert "UnboundLocalError" not in said
+    (last,) = [line for line in said.splitlines() if line.startswith("odradek.")]
+    assert last.startswith(f"odradek.model.errors.ConfigurationError: {sentence}")

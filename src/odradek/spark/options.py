@@ -155,6 +155,11 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
             "transactionBoundaries=true needs kafka.isolation.level=read_committed: whoever reads uncommitted records "
             "reads those of open transactions, and of aborted ones"
         )
+    include_headers, columns = options.flag("includeHeaders", False), _columns(options)
+    if include_headers and columns is not None and "headers" not in columns:
+        raise ConfigurationError(
+            f"includeHeaders=true: columns={','.join(columns)} has no headers; name headers there too, or leave one of the two out"
+        )
     subscribe, pattern, assign = _subscription(options)
     return SourceOptions(
         connection=connection,
@@ -174,8 +179,8 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         min_partitions=options.positive("minPartitions"),
         max_records_per_partition=options.positive("maxRecordsPerPartition"),
         min_records_per_task=options.positive("minRecordsPerTask") or 25_000,
-        include_headers=options.flag("includeHeaders", False),
-        columns=_columns(options),
+        include_headers=include_headers,
+        columns=columns,
         push_filters=options.flag("pushFilters", False),
         transaction_boundaries=at_boundaries,
     )

@@ -44,6 +44,7 @@ from odradek.spark.source import (
     RangesPartition,
     StreamReader,
     in_a_sentence,
+    or_refusal,
     schema_of,
     stream_options,
 )
@@ -431,15 +432,18 @@ class FusedSource(OdradekSource):
     def name(cls) -> str:
         return "odradek-fused"
 
+    @in_a_sentence
     def schema(self) -> StructType:
+        self._source_options()  # what is wrong with these is a sentence of load(), before there is a query
         return DESCRIPTION
 
-    @in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = stream_options(
+        return or_refusal(lambda: FusedReader(self._source_options(), table_options(self.options)))
+
+    def _source_options(self) -> SourceOptions:
+        return stream_options(
             {name: v for name, v in self.options.items() if name.lower() not in _OWN_OPTIONS}
         )
-        return FusedReader(options, table_options(self.options))
 
 
 class GrowingPartition(InputPartition):

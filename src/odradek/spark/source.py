@@ -109,9 +109,8 @@ class OdradekSource(DataSource):
         check_batch(options)
         return (FilteredReader if options.push_filters else BatchReader)(options, checked(schema))
 
-    @in_a_sentence
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(stream_options(self.options), checked(schema))
+        return or_refusal(lambda: StreamReader(stream_options(self.options), checked(schema)))
 
     @in_a_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -124,6 +123,37 @@ class OdradekSource(DataSource):
         from odradek.spark.topic_sink import stream_writer
 
         return stream_writer(self.options, schema, overwrite=overwrite)
+
+
+class _Refusal(DataSourceStreamReader):
+    """A reader of a query that cannot be: says why when it is first asked for anything."""
+
+    def __init__(self, why: OdradekError) -> None:
+        self._why = why
+
+    @in_a_sentence
+    def initialOffset(self) -> dict[str, Any]:
+        raise self._why
+
+    @in_a_sentence
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        raise self._why
+
+    @in_a_sentence
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        raise self._why
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        raise self._why
+
+
+def or_refusal(reader: Callable[[], DataSourceStreamReader]) -> DataSourceStreamReader:
+    """PySpark stops its reader at the end, even where making it has failed and there is none: of what `streamReader` raises the user's
+    last line would be `UnboundLocalError: local variable 'reader'`."""
+    try:
+        return reader()
+    except OdradekError as error:
+        return _Refusal(error)
 
 
 def stream_options(given: Mapping[str, str]) -> SourceOptions:
