@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,7 +17,10 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.spark.data_loss import DataLoss
 from odradek.spark.options import parse
+from odradek.spark.sink import DESCRIPTION, DeltaWriter
 from odradek.spark.source import BatchReader, StreamReader, schema_of
+from odradek.spark.verify import verify
+from odradek.spark.writing import TableOptions, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.spark.conftest import create_topic, fill
@@ -194,6 +198,31 @@ def test_a_task_reads_what_is_left_of_its_range_below_the_cut(cut: Cut) -> None:
 
     with pytest.warns(UserWarning, match="cut off 50 offsets"):
         assert values(stream, tasks) == numbered(0, 50)
+
+
+def test_a_table_of_a_log_that_was_cut_has_what_was_read_and_verify_says_so(cut: Cut, tmp_path: Path) -> None:
+    """A task that was planned before the cut has read up to it, and the next batch goes on there."""
+    options = parse(
+        {"kafka.bootstrap.servers": cut.bootstrap, "subscribe": "orders", "failOnDataLoss": "false"}
+    )
+    to = TableOptions(str(tmp_path), "app")
+    stream = query(cut.bootstrap, failOnDataLoss="false")
+    with pytest.warns(UserWarning, match="cut off 50 offsets"):
+        end = stored(stream.latestOffset(cut.after, EVERYTHING))
+        plans = [
+            stream.partitions(stored(stream.initialOffset()), cut.after),
+            stream.partitions(cut.after, end),
+        ]
+        for batch_id, tasks in enumerate(plans):
+            done = [
+                write_ranges(task.value, options.connection, schema_of(options), to, batch_id=batch_id)
+                for task in tasks
+            ]
+            DeltaWriter(to, DESCRIPTION).commit(done, batch_id)
+
+    report = verify(str(tmp_path), cut.bootstrap)
+    assert report.is_equal and report.is_complete, report
+    assert (report.topic_side.count, report.table_side.count, report.gone.count) == (150, 150, 0)
 
 
 def test_offsets_of_an_old_checkpoint_without_epochs_are_still_read(cut: Cut) -> None:

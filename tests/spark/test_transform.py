@@ -30,6 +30,7 @@ from odradek.spark.sentence import sentence_of
 from odradek.spark.source import OdradekSource
 from odradek.spark.topic_options import PROGRESS_TOPIC, parse_topic_options
 from odradek.spark.topic_sink import check_columns
+from odradek.spark.topic_writing import staged_directory
 from odradek.spark.verify_topic import NothingNoted, SinkReport, verify_topics
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
@@ -38,6 +39,7 @@ from tests.support import each, eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 MakeTopic = Callable[..., str]
 
@@ -755,3 +757,41 @@ def test_values_of_a_topic_job_are_checked_as_those_of_a_table(
     job = TransformJob("a:1", ("orders",), "loud", "d", format="json")
     with pytest.raises(ConfigurationError, match=sentence):
         job._replace(**changed).check()
+
+
+def threads_of(spark: "SparkSession", query: "StreamingQuery") -> list[str]:
+    """Of the JVM, those that work for the query."""
+    names = [thread.getName() for thread in spark._jvm.Thread.getAllStackTraces().keySet()]
+    return [name for name in names if str(query.id) in name]
+
+
+@pytest.mark.spark
+def test_what_a_query_leaves_that_failed_within_its_transaction_is_no_hindrance_to_the_next(
+    spark: "SparkSession", job: TransformJob, client: SyncClient
+) -> None:
+    """Nothing of it but the transaction, which the next start ends, or the coordinator after a minute."""
+    job = job._replace(max_offsets_per_trigger=14)
+    fails = spark.readStream.format("odradek").options(**job.source_options()).load()
+    query = (
+        fails.writeStream.format("odradek")
+        .options(**job.sink_options(), killSwitch="before-end:1:")  # of the process that commits
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(Exception, match="EOF|Python worker"):
+        query.awaitTermination()
+    query.stop()
+
+    assert not threads_of(spark, query)
+    assert list(staged_directory(parse_topic_options(job.sink_options(), is_stream=True)).iterdir()) == []
+    written = [TopicPartition(job.to, number) for number in range(3)]
+    highest = client.end_offsets(written)
+    assert client.end_offsets(written, read_committed=True) != highest, "the transaction is open"
+    assert sum(map(len, read(client, job.to, 3).values())) == 14
+
+    assert [batch.rows for batch in run(spark, job)] == [14, 14]
+    values = [bytes(row.value or b"") for rows in read(client, job.to, 3).values() for row in rows]
+    assert sorted(values) == sorted([b"a%d" % n for n in range(30)] + [b"b%d" % n for n in range(12)])
+    assert client.end_offsets(written, read_committed=True) == client.end_offsets(written)
+    report = verified(job)
+    assert (report.is_equal, report.batches, report.records) == (True, 3, 42)

@@ -23,9 +23,10 @@ from odradek.spark.fingerprint import EMPTY, of_rows
 from odradek.spark.options import parse
 from odradek.spark.parts import Part
 from odradek.spark.ranges import OffsetRange
+from odradek.spark.sink import DESCRIPTION, DeltaWriter
 from odradek.spark.source import schema_of
 from odradek.spark.verify import CannotVerify, _gaps, _of_table, verify
-from odradek.spark.writing import TableOptions, write_ranges
+from odradek.spark.writing import TableOptions, Written, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 
@@ -126,6 +127,49 @@ def test_a_batch_that_tells_of_fewer_records_than_the_topic_holds_of_it_is_diffe
     report = verify(path, cluster.bootstrap)
     assert not report.is_equal and report.partitions[0].different == ((10, 20),)
     assert report.gone.count == 10
+
+
+@pytest.mark.filterwarnings("ignore:.*leaves out the offsets below:UserWarning")
+def test_what_was_lost_before_it_was_read_is_not_gone_since(
+    cluster: ProcessCluster, client: SyncClient, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """With transactions that were aborted before and behind, as with --allow-data-loss of a job; and the batch may come again when
+    more is lost by then."""
+    topic = make_topic()
+    where = TopicPartition(topic, 0)
+    for n, is_kept in enumerate([True, False, True, False, True]):
+        transaction = Transaction(client, topic, timeout_ms=60_000)
+        transaction.begin()
+        rows = [NewRecord(b"%d" % n, b"%d" % m) for m in range(9)]
+        transaction.send({where: [build_batch(rows, is_transactional=True)]})
+        (transaction.commit if is_kept else transaction.abort)()
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, "failOnDataLoss": "false"}
+    options = parse({**given, "kafka.isolation.level": "read_committed"})
+    delete_below(client, topic, 13)  # within the first that was aborted
+    path = str(tmp_path / "table")
+
+    def write(batch_id: int, start: int, end: int) -> Written:
+        wanted = OffsetRange(topic, 0, start, end)
+        to = TableOptions(path, "app")
+        done = write_ranges([wanted], options.connection, schema_of(options), to, batch_id=batch_id)
+        DeltaWriter(to, DESCRIPTION).commit([done], batch_id)
+        return done
+
+    first = write(0, 0, 40)
+    assert (first.lost, [(part.start, part.end) for part in first.parts]) == (13, [(13, 40)])
+    write(1, 40, 50)
+    fill(client, topic, 0, [b"behind"])
+
+    report = verify(path, cluster.bootstrap, read_committed=True)
+
+    assert report.is_equal and not report.is_complete, report
+    assert (report.gone.count, report.topic_side.count, report.table_side.count) == (0, 18, 18)
+    delete_below(client, topic, 45)
+    assert write(1, 40, 50).lost == 5, "it is there already"
+    with pytest.raises(tables.WrongCheckpoint, match=r"\[45, 51\) now"):
+        write(1, 40, 51)
+    report = verify(path, cluster.bootstrap, read_committed=True)
+    assert report.is_equal and (report.gone.count, report.table_side.count) == (18, 18)
 
 
 def without_batch(batch_id: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,10 +63,10 @@ def read_one(
     wanted: OffsetRange,
     options: ConnectionOptions,
     schema: pa.Schema,
-    tell_lost: Callable[[int], None] = lambda _: None,
+    tell_lost: Callable[[int, int], None] = lambda _start, _end: None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The records of one range, each batch with the offset up to which it and those before it have read. `tell_lost` is told how many
-    offsets are left out as lost, where failOnDataLoss=false allows that."""
+    """The records of one range, each batch with the offset up to which it and those before it have read. `tell_lost` is told which
+    offsets, from the first up to the second, are left out as lost, where failOnDataLoss=false allows that."""
     keep_freed_memory()
     try:
         buffer = _buffers.pop()
@@ -83,7 +83,7 @@ def _read_one(
     options: ConnectionOptions,
     schema: pa.Schema,
     buffer: FrameBuffer,
-    tell_lost: Callable[[int], None],
+    tell_lost: Callable[[int, int], None],
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     client = client_for(options)
     limits = Limits(record_bytes=options.max_record_bytes)
@@ -132,5 +132,7 @@ def _read_one(
                     first = end
             lost = "the rest of this range" if first >= end else f"the offsets below {first}"
             lose(str(error), f"leaves out {lost}", is_failure=options.fail_on_data_loss)
-            tell_lost(asked - end + min(first, end) - start)
+            for gone in ((start, min(first, end)), (max(start, end), asked)):
+                if gone[0] < gone[1]:
+                    tell_lost(*gone)
             start = first

@@ -252,7 +252,14 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         query_id = "" if options.upserts else whole.query_id
         table = tables.open_table(options.table)
         return table is not None and tables.has_batch(
-            table, options.table, options.app_id, batch_id, merged(whole.parts), query_id, options.checkpoint
+            table,
+            options.table,
+            options.app_id,
+            batch_id,
+            merged(whole.parts),
+            query_id,
+            options.checkpoint,
+            has_lost=whole.lost > 0,
         )
 
     def _has_all(self, whole: "Written") -> bool:

@@ -35,6 +35,7 @@ from odradek.spark import batch_notes, delta_log, in_work
 from odradek.spark import parts as parts_of_batch
 from odradek.spark.cannot_write import NotShared
 from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch, says_otherwise
+from odradek.spark.data_loss import LOST
 from odradek.spark.ddl import type_text
 from odradek.spark.evolution import FIXED, Change, Evolve, change_of, has_local_times, same, wider
 from odradek.spark.fingerprint import EMPTY, Fingerprint
@@ -157,7 +158,10 @@ def commit(
         # Looked at before the table: another driver takes them away once that has the batch.
         gone = _gone(batch)
         table = open_table(path)
-        if table is not None and has_batch(table, path, app_id, batch_id, found, query_id, checkpoint):
+        has_lost = LOST in noted
+        if table is not None and has_batch(
+            table, path, app_id, batch_id, found, query_id, checkpoint, has_lost=has_lost
+        ):
             storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             delete_orphans(path, app_id=app_id, batch_id=batch_id)
             # A commit of ours of which nobody heard, or which the library made twice, is told by its files.
@@ -208,15 +212,17 @@ def has_batch(
     parts: tuple[Part, ...],
     query_id: str = "",
     checkpoint: str = "",
+    *,
+    has_lost: bool = False,
 ) -> bool:
-    """Whether the table has it; WrongCheckpoint if what it has is another one."""
+    """Whether the table has it; WrongCheckpoint if what it has is another one. With `has_lost` records may be gone since it came first."""
     done = last_batch(table, app_id)
     if done is None:
         _check_nothing_lost(table, path, app_id, batch_id, -1)
         return False
     if done >= batch_id:
-        _check_same_batch(table, app_id, batch_id, done, parts)
-    ends = ends_of_batch(checkpoint, done) if done < batch_id or not parts else ""
+        _check_same_batch(table, app_id, batch_id, done, parts, has_lost=has_lost)
+    ends = ends_of_batch(checkpoint, done) if done < batch_id or has_lost or not parts else ""
     if query_id or ends:
         _check_same_query(table, path, app_id, done, query_id, ends)
     if done < batch_id:
@@ -757,7 +763,7 @@ def _check_divided(table: DeltaTable, spec: Spec) -> None:
 
 
 def _check_same_batch(
-    table: DeltaTable, app_id: str, batch_id: int, done: int, parts: tuple[Part, ...]
+    table: DeltaTable, app_id: str, batch_id: int, done: int, parts: tuple[Part, ...], *, has_lost: bool
 ) -> None:
     """A batch that is there already must be the one that comes again, not one of a lost checkpoint."""
     if done > batch_id:
@@ -767,11 +773,18 @@ def _check_same_batch(
         )
     note = _noted(table, path_of(table.table_uri), app_id, batch_id)
     before = None if note is None else _committed(note)
-    if before is not None and before.parts != parts:
+    if before is None or before.parts == parts:
+        return
+    if not (has_lost and all(any(_is_within(part, one) for one in before.parts) for part in parts)):
         raise WrongCheckpoint(
             f"{table.table_uri} has batch {batch_id} of application {app_id!r} with other records: "
             f"{_told(before.parts)} there, {_told(parts)} now; {_ADVICE}"
         )
+
+
+def _is_within(part: Part, whole: Part) -> bool:
+    of_same = (part.topic_partition, part.topic_id) == (whole.topic_partition, whole.topic_id)
+    return of_same and whole.start <= part.start and part.end <= whole.end
 
 
 def _told(parts: tuple[Part, ...]) -> str:

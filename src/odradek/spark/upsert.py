@@ -24,6 +24,7 @@ from deltalake.exceptions import CommitFailedError
 from odradek.model.errors import OdradekError
 from odradek.spark import batch_notes, delta_log, tables
 from odradek.spark.cannot_write import NotShared, told
+from odradek.spark.data_loss import LOST
 from odradek.spark.evolution import FIXED, Evolve
 from odradek.spark.formats.decoded import KEY
 from odradek.spark.object_store import ConnectionBroken, answering, answers, storage_options
@@ -165,7 +166,7 @@ def merge(
             except ConnectionBroken as error:
                 last = error  # it may be there: look
             continue
-        if tables.has_batch(table, path, app_id, batch_id, found):
+        if tables.has_batch(table, path, app_id, batch_id, found, has_lost=LOST in noted):
             storage_of(path).sync_all()  # whoever has committed it may have died right behind that
             forget(path, app_id, batch_id)
             return False

@@ -170,24 +170,33 @@ def write_ranges(
     *,
     batch_id: int,
 ) -> Written:
-    """Fetches the ranges and writes them into one file; the parts are the ranges, whatever is in them."""
+    """Fetches the ranges and writes them into one file; the parts are the ranges, whatever is in them, without what is lost at their
+    beginnings and ends: the offsets of a log that was cut are read again by the next batch."""
     newest = -1
-    lost: list[int] = []
+    lost = place = end = 0
+
+    def leave_out(first: int, until: int) -> None:
+        nonlocal lost, place, end
+        lost += until - first
+        if until < end:
+            place = until
+        else:
+            end = first
 
     def rows() -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
+        nonlocal newest, place, end
         for wanted in ranges:
-            place = wanted.start
+            place, end = wanted.start, wanted.end
             as_arrow = to_arrow_schema(schema, timezone="UTC")
-            for next_offset, batch in read_one(wanted, source, as_arrow, lost.append):
-                nonlocal newest
+            for next_offset, batch in read_one(wanted, source, as_arrow, leave_out):
                 if "timestamp" in batch.schema.names:
                     newest = max(newest, newest_ms(batch))
                 # The border of a part is where reading stood, not the last record: a gap is read, too.
                 found = parts_of(batch, wanted.topic_id, wanted.topic_partition)
                 yield batch, [part._replace(start=place, end=next_offset) for part in found]
                 place = next_offset
-            rest = Part(wanted.topic, wanted.partition, place, wanted.end, topic_id=wanted.topic_id)
-            if place < wanted.end:
+            rest = Part(wanted.topic, wanted.partition, place, end, topic_id=wanted.topic_id)
+            if place < end:
                 yield pa.RecordBatch.from_pylist([], to_arrow_schema(schema, timezone="UTC")), [rest]
 
     if options.upserts:
@@ -197,7 +206,7 @@ def write_ranges(
     else:
         written = _write_shaped(rows(), options.shape, options, batch_id)
     written.newest_ms = newest
-    written.lost = sum(lost)
+    written.lost = lost
     return written
 
 

@@ -38,7 +38,7 @@ from odradek.spark.options import ConnectionOptions, parse
 from odradek.spark.parquet import OWN_DIRECTORY
 from odradek.spark.partitioning import Spec
 from odradek.spark.places import absolute, check_directory, check_evolves, check_table, is_in_store
-from odradek.spark.progress import lag_of, lag_s_of, offsets_in
+from odradek.spark.progress import lag_of, lag_s_of
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.reading import read_one
 from odradek.spark.sentence import is_of_a_dead_jvm, is_of_a_lost_server, sentence_of
@@ -692,7 +692,7 @@ class Batch(NamedTuple):
     lag_s: float
     dead_letters: int
     files: int
-    skipped: int  # offsets behind the batch before, which were lost and allowed to be
+    skipped: int  # offsets that were to be read, were lost, and allowed to be
     took_s: float
 
     def __str__(self) -> str:
@@ -852,14 +852,9 @@ def _lag_s(lag: int, ages: dict[TopicPartition, float], newest_ms: int) -> float
 
 
 def _batch(progress: "StreamingQueryProgress", note: dict[str, Any]) -> Batch:
-    # One, but of SQL that names the records twice.
-    before = {
-        p: start for source in progress["sources"] for p, start in offsets_in(source["startOffset"]).items()
-    }
     lag = sum(lag_of(progress).values())
     ages = lag_s_of(progress)
     newest = note["newestMs"]
-    starts = {TopicPartition(part["topic"], part["partition"]): part["start"] for part in note["parts"]}
     return Batch(
         number=progress["batchId"],
         rows=note["records"],
@@ -867,7 +862,6 @@ def _batch(progress: "StreamingQueryProgress", note: dict[str, Any]) -> Batch:
         lag_s=_lag_s(lag, ages, newest),
         dead_letters=note["letters"],
         files=note["files"],
-        skipped=sum(max(0, first - before[p]) for p, first in starts.items() if p in before)
-        + note.get(LOST, 0),
+        skipped=note.get(LOST, 0),
         took_s=progress["durationMs"]["triggerExecution"] / 1000,
     )
