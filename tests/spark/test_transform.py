@@ -778,7 +778,7 @@ def test_what_a_query_leaves_that_failed_within_its_transaction_is_no_hindrance_
         .trigger(availableNow=True)
         .start()
     )
-    with pytest.raises(Exception, match="EOF|Python worker"):
+    with pytest.raises(Exception, match=r"EOF|Python worker"):
         query.awaitTermination()
     query.stop()
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from odradek.client.sync import SyncClient
+from odradek.client.sync import CONTROLLER, SyncClient
 from odradek.client.sync_transaction import Transaction
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.delete_records import (
@@ -17,18 +17,28 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import table_rows, tables
 from odradek.spark.fingerprint import EMPTY, of_rows
-from odradek.spark.options import parse
+from odradek.spark.options import ConnectionOptions, parse
 from odradek.spark.parts import Part
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.sink import DESCRIPTION, DeltaWriter
 from odradek.spark.source import schema_of
+from odradek.spark.topic_commit import commit
+from odradek.spark.topic_options import TopicOptions
+from odradek.spark.topic_writing import stage
 from odradek.spark.verify import CannotVerify, _gaps, _of_table, verify
+from odradek.spark.verify_topic import SinkReport, verify_topics
 from odradek.spark.writing import TableOptions, Written, write_ranges
 from odradek.testing.process_cluster import ProcessCluster
-from tests.spark.conftest import fill
+from tests.spark.conftest import KEEP, create_topic, fill
+from tests.support import eventually
 
 MakeTopic = Callable[..., str]
 
@@ -386,3 +396,55 @@ def test_all_of_a_topic_may_be_gone(
 
     assert report.is_equal and report.gone.count == 30
     assert report.to_json()["gone"] == 30
+
+
+def compact_from_now(client: SyncClient, topic: str) -> None:
+    policy = AlterableConfig(name="cleanup.policy", config_operation=0, value="compact")
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=[policy])
+    (answer,) = client.call(CONTROLLER, IncrementalAlterConfigsRequest(resources=[resource])).responses
+    assert answer.error_code == 0, answer
+
+
+def test_what_compaction_has_taken_is_counted_as_gone_of_a_table_and_of_a_topic(tmp_path: Path) -> None:
+    """Whatever of a batch is left in the topic is read; the other batches are compared as before."""
+    config = {"segment.bytes": "1000", "min.cleanable.dirty.ratio": "0.01"}
+    settings = {**KEEP, "log.cleaner.backoff.ms": "50", "log.cleaner.dedupe.buffer.size": "1048577"}
+    with (
+        ProcessCluster(tmp_path / "one", brokers=1, settings=settings) as one,
+        SyncClient(one.bootstrap) as client,
+    ):
+        where = TopicPartition("keyed", 0)
+        create_topic(client, "keyed", config=config)
+        create_topic(client, "kept")
+        sink = TopicOptions(ConnectionOptions(one.bootstrap), "keyed", "sink", str(tmp_path / "sink"))
+        for batch_id in range(10):
+            rows = {"key": [b"k%d" % (n % 5) for n in range(20)], "value": [b"%010d" % n for n in range(20)]}
+            commit(sink, [stage([pa.record_batch(rows)], sink, batch_id=batch_id)], batch_id)
+        path = str(tmp_path / "table")
+        to, connection = TableOptions(path, "app"), ConnectionOptions(one.bootstrap, read_committed=True)
+        options = parse({"kafka.bootstrap.servers": one.bootstrap, "subscribe": "keyed"})
+
+        def write(topic: str, batch_id: int, until: int) -> None:
+            wanted = OffsetRange(topic, 0, 0, until)
+            done = write_ranges([wanted], connection, schema_of(options), to, batch_id=batch_id)
+            DeltaWriter(to, DESCRIPTION).commit([done], batch_id)
+
+        def sink_report() -> SinkReport:
+            return verify_topics(sink.directory, one.bootstrap, progress_topic=sink.progress_topic)
+
+        write("keyed", 0, client.end_offsets([where])[where])
+        fill(client, "kept", 0, [b"0", b"1"])
+        write("kept", 1, 2)
+        assert verify(path, one.bootstrap, read_committed=True).gone.count == 0
+        compact_from_now(client, "keyed")
+        eventually(lambda: sink_report().records < 100, 60.0, "what compaction has left")
+
+        report, of_sink = verify(path, one.bootstrap, read_committed=True), sink_report()
+
+        assert report.is_equal, report
+        assert report.gone.count > 0 and report.gone.count + report.topic_side.count == 202
+        assert of_sink.is_equal, of_sink
+        (partition,) = of_sink.partitions
+        assert partition.gone + partition.topic.count == 200
+        DeltaTable(path).delete("topic = 'keyed' AND offset = 1")
+        assert not verify(path, one.bootstrap, read_committed=True).is_equal

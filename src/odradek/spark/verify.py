@@ -5,8 +5,8 @@
     the commits  what each batch noted about itself when it was written
 
 The table must agree with the commits on every batch, and the topic with the commits on every batch that it still holds
-whole. Of one that it holds in part the rest is read, and what retention has taken is counted: it is proved by the commits. Each record that the topic holds between two batches
-is missing. No offset may be in the table twice, and no two batches may claim the same offsets. Where the rows are not the records as they are (decoded values, the rows of a query),
+whole. Of one that it holds in part the rest is read, and what retention or compaction has taken is counted: it is proved by the
+commits. Each record that the topic holds between two batches is missing. No offset may be in the table twice, and no two batches may claim the same offsets. Where the rows are not the records as they are (decoded values, the rows of a query),
 the commits' count and fingerprint of rows are compared instead.
 """
 
@@ -24,6 +24,7 @@ from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
+from odradek.spark.compacted import is_compacted
 from odradek.spark.data_loss import DataLoss
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_arrow, of_records, of_rows
 from odradek.spark.object_store import check_listens
@@ -251,8 +252,9 @@ def _compared(
         held, is_whole = _held_by_topic(client, part, connection)
         topic += held
         rest = part.fingerprint - held
-        # Of a batch that begins below the log records are gone, or were when it was read, and it noted none of them.
-        is_taken = not is_whole and rest.count > 0
+        # Of a batch that begins below the log, and of one that is compacted, records are gone. Or those below were gone when it was
+        # read, and it noted none of them.
+        is_taken = rest.count > 0 and (not is_whole or is_compacted(client, part.topic))
         if is_taken:
             gone += rest
         if not (is_taken or rest == EMPTY) or (rows and rows.by_part[part] != part.fingerprint):

@@ -2,7 +2,7 @@
 sees it.
 
 Each batch is one transaction, so its records carry a producer id and epoch of their own: they are told from everybody
-else's, wherever they stand. What retention has taken of a batch is counted, and only told by its note.
+else's, wherever they stand. What retention or compaction has taken of a batch is counted, and only told by its note.
 """
 
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import Buffer
 from odradek.spark import batch_notes
+from odradek.spark.compacted import is_compacted
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_records
 from odradek.spark.topic_progress import Note
 
@@ -30,7 +31,7 @@ class SinkPartition(NamedTuple):
     partition: TopicPartition
     notes: Fingerprint
     topic: Fingerprint
-    gone: int  # records of batches that retention has begun to take
+    gone: int  # records of batches that retention or compaction has begun to take
     others: int  # records that other producers wrote
     different: tuple[int, ...]  # batches on which the two disagree
     unknown: int  # records of this sink that no batch notes: written twice, or the note is missing
@@ -128,10 +129,12 @@ def _compared(
             others += len(pairs)
     gone, different = 0, []
     for producer, batch in noted.items():
-        if found.get(producer, EMPTY) == batch.proof:
+        held = found.get(producer, EMPTY)
+        if held == batch.proof:
             continue
-        if batch.first_offset < begin:
-            gone += batch.proof.count - found.get(producer, EMPTY).count
+        has_fewer = held.count < batch.proof.count
+        if batch.first_offset < begin or (has_fewer and is_compacted(client, partition.topic)):
+            gone += batch.proof.count - held.count
         else:
             different.append(batch.batch_id)
     return SinkPartition(
