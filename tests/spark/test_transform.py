@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from odradek.cli.spark import spark as spark_commands
 from odradek.client.partitioning import partition_of
 from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_records import records
@@ -35,6 +37,7 @@ from odradek.spark.verify_topic import NothingNoted, SinkReport, verify_topics
 from odradek.testing.process_cluster import ProcessCluster
 from tests.spark.conftest import fill
 from tests.spark.task_context import Context, of_values
+from tests.spark.test_verify import delete_below
 from tests.support import each, eventually
 
 if TYPE_CHECKING:
@@ -795,3 +798,42 @@ def test_what_a_query_leaves_that_failed_within_its_transaction_is_no_hindrance_
     assert client.end_offsets(written, read_committed=True) == client.end_offsets(written)
     report = verified(job)
     assert (report.is_equal, report.batches, report.records) == (True, 3, 42)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"format": "string"},
+        {"sql": "SELECT key, value FROM records UNION ALL SELECT key, value FROM records WHERE value = 'no'"},
+    ],
+    ids=["as they are", "decoded", "read twice"],
+)
+def test_offsets_that_are_lost_are_counted_by_the_line_of_their_batch_and_by_verify(
+    spark: "SparkSession", job: TransformJob, client: SyncClient, more: dict[str, Any]
+) -> None:
+    job = job._replace(**more)
+    (source,) = job.topics
+    assert [(batch.rows, batch.skipped) for batch in run(spark, job)] == [(42, 0)]
+    fill(client, source, 0, [b"later"] * 20)
+    delete_below(client, source, 40)
+    with pytest.raises(Exception, match="offsets 30 to 50 were asked for, but the log now holds 40 to 50"):
+        run(spark, job)
+
+    lenient = job._replace(fails_on_data_loss=False)
+    assert [(batch.rows, batch.skipped) for batch in run(spark, lenient)] == [(10, 10)]
+    fill(client, source, 0, [b"gone"] * 5)
+    delete_below(client, source, 55)
+    (nothing_left,) = run(spark, lenient)
+    fill(client, source, 1, [b"behind"])
+    assert [(batch.rows, batch.skipped) for batch in run(spark, lenient)] == [(1, 0)]
+
+    assert (nothing_left.rows, nothing_left.skipped) == (0, 5)
+    assert str(nothing_left).endswith("  5 offsets lost")
+    report = verified(job)
+    assert (report.is_equal, report.records, report.lost) == (True, 53, 15)
+    said = CliRunner().invoke(
+        spark_commands, ["verify", "--directory", job.directory, "--bootstrap", job.bootstrap]
+    )
+    assert said.output.rstrip().endswith("3 batches, 53 records; 15 offsets lost before they were read")

@@ -174,6 +174,7 @@ def test_what_was_lost_before_it_was_read_is_not_gone_since(
 
     assert report.is_equal and not report.is_complete, report
     assert (report.gone.count, report.topic_side.count, report.table_side.count) == (0, 18, 18)
+    assert report.lost == report.to_json()["lost"] == 13
     delete_below(client, topic, 45)
     assert write(1, 40, 50).lost == 5, "it is there already"
     with pytest.raises(tables.WrongCheckpoint, match=r"\[45, 51\) now"):

@@ -86,6 +86,10 @@ _KAFKA_USED = (
 )
 
 
+# What our jobs say: a directory and an application, as JSON.
+_INNER = ("tellslost",)
+
+
 class ConnectionOptions(NamedTuple):
     """What an executor needs to know to reach the cluster; small, because it travels with every task."""
 
@@ -122,12 +126,15 @@ class SourceOptions(NamedTuple):
     columns: tuple[str, ...] | None = None
     push_filters: bool = False
     transaction_boundaries: bool = False
+    # Where tasks say which offsets they have left out as lost, and for whom: of jobs into topics (`odradek.spark.left_out`).
+    tells_lost: tuple[str, str] | None = None
 
 
 def parse(given: Mapping[str, str]) -> SourceOptions:
     """SourceOptions, or a ConfigurationError that names the option, what stands there, and what would work."""
     options = OptionReader(given)
-    options.refuse_unknown(_USED, _ACCEPTED, _KAFKA_USED, who="the odradek source")
+    of_users = {name: value for name, value in given.items() if name.lower() not in _INNER}
+    OptionReader(of_users).refuse_unknown(_USED, _ACCEPTED, _KAFKA_USED, who="the odradek source")
     connection = ConnectionOptions(
         bootstrap=options.required("kafka.bootstrap.servers", "the brokers as host:port,host:port"),
         client_id=options.text("kafka.client.id") or "odradek-spark",
@@ -183,7 +190,15 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         columns=columns,
         push_filters=options.flag("pushFilters", False),
         transaction_boundaries=at_boundaries,
+        tells_lost=_tells_lost(options),
     )
+
+
+def _tells_lost(options: "OptionReader") -> tuple[str, str] | None:
+    if options.text("tellsLost") is None:
+        return None
+    said = options.json("tellsLost", 'as in {"directory":"/data/job","appId":"job"}')
+    return said["directory"], said["appId"]
 
 
 def check_batch(options: SourceOptions) -> None:

@@ -6,6 +6,7 @@ The client is kept between the tasks of one thread of a worker process, so that 
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from odradek.client.sync import SyncClient
 from odradek.client.sync_connection import FrameBuffer
 from odradek.client.sync_fetch import LogCut, OffsetsGone, TopicRecreated, read_range
 from odradek.client.sync_segments import LogPlaces
+from odradek.model.ids import TopicPartition
 from odradek.spark.data_loss import lose
 from odradek.spark.decode import decode
 from odradek.spark.freed_memory import keep_freed_memory
@@ -51,11 +53,15 @@ def _places_for(options: ConnectionOptions, client: SyncClient) -> LogPlaces | N
 
 
 def read_ranges(
-    ranges: Iterable[OffsetRange], options: ConnectionOptions, schema: pa.Schema
+    ranges: Iterable[OffsetRange],
+    options: ConnectionOptions,
+    schema: pa.Schema,
+    tell_lost: Callable[[TopicPartition, int, int], None] = lambda _partition, _start, _end: None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of the ranges, one Fetch after the other, as batches that are never empty."""
+    """The records of the ranges, one Fetch after the other, as batches that are never empty. `tell_lost` is told which offsets are left
+    out as lost, as by `read_one`."""
     for wanted in ranges:
-        for _, batch in read_one(wanted, options, schema):
+        for _, batch in read_one(wanted, options, schema, partial(tell_lost, wanted.topic_partition)):
             yield batch
 
 

@@ -8,7 +8,7 @@ Imported by Spark in every planning process, so numpy, pyarrow and the client ar
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import (
@@ -189,7 +189,13 @@ class _Executor:
         from odradek.spark.reading import read_ranges
 
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        return read_ranges(partition.value, self._options.connection, schema)
+        if self._options.tells_lost is None:
+            return read_ranges(partition.value, self._options.connection, schema)
+        from odradek.spark.left_out import leave
+        from odradek.spark.micro_batch import current_batch_id
+
+        told = partial(leave, *self._options.tells_lost, current_batch_id())
+        return read_ranges(partition.value, self._options.connection, schema, told)
 
 
 class BatchReader(_Executor, DataSourceReader):

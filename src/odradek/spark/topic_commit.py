@@ -26,6 +26,7 @@ from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicId, TopicPartition, topic_id_to_text
 from odradek.spark import batch_notes, topic_progress
 from odradek.spark.checkpoints import ENDS, QUERY_ID, ends_of_batch, says_otherwise
+from odradek.spark.data_loss import LOST
 from odradek.spark.fingerprint import EMPTY, Fingerprint
 from odradek.spark.open_files import OpenFiles
 from odradek.spark.topic_options import TopicOptions
@@ -42,10 +43,12 @@ class AheadOfCheckpoint(OdradekError):
     """The topics are ahead of the checkpoint, or what tells of them is gone: a batch could not be told from another."""
 
 
-def commit(options: TopicOptions, staged: Sequence[Staged], batch_id: int, *, letters: int = 0) -> bool:
+def commit(
+    options: TopicOptions, staged: Sequence[Staged], batch_id: int, *, letters: int = 0, lost: int = 0
+) -> bool:
     """Appends what tasks staged in one transaction, unless the batch is there already; True if it was appended now.
 
-    `letters` is noted: how many records became none of the rows.
+    `letters` and `lost` are noted: how many records became none of the rows, and how many offsets were to be read and were gone.
     """
     switch = options.kill_switch
     switch.at("before-commit", batch_id)
@@ -56,7 +59,7 @@ def commit(options: TopicOptions, staged: Sequence[Staged], batch_id: int, *, le
             return False
         switch.at("after-begin", batch_id)
         try:
-            note = _sent(client, transaction, options, staged, batch_id, letters)
+            note = _sent(client, transaction, options, staged, batch_id, letters, lost)
             switch.at("before-end", batch_id)
             transaction.commit()
         except OdradekError:
@@ -112,6 +115,7 @@ def _sent(
     staged: Sequence[Staged],
     batch_id: int,
     letters: int,
+    lost: int,
 ) -> Note:
     batches: dict[TopicPartition, list[BatchInFile]] = {}
     proofs: dict[TopicPartition, Fingerprint] = {}
@@ -135,6 +139,8 @@ def _sent(
         "topics": topics,
         "parts": [[*p, first_offsets[p], proof.count, proof.hex] for p, proof in sorted(proofs.items())],
     }
+    if lost:
+        note[LOST] = lost
     if query_id := _query_of(staged):
         note[QUERY_ID] = query_id
     if ends := ends_of_batch(options.checkpoint, batch_id):

@@ -181,11 +181,14 @@ def _commit_or_discard(
     options: "TopicOptions", staged: "Sequence[Staged]", batch_id: int, *, letters: int = 0
 ) -> None:
     """Of a batch without records there is no transaction."""
+    from odradek.spark import left_out
     from odradek.spark.topic_commit import commit
     from odradek.spark.topic_writing import discard
 
     if any(one.places for one in staged):
-        commit(options, staged, batch_id, letters=letters)
+        lost = left_out.lost_in(options.directory, options.app_id, batch_id)
+        commit(options, staged, batch_id, letters=letters, lost=lost)
+        left_out.forget(options.directory, options.app_id, batch_id)
     else:
         discard(options, staged)
 

@@ -25,7 +25,7 @@ from odradek.model.ids import TopicPartition
 from odradek.spark import tables
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.compacted import is_compacted
-from odradek.spark.data_loss import DataLoss
+from odradek.spark.data_loss import LOST, DataLoss
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_arrow, of_records, of_rows
 from odradek.spark.object_store import check_listens
 from odradek.spark.options import ConnectionOptions
@@ -104,6 +104,7 @@ class Report(NamedTuple):
     version: int
     partitions: tuple[PartitionReport, ...]
     rows: RowsReport | None = None
+    lost: int = 0  # offsets that were to be read and that were gone, where that is allowed
 
     @property
     def is_equal(self) -> bool:
@@ -141,6 +142,7 @@ class Report(NamedTuple):
             "hash": {"topic": self.topic_side.hex, "table": self.table_side.hex},
             "doubled": self.doubled,
             "gone": self.gone.count,
+            "lost": self.lost,
             "rows": None if self.rows is None else str(self.rows),
             "partitions": [str(p) for p in self.partitions],
         }
@@ -156,6 +158,13 @@ def verify(table: str, bootstrap: str, *, app_id: str | None = None, read_commit
     opened = tables.open_table(table)
     if opened is None:
         raise CannotVerify(f"there is no Delta table at {table}")
+    report = _report(table, opened, bootstrap, app_id, read_committed=read_committed)
+    return report._replace(lost=sum(note.get(LOST, 0) for note in tables.notes(opened, app_id)))
+
+
+def _report(
+    table: str, opened: DeltaTable, bootstrap: str, app_id: str | None, *, read_committed: bool
+) -> Report:
     if tables.has_deleted_rows(opened):
         raise CannotVerify(
             f"{table} has deletion vectors: rows of it were deleted, and are still in its files; in Spark, "

@@ -12,8 +12,9 @@ from odradek.client.sync_records import batches
 from odradek.model.errors import OdradekError
 from odradek.model.ids import TopicPartition
 from odradek.records.batch import Buffer
-from odradek.spark import batch_notes
+from odradek.spark import batch_notes, left_out
 from odradek.spark.compacted import is_compacted
+from odradek.spark.data_loss import LOST
 from odradek.spark.fingerprint import EMPTY, Fingerprint, of_records
 from odradek.spark.topic_progress import Note
 
@@ -54,6 +55,7 @@ class SinkPartition(NamedTuple):
 class SinkReport(NamedTuple):
     batches: int
     partitions: tuple[SinkPartition, ...]
+    lost: int = 0  # offsets that a job was to read and that were gone, where that is allowed
 
     @property
     def is_equal(self) -> bool:
@@ -68,6 +70,7 @@ class SinkReport(NamedTuple):
             "batches": self.batches,
             "equal": self.is_equal,
             "records": self.records,
+            "lost": self.lost,
             "partitions": [str(partition) for partition in self.partitions],
         }
 
@@ -102,7 +105,8 @@ def verify_topics(
                 partition = TopicPartition(topic, number)
                 if partition not in by_partition and (one := _compared(client, partition, {}, mine)).unknown:
                     found.append(one)
-    return SinkReport(len(notes), tuple(sorted(found, key=lambda one: one.partition)))
+    lost = sum(note.get(LOST, 0) for note in notes) + left_out.lost_without_note(directory, app_id)
+    return SinkReport(len(notes), tuple(sorted(found, key=lambda one: one.partition)), lost)
 
 
 def _producer(note: Note) -> Producer:

@@ -50,7 +50,7 @@ _OF_BATCHES = (
     click.option(
         "--allow-data-loss",
         is_flag=True,
-        help="Continue where records are missing; a batch of a table counts them.",
+        help="Continue where records are missing; the line of the batch counts them, and so does verify.",
     ),
     click.option("--app-id", default="", help="Name of this writer; else derived from its topics."),
     click.option(

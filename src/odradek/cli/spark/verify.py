@@ -54,9 +54,16 @@ def verify(
             if report.gone.count
             else ""
         )
-        print(f"{table} at version {report.version}: {counted(report.table_side.count, 'row')}{gone}")
+        print(
+            f"{table} at version {report.version}: {counted(report.table_side.count, 'row')}{gone}{_lost(report.lost)}"
+        )
     if not report.is_equal:
         fail(f"{table} is not what the topic says")
+
+
+def _lost(offsets: int) -> str:
+    """What --allow-data-loss has allowed, beside which all may be equal."""
+    return f"; {counted(offsets, 'offset')} lost before they were read" if offsets else ""
 
 
 def _verify_topics(
@@ -74,7 +81,8 @@ def _verify_topics(
         for partition in report.partitions:
             print(partition)
         print(
-            f"{directory}: {counted(report.batches, 'batch', 'batches')}, {counted(report.records, 'record')}"
+            f"{directory}: {counted(report.batches, 'batch', 'batches')}, "
+            f"{counted(report.records, 'record')}{_lost(report.lost)}"
         )
     if not report.is_equal:
         fail(f"the topics are not what {directory} has written into them")

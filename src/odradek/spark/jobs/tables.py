@@ -828,8 +828,7 @@ def _batches(
         for progress in query.recentProgress:
             if progress["batchId"] > told:
                 told = progress["batchId"]
-                # The attribute: of a server's JSON the field of that name is missing, and it adds up the sources'.
-                note = plan.noted(told) if progress.numInputRows else None
+                note = plan.noted(told)
                 if note is not None:
                     yield _batch(progress, note)
         if not is_active:

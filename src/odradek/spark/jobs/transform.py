@@ -3,6 +3,7 @@
 Read committed, written exactly once (`odradek.spark.topic_commit`). As with `jobs.tables`, `planned` looks without Spark.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +14,10 @@ from odradek.client.sync import SyncClient
 from odradek.model.counted import counted
 from odradek.model.errors import ConfigurationError
 from odradek.model.ids import TopicPartition
-from odradek.spark import batch_notes
+from odradek.spark import batch_notes, left_out
 from odradek.spark.arrow_schema import rows_schema
 from odradek.spark.checkpoints import has_begun
+from odradek.spark.data_loss import LOST
 from odradek.spark.decoding import Decoding, letters_in
 from odradek.spark.jobs.tables import (
     Plan,
@@ -162,6 +164,10 @@ class TransformJob(NamedTuple):
             "includeHeaders": "true",
             "maxRecordBytes": self.of_values.source_options()["maxRecordBytes"],
         }
+        if not self.fails_on_data_loss:
+            options["tellsLost"] = json.dumps(
+                {"directory": os.path.abspath(self.directory), "appId": self.name}
+            )
         if self.max_offsets_per_trigger is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
         if self.format != "raw":
@@ -250,12 +256,14 @@ class TransformPlan(NamedTuple):
         note = batch_notes.find(job.directory, PROGRESS_TOPIC, job.name, batch_id)
         if note is None:  # nothing of it is in the topic
             letters = 0 if job.format == "raw" else letters_in(job.directory, job.name, batch_id)
-            return _noted(0, letters) if letters else None
-        return _noted(note["records"], note.get("letters", 0))  # an older release noted no letters
+            lost = left_out.lost_in(job.directory, job.name, batch_id)
+            return _noted(0, letters, lost) if letters or lost else None
+        # An older release noted no letters.
+        return _noted(note["records"], note.get("letters", 0), note.get(LOST, 0))
 
 
-def _noted(rows: int, letters: int) -> dict[str, Any]:
-    return {"records": rows, "letters": letters, "files": 0, "newestMs": -1, "parts": []}
+def _noted(rows: int, letters: int, lost: int) -> dict[str, Any]:
+    return {"records": rows, "letters": letters, "files": 0, "newestMs": -1, LOST: lost}
 
 
 def _decoded(frame: "DataFrame", shape: Shape, job: TransformJob) -> "DataFrame":
