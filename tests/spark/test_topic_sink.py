@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from odradek.cli.spark import spark as spark_commands
 from odradek.client import sync_transaction
@@ -564,6 +565,31 @@ def test_a_batch_write_without_an_id_that_fails_leaves_nothing_of_tasks_that_wer
     TopicWriter(once.options).abort([None, None])
 
     assert [file.name for file in staged_directory(sink.options).iterdir()] == other[0].files
+
+
+def test_what_killed_writes_without_an_id_have_left_goes_after_a_week(
+    cluster: ProcessCluster, make_topic: MakeTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody finds them by a name. One that is at work may have written its first files long ago, but not that long."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, "topic": make_topic()}
+    rows = pa.record_batch({"value": [b"1"]})
+
+    def killed() -> Path:
+        options = parse_topic_options(given, is_stream=False)
+        (name,) = stage([rows], options, batch_id=0).files
+        return staged_directory(options) / name
+
+    old, young = killed(), killed()
+    week = time.time() - 7 * 86_400
+    os.utime(old, (week - 60, week - 60))
+    os.utime(young, (week + 3_600, week + 3_600))
+
+    writer = batch_writer(given, StructType([StructField("value", BinaryType())]), overwrite=False)
+
+    assert [file.name for file in young.parent.iterdir()] == [young.name]
+    writer.commit([writer.write(iter([rows]))])
+    assert [file.name for file in young.parent.iterdir()] == [young.name]
 
 
 def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:

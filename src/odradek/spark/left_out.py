@@ -47,7 +47,8 @@ def forget(directory: str, app_id: str, batch_id: int) -> None:
 
 def _count(directory: Path) -> int:
     found = [json.loads(file.read_text(encoding="utf-8")) for file in directory.glob("*.json")]
-    count, upto = 0, {}
+    count = 0
+    upto: dict[TopicPartition, int] = {}
     for one in sorted(found, key=lambda one: one["start"]):
         where = TopicPartition(one["topic"], one["partition"])
         start = max(one["start"], upto.get(where, 0))

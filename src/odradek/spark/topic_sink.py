@@ -54,7 +54,12 @@ _COLUMNS = {
 
 
 def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> "TopicWriter":
-    return TopicWriter(_planned(given, schema, overwrite=overwrite, is_stream=False))
+    options = _planned(given, schema, overwrite=overwrite, is_stream=False)
+    if not options.is_named:
+        from odradek.spark.topic_writing import sweep
+
+        sweep(options)
+    return TopicWriter(options)
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> "TopicStreamWriter":

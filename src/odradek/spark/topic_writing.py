@@ -39,6 +39,8 @@ from odradek.spark.topic_options import TopicOptions
 SLICE_BYTES = 16 << 20
 # A file has a slice at least, and an eighth of what its task has written, so that a task has few.
 _SHARE = 8
+# A write may take long, and a file of its first task waits for the last.
+_LEFT_AFTER_S = 7 * 86_400
 _PLACE = Struct(">I")
 
 
@@ -212,6 +214,15 @@ def forget(options: TopicOptions, batch_id: int) -> None:
     for path in staged_directory(options).glob(f"{_prefix(options.app_id)}-*"):
         if int(path.name.split("-")[1]) <= batch_id:
             path.unlink(missing_ok=True)
+
+
+def sweep(options: TopicOptions) -> None:
+    """Deletes what nobody has written to for a week: of writes that were killed and had no id, by which a later one would find it."""
+    before = time.time() - _LEFT_AFTER_S
+    for path in staged_directory(options).glob("*"):
+        with suppress(OSError):  # somebody else was faster, or may do it
+            if path.stat().st_mtime < before:
+                path.unlink()
 
 
 def discard(options: TopicOptions, staged: Iterable[Staged]) -> None:
