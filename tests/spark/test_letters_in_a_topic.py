@@ -433,6 +433,8 @@ def test_letters_of_a_table_are_sent_once_before_its_rows_wherever_the_driver_di
     batch = Batch(to_table)
     with pytest.raises(Died):
         batch.run(dies_at=step)
+    staged = Path(to_table.checkpoint_directory, "odradek-sink", "staged")
+    assert list(staged.glob("*")) == [], "Spark knows nothing of these, and where the batch does not come again nobody"
     sent = sorted(BAD) if step == "after-commit" else []
     eventually(lambda: values(client, to_table.dead_letters_topic) == sent, 30.0, "letters, or none")
     assert batch.rows == []
@@ -442,7 +444,6 @@ def test_letters_of_a_table_are_sent_once_before_its_rows_wherever_the_driver_di
 
     eventually(lambda: values(client, to_table.dead_letters_topic) == sorted(BAD), 30.0, "each letter once")
     assert batch.rows == [0, 1, 2, 3, 4, 7] and len(dead_letters(to_table.table)) == 2
-    staged = Path(to_table.checkpoint_directory, "odradek-sink", "staged")
     assert list(staged.iterdir()) == []
 
 
