@@ -434,7 +434,9 @@ def test_letters_of_a_table_are_sent_once_before_its_rows_wherever_the_driver_di
     with pytest.raises(Died):
         batch.run(dies_at=step)
     staged = Path(to_table.checkpoint_directory, "odradek-sink", "staged")
-    assert list(staged.glob("*")) == [], "Spark knows nothing of these, and where the batch does not come again nobody"
+    assert list(staged.glob("*")) == [], (
+        "Spark knows nothing of these, and where the batch does not come again nobody"
+    )
     sent = sorted(BAD) if step == "after-commit" else []
     eventually(lambda: values(client, to_table.dead_letters_topic) == sent, 30.0, "letters, or none")
     assert batch.rows == []

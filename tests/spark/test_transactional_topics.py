@@ -1,5 +1,6 @@
 """The source over transactions: what was aborted is never read, what is open waits, and nothing is skipped for either."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -86,6 +87,10 @@ class Stream:
         self._at = end
         return found
 
+    def goes_on_at(self, place: dict[str, Any]) -> None:
+        """As from a checkpoint."""
+        self._at = json.loads(json.dumps(place))
+
     def stop(self) -> None:
         self._reader.stop()
 
@@ -158,3 +163,24 @@ def test_a_limit_counts_offsets_and_a_batch_of_markers_alone_goes_on(
         found = [running.next(ReadMaxRows(1)) for _ in range(12)]
 
     assert found == [entry for n in range(3) for entry in ([f"good-{n}"], [], [], [])]
+
+
+def test_a_query_that_reads_committed_records_from_now_on_waits_for_what_it_has_read_uncommitted(
+    cluster: ProcessCluster, writers: Writers
+) -> None:
+    """The end of what it may read lies below where it stands, and nothing is lost."""
+    topic = writers.partition.topic
+    opened = writers.begin("open-1")
+    writers.plain("plain-1")
+    before = options(cluster.bootstrap, topic, startingOffsets="earliest")
+    uncommitted = StreamReader(before, schema_of(before))
+    at = uncommitted.latestOffset(uncommitted.initialOffset(), ReadAllAvailable())
+    uncommitted.stop()
+
+    with stream(cluster.bootstrap, topic) as running:
+        running.goes_on_at(at)
+        assert running.next() == []
+        writers.plain("plain-2")
+        assert running.next() == []
+        writers.end(opened, is_commit=True)
+        assert running.next() == ["plain-2"]
