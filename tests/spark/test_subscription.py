@@ -312,3 +312,28 @@ def test_of_what_is_assigned_no_other_partition_is_read(cluster: ProcessCluster,
     assert planned([1]) == {TopicPartition(topic, 1)}
     with pytest.raises(ConfigurationError, match=f"assign names partition 3 of {topic}, which has 3: 0 to 2"):
         planned([0, 3])
+
+
+class Behind(SyncClient):
+    """Of a broker that lists one topic, and knows the other of which it is asked by name."""
+
+    def __init__(self) -> None:
+        super().__init__("127.0.0.1:1")
+
+    def cluster(self, topics: Iterable[str] | None = None, *, timeout_s: float | None = None) -> ClusterView:
+        one = PartitionView(1, 0, (1,), (1,), ())
+        found = {name: TopicView(b"1" * 16, False, {0: one}) for name in topics or ("orders-2",)}
+        self._brokers = {1: Broker(1, Address("127.0.0.1", 1), None)}
+        return ClusterView("cluster", 1, self._brokers, found, {})
+
+
+def test_of_a_topic_that_is_read_and_not_among_those_listed_somebody_is_asked_by_name() -> None:
+    """Taken for gone it would be read from its beginning once it is listed again."""
+    given = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribePattern": "orders-.*"}
+    subscription = Subscription(parse(given))
+    subscription._client = Behind()
+    seen = Offsets({"orders-1": b"1" * 16}, {TopicPartition("orders-1", 0): Place(5, 0)})
+
+    _, partitions = subscription.partitions(seen)
+
+    assert partitions == [TopicPartition("orders-1", 0), TopicPartition("orders-2", 0)]
