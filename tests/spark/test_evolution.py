@@ -1,5 +1,6 @@
 """A table's columns become more and wider in the very commit that has the rows: each row once, whoever dies, whoever else writes."""
 
+import errno
 import json
 import os
 import pickle
@@ -25,6 +26,7 @@ from odradek.spark.fingerprint import EMPTY
 from odradek.spark.growth import Growth
 from odradek.spark.parquet import TableFile, file_name
 from odradek.spark.partitioning import UNDIVIDED, Spec
+from odradek.spark.parquet import FileWriter
 from odradek.spark.recast import Recasts
 from odradek.spark.required import field_as_nullable, paths_of
 from odradek.spark.shape import COLUMNS, BadValue, Shape
@@ -579,6 +581,47 @@ def test_optimize_and_vacuum_of_others_while_columns_change(
     others()
 
     assert len(rows_in(tmp_path)) == 7 and is_proved(tmp_path)
+
+
+def test_a_file_is_written_anew_once_however_often_the_commit_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table may have many of them, and others may commit all the time."""
+    for batch_id in range(3):
+        commit(tmp_path, batch_id, FIRST)
+    anew: list[str] = []
+    plain = Recasts._written
+
+    def counted(self: Recasts, file: Any, *how: Any) -> Any:
+        anew.append(file.name)
+        return plain(self, file, *how)
+
+    meanwhile(monkeypatch, tmp_path, lambda: commit(tmp_path, 0, FIRST, app_id="other"))
+    monkeypatch.setattr(Recasts, "_written", counted)
+    commit(tmp_path, 3, WIDER, evolve=ALL)
+
+    assert len(rows_in(tmp_path)) == 9 and is_proved(tmp_path)
+    assert len(anew) == len(set(anew)) == 5, (
+        "those of before, that of the batch, and the one that came meanwhile"
+    )
+
+
+def test_a_file_that_cannot_be_written_anew_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full, say: the batch would leave one more each time that it comes again."""
+    commit(tmp_path, 0, FIRST)
+    done = [written(tmp_path, 1, WIDER)]
+    before = unnamed(tmp_path)
+
+    def full(_self: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(FileWriter, "close", full)
+    with pytest.raises(OSError, match="No space left"):
+        committed(tmp_path, 1, done, ALL)
+
+    assert unnamed(tmp_path) == before
 
 
 def test_a_version_is_made_by_one_alone(tmp_path: Path) -> None:
