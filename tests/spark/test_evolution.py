@@ -913,6 +913,10 @@ def test_wider_types_are_proved_in_a_divided_table_too(tmp_path: Path) -> None:
     opened = DeltaTable(tmp_path)
     assert sum(rows.num_rows for rows in rows_of(opened, tables.dividing_columns(opened))) == 4
     assert unnamed(tmp_path) == set()
+    for file in files_of(opened):
+        assert [part.partition("=")[0] for part in file.name.split("/")[:-1]] == ["country", "id_bucket"], (
+            "others find them by directory, too"
+        )
 
 
 @pytest.mark.parametrize("by", ["id", "bucket(4, id)"])
