@@ -24,9 +24,8 @@ from odradek.spark import delta_log, growth, tables
 from odradek.spark.evolution import FIXED, MOST_COLUMNS, Evolve, addable_type, is_addable, wider
 from odradek.spark.fingerprint import EMPTY
 from odradek.spark.growth import Growth
-from odradek.spark.parquet import TableFile, file_name
+from odradek.spark.parquet import FileWriter, TableFile, file_name
 from odradek.spark.partitioning import UNDIVIDED, Spec
-from odradek.spark.parquet import FileWriter
 from odradek.spark.recast import Recasts
 from odradek.spark.required import field_as_nullable, paths_of
 from odradek.spark.shape import COLUMNS, BadValue, Shape
