@@ -264,6 +264,36 @@ def many_letters(
     monkeypatch.setattr(replay_module, "A_COMMIT", 3)
 
 
+@pytest.mark.parametrize("on_error", ["skip", "pause", "dlq"])
+def test_letters_that_cannot_be_read_yet_stay_whatever_the_job_does_with_values_by_now(
+    job: TablesJob, on_error: str
+) -> None:
+    """Dropped by a replay they would be nowhere."""
+    shape = shape_of(job)
+    commit(job, shape)
+    keep_shape(job.table, shape._replace(on_error=on_error, most_letters="1"))
+
+    done = replay(job.table)
+
+    assert (done.rows, done.waiting) == (0, 3)
+    assert [x.is_replayed for x in dead_letters(job.table)] == [False] * 3
+
+
+def test_a_letter_that_two_applications_have_left_becomes_one_row(
+    job: TablesJob, server: RegistryServer
+) -> None:
+    shape = shape_of(job)
+    commit(job, shape)
+    commit(job._replace(app_id="another"), shape)
+    keep_shape(job.table, shape)
+    server.has(8, NEWER)
+
+    assert replay(job.table).rows == 1
+    assert replay(job.table).rows == 0
+
+    assert [row["__offset"] for row in rows(job)].count(2) == 1
+
+
 def test_many_letters_are_several_commits(
     job: TablesJob, server: RegistryServer, client: SyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
