@@ -89,7 +89,7 @@ def shape_of(table: str, form: Format | None) -> Shape:
                 f"{table} has keys that are decoded, and does not say how; run its job once"
             )
     # The columns are those of now: the table may have got more of them since.
-    shape = kept._replace(on_error="dlq", most_letters="", has_batch=BATCH in ours).of_columns(columns)
+    shape = kept._replace(on_error="dlq", has_batch=BATCH in ours).of_columns(columns)
     return (shape if form is None else shape._replace(format=form)).check()
 
 
