@@ -20,7 +20,9 @@ _FRAME = Struct(">ihhih")
 _SIZE_AND_FIXED = Struct(">ihhi")
 _CORRELATION_ID = Struct(">i")
 
-_FIRST_FLEXIBLE = {key: api.first_flexible for key, api in APIS.items()}
+_FIRST_FLEXIBLE = {int(key): api.first_flexible for key, api in APIS.items()}
+# Plain integers, for these are compared with for every frame.
+_CONTROLLED_SHUTDOWN, _API_VERSIONS = int(ApiKey.CONTROLLED_SHUTDOWN), int(ApiKey.API_VERSIONS)
 
 
 # A named tuple made without the Python function that usually makes it: three times as quick.
@@ -36,13 +38,13 @@ class RequestHeader(NamedTuple):
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+    if api_key == _CONTROLLED_SHUTDOWN and version == 0:
         return 0
     return 2 if version >= (_FIRST_FLEXIBLE.get(api_key) or _first_flexible(api_key)) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    if api_key == ApiKey.API_VERSIONS:
+    if api_key == _API_VERSIONS:
         return 0
     return 1 if version >= (_FIRST_FLEXIBLE.get(api_key) or _first_flexible(api_key)) else 0
 
@@ -59,7 +61,7 @@ def decode_request_header(buffer: Buffer) -> RequestHeader:
     position = 10
     client_id = None
     if length >= 0:
-        if api_key == 7 and version == 0:
+        if api_key == _CONTROLLED_SHUTDOWN and version == 0:
             return RequestHeader(api_key, version, correlation_id, None, 8)
         position += length
         if position > len(buffer):
@@ -68,7 +70,7 @@ def decode_request_header(buffer: Buffer) -> RequestHeader:
             client_id = str(buffer[10:position], "utf-8")
         except UnicodeDecodeError:
             raise MalformedMessage("request header: the client id is not UTF-8") from None
-    elif api_key == 7 and version == 0:
+    elif api_key == _CONTROLLED_SHUTDOWN and version == 0:
         return RequestHeader(api_key, version, correlation_id, None, 8)
     elif length != -1:
         raise bad_null("client id", length)
@@ -87,7 +89,7 @@ def _short_header(buffer: Buffer) -> RequestHeader:
     """Less than a client id's length: only version 0 of ControlledShutdown gets by with that."""
     if len(buffer) >= 8:
         api_key, version, correlation_id = _FIXED.unpack_from(buffer)
-        if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+        if api_key == _CONTROLLED_SHUTDOWN and version == 0:
             return RequestHeader(api_key, version, correlation_id, None, 8)
     raise MalformedMessage(f"request header: ends too early, after {len(buffer)} bytes")
 
