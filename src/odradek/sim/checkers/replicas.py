@@ -2,7 +2,8 @@
 where it has one.
 
 `ClusterView` is a plain value that the world fills from the brokers, the controller and the store between two
-events. A checker that needs a memory (`HighWatermarks`, `Leaders`) is an object fed with one view after another.
+events. A checker that needs a memory (`HighWatermarks`, `Leaders`) is an object fed with one view after another. Nobody
+changes a view; it is not frozen, for a frozen one takes several times as long to make, and each look makes some.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from odradek.sim.checkers.keys import Keys
 __all__ = ["BatchView", "ClusterView", "ControllerWrite", "PartitionView", "ReplicaView"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplicaView:
     """One replica as its broker has it; a dead broker's replica as its disk has it."""
 
@@ -37,7 +38,7 @@ class ReplicaView:
     last_stable_offset: int = -1  # -1: nobody asked for it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PartitionView:
     replicas: tuple[ReplicaView, ...]
     stored: LeaderAndIsr | None = None
@@ -62,7 +63,7 @@ class ControllerWrite:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ClusterView:
     partitions: Mapping[TopicPartition, PartitionView]
     # (broker, controller epoch) of everyone who acts as controller

@@ -194,6 +194,8 @@ def reading(seen: AtWork) -> Iterator[Reading]:
     """Readers that were not told of records, or that the replica has another role now, and those that nobody asks for any more."""
     for number, (_, core) in seen.brokers.items():
         for partition, replica in core.replicas.partitions.items():
+            if not (replica.follower_readers or replica.consumer_readers):
+                continue
             role = replica.leader_epoch, replica.is_leader
             for readers in (replica.follower_readers, replica.consumer_readers):
                 for reader in readers:

@@ -210,11 +210,11 @@ class Shown:
 
     def is_as_it_was(self, replica: Any) -> bool:
         """Asked of every replica at every look."""
+        if _facts_of(replica) != self._facts:
+            return False
         reader, view = self._reader, self.view
-        return (
-            _facts_of(replica) == self._facts
-            and (reader is None or (not reader.is_over and reader.next_offset >= view.log_end_offset))
-            and (not view.is_leader or _stable_offset(replica) == view.last_stable_offset)
+        return (reader is None or (not reader.is_over and reader.next_offset >= view.log_end_offset)) and (
+            not view.is_leader or _stable_offset(replica) == view.last_stable_offset
         )
 
 
@@ -657,6 +657,8 @@ class Views:
 def _stable_offset(replica: Any) -> int:
     """Whoever asks makes the log forget what is decided for good; whoever only looks does not."""
     producers = replica.log.producers
+    if not producers._ended:  # as of nearly all: there is nothing to be forgotten
+        return int(replica.last_stable_offset)
     ended, producers._ended = producers._ended, producers._ended.copy()
     try:
         return int(replica.last_stable_offset)
