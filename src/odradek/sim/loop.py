@@ -260,8 +260,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._most_events: float = inf  # of the run that goes on; -1: it was interrupted, or the next one is
         self.after_event: Callable[[Host], None] | None = None  # whoever records a run
         self.meter: Meter | None = None
-        self._names: dict[int, int] = {}  # by identity, for code is hashed anew each time
-        self._named: list[Any] = []  # which keep their identities
+        # Of callbacks, in a trace: by the function of a method, by the type of what is no function of Python's, and by the identity of
+        # any other function's code, for code is hashed anew each time.
+        self._names: dict[Any, int] = {}
+        self._named: list[CodeType] = []  # which keep their identities
         self._contexts: dict[Host, Context] = {}
 
     # --- time
@@ -395,13 +397,19 @@ class SimLoop(asyncio.AbstractEventLoop):
         self, host: Host, context: Context, callback: Callable[..., object], args: tuple[Any, ...]
     ) -> None:
         self.events += 1
-        kind = type(callback)
-        key = callback.__code__ if kind is MethodType or kind is FunctionType else kind
-        name = self._names.get(id(key)) or self._name(key)
+        kind: Any = type(callback)
+        if kind is MethodType:
+            kind = callback.__func__  # type: ignore[attr-defined]
+        elif kind is FunctionType:
+            kind = id(callback.__code__)
+        name = self._names.get(kind) or self._name(kind, callback)
         self.trace_hash = (self.trace_hash * 1000003 ^ self._now_us ^ host.mark ^ name) & _MASK
         try:
             if self.meter is None or host is NOBODY:
-                context.run(callback, *args)
+                if args:
+                    context.run(callback, *args)
+                else:  # most: nothing is packed for the call
+                    context.run(callback)
             else:
                 turn = partial(context.run, callback, *args)
                 self.meter.run(host.name, turn, is_turn=not host.is_of_threads)
@@ -419,11 +427,16 @@ class SimLoop(asyncio.AbstractEventLoop):
         if self.after_event is not None:
             self.after_event(host)
 
-    def _name(self, key: Any) -> int:
+    def _name(self, key: Any, callback: Any) -> int:
         """Of a function's code, or of the type of a callback that has none: the same in every process."""
-        text = key.co_qualname if isinstance(key, CodeType) else key.__qualname__
-        name = self._names[id(key)] = crc32(text.encode()) << 8
-        self._named.append(key)
+        kind = type(callback)
+        if kind is MethodType or kind is FunctionType:
+            text = callback.__code__.co_qualname
+            if kind is FunctionType:
+                self._named.append(callback.__code__)
+        else:
+            text = kind.__qualname__
+        name = self._names[key] = crc32(text.encode()) << 8
         return name
 
     def note_bytes(self, data: bytes | bytearray | memoryview) -> None:

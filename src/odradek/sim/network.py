@@ -166,10 +166,10 @@ class SimTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_closing or self._is_lost or not data or not self.host.is_alive:
             return  # a process killed in the middle of a callback writes nothing any more
-        copied = bytes(data)
-        for tap in self.network.taps:
+        copied, network = bytes(data), self.network
+        for tap in network.taps:
             tap(self, copied)
-        if self.network.keeps is None or not self.network.keeps(self, copied):
+        if network.keeps is None or not network.keeps(self, copied):
             self.send(copied)
 
     def send(self, data: bytes) -> None:
@@ -258,7 +258,7 @@ class SimTransport(asyncio.Transport):
             if peer is not None and not peer._is_lost:
                 self._arrived(peer, piece)
                 has_come = True
-        if peer is not None and has_come and peer._is_made and not peer._read_scheduled:
+        if has_come and peer is not None and peer._is_made and not peer._read_scheduled:
             peer._read_scheduled = True
             loop.at_once(peer.host, peer._read)
 
@@ -266,10 +266,11 @@ class SimTransport(asyncio.Transport):
         if not piece:
             peer._eof_received = True
         else:
-            self._in_flight_bytes -= len(piece)
-            self._unsent_bytes -= len(piece)
+            size = len(piece)
+            self._in_flight_bytes -= size
+            self._unsent_bytes -= size
             peer._received.append(piece)
-            peer._received_bytes += len(piece)
+            peer._received_bytes += size
             self.network.loop.note_bytes(piece)
             if not self._is_writing_paused or not self.host.is_alive:
                 return
@@ -318,12 +319,14 @@ class SimTransport(asyncio.Transport):
 
     def _give(self, data: bytes) -> int:
         """Hands over some of `data`; returns how much."""
-        size, protocol = self.network.cut_point(len(data)), self.protocol
+        there, protocol = len(data), self.protocol
+        size = self.network.cut_point(there)
         if isinstance(protocol, BufferedProtocol):
-            buffer = memoryview(protocol.get_buffer(size))
-            size = min(len(buffer), size)
+            buffer: Any = protocol.get_buffer(size)  # of bytes: a memoryview, or a bytearray
+            if size > len(buffer):
+                size = len(buffer)
             assert size > 0, "get_buffer gave no room"
-            buffer[:size] = data if size == len(data) else data[:size]
+            buffer[:size] = data if size == there else data[:size]
             protocol.buffer_updated(size)
             return size
         protocol.data_received(data[:size])
@@ -504,8 +507,10 @@ class Network:
     # --- for transports
 
     def cut_point(self, size: int) -> int:
-        if size > 1 and self.loop.random.random() < self.split_probability:
-            return 1 + int(self.loop.random.random() * (size - 1))
+        if size > 1:
+            random = self.loop.random.random
+            if random() < self.split_probability:
+                return 1 + int(random() * (size - 1))
         return size
 
 

@@ -410,7 +410,8 @@ class World:
     def is_ready(self) -> bool:
         """Asked before every event of a start; nearly always it is the first broker that is not."""
         for broker in self.brokers.values():
-            if broker.is_running and not broker.is_serving:
+            runtime, host = broker.runtime, broker.host
+            if (runtime is None or runtime.parts is None) and host is not None and host.is_alive:
                 return False
         expected = {int(broker.broker_id) for broker in self.brokers.values() if broker.is_running}
         for broker in self.brokers.values():
