@@ -317,6 +317,19 @@ def test_a_flush_that_finds_no_directory_is_the_end_of_that_replica_alone(rollin
     assert not rolling[1].logs.offline_directories
 
 
+def test_a_log_that_is_gone_with_its_disk_is_none_to_register_again_for(rolling: World) -> None:
+    """Its replicas alone are offline. Registering again would take this broker out of every ISR, those of its good disks as well."""
+    node = rolling[1]
+    shutil.rmtree(node.path.rename(node.path.with_name("gone")))
+    node.logs.maintain(rolling.now_ms, 1 << 20)  # the walk over all logs comes first
+    node.logs.scrubber.judge()
+    rolling.settle()
+    assert T0 not in node.broker.replicas.partitions and T0 in node.broker.replicas.offline
+    assert list(node.logs.offline_directories) == [str(node.path)]
+    assert fx.LogDirectoryFailed(str(node.path)) in node.told
+    assert registered_again(rolling, 1) == []
+
+
 def test_a_replica_that_cannot_begin_an_epoch_for_want_of_a_descriptor_is_not_offline_for_ever(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
