@@ -446,6 +446,8 @@ class Reporting(Protocol):
 
 def run_and_report(bench: Reporting, marks: tuple[str, str] = (BEGIN, END)) -> None:
     with interruptible("benchmarks"):
+        if bench.options.dir is not None:
+            bench.options.dir.mkdir(parents=True, exist_ok=True)
         try:
             bench.run()
         finally:

@@ -1,17 +1,19 @@
 """The harness: frames as the protocol has them, medians, verdicts, and a loss that has no figure."""
 
+import argparse
 import json
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
-from benchmarks.bench import BEGIN, CELLS, END, write
+from benchmarks.bench import BEGIN, CELLS, END, run_and_report, write
 from benchmarks.figures import Cell, Figure, Row, number, table
 
 from benchmarks import librdkafka, measures, paced_load, raw_frames, raw_load
@@ -239,6 +241,20 @@ def test_the_paced_client_fetches_and_reads_as_the_protocol_says():
 def test_a_consumer_is_timed_from_its_first_records_on():
     read = librdkafka.Consumed(count=1_100, seconds=1.5, first_s=0.5, first_count=100)
     assert read.per_second == 1_000
+
+
+def test_a_bench_makes_the_directory_that_it_is_given(tmp_path: Path) -> None:
+    class LooksAtIt:
+        options = argparse.Namespace(dir=tmp_path / "of" / "brokers", write=False)
+
+        def run(self) -> None:
+            tempfile.mkdtemp(dir=self.options.dir)
+
+        def report(self) -> str:
+            return ""
+
+    run_and_report(LooksAtIt())
+    assert len(list((tmp_path / "of" / "brokers").iterdir())) == 1
 
 
 # What the machine can do is measured first, for ten seconds of a processor: it stops nothing.
