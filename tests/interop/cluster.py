@@ -77,6 +77,7 @@ class MixedCluster(ProcessCluster):
             else [b for b in self.brokers if self.kind_of(b) == first]
         )
         self._disks = disks
+        self._paused: set[int] = set()
         self._advertised = dict(advertised or {})
         self.zookeeper = ZooKeeperServer(self.directory)
         self.tree: KazooClient = None  # a view of ZooKeeper for the test itself
@@ -224,11 +225,14 @@ class MixedCluster(ProcessCluster):
     @contextmanager
     def paused(self, broker_ids: Sequence[int]) -> Iterator[None]:
         running = [self.brokers[b] for b in broker_ids if self.brokers[b].is_running]
+        stopped = {broker.broker_id for broker in running}
         for broker in running:
             broker.signal(signal.SIGSTOP)
+        self._paused |= stopped
         try:
             yield
         finally:
+            self._paused -= stopped
             for broker in running:
                 if broker.is_running:
                     broker.signal(signal.SIGCONT)
@@ -237,7 +241,9 @@ class MixedCluster(ProcessCluster):
 
     @property
     def running(self) -> str:
-        return ",".join(broker.address for broker in self.brokers.values() if broker.is_running)
+        """Whom to ask. Waiting for one that is paused, and again, would take as long as its session with ZooKeeper lasts."""
+        running = [broker for broker in self.brokers.values() if broker.is_running]
+        return ",".join(broker.address for broker in running if broker.broker_id not in self._paused)
 
     def ask_controller(self, request: Request, deadline_s: float = PATIENCE_S) -> Any:
         """The answer of whoever is controller; a controller that is on its way out or in is asked again."""
