@@ -14,6 +14,7 @@ from odradek.broker.row_limits import FEW_BYTES, LEAST_ROWS, LEAST_ROWS_OF_NEW, 
 from odradek.broker.topic_creation import MOST_TOPICS
 from odradek.model.error_codes import ErrorCode
 from odradek.model.settings import BrokerSettings
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.api_keys import SERVED, ApiKey
 from odradek.protocol.fields import FIXED, Struct, fields_at
 from odradek.protocol.messages import create_topics as ct
@@ -196,3 +197,23 @@ def test_what_has_a_reason_is_read_however_large(
     world[1].broker.settings = BrokerSettings({"message.max.bytes": str(limit)})
     answer = give(world, key, LAST[key], b"\xff" * (2 * LARGE))
     assert isinstance(answer, CloseConnection) and "reason for" not in answer.reason
+
+
+def test_a_group_brings_as_much_as_the_topic_of_groups_takes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large groups have their bound raised there, with `max.message.bytes` of that topic, and nowhere else."""
+    for module in (core, row_limits):
+        monkeypatch.setattr(module, "LEAST_BYTES", LARGE)
+    broker = world[1].broker
+    broker.broker_settings_changed(BrokerSettings({"message.max.bytes": "0"}), world.now_ms)
+
+    def reason(size: int) -> str:
+        answer = give(world, ApiKey.SYNC_GROUP, LAST[ApiKey.SYNC_GROUP], b"\xff" * size)
+        assert isinstance(answer, CloseConnection)
+        return answer.reason
+
+    assert "reason for" in reason(2 * LARGE)
+    broker.replicas.topic_configs.set(GROUPS_TOPIC, {"max.message.bytes": str(2 * LARGE)})
+    assert "reason for" not in reason(2 * LARGE)
+    assert "reason for" in reason(3 * LARGE)

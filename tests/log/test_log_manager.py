@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,15 @@ def test_a_deleted_log_that_somebody_still_knows_keeps_no_descriptor(start: Star
     manager.delete(A, NOW)
     assert open_under(tmp_path) == ["1/.lock"]
     assert known.failure is not None
+
+
+def test_a_log_that_is_deleted_is_in_no_cycle(start: Start) -> None:
+    """What it knows of producers and segments would stay until the collector comes by."""
+    manager = start()
+    with no_collector():
+        known = weakref.ref(manager.get_or_create(A, TOPIC_ID, now_ms=NOW))
+        manager.delete(A, NOW)
+        assert known() is None
 
 
 def test_a_new_log_is_made_without_a_rename() -> None:

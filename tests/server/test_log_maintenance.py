@@ -254,6 +254,52 @@ def test_only_logs_to_which_something_came_are_asked_whether_a_flush_is_due(
     asyncio.run(scenario())
 
 
+def test_a_flush_that_ends_in_a_mistake_of_ours_keeps_no_other_log_from_being_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One that waits for its time is asked again by nothing but the round before."""
+    settings = BrokerSettings({})
+    logs = LogManager(
+        [MemoryDisk().root], settings, topic_settings=lambda topic: TopicSettings(settings, {"flush.ms": "1500"})
+    )
+    logs.load(0)
+
+    class Mistaken(Environment):
+        is_mistaken = False
+
+        async def run_blocking(self, function: Callable[..., Any], *arguments: object) -> Any:
+            if self.is_mistaken:
+                raise TypeError("nothing foreseen")
+            return await super().run_blocking(function, *arguments)
+
+    async def scenario() -> None:
+        environment = Mistaken()
+        disk = maintenance(logs, environment, BrokerSettings({"odradek.log.scrub.bytes.per.second": "0"}))
+        waits, due = (
+            logs.get_or_create(TopicPartition(topic, 0), now_ms=environment.time_ms)
+            for topic in ("waits", "due")
+        )
+
+        async def second() -> None:
+            environment.time_ms += 1_000
+            disk.housekeep()
+            await disk.finish()
+
+        await second()
+        waits.flush(environment.time_ms)
+        produce(waits, batch())
+        produce(due, batch())
+        environment.is_mistaken = True
+        await second()
+        assert "nothing foreseen" in caplog.text
+        environment.is_mistaken = False
+        await second()
+        await second()
+        assert (waits.recovery_point, due.recovery_point) == (1, 1)
+
+    asyncio.run(scenario())
+
+
 async def settled() -> None:
     for _ in range(5):
         await asyncio.sleep(0)

@@ -74,8 +74,9 @@ class LogManager:
         self.on_directory_failure: Callable[[str, StorageError], None] | None = None
         self.on_broken_log: Callable[[TopicPartition, StorageError], None] | None = None
         self._on_pending_index: Callable[[LogState, IndexPending], None] | None = None
-        # Those of which a flush may be due, or become so: something came to them since they were asked.
-        self.to_flush: dict[PartitionLog, None] = {}
+        # Of which a flush may be due, or become so: something came to them since they were asked. By their names, for a log that
+        # knew itself would wait for the collector of cycles when it is deleted.
+        self.to_flush: dict[TopicPartition, None] = {}
         self.scrubber = Scrubber(lambda: list(self.logs.values()))
         self._retired = RetiredLogs(lambda topic: self.config_of(topic).file_delete_delay_ms)
         self._checkpoints = LogCheckpoints(
@@ -153,7 +154,7 @@ class LogManager:
         self._ask_for_flushes(log)
 
     def _ask_for_flushes(self, log: PartitionLog) -> None:
-        log.flushed.when_something_comes(partial(self.to_flush.setdefault, log))
+        log.flushed.when_something_comes(partial(self.to_flush.setdefault, log.topic_partition))
         if not log.flushed.has_nothing(log.log_end_offset):
             log.flushed.came()
 

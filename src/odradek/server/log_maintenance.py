@@ -163,19 +163,19 @@ class LogMaintenance:
     async def _flush_what_is_due(self, now_ms: int) -> None:
         """Of the logs to which something came, and of those that waited for their time: a log that is idle costs nothing."""
         logs = self._logs
-        again: list[PartitionLog] = []
-        for asked, log in enumerate(list(logs.to_flush), 1):
-            del logs.to_flush[log]
-            if logs.logs.get(log.topic_partition) is log:
+        for asked, topic_partition in enumerate(list(logs.to_flush), 1):
+            del logs.to_flush[topic_partition]
+            log = logs.logs.get(topic_partition)
+            if log is not None:
                 log.flushed.settled()  # before it is asked, so that nothing that comes meanwhile is missed
-                if log.flush_is_due(now_ms):
-                    await self._flush_in_background(log)
-                if log.flush_is_due_later():
-                    again.append(log)
+                try:
+                    if log.flush_is_due(now_ms):
+                        await self._flush_in_background(log)
+                finally:
+                    if log.flush_is_due_later():
+                        log.flushed.came()
             if not asked % ASKED_AT_ONCE:
                 await asyncio.sleep(0)
-        for log in again:
-            log.flushed.came()
 
     async def _flush_in_background(self, log: PartitionLog) -> None:
         """Rolled segments, flush.messages above 1, flush.ms: nobody waits for it."""
