@@ -174,7 +174,7 @@ def test_more_bytes_than_there_is_a_reason_for_are_refused_before_they_are_read(
     for module in (core, row_limits):
         monkeypatch.setattr(module, "LEAST_BYTES", LARGE)
     broker = world[1].broker
-    broker.settings = BrokerSettings({"message.max.bytes": "0"})
+    broker.broker_settings_changed(BrokerSettings({"message.max.bytes": "0"}), world.now_ms)
     version = LAST[key]
 
     def decode(*arguments: object, **named: object) -> None:
@@ -194,7 +194,7 @@ def test_what_has_a_reason_is_read_however_large(
 ) -> None:
     for module in (core, row_limits):
         monkeypatch.setattr(module, "LEAST_BYTES", LARGE)
-    world[1].broker.settings = BrokerSettings({"message.max.bytes": str(limit)})
+    world[1].broker.broker_settings_changed(BrokerSettings({"message.max.bytes": str(limit)}), world.now_ms)
     answer = give(world, key, LAST[key], b"\xff" * (2 * LARGE))
     assert isinstance(answer, CloseConnection) and "reason for" not in answer.reason
 

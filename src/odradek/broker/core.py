@@ -155,7 +155,7 @@ class Broker:
         self.index_rebuilds = IndexRebuilds(self.replicas, self.aside, self.effects)
         self.isr_channel = IsrChannel(self.broker_id, self.outbox, self.effects, self.calls)
         self.producer_ids = ProducerIds(self.broker_id, self.effects, self.calls)
-        self.row_limits = RowLimits(self.metadata, self.replicas.partitions, lambda: self.settings)
+        self.row_limits = RowLimits(self.metadata, self.replicas.partitions, topic_configs)
         self.fetch_sessions = FetchSessionCache(settings.max_incremental_fetch_session_cache_slots)
         self.fetch_max_bytes: int = settings.fetch_max_bytes
         self.selects_replicas_by_rack = settings.selects_replicas_by_rack

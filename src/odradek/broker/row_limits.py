@@ -10,11 +10,12 @@ again in the answer. What has payload is bounded by what a log takes of it.
 Controllers may name what a broker does not know yet; theirs are bounded by ELEMENT_BUDGET alone, and obeyed in slices.
 """
 
-from collections.abc import Callable, Sized
+from collections.abc import Sized
 
 from odradek.broker.metadata_cache import MetadataCache
 from odradek.broker.request import Request
-from odradek.model.settings import BrokerSettings
+from odradek.broker.topic_configs import TopicConfigs
+from odradek.model.topic_names import GROUPS_TOPIC
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.primitives import ELEMENT_BUDGET, OBJECT_COST
@@ -39,11 +40,9 @@ OF_ANY_SIZE = OF_CONTROLLERS | {ApiKey.PRODUCE}
 
 
 class RowLimits:
-    def __init__(
-        self, metadata: MetadataCache, hosted: Sized, settings: Callable[[], BrokerSettings]
-    ) -> None:
+    def __init__(self, metadata: MetadataCache, hosted: Sized, topic_configs: TopicConfigs) -> None:
         self._metadata = metadata
-        self._settings = settings
+        self._topic_configs = topic_configs
         self._hosted = hosted  # partitions, perhaps not in the metadata yet
         self._epoch = -1
         self._known = 0
@@ -62,10 +61,12 @@ class RowLimits:
         size_bytes = len(request.body)
         if request.api_key in OF_ANY_SIZE:
             return
-        # Members of groups bring what goes into one record.
-        most = (
-            max(LEAST_BYTES, self._settings().message_max_bytes) + BYTES_OF_A_PARTITION * self._partitions()
+        # Members of groups bring what goes into one record, of which the topic of groups may take more than others.
+        configs = self._topic_configs
+        of_a_record = max(
+            configs.settings.message_max_bytes, configs.settings_of(GROUPS_TOPIC).max_message_bytes
         )
+        most = max(LEAST_BYTES, of_a_record) + BYTES_OF_A_PARTITION * self._partitions()
         if size_bytes > most:
             raise MalformedMessage(
                 f"{size_bytes} bytes, more than there is a reason for: {most} for message.max.bytes and the partitions that are known"
