@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from odradek.log.errors import StorageError
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
 from odradek.model.error_codes import ErrorCode
@@ -94,6 +95,13 @@ def test_logs_of_which_nobody_knows_the_topic_are_deleted_after_an_order_that_na
     assert of_two_topics.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == ErrorCode.NONE
     of_two_topics.lead(1, isr=(1,), replicas=(1,), is_new=True)
     assert of_two_topics[1].values() == []
+
+
+def test_logs_that_could_not_be_deleted_are_still_those_of_a_disk_that_is_gone(of_two_topics: World) -> None:
+    of_two_topics[1].logs.directories[1].root.health.fail(StorageError("read: Input/output error"))
+    told = of_two_topics.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True)
+    assert told == ErrorCode.KAFKA_STORAGE_ERROR
+    assert list(of_two_topics[1].broker.replicas.offline) == [T0]
 
 
 @pytest.mark.parametrize("epoch", ["the same epoch", "the next epoch"])

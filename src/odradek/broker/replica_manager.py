@@ -443,18 +443,17 @@ class ReplicaManager(Organ):
     def _stop_one(self, stop: Stop, now_ms: int) -> ErrorCode:
         """Row 148: -2 (topic deletion) and -1 (unknown) bypass the epoch; an older one is fenced (KIP-570)."""
         topic_partition = stop.topic_partition
-        if stop.delete and self.unmade.pop(topic_partition, None) is not None:
-            self.offline.pop(topic_partition, None)
-        if topic_partition in self.offline:
+        was_unmade = stop.delete and self.unmade.pop(topic_partition, None) is not None
+        if topic_partition in self.offline and not was_unmade:
             may_go = self.damaged.is_on_a_good_disk(topic_partition) or topic_partition in self.logs.ambiguous
             if not stop.delete or not may_go:
                 return ErrorCode.KAFKA_STORAGE_ERROR
-            del self.offline[topic_partition]
         partition = self.partitions.get(topic_partition)
         if partition is None:
             # Not hosted as far as we know: leftovers on the disk still go.
             if stop.delete:
                 self._delete(topic_partition, now_ms)
+                self.offline.pop(topic_partition, None)
             return ErrorCode.NONE
         if (
             stop.leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH)
