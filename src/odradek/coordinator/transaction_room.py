@@ -261,9 +261,7 @@ class Room:
         partitions goes by itself: were the batch too large, the end could not be written either."""
         first = self.waiting.first(transactional_id)
         begun = None if first is None else first.begins(self, ended, now_ms)
-        if begun is None or len(begun.value.partitions) > MOST_IN_A_TRANSACTION:
-            return None  # that one is refused when the end is committed
-        if 2 * size_bytes_of(begun.value.partitions) > self.settings.max_append_bytes:
+        if begun is None or 2 * size_bytes_of(begun.value.partitions) > self.settings.max_append_bytes:
             return None
         self.waiting.take_first(transactional_id)
         return begun
