@@ -260,7 +260,9 @@ def test_a_flush_that_ends_in_a_mistake_of_ours_keeps_no_other_log_from_being_as
     """One that waits for its time is asked again by nothing but the round before."""
     settings = BrokerSettings({})
     logs = LogManager(
-        [MemoryDisk().root], settings, topic_settings=lambda topic: TopicSettings(settings, {"flush.ms": "1500"})
+        [MemoryDisk().root],
+        settings,
+        topic_settings=lambda topic: TopicSettings(settings, {"flush.ms": "1500"}),
     )
     logs.load(0)
 
