@@ -232,11 +232,11 @@ class Broker:
         if parked is not None and parked.session.replica_id >= 0:
             # A follower asks behind its parked fetch, whose answer the new one would have to wait for.
             self.purgatory.cut_short(parked, now_ms)
-        if len(request.body) >= FEW_BYTES:
-            request.budget = self.row_limits.budget(request)
         try:
-            if len(request.body) > LEAST_BYTES:
-                self.row_limits.check_size(request)
+            if len(request.body) >= FEW_BYTES:
+                request.budget = self.row_limits.budget(request)
+                if len(request.body) > LEAST_BYTES:
+                    self.row_limits.check_size(request)
             answer = self.handlers.answer(self, request, now_ms)
         except ProtocolError as error:
             # Only a body that cannot be read comes here; handlers answer everything else themselves.
