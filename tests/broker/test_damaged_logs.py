@@ -12,7 +12,7 @@ from odradek.broker.replica_manager import Stop
 from odradek.log import files
 from odradek.log.errors import StorageError
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import NO_EPOCH
+from odradek.model.ids import EPOCH_DURING_DELETE, NO_EPOCH
 from tests.broker.world import T0, World, batch, told
 
 
@@ -463,6 +463,30 @@ def test_a_log_that_cannot_be_made_for_want_of_a_descriptor_is_made_later_though
     register(world, 1)
     world.lead(1, isr=(1,), replicas=(1,))
     assert world[1].partition().is_leader
+
+
+def test_a_log_that_could_not_be_made_and_not_be_deleted_for_an_offline_directory_is_deleted_once_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, it might lie in that directory as well. Else the topic would wait for a restart."""
+
+    def no_descriptor(*arguments: object, **options: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world[1].logs.directories[1].root.health.fail(StorageError("read: Input/output error"))
+    world.settle()
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", no_descriptor)
+        world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    assert (
+        world.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True)
+        == ErrorCode.KAFKA_STORAGE_ERROR
+    )
+    pass_time(world, 1)
+    assert registered_again(world, 1) == ["t-0 could not be used at first"]
+    assert world.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == ErrorCode.NONE
+    assert T0 not in world[1].broker.replicas.offline and T0 not in world[1].logs.logs
 
 
 def test_a_log_that_could_not_be_made_and_is_told_of_again_is_like_any_other(

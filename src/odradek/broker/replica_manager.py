@@ -443,9 +443,12 @@ class ReplicaManager(Organ):
     def _stop_one(self, stop: Stop, now_ms: int) -> ErrorCode:
         """Row 148: -2 (topic deletion) and -1 (unknown) bypass the epoch; an older one is fenced (KIP-570)."""
         topic_partition = stop.topic_partition
-        was_unmade = stop.delete and self.unmade.pop(topic_partition, None) is not None
-        if topic_partition in self.offline and not was_unmade:
-            may_go = self.damaged.is_on_a_good_disk(topic_partition) or topic_partition in self.logs.ambiguous
+        if topic_partition in self.offline:
+            may_go = (
+                topic_partition in self.unmade
+                or topic_partition in self.logs.ambiguous
+                or self.damaged.is_on_a_good_disk(topic_partition)
+            )
             if not stop.delete or not may_go:
                 return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self.partitions.get(topic_partition)
@@ -453,6 +456,7 @@ class ReplicaManager(Organ):
             # Not hosted as far as we know: leftovers on the disk still go.
             if stop.delete:
                 self._delete(topic_partition, now_ms)
+                self.unmade.pop(topic_partition, None)
                 self.offline.pop(topic_partition, None)
             return ErrorCode.NONE
         if (
