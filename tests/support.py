@@ -125,6 +125,14 @@ def no_collector() -> Iterator[None]:
         gc.enable()
 
 
+@contextmanager
+def left_over(kind: type) -> Iterator[Callable[[], list[Any]]]:
+    """Without the collector: asks which of this kind are there that were not before, for other tests leave some."""
+    with no_collector():
+        before = {id(one): one for one in gc.get_objects() if type(one) is kind}
+        yield lambda: [one for one in gc.get_objects() if type(one) is kind and id(one) not in before]
+
+
 def try_all(values: Iterable[Any], test: Callable[..., None], name: Callable[[Any], str] = repr) -> None:
     """All are tried; the first failure is raised, and says of which it is and which others failed. A tuple is as many
     arguments."""

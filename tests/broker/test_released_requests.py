@@ -1,6 +1,5 @@
 """A request that is answered is let go at once: the collector of cycles comes seldom, and a request may have megabytes."""
 
-import gc
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages import request_class
 from tests.broker.test_row_limits import LAST, WAYS, filled, give
 from tests.broker.world import World
-from tests.support import no_collector
+from tests.support import left_over
 
 ROWS = 3
 # What the controller, or the store, is asked, and nobody here answers.
@@ -27,9 +26,8 @@ def test_what_was_answered_is_in_no_cycle(tmp_path: Path, key: int, path: tuple[
     world.settle()
     cls = request_class(key)
     body = filled(cls, LAST[key], path, ROWS).encode(LAST[key])
-    with no_collector():
+    with left_over(cls) as left:
         for _ in range(ROWS):
             give(world, key, LAST[key], body)
             world.settle()
-        left = [one for one in gc.get_objects() if type(one) is cls]
-        assert len(left) == 0
+        assert len(left()) == 0

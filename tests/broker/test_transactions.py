@@ -1,6 +1,5 @@
 """Transactions on three brokers: coordinated, written to, decided, and read by those who want committed records alone."""
 
-import gc
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ from odradek.protocol.messages.write_txn_markers import (
 from odradek.records.builder import NewRecord, build_batch
 from odradek.replication.followers import FetchSource
 from tests.broker.world import T0, TOPIC_ID, Pending, World, batch, told
-from tests.support import no_collector
+from tests.support import left_over
 
 ID = "tx"
 COORDINATOR, LEADER, GROUPS = 2, 1, 3
@@ -1136,7 +1135,7 @@ def test_a_produce_whose_transaction_was_asked_about_is_let_go_with_its_records(
     """It waited for the collector of cycles, which comes seldom: as much as all producers send in between."""
     producer = init(world)
     assert add(world, producer) == 0
-    with no_collector():
+    with left_over(Request) as left:
         assert write(world, producer, b"a", 0) == 0
-        kept = [one for one in gc.get_objects() if isinstance(one, Request) and one.api_key == ApiKey.PRODUCE]
+        kept = [one for one in left() if one.api_key == ApiKey.PRODUCE]
     assert kept == []
