@@ -1,7 +1,9 @@
 """Where the metadata comes from: a store with damaged nodes, a journal at a point in time, an odd cluster."""
 
 import asyncio
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -252,6 +254,25 @@ def test_a_live_cluster_is_told_by_its_journal_since_when_a_leaver_owes(
     monkeypatch.setattr(
         journals, "local_history", lambda bootstrap: journals.read_history(file.with_suffix(".damaged"))
     )
+    assert why.controllers_own("anywhere") is None
+
+
+def test_a_journal_that_cannot_be_read_or_played_keeps_back_no_answer(
+    stuck: tuple[Path, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked at for every question, also by a user who may not read the broker's directories, and a line of it may be of
+    another version."""
+    file, _ = stuck
+
+    def forbidden(bootstrap: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+
+    monkeypatch.setattr(journals, "local_history", forbidden)
+    assert why.controllers_own("anywhere") is None
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines[-1]["event"] = {"type": lines[-1]["event"]["type"]}
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    monkeypatch.setattr(journals, "local_history", lambda bootstrap: journals.read_history(file))
     assert why.controllers_own("anywhere") is None
 
 

@@ -232,16 +232,18 @@ def _is_waiting(context: "ControllerContext", target: str) -> bool:
 def controllers_own(bootstrap: str) -> "ControllerContext | None":
     """What the controller remembers, read off its journal where that is at hand: a cluster of ours, on this machine."""
     from odradek.advisor.replay import replay
-    from odradek.cli.journal.files import local_history, settings_of
+    from odradek.cli.journal.files import blamed_on_its_line, local_history, settings_of
     from odradek.model.errors import OdradekError
 
     try:
         history = local_history(bootstrap)
         if history is None:
             return None
-        _, core = replay(history.lines, settings=settings_of(history))
-    except OdradekError:
-        return None  # a damaged journal must not keep back what metadata alone can answer
+        with blamed_on_its_line(history):
+            _, core = replay(history.lines, settings=settings_of(history))
+    except (OdradekError, OSError):
+        # A journal that is damaged, or that this user may not read, must not keep back what metadata alone can answer.
+        return None
     return core.context
 
 
