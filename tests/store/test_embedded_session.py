@@ -29,11 +29,13 @@ from odradek.store.api import (
     WatchKind,
 )
 from odradek.store.embedded import EmbeddedStore, EmbeddedStores
+from odradek.store.embedded import session as embedded_session
 from odradek.store.embedded.database import Database
 from odradek.store.embedded.liveness import OwnLife, PeerLife
 from odradek.store.embedded.operations import CHANGED, DELETED
 from odradek.store.embedded.watches import ArmedWatches
 from odradek.store.embedded.worker import _AGAIN_TIMES, OWN_PATIENCE, Job, Worker
+from odradek.store.loop_beat import LoopBeat
 from tests.conformance.worlds import until
 
 T = TypeVar("T")
@@ -174,11 +176,19 @@ def test_a_session_for_which_there_is_no_thread_can_be_opened_later(
         def refuse(worker: Worker) -> None:
             raise RuntimeError("can't start new thread")
 
+        class Kept(LoopBeat):
+            def __init__(self, session_timeout_ms: int) -> None:
+                super().__init__(session_timeout_ms)
+                beats.append(self)
+
         stores = EmbeddedStores(file)
+        beats: list[LoopBeat] = []
         with monkeypatch.context() as patched:
             patched.setattr(Worker, "start", refuse)
+            patched.setattr(embedded_session, "LoopBeat", Kept)
             with pytest.raises(StoreUnavailable, match=r"no thread .*pids\.max"):
                 await stores.open_session(LONG_MS)
+        assert [beat._timer for beat in beats] == [None], "of each attempt one went on for ever"
         store = await stores.open_session(LONG_MS)
         await store.close()
         await stores.close()

@@ -99,6 +99,7 @@ class EmbeddedStore(SessionBase):
         try:
             store._worker.start()
         except RuntimeError as error:
+            store._loop_beat.stop()
             raise StoreUnavailable(
                 message=f"no thread for a session with {path}: {error}; {MORE_THREADS}"
             ) from error
