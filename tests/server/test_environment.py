@@ -179,3 +179,26 @@ def test_a_second_thread_that_cannot_be_started_leaves_the_work_to_the_first(
         return done
 
     assert asyncio.run(scene()) == ["first", "second"]
+
+
+def test_behind_a_want_of_threads_work_runs_side_by_side_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waited counted as done by a thread that has nothing to do, so no second one was ever started: a disk that hung
+    held everybody up."""
+    scarce = Scarce(0)
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: scarce.start(thread))
+    monkeypatch.setattr("odradek.server.threads.THREAD_AGAIN_S", 0.001)
+
+    async def scene() -> None:
+        here = Environment(asyncio.get_running_loop())
+        waiting = [here.run_blocking(int) for _ in range(3)]
+        await asyncio.wait(waiting, timeout=0.02)
+        scarce.left = 2
+        await asyncio.gather(*waiting)
+        both = threading.Barrier(2)
+        try:
+            await asyncio.wait_for(asyncio.gather(*(here.run_blocking(both.wait) for _ in range(2))), 20)
+        finally:
+            both.abort()
+            here.close()
+
+    asyncio.run(scene())

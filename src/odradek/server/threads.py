@@ -22,28 +22,34 @@ class Threads(ThreadPoolExecutor):
         super().__init__(max_workers=most, thread_name_prefix=f"odradek-{name}")
         self._loop = loop
         self._is_waiting = False
+        # Pieces of work, of which each is to take a thread that has nothing to do, or to ask for one more.
+        self._come = 0
 
     def _adjust_thread_count(self) -> None:
         """At the end of `submit` (CPython 3.11 to 3.14): the work is in the queue, and whichever thread is there takes it."""
-        if self._is_waiting or self._could_start() or self._threads:
+        self._come += 1
+        if self._is_waiting or self._could_start():
             return
         self._is_waiting = True
         self._loop.call_later(THREAD_AGAIN_S, self._again)
-        logger.warning(
-            "no thread can be started, so what disks and large requests need waits until one can: %s",
-            MORE_THREADS,
-        )
+        if not self._threads:
+            logger.warning(
+                "no thread can be started, so what disks and large requests need waits until one can: %s",
+                MORE_THREADS,
+            )
 
     def _again(self) -> None:
-        if self._could_start():
-            self._is_waiting = False
-        else:
+        self._is_waiting = not self._could_start()
+        if self._is_waiting:
             self._loop.call_later(THREAD_AGAIN_S, self._again)
 
     def _could_start(self) -> bool:
-        """Or there was no need for one."""
+        """Those that are wanted. The base class counts threads that have nothing to do by what they have done: it is to be asked for
+        each piece, or it would count some twice and start no other."""
         try:
-            super()._adjust_thread_count()
+            while self._come:
+                super()._adjust_thread_count()
+                self._come -= 1
         except RuntimeError:
             return False
         return True
