@@ -789,19 +789,24 @@ def journal_of(member: Member) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("is_expired", "reason"), [(False, "the broker stops"), (True, "its session with the store has ended")]
+    ("session", "reason"),
+    [
+        ("in touch", "the broker stops"),
+        ("out of touch", "the broker stops"),
+        ("expired", "its session with the store has ended"),
+    ],
 )
-def test_every_term_begins_with_a_seed_of_its_own_and_ends_with_a_reason(
-    is_expired: bool, reason: str
-) -> None:
+def test_every_term_begins_with_a_seed_of_its_own_and_ends_with_a_reason(session: str, reason: str) -> None:
     """Topic ids are made from the seed: without one, two topics of the same name would have the same id."""
 
     async def body(cluster: Cluster) -> None:
         await cluster.start(1)
         member = cluster.members[1]
         await member.until(leads(cluster, 1))
-        if is_expired:  # whoever runs the session cancels the controller then
+        if session == "expired":  # whoever runs the session cancels the controller then
             cluster.ensemble.expire(member.session.session_id)
+        if session == "out of touch":  # it may live on, and the broker stops before that is known
+            member.session.disconnect()
         await member.stop()
         cluster.ensemble.expire(member.session.session_id)
         member.session = cluster.ensemble.open()

@@ -226,7 +226,7 @@ class ControllerRuntime:
         try:
             await term.serve()
         except asyncio.CancelledError:
-            if store.state is not api.SessionState.CONNECTED:
+            if store.state in (api.SessionState.EXPIRED, api.SessionState.CLOSED):
                 reason = "its session with the store has ended"
             raise
         except Resigning as resigning:
