@@ -341,6 +341,24 @@ def test_a_letter_of_an_attempt_before_whose_record_is_a_row_by_now_is_not_fed_a
     assert verify(job.table, job.bootstrap).is_equal
 
 
+@pytest.mark.filterwarnings("ignore:.*leaves out the offsets below:UserWarning")
+def test_a_letter_whose_record_is_lost_before_its_batch_comes_again_is_still_fed_again(
+    job: TablesJob, client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for a row, for no letter of it comes again, and the letter was the last that was left of it."""
+    shape, less = columns_of(job), columns_of(job._replace(schema="id BIGINT, name BIGINT"))
+    dies_behind_the_letters(job, less, monkeypatch, [task(job, less, 0, 5)])
+    delete_below(client, job.topics[0], 2)
+    done = task(job._replace(fails_on_data_loss=False), shape, 0, 5)
+    assert done.lost == 2
+    writer(job, shape).commit([done], 0)
+    keep_shape(job.table, shape)
+
+    assert [x.is_replayed for x in dead_letters(job.table)] == [False, False, True, True, False]
+    assert replay(job.table)[:2] == (2, 1)
+    assert DeltaTable(job.table).to_pyarrow_table().num_rows == 4
+
+
 def begun_with_letters(job: TablesJob, monkeypatch: pytest.MonkeyPatch) -> Shape:
     """Batch 0 is in the table; of batch 1 there are letters, which could be rows. How values are read now."""
     shape = columns_of(job)

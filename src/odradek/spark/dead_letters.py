@@ -188,14 +188,14 @@ class Begun(NamedTuple):
         """Where somebody has written files anew, those of the ranges that the batch has read."""
         found = identities_in(self.place, self.files)
         if len(found) < self.records and self.ranges:
-            found |= {one for one in identities_in(self.place, self.others) if self._has_read(one)}
+            found |= {one for one in identities_in(self.place, self.others) if is_in(self.ranges, one)}
         return found
 
-    def _has_read(self, one: Identity) -> bool:
-        return any(
-            one[:2] == (topic, partition) and start <= one[2] < end
-            for topic, partition, start, end in self.ranges
-        )
+
+def is_in(ranges: Iterable[Range], one: Identity) -> bool:
+    return any(
+        one[:2] == (topic, partition) and start <= one[2] < end for topic, partition, start, end in ranges
+    )
 
 
 def begun(place: str, app_id: str, batch_id: int) -> Begun | None:

@@ -176,7 +176,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from odradek.spark import growth, tables
-        from odradek.spark.dead_letters import RANGES, REPLAYED, begun, noted
+        from odradek.spark.dead_letters import RANGES, REPLAYED, begun, is_in, noted
         from odradek.spark.evolution import FIXED, Evolve
         from odradek.spark.shape import KEPT_LETTERS, LETTERS
         from odradek.spark.writing import together
@@ -190,10 +190,15 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             self._check_checkpoint(whole, batchId)
             who: dict[str, Any] = {"app_id": self.options.app_id, "batch_id": batchId}
             has_letters = whole.letters or self.options.shape is not None
+            ranges = [(part.topic, part.partition, part.start, part.end) for part in whole.parts]
             before = begun(self.options.letters, **who) if has_letters else None
             # Not from a checkpoint that is not the table's: WrongCheckpoint comes before a letter of it is anywhere.
             is_new = bool(whole.letters or before) and not self._is_there(whole, batchId)
-            read_now = before.without(whole.letters) if before and is_new and self._has_all(whole) else set()
+            read_now = set()
+            if before and is_new and self._has_all(whole):
+                read_now = before.without(whole.letters)
+                if whole.lost:  # of what is gone by now there is no row
+                    read_now = {one for one in read_now if is_in(ranges, one)}
             if whole.letters:
                 if is_new:
                     if before is not None:
@@ -206,9 +211,7 @@ class DeltaWriter(DataSourceStreamArrowWriter):
                     files=whole.letters,
                     parts=(),
                     schema=LETTERS if self.options.letters_to is None else KEPT_LETTERS,
-                    note={
-                        RANGES: [(part.topic, part.partition, part.start, part.end) for part in whole.parts]
-                    },
+                    note={RANGES: ranges},
                     evolve=Evolve(adds=True),  # an older release wrote fewer
                 )
             what: dict[str, Any] = {
