@@ -194,11 +194,10 @@ def test_behind_a_want_of_threads_work_runs_side_by_side_again(monkeypatch: pyte
         await asyncio.wait(waiting, timeout=0.02)
         scarce.left = 2
         await asyncio.gather(*waiting)
-        both = threading.Barrier(2)
+        both = threading.Barrier(2, timeout=20)
         try:
-            await asyncio.wait_for(asyncio.gather(*(here.run_blocking(both.wait) for _ in range(2))), 20)
+            await asyncio.gather(*(here.run_blocking(both.wait) for _ in range(2)))
         finally:
-            both.abort()
             here.close()
 
     asyncio.run(scene())
