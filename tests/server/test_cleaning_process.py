@@ -202,7 +202,7 @@ def test_one_that_cannot_be_asked_is_killed_for_its_next_answer_would_be_that_to
     assert channel is not None
     process._channel = Refusing(channel, call, error)  # type: ignore[assignment]
 
-    with pytest.raises(StorageError, match=rf"\({pid}\) cannot be asked .*, and was killed") as raised:
+    with pytest.raises(StorageError, match=rf"\({pid}\) cannot be asked \(.+\), and was killed") as raised:
         walk(steps)
 
     assert type(raised.value) is StorageError, "which says nothing of the disk, or of the log"

@@ -106,7 +106,7 @@ class CleaningProcess:
         except (OSError, MemoryError) as error:  # half of a message may be on its way
             self.end()
             raise StorageError(
-                f"the process that compacts ({process.pid}) cannot be asked ({error or 'no memory'}), and was killed"
+                f"the process that compacts ({process.pid}) cannot be asked ({str(error) or 'no memory'}), and was killed"
             ) from error
         if answer is None:
             with suppress(subprocess.TimeoutExpired):
