@@ -570,7 +570,8 @@ def test_a_batch_write_without_an_id_that_fails_leaves_nothing_of_tasks_that_wer
 def test_what_killed_writes_without_an_id_have_left_goes_after_a_week(
     cluster: ProcessCluster, make_topic: MakeTopic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody finds them by a name. One that is at work may have written its first files long ago, but not that long."""
+    """Nobody finds them by a name. One that is at work may have written its first files long ago, but not that long. A directory
+    that was named may have one of that name for something else."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     given = {"kafka.bootstrap.servers": cluster.bootstrap, "topic": make_topic()}
     rows = pa.record_batch({"value": [b"1"]})
@@ -581,15 +582,18 @@ def test_what_killed_writes_without_an_id_have_left_goes_after_a_week(
         return staged_directory(options) / name
 
     old, young = killed(), killed()
+    others = young.with_name("2026-11-batch.csv")
+    others.write_text("somebody's")
     week = time.time() - 7 * 86_400
+    os.utime(others, (week - 60, week - 60))
     os.utime(old, (week - 60, week - 60))
     os.utime(young, (week + 3_600, week + 3_600))
 
     writer = batch_writer(given, StructType([StructField("value", BinaryType())]), overwrite=False)
 
-    assert [file.name for file in young.parent.iterdir()] == [young.name]
+    assert {file.name for file in young.parent.iterdir()} == {young.name, others.name}
     writer.commit([writer.write(iter([rows]))])
-    assert [file.name for file in young.parent.iterdir()] == [young.name]
+    assert {file.name for file in young.parent.iterdir()} == {young.name, others.name}
 
 
 def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> None:

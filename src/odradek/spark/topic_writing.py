@@ -9,6 +9,7 @@ and a transaction needs no more than a part of its size beside the log. It is ne
 """
 
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,6 +43,7 @@ _SHARE = 8
 # A write may take long, and a file of its first task waits for the last.
 _LEFT_AFTER_S = 7 * 86_400
 _PLACE = Struct(">I")
+_OURS = re.compile(r"[0-9a-f]{16}-[0-9]{10,}-[0-9a-f]{32}-[0-9]+")  # application, batch, task, file
 
 
 class DamagedFile(OdradekError):
@@ -217,9 +219,12 @@ def forget(options: TopicOptions, batch_id: int) -> None:
 
 
 def sweep(options: TopicOptions) -> None:
-    """Deletes what nobody has written to for a week: of writes that were killed and had no id, by which a later one would find it."""
+    """Deletes what nobody has written to for a week: of writes that were killed and had no id, by which a later one would find it.
+    A directory that was named may have other files there."""
     before = time.time() - _LEFT_AFTER_S
     for path in staged_directory(options).glob("*"):
+        if not _OURS.fullmatch(path.name):
+            continue
         with suppress(OSError):  # somebody else was faster, or may do it
             if path.stat().st_mtime < before:
                 path.unlink()
