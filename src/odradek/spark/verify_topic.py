@@ -137,7 +137,7 @@ def _compared(
         if held == batch.proof:
             continue
         has_fewer = held.count < batch.proof.count
-        if batch.first_offset < begin or (has_fewer and is_compacted(client, partition.topic)):
+        if has_fewer and (batch.first_offset < begin or is_compacted(client, partition.topic)):
             gone += batch.proof.count - held.count
         else:
             different.append(batch.batch_id)
