@@ -11,12 +11,18 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from odradek.client.sync import CONTROLLER, OffsetAndEpoch, SyncClient
+from odradek.client.sync_connection import ConnectionLost
 from odradek.client.sync_transaction import Transaction
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
+)
+from odradek.protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
 )
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -25,6 +31,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 )
 from odradek.records.builder import NewRecord, build_batch
 from odradek.spark import table_rows, tables, verify_topic
+from odradek.spark.compacted import is_compacted
 from odradek.spark.fingerprint import EMPTY, of_records, of_rows
 from odradek.spark.options import ConnectionOptions, parse
 from odradek.spark.parts import Part
@@ -417,6 +424,23 @@ def test_what_the_topic_has_more_of_than_a_batch_noted_is_different_though_its_l
     found = verify_topic._compared(client, where, noted, {producer})
 
     assert (found.gone, found.different) == (0, (0,))
+
+
+def test_whether_a_topic_is_compacted_is_asked_again_where_the_connection_was_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by a broker at which nothing was asked for ten minutes, while a large batch was read from others."""
+    entry = DescribeConfigsResourceResult(name="cleanup.policy", value="compact,delete")
+    answer = DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[entry])])
+    told: list[Any] = [ConnectionLost("closed"), answer]
+
+    def call(*_: Any, **__: Any) -> Any:
+        if isinstance(one := told.pop(0), Exception):
+            raise one
+        return one
+
+    monkeypatch.setattr(SyncClient, "call", call)
+    assert is_compacted(SyncClient("127.0.0.1:1"), "keyed")
 
 
 def compact_from_now(client: SyncClient, topic: str) -> None:

@@ -12,8 +12,9 @@ _POLICY = "cleanup.policy"
 def is_compacted(client: SyncClient, topic: str) -> bool:
     """By its cleanup.policy as it is now. False where the cluster does not tell."""
     wanted = DescribeConfigsResource(resource_type=_TOPIC, resource_name=topic, configuration_keys=[_POLICY])
+    request = DescribeConfigsRequest(resources=[wanted])
     try:
-        (result,) = client.call(ANY, DescribeConfigsRequest(resources=[wanted])).results
+        (result,) = client.retrying(lambda: client.call(ANY, request)).results
     except ProtocolError:  # a broker that does not know the question
         return False
     if result.error_code != ErrorCode.NONE:  # it is not allowed, say
