@@ -21,8 +21,8 @@ from odradek.cli.output import bootstrap_option, json_option, print_json, print_
 @bootstrap_option
 @json_option
 def find_hanging(topics: tuple[str, ...], older_than_ms: int, bootstrap: str, as_json: bool) -> None:
-    """Transactions that are open in a log and that no coordinator will end there. Exit code 1 if there are any, or a log cannot be
-    asked, which is said on standard error."""
+    """Transactions that are open in a log and that no coordinator will end there. Exit code 1 if there are any, or a log or a
+    coordinator cannot be asked, which is said on standard error."""
     import time
 
     from odradek.cli.lookup import topic_or_fail
