@@ -9,6 +9,7 @@ import pytest
 
 from odradek.client.sync import SyncClient
 from odradek.client.sync_brokers import of_every_broker
+from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded
 from odradek.client.sync_groups import list_groups
 from odradek.client.sync_transactions import list_transactions
 from odradek.model.error_codes import ErrorCode
@@ -104,3 +105,20 @@ def test_an_error_that_may_pass_is_asked_away_and_another_is_told_at_once(
     told = of_every_broker(client, ListGroupsRequest(), brokers=[1, 2])
     assert list(told.answers) == [1] and codes == []
     assert told.problems == {2: "broker 2: CLUSTER_AUTHORIZATION_FAILED"}
+
+
+@pytest.mark.parametrize(
+    ("tried_s", "said"), [(0.000_012, "0 s"), (1.9313, "1.9 s"), (30.0, "30 s"), (1_800.04, "1800 s")]
+)
+def test_for_how_long_was_tried_is_said_in_a_plain_number(
+    client: SyncClient, monkeypatch: pytest.MonkeyPatch, tried_s: float, said: str
+) -> None:
+    """Of several questions of one time the last may find none of it left."""
+    times = iter([100.0, 100.0, 100.0 + tried_s, 100.0 + tried_s])
+    monkeypatch.setattr("odradek.client.sync.time.monotonic", lambda: next(times))
+
+    def lost() -> None:
+        raise ConnectionLost("silent")
+
+    with pytest.raises(DeadlineExceeded, match=f"^given up after {said}; the last answer was: silent$"):
+        client.retrying(lost, timeout_s=0.0)

@@ -410,7 +410,7 @@ class SyncClient:
                 if time.monotonic() + pause > deadline:
                     tried_s = time.monotonic() - began
                     raise DeadlineExceeded(
-                        f"given up after {tried_s:.3g} s; the last answer was: {error}"
+                        f"given up after {round(tried_s, 1):g} s; the last answer was: {error}"
                     ) from error
                 self._doubt()
                 if topic is not None:
