@@ -162,7 +162,7 @@ def test_a_batch_write_is_one_transaction_and_one_of_an_application_is_there_onc
 def test_verify_notices_what_is_lost_doubled_or_gone(job: TransformJob, client: SyncClient) -> None:
     import pyarrow as pa
 
-    from odradek.spark import batch_notes
+    from odradek.spark import batch_notes, left_out
     from odradek.spark.topic_commit import commit
     from odradek.spark.topic_writing import stage
 
@@ -182,6 +182,10 @@ def test_verify_notices_what_is_lost_doubled_or_gone(job: TransformJob, client: 
         batch_notes.keep(job.directory, PROGRESS_TOPIC, {**note, "parts": [[*part[:3], 6, part[4]]]})
         assert verified(job).partitions[0].different == (batch_id,)
         batch_notes.keep(job.directory, PROGRESS_TOPIC, note)
+    for batch_id in (1, 2):  # its driver died behind the note of the one, and before that of the other
+        left_out.leave(job.directory, job.name, batch_id, TopicPartition("from", 0), 10, 13)
+    batch_notes.keep(job.directory, PROGRESS_TOPIC, {**note, "lost": 3})
+    assert verified(job).lost == 6, "each once"
     batch_notes.keep(job.directory, PROGRESS_TOPIC, {**note, "parts": []})
     assert verified(job).partitions[0].unknown == 5 and not verified(job).is_equal
 

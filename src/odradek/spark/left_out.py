@@ -11,6 +11,7 @@ batch without rows there is no note: what tasks said of it stays.
 import json
 import shutil
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 from odradek.model.ids import TopicPartition
@@ -34,10 +35,13 @@ def lost_in(directory: str, app_id: str, batch_id: int) -> int:
     return _count(_directory(directory, app_id, batch_id))
 
 
-def lost_without_note(directory: str, app_id: str | None = None) -> int:
-    """The same of all batches of one application or of all whose notes do not tell, because there are none."""
+def lost_without_note(directory: str, app_id: str | None, noted: Iterable[tuple[str, int]]) -> int:
+    """The same of all batches of one application or of all whose notes do not tell, because there are none. `noted`: of which
+    there are, by application and batch. A driver that has noted one may have died before it forgot."""
     prefix = "part-" if app_id is None else application_prefix(app_id)
-    return sum(map(_count, (Path(directory) / OWN_DIRECTORY / "lost").glob(f"{prefix}*")))
+    told = {_directory(directory, *batch) for batch in noted}
+    lost = (Path(directory) / OWN_DIRECTORY / "lost").glob(f"{prefix}*")
+    return sum(_count(one) for one in lost if one not in told)
 
 
 def forget(directory: str, app_id: str, batch_id: int) -> None:

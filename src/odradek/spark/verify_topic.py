@@ -105,7 +105,9 @@ def verify_topics(
                 partition = TopicPartition(topic, number)
                 if partition not in by_partition and (one := _compared(client, partition, {}, mine)).unknown:
                     found.append(one)
-    lost = sum(note.get(LOST, 0) for note in notes) + left_out.lost_without_note(directory, app_id)
+    noted_batches = [(note["appId"], note["batchId"]) for note in notes]
+    lost = sum(note.get(LOST, 0) for note in notes)
+    lost += left_out.lost_without_note(directory, app_id, noted_batches)
     return SinkReport(len(notes), tuple(sorted(found, key=lambda one: one.partition)), lost)
 
 
