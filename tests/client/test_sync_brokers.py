@@ -4,9 +4,11 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from odradek.client import sync
 from odradek.client.sync import SyncClient
 from odradek.client.sync_brokers import of_every_broker
 from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded
@@ -115,7 +117,7 @@ def test_for_how_long_was_tried_is_said_in_a_plain_number(
 ) -> None:
     """Of several questions of one time the last may find none of it left."""
     times = iter([100.0, 100.0, 100.0 + tried_s, 100.0 + tried_s])
-    monkeypatch.setattr("odradek.client.sync.time.monotonic", lambda: next(times))
+    monkeypatch.setattr(sync, "time", SimpleNamespace(monotonic=lambda: next(times)))
 
     def lost() -> None:
         raise ConnectionLost("silent")
