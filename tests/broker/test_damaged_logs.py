@@ -222,6 +222,39 @@ def test_a_damaged_log_whose_disk_has_died_since_is_not_deleted_and_not_said_to_
     assert (node.path / "t-0").exists() and T0 in node.broker.replicas.offline
 
 
+def test_a_topic_made_again_without_a_word_to_a_broker_with_a_damaged_log_is_followed_there(
+    damaged: World,
+) -> None:
+    """The damaged log was of the topic before. The controller tells what is not new to it, the broker having been away."""
+    register(damaged, 1)
+    damaged.lead(1, isr=(1,), topic_id=b"another-topic-id", tell=(1,), settle=False)
+    assert T0 in damaged[1].broker.replicas.partitions
+    assert len(strays(damaged, 1)) == 1
+
+
+def test_of_a_damaged_log_of_a_former_topic_nothing_is_remembered(damaged: World) -> None:
+    """The topic was deleted and made again while its broker was away."""
+    register(damaged, 1)
+    damaged.lead(2, isr=(2, 1))
+    registered_again(damaged, 1)
+    damaged.lead(1, isr=(1,), topic_id=b"another-topic-id", tell=(1,), is_new=True)
+    assert len(strays(damaged, 1)) == 1
+    damaged.lead(2, isr=(2,), topic_id=b"another-topic-id", tell=(1,))
+    assert damaged[1].partition().leader == 2
+    assert registered_again(damaged, 1) == []
+
+
+def test_a_damaged_log_whose_disk_has_died_since_is_none_to_register_again_for(damaged: World) -> None:
+    """It could not be set aside, and each registration takes all leaderships from this broker."""
+    register(damaged, 1)
+    damaged.lead(2, isr=(2, 1))
+    registered_again(damaged, 1)
+    damaged[1].logs.directories[0].root.health.fail(StorageError("read: Input/output error"))
+    damaged.settle()
+    damaged.lead(2, isr=(2,))
+    assert registered_again(damaged, 1) == []
+
+
 def test_one_found_damaged_at_the_start_is_fetched_anew(world: World) -> None:
     node = world[2]
     node.partition().log.flush()

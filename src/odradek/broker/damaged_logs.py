@@ -93,7 +93,8 @@ class DamagedLogs:
 
     def metadata_changed(self) -> None:
         """By now somebody else leads, and we are in the ISR no more: a controller tells that to those that are online,
-        which a damaged replica is not. So it is to be told in another incarnation of ours."""
+        which a damaged replica is not. So it is to be told in another incarnation of ours, unless its disk is gone by now: then
+        it could not be set aside."""
         for topic_partition, declined_at in list(self._declined.items()):
             known = self._metadata.partition(*topic_partition)
             if (
@@ -101,6 +102,7 @@ class DamagedLogs:
                 and self.broker in known.replicas
                 and self._is_out(known.leader, known.isr)
                 and known.leader_epoch > declined_at
+                and self.is_on_a_good_disk(topic_partition)
             ):
                 self._declined[topic_partition] = known.leader_epoch
                 self._effects.append(

@@ -212,11 +212,11 @@ class ReplicaManager(Organ):
             topic_partition = leadership.topic_partition
             try:
                 if topic_partition not in self.partitions:
-                    was_ambiguous = topic_partition in self.logs.ambiguous
-                    for line in self.logs.resolve_topic_id(topic_partition, leadership.topic_id, now_ms):
-                        self._effects.append(LogLine("warning", line))
-                    if was_ambiguous:  # and offline, if a controller has told of it before and named no id
+                    set_aside = self.logs.resolve_topic_id(topic_partition, leadership.topic_id, now_ms)
+                    if set_aside:  # and offline perhaps: nobody knew which topic was meant, or it was damaged
+                        self._effects += [LogLine("warning", line) for line in set_aside]
                         self.offline.pop(topic_partition, None)
+                        self.damaged.forget(topic_partition)
                 if self._is_of_a_former_life(leadership):
                     former.append(topic_partition)
                     errors[topic_partition] = ErrorCode.STALE_CONTROLLER_EPOCH
