@@ -24,6 +24,8 @@ from odradek.model.error_codes import ErrorCode
 from odradek.protocol.messages import list_offsets as lm
 from odradek.records.builder import NewRecord, build_batch
 from tests.broker.fetched import T_0, rows, values
+from tests.broker.log_directories import ask as move
+from tests.broker.log_directories import do, second, steps, where
 from tests.broker.test_fetch import Reader
 from tests.broker.world import TOPIC_ID, Pending, World, told
 from tests.log.logs import assert_index_answers_as_a_scan, produce
@@ -39,12 +41,12 @@ def value(n: int) -> bytes:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """One replica: two segments of three hundred batches and more, and an active one. What is to be done aside waits."""
+    """One replica, in the first of two directories: two segments of three hundred batches and more, and an active one. What is to be done aside waits."""
     monkeypatch.setattr("odradek.log.index_rebuilding.BATCHES_A_PIECE", A_PIECE)
     monkeypatch.setattr("odradek.log.index_rebuilding.LAST_BYTES", 1_000)
     monkeypatch.setattr(segments, "MOST_WINDOWS", 0)
     monkeypatch.setattr(segments, "MOST_HEADERS", 200)
-    world = World(tmp_path, brokers=(1,), log_segment_bytes="25000")
+    world = World(tmp_path, brokers=(1,), directories="2", log_segment_bytes="25000")
     world.lead(1, isr=(1,), replicas=(1,), is_new=True)
     log = log_of(world)
     for n in range(COUNT - 1):
@@ -368,4 +370,26 @@ def test_readers_of_one_that_is_not_wanted_any_more_look_again_in_that_turn(worl
 
     assert work(world) > 300 // A_PIECE
     assert values(rows(pending)[T_0])[0] == value(250)
+    assert is_said(world)
+
+
+def test_readers_of_a_log_that_moves_meanwhile_go_on_in_the_one_that_has_its_place(world: World) -> None:
+    """Its index is whole. The thread builds that of the former one, which nobody reads any more."""
+    world.copies = False
+    assert move(world, second(world)) == ErrorCode.NONE
+    (one,) = steps(world)
+    while not isinstance(one, fx.FlushLog):
+        do(world, one)
+        world.settle()
+        (one,) = steps(world)
+    log_of(world).segments.close_handles()
+    index(world).unlink()
+    pending = consume(world, 250)
+    assert not pending.is_answered
+
+    do(world, one)
+    world.settle()
+    assert where(world) == second(world)
+    assert values(rows(pending)[T_0])[0] == value(250)
+    work(world)
     assert is_said(world)

@@ -138,6 +138,7 @@ class Replica:
         # Where it begins later, what it lacks was committed before it was deleted; the start of the former one was not on the disk
         # yet when this broker was killed (seed 1597).
         self.high_watermark = max(self.high_watermark, log.log_start_offset)
+        self._wake_readers()  # of the former one they may wait for an index that a thread builds
 
     def _wake_readers(self) -> None:
         for readers in (self.consumer_readers, self.follower_readers):
