@@ -207,7 +207,8 @@ class Departures(Organ):
         if before is metadata.brokers:
             return
         for broker in [b for b in metadata.departed if b in metadata.brokers]:
-            del metadata.departed[broker], self._forget_at_ms[broker]
+            del metadata.departed[broker]
+            self._forget_at_ms.pop(broker, None)  # whoever stops forgets nobody any more
         for broker, known in before.items():
             if broker not in metadata.brokers:
                 metadata.departed[broker] = known
