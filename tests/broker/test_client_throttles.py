@@ -494,6 +494,19 @@ def test_a_quota_that_is_changed_or_taken_away_counts_at_once(world: World) -> N
     assert not throttles(world).is_active and not throttles(world).counts_time
 
 
+def test_whoever_waited_when_a_quota_was_taken_away_is_held_up_by_it_no_more(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.lead(1, is_new=True)
+    limit(world, producer_byte_rate=1, consumer_byte_rate=1)
+    reader = world.consume(1, 0, max_wait_ms=500)
+    pending = world.send(1, produce_request(b"x" * 15_000, acks=-1), 9)
+    assert not pending.is_answered and not reader.is_answered
+    limit(world)
+    world.settle()
+    assert (throttle_ms(pending), throttle_ms(reader)) == (0, 0)
+    assert records_of(reader) > 15_000
+
+
 def test_windows_are_those_of_the_settings(tmp_path: Path) -> None:
     world = World(tmp_path, brokers=(1,), quota_window_num="3", quota_window_size_seconds="2")
     world.lead(1, isr=(1,), replicas=(1,), is_new=True)

@@ -379,6 +379,7 @@ def test_a_broker_that_stops_answers_as_things_stand_and_holds_nothing_more(worl
     assert ask(world, client).is_answered
     assert world[1].broker.departures.due_ms is None
 
+
 def test_a_broker_that_is_back_is_named_by_one_that_stops_too(world: World) -> None:
     """What a controller wrote before may be read after it."""
     world.kill(2)

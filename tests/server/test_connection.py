@@ -450,6 +450,20 @@ def test_the_longer_of_two_pauses_counts_and_the_end_of_a_closed_connection_does
     host.advance(2.0)
 
 
+def test_who_was_released_is_held_for_as_long_as_the_next_quota_says() -> None:
+    """And not for what was left of the pause before."""
+    host, connection, transport = make()
+    transport.feed(frame(1, b"a", kind=THROTTLE))
+    host.advance(1.0)
+    connection.release()
+    assert transport.is_reading_allowed
+    transport.feed(frame(2, b"b", kind=THROTTLE))
+    host.advance(2.5)
+    assert not transport.is_reading_allowed and len(host.timers) == 1
+    host.advance(0.6)
+    assert transport.is_reading_allowed and host.timers == []
+
+
 def test_a_long_pause_is_kept_and_a_closed_connection_is_not_kept_for_it() -> None:
     host, connection, transport = make()
     connection.mute(1_000_000.0)

@@ -19,7 +19,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import encode_request
 from odradek.server.connection import Connection
 from odradek.server.environment import Environment
-from odradek.server.gateway import CLOSED_A_TURN, Gateway
+from odradek.server.gateway import CLOSED_A_TURN, RELEASED_A_TURN, Gateway
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
 from odradek.server.outgoing import ENOUGH_BYTES_A_TURN
@@ -525,6 +525,50 @@ def test_the_time_of_requests_is_told_only_while_somebody_has_a_quota_of_it(
     door.gateway.handle_again(HeldRequest(LIST_OFFSETS, 6, 3, "me", memoryview(b""), connection.info), Park())
     assert told == [("me", 2_000_000)] * 2
     assert door.gateway.describe()["request_throttled"] == 0
+
+
+def run_once(loop: asyncio.AbstractEventLoop) -> None:
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+
+
+def test_whoever_has_used_up_a_quota_goes_on_when_it_is_another_one(loop: asyncio.AbstractEventLoop) -> None:
+    """Else it would wait as long as it had to before: weeks, where somebody has set a byte a second by mistake."""
+    door = Door(loop)
+    held = [door.connect() for _ in range(RELEASED_A_TURN + 1)]
+    door.decide = lambda request: Reply([b"ok"], throttle_time_ms=1_000_000_000)
+    for _, transport in held:
+        transport.feed(request(1) + request(2))
+    assert len(door.requests) == len(held)
+    door.quotas.change("clients", "me", {PRODUCE_RATE: "1"})
+    door.gateway.end_turn()
+    assert len(door.requests) == len(held), "in turns of their own, for each may have a request that waits"
+    run_once(loop)
+    assert len(door.requests) == len(held) + RELEASED_A_TURN
+    run_once(loop)
+    assert len(door.requests) == 2 * len(held)
+    assert not any(transport.is_reading_allowed for _, transport in held), "held to what there is now"
+
+    for told in ({PRODUCE_RATE: "1"}, {PRODUCE_RATE: "2"}, {}):
+        door.quotas.change("clients", "me", told)
+        door.gateway.end_turn()
+        for _ in held:
+            run_once(loop)
+        is_other = told != {PRODUCE_RATE: "1"}  # what is told again after a new session is no news
+        assert all(transport.is_reading_allowed is is_other for _, transport in held)
+
+
+def test_who_waits_for_a_turn_to_be_let_in_is_not_let_in_because_a_quota_is_another_one(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    door = Door(loop, max_connection_creation_rate="1")
+    door.connect()
+    _, waiting = door.connect()
+    assert not waiting.is_reading_allowed
+    door.quotas.change("clients", "me", {PRODUCE_RATE: "1"})
+    door.gateway.end_turn()
+    run_once(loop)
+    assert not waiting.is_reading_allowed
 
 
 @pytest.mark.parametrize("loops", ["asyncio", "asyncio before 3.11.4", "uvloop"])

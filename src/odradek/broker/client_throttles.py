@@ -91,13 +91,20 @@ class Limit:
 
 
 class ClientLimits:
-    """What one client of one user is held to. None: as much as it likes."""
+    """What one client of one user is held to, as long as no quota changes. None: as much as it likes. `of`: principal, client."""
 
-    __slots__ = ("fetch", "longest_fetch_bytes", "produce", "time")
+    __slots__ = ("fetch", "longest_fetch_bytes", "of", "produce", "time")
 
     def __init__(
-        self, produce: Limit | None, fetch: Limit | None, time: Limit | None, *, whole_windows_s: int
+        self,
+        of: tuple[str, str],
+        produce: Limit | None,
+        fetch: Limit | None,
+        time: Limit | None,
+        *,
+        whole_windows_s: int,
     ) -> None:
+        self.of = of
         self.produce = produce
         self.fetch = fetch
         self.time = time
@@ -135,18 +142,27 @@ class ClientThrottles:
         if not self.is_active:
             self._rates.clear()
 
+    @property
+    def changes(self) -> int:
+        """Of quotas, so far: whoever is held up may be so no longer."""
+        return self._quotas.changes
+
     # --------------------------------------------------------------------------------------------- requests
 
     def limits_of(self, request: "Request") -> ClientLimits:
         """Asked for each request, so remembered by name."""
-        principal, client = request.connection.principal, (request.client_id or "")[:LONGEST_NAME]
-        limits = self._limits.get((principal, client))
+        return self._limits_of((request.connection.principal, (request.client_id or "")[:LONGEST_NAME]))
+
+    def _limits_of(self, of: tuple[str, str]) -> ClientLimits:
+        limits = self._limits.get(of)
         if limits is None:
             if len(self._limits) >= MOST_BUCKETS:
                 self._limits.clear()
+            principal, client = of
             _, _, name = principal.partition(":")
             user, client_name = escape_entity(name), escape_entity(client)
-            limits = self._limits[principal, client] = ClientLimits(
+            limits = self._limits[of] = ClientLimits(
+                of,
                 self._limit(PRODUCE_RATE, user, client_name),
                 self._limit(FETCH_RATE, user, client_name),
                 self._limit(REQUEST_PERCENTAGE, user, client_name, unit=_PER_PERCENT),
@@ -182,7 +198,9 @@ class ClientThrottles:
         return later
 
     def fetched(self, limits: ClientLimits, size_bytes: int, now_ms: int) -> int:
-        """How long a consumer waits that would get an answer of this size. 0: send it; else nothing is sent."""
+        """How long a consumer waits that would get an answer of this size. 0: send it; else nothing is sent. It may have waited for
+        that while quotas changed."""
+        limits = self._limits_of(limits.of)
         time_ms = self._time_wait_ms(limits, now_ms)
         bytes_ms = 0
         limit = limits.fetch
@@ -219,6 +237,7 @@ class ClientThrottles:
         now_ms: int,
     ) -> Reply | NoReply | CloseConnection:
         bytes_ms = 0
+        limits = self._limits_of(limits.of)  # a parked one may have been asked under others
         if key == ApiKey.PRODUCE and limits.produce is not None:
             limits.produce.rate.record(size_bytes, now_ms)
             bytes_ms = limits.produce.wait_ms(now_ms)

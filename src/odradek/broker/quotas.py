@@ -45,6 +45,7 @@ class ClientQuotas:
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(CLIENT_KEYS, 0)  # key -> entities that have a quota of it
+        self.changes = 0  # of what a user or a client may do, so far
         self._clients: dict[Entity, dict[str, float]] = {}
         self._addresses: dict[str, float] = {}
 
@@ -74,6 +75,7 @@ class ClientQuotas:
         entity = entity_of(entity_type, entity_name)
         if entity is None:
             return [f"/config/{entity_type}/{entity_name} names no user and no client"]
+        self.changes += values != self._clients.get(entity, {})  # told again, after a new session: none
         self._forget(entity)
         if values:
             self._clients[entity] = values
@@ -92,6 +94,7 @@ class ClientQuotas:
                 entities.add(entity_of(entity_type, entity_name))
         for entity in self._clients.keys() - entities:
             self._forget(entity)
+            self.changes += 1
         for address in self._addresses.keys() - addresses:
             del self._addresses[address]
 

@@ -20,6 +20,7 @@ large (`MOST_QUESTIONS`). Apache handles one request of a connection at a time.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import Any, Protocol, cast
 
@@ -146,6 +147,8 @@ class Connection(FrameProtocol):
         self._frames_in_turn = 0
         self._is_reading_paused = False
         self._muted_until: float | None = None
+        self.is_held_to_quota = False  # and so muted
+        self._releases = 0
 
     # --- transport callbacks
 
@@ -229,8 +232,20 @@ class Connection(FrameProtocol):
             return False
         return True
 
+    def _hold_to_quota(self, throttle_time_ms: int) -> None:
+        """Its client has used up a quota (KIP-219)."""
+        self.is_held_to_quota = True
+        self.mute(throttle_time_ms / 1000)
+
+    def release(self) -> None:
+        """Quotas have changed: it is read on, and what comes is held to those that there are now."""
+        if self.is_held_to_quota and self._muted_until is not None:
+            self._releases += 1
+            self._muted_until = self._host.monotonic()
+            self._unmute()
+
     def mute(self, delay_s: float) -> None:
-        """Nothing more is read from it for so long: its client has used up a quota (KIP-219)."""
+        """Nothing more is read from it for so long."""
         until = self._host.monotonic() + delay_s
         if self._muted_until is None:
             self._wait_muted(delay_s)
@@ -240,7 +255,13 @@ class Connection(FrameProtocol):
 
     def _wait_muted(self, delay_s: float) -> None:
         """Looks again now and then: a quota may mute for weeks, and a timer keeps a closed connection in memory."""
-        self._host.call_later(min(delay_s, LONGEST_MUTED_TIMER_S), self._unmute)
+        self._host.call_later(
+            min(delay_s, LONGEST_MUTED_TIMER_S), partial(self._unmute_unless_released, self._releases)
+        )
+
+    def _unmute_unless_released(self, releases: int) -> None:
+        if releases == self._releases:
+            self._unmute()
 
     def _unmute(self) -> None:
         if self._muted_until is None or self.is_closing:
@@ -250,6 +271,7 @@ class Connection(FrameProtocol):
             self._wait_muted(left_s)
             return
         self._muted_until = None
+        self.is_held_to_quota = False
         self._host.answers_ready(self)
         self._host.end_turn()
 
@@ -287,7 +309,7 @@ class Connection(FrameProtocol):
             return
         if type(answer) is NoReply and not self._slots:
             if answer.throttle_time_ms:
-                self.mute(answer.throttle_time_ms / 1000)
+                self._hold_to_quota(answer.throttle_time_ms)
             return
         slot = _Slot(self, correlation_id, flexible_header)
         self._slots.append(slot)
@@ -319,7 +341,7 @@ class Connection(FrameProtocol):
                 self._emit(answer, done.correlation_id, done.flexible_header)
             elif type(answer) is NoReply:
                 if answer.throttle_time_ms:
-                    self.mute(answer.throttle_time_ms / 1000)
+                    self._hold_to_quota(answer.throttle_time_ms)
             elif type(answer) is CloseConnection:
                 self._host.refused(self, answer)
                 self.close()
@@ -340,7 +362,7 @@ class Connection(FrameProtocol):
             header = _SIZE_AND_CORRELATION.pack(size + 4, correlation_id)
         self._outgoing.add(header, buffers, size + len(header))
         if reply.throttle_time_ms:
-            self.mute(reply.throttle_time_ms / 1000)
+            self._hold_to_quota(reply.throttle_time_ms)
         if not self.is_marked_ready:
             self._host.answers_ready(self)
 

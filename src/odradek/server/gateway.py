@@ -28,6 +28,8 @@ from odradek.server.metrics import OTHER_KEYS, Metrics
 _LAST_WORDS_S = 0.05
 # Of idle connections: with what follows from it some 15 us each, in the turn behind it.
 CLOSED_A_TURN = 500
+# Of connections that are read on when quotas have changed: each may have a request that came long ago.
+RELEASED_A_TURN = 20
 # Answers that are no larger than what was asked, or whose bytes lie in files.
 _SMALL_ANSWERS = BETWEEN_BROKERS - {ApiKey.ENVELOPE} | {ApiKey.PRODUCE, ApiKey.FETCH}
 _flexible: dict[tuple[int, int], bool] = {}
@@ -94,6 +96,8 @@ class Gateway:
         self._ready: list[Connection] = []
         self._is_ending_turn = False
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._quotas_seen = self._throttles.changes
+        self._to_be_released: list[Connection] = []  # some in each turn
         self._is_closed = False
         self._is_empty = asyncio.Event()  # since it was closed
 
@@ -317,10 +321,28 @@ class Gateway:
                     for connection in ready:
                         connection.is_marked_ready = False
                         connection.flush()
+            if self._throttles.changes != self._quotas_seen:
+                self._quotas_changed()
             self._turn_over()
         finally:
             self._is_ending_turn = False
             self.turn += 1
+
+    def _quotas_changed(self) -> None:
+        """Else whoever has used up a quota that is raised, or removed, would wait on: for weeks, where it was a small one."""
+        self._quotas_seen = self._throttles.changes
+        is_releasing = bool(self._to_be_released)
+        self._to_be_released = [one for one in self._connections.values() if one.is_held_to_quota]
+        if self._to_be_released and not is_releasing:
+            self.call_later(0, self._release_some)
+
+    def _release_some(self) -> None:
+        some = self._to_be_released[-RELEASED_A_TURN:]
+        del self._to_be_released[-RELEASED_A_TURN:]
+        for connection in some:
+            connection.release()
+        if self._to_be_released:
+            self.call_later(0, self._release_some)
 
     def describe(self) -> dict[str, Any]:
         return {
