@@ -10,7 +10,7 @@ import pytest
 from odradek.broker import effects as fx
 from odradek.broker.replica_manager import Stop
 from odradek.log import files
-from odradek.log.errors import StorageError
+from odradek.log.errors import CorruptLog, StorageError
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import EPOCH_DURING_DELETE, NO_EPOCH
 from tests.broker.world import T0, World, batch, told
@@ -253,6 +253,41 @@ def test_a_damaged_log_whose_disk_has_died_since_is_none_to_register_again_for(d
     damaged.settle()
     damaged.lead(2, isr=(2,))
     assert registered_again(damaged, 1) == []
+
+
+def test_a_log_that_is_deleted_in_the_turn_in_which_it_is_found_damaged_is_none_to_register_again_for(
+    world: World,
+) -> None:
+    world[2].partition().log.give_up(CorruptLog("the CRC does not fit"))
+    assert world.stop_replica(2, T0, leader_epoch=-2, delete=True) == ErrorCode.NONE
+    world.settle()
+    assert registered_again(world, 2) == []
+    assert "not used any more" not in said(world, 2)
+    assert not world[2].broker.replicas.damaged._found_in
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_replica_whose_disk_dies_in_the_turn_in_which_it_is_to_be_deleted_is_offline(
+    tmp_path: Path, is_new: bool
+) -> None:
+    """To whoever wants it back as well: else it would be told to be online, and take nothing that it fetches."""
+    world = World(tmp_path, directories="2")
+    world.lead(1, is_new=True)
+    world[2].logs.directories[0].root.health.fail(StorageError("read: Input/output error"))
+    assert world.stop_replica(2, T0, leader_epoch=-2, delete=True) == ErrorCode.KAFKA_STORAGE_ERROR
+    world.settle()
+    assert world.tell_leader(2, T0, is_new=is_new) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert T0 in world[2].broker.replicas.offline
+
+
+def test_a_replica_whose_disk_is_gone_is_not_made_of_its_log_there(tmp_path: Path) -> None:
+    """By a controller that takes it for new: it was to be deleted, and could not be."""
+    world = World(tmp_path, directories="2")
+    world.lead(1, is_new=True)
+    world[2].logs.directories[0].root.health.fail(StorageError("read: Input/output error"))
+    world.settle()
+    assert world.stop_replica(2, T0, leader_epoch=-2, delete=True) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.tell_leader(2, T0, is_new=True) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_one_found_damaged_at_the_start_is_fetched_anew(world: World) -> None:

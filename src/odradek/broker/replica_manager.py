@@ -511,7 +511,13 @@ class ReplicaManager(Organ):
             self._take_offline(topic_partition, fault)
 
     def logs_broken(self, found: list[tuple[TopicPartition, StorageError]]) -> None:
-        """Logs whose disk is well, and which are not what was written: see `damaged_logs`."""
+        """Logs whose disk is well, and which are not what was written: see `damaged_logs`. One that was deleted in this very turn is
+        none any more."""
+        found = [
+            (topic_partition, fault)
+            for topic_partition, fault in found
+            if topic_partition in self.logs.refused
+        ]
         for topic_partition, fault in found:
             if topic_partition in self.partitions:
                 self._take_offline(topic_partition, fault)

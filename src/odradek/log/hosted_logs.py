@@ -29,7 +29,10 @@ class HostedLogs:
         refused = self.refused.get(topic_partition)
         if refused is not None:
             raise refused
-        return self.logs.get(topic_partition)
+        log = self.logs.get(topic_partition)
+        if log is not None and log.failure is not None:  # with its directory
+            raise log.failure
+        return log
 
     def put(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
         """It is the log in use from now on."""
