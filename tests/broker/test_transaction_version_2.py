@@ -31,7 +31,7 @@ from tests.broker.test_transactions import (
     send,
     state,
 )
-from tests.broker.world import World
+from tests.broker.world import T0, World
 
 LEVEL = "transaction.version"
 PRODUCE, END_TXN, TXN_OFFSET_COMMIT = 0, 26, 28
@@ -254,6 +254,22 @@ def test_the_next_leader_asks_and_goes_on_in_the_same_transaction(world: World, 
     assert len(wire.questions) == 2, "once in each term"
     assert end(world, producer).error_code == 0
     assert committed(world) == (4, [])
+
+
+def test_what_was_added_for_a_topic_is_not_taken_for_added_for_the_one_made_again_under_its_name(
+    world: World, wire: Wire
+) -> None:
+    """Its leader begins with the epoch of the former one."""
+    producer = init(world)
+    assert write(world, producer, b"a", 0) == 0
+    for node in (1, 2, 3):
+        world.stop_replica(node, T0, leader_epoch=-2, delete=True)
+    del world.leadership[T0]
+    world.lead(LEADER, topic_id=b"m" * 16, is_new=True)
+    assert write(world, producer, b"b", 0, version=11) == 0, "by a client of the older way"
+    asked = len(wire.questions)
+    assert write(world, producer, b"c", 1) == 0
+    assert len(wire.questions) == asked + 1
 
 
 def test_a_leader_that_remembers_enough_forgets_the_oldest_and_asks_again(

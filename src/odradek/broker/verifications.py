@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import INT32_MAX, TopicPartition
+from odradek.model.ids import INT32_MAX, TopicId, TopicPartition
 from odradek.records.batch import (
     ATTRIBUTES_OFFSET,
     BATCH_OVERHEAD,
@@ -87,14 +87,15 @@ class Verification:
 class Verifications:
     def __init__(self) -> None:
         self._open: dict[tuple[TopicPartition, int], Verification] = {}
-        # The epoch of the producer and of the leader in which a transaction that is open in the log was added.
-        self._added: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
+        # The epoch of the producer and of the leader in which a transaction that is open in the log was added, and of which topic of
+        # that name the log is.
+        self._added: dict[tuple[TopicPartition, int], tuple[int, int, TopicId]] = {}
 
     def needs_none(self, partition: Partition, writer: Writer, *, is_adding: bool) -> bool:
         if not has_open(partition, writer):
             return False
         added = self._added.get((partition.topic_partition, writer.producer_id))
-        return not is_adding or added == (writer.epoch, partition.leader_epoch)
+        return not is_adding or added == (writer.epoch, partition.leader_epoch, partition.topic_id)
 
     def begin(self, partition: Partition, writer: Writer, *, is_adding: bool) -> Verification:
         key = partition.topic_partition, writer.producer_id
@@ -129,7 +130,7 @@ class Verifications:
         if is_added:
             if len(self._added) >= MOST_OPEN and key not in self._added:
                 del self._added[next(iter(self._added))]  # it is asked again
-            self._added[key] = writer.epoch, partition.leader_epoch
+            self._added[key] = writer.epoch, partition.leader_epoch, partition.topic_id
 
     def ended(self, topic_partition: TopicPartition, producer_id: int) -> None:
         """A marker is in the log; or the producer is not the owner."""
