@@ -15,7 +15,7 @@ from odradek.coordinator.transaction_records import StoredTransaction, Transacti
 from odradek.coordinator.transaction_settings import TransactionSettings
 from odradek.log.producers import Producers
 from odradek.model.errors import ProtocolError
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import NO_TOPIC_ID, TopicPartition
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -294,6 +294,7 @@ class Places:
     def _production(self, place: Place) -> tuple[Any, Verifications]:
         partition = SimpleNamespace(
             topic_partition=TopicPartition(TOPIC, 0),
+            topic_id=NO_TOPIC_ID,
             leader_epoch=place.leader_epoch,
             log=SimpleNamespace(producers=_replayed(place.log)),
         )
@@ -302,14 +303,14 @@ class Places:
         if place.verified is not None:
             verifications._open[key] = Verification(*place.verified[1:], is_adding=self._is_adding)
         if place.added is not None:
-            verifications._added[key] = place.added
+            verifications._added[key] = *place.added, NO_TOPIC_ID
         return partition, verifications
 
 
 def _with(place: Place, entry: Entry, verifications: Verifications) -> Place:
     kept = place.verified if verifications._open else None
     added = next(iter(verifications._added.values()), None)
-    return place._replace(log=(*place.log, entry), verified=kept, added=added)
+    return place._replace(log=(*place.log, entry), verified=kept, added=None if added is None else added[:2])
 
 
 def _replayed(log: tuple[Entry, ...]) -> Producers:
