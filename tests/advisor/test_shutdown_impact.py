@@ -405,3 +405,34 @@ def test_a_broker_that_may_join_a_batch_is_asked_for_its_own_partitions_alone(
     plan = roll_plan(world.context, list(world.context.brokers))
     assert [len(batch) for batch in plan.batches] == [size, size, size - 1, 1], "its controller is the last"
     assert sum(ordered) < (racks + len(plan.batches) + 1) * len(rows) and check(world.context, plan) == []
+
+
+def test_a_plan_counts_with_the_end_of_a_reassignment() -> None:
+    """Between two steps one waits for full ISRs: what moves is on its target alone by then, and 4 and 5 went down together."""
+    world = World().brokers(*range(1, 8))
+    world.elect(1)
+    world.create("t", [1, 6, 7])
+    world.create("u", [2, 3], [2, 4], [2, 5])
+    world.reassign({"t-0": [4, 5]})
+    plan = roll_plan(world.context, ids(2, 3, 4, 5), survives=0)
+    assert plan.batches == ((2,), (3, 4), (5,)) and check(world.context, plan) == []
+    together = RollPlan((ids_tuple(4, 5),), (Moment(ids_tuple(4, 5), (), ()),), (), 0)
+    assert check(world.context, together) == ["t-0 goes offline when [4, 5] restarts and [] dies"]
+    examples = {str(e.topic_partition): e for e in roll_plan(world.context, ids(4)).counter_examples}
+    example = examples["t-0"]
+    assert example.sentence() == (
+        "while 4 restarts and broker 5 dies, no member of the ISR [4, 5] of t-0 is live, once its reassignment has ended"
+    )
+    world.context.topic_configs["t"] = {"min.insync.replicas": "2"}
+    assert roll_plan(world.context, ids(4), survives=0).certificate[0].under_min_isr == (tp("t-0"),)
+
+
+def test_what_refuses_acks_all_until_a_replica_is_back_is_named_for_the_steps_after_that() -> None:
+    """It does now, so it did not "fall"; and between two steps it is waited for."""
+    world = three("t", [1, 2, 3])
+    world.context.topic_configs["t"] = {"min.insync.replicas": "3"}
+    world.alter("t-0", [1, 2])
+    plan = roll_plan(world.context, ids(1, 2, 3), survives=0)
+    assert [moment.under_min_isr for moment in plan.certificate] == [(tp("t-0"),)] * len(plan.batches)
+    unnamed = RollPlan(((BrokerId(1),),), (Moment((BrokerId(1),), (), ()),), (), 0)
+    assert "t-0 falls under min ISR and is not named" in check(world.context, unnamed)

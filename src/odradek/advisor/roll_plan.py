@@ -6,13 +6,17 @@ partition is left without a live member of its ISR: then nothing goes offline, a
 somebody who lives. (A partition that the one death takes offline by itself is no fault of the plan; it is named.) Partitions that fall under min.insync.replicas meanwhile are named: at RF 3 and min ISR 2 one
 restart plus one death always does that.
 
+As the next batch waits for full ISRs, a partition is looked at as it stands, with its live replicas back in sync, and, if it
+is being reassigned, as it will be on its target alone: who is added has nothing yet and will have everything.
+
 The certificate is the list of all these moments with what was left. `check` does not believe it: it asks the
-controller's own step (`what_if`) about every one of them again.
+controller's own step (`what_if`) about every one of them again, now and when it has waited.
 """
 
 from collections.abc import Collection, Iterable, Iterator
 
 from odradek.advisor.what_if import what_if
+from odradek.advisor.what_if_steps import CatchUp, Reassign, ask
 from odradek.controller.context import ControllerContext
 from odradek.model.counted import counted
 from odradek.model.ids import BrokerId, TopicPartition
@@ -23,18 +27,20 @@ from odradek.model.values import dataclass
 class CounterExample:
     """With `down` restarting, the death of `dies` leaves `topic_partition` without a live member of its ISR.
 
-    `dies` None: it is enough that they restart.
+    `dies` None: it is enough that they restart. `is_moved`: once its reassignment has ended; `isr` is its target.
     """
 
     down: tuple[BrokerId, ...]
     dies: BrokerId | None
     topic_partition: TopicPartition
     isr: tuple[BrokerId, ...]
+    is_moved: bool = False
 
     def sentence(self) -> str:
         who = ",".join(map(str, self.down))
         death = f" and broker {self.dies} dies" if self.dies is not None else ""
-        return f"while {who} restarts{death}, no member of the ISR {list(self.isr)} of {self.topic_partition} is live"
+        then = ", once its reassignment has ended" if self.is_moved else ""
+        return f"while {who} restarts{death}, no member of the ISR {list(self.isr)} of {self.topic_partition} is live{then}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,7 @@ class RollPlan:
                     "dies": e.dies,
                     "partition": str(e.topic_partition),
                     "isr": list(e.isr),
+                    "after_reassignment": e.is_moved,
                 }
                 for e in self.counter_examples
             ],
@@ -158,33 +165,48 @@ def fragile(context: ControllerContext, plan: RollPlan) -> tuple[TopicPartition,
 def check(context: ControllerContext, plan: RollPlan) -> list[str]:
     """Everything that is wrong with a plan, by the controller's own step on a copy; empty: it holds.
 
-    Moments are independent: between batches every ISR is full again, so each is asked of `context`.
+    Moments are independent: between batches every ISR is full again, so each is asked of `context` and of what it is then.
     """
     wrong: list[str] = []
     named = [b for batch in plan.batches for b in batch]
     if len(set(named)) != len(named):
         wrong.append("a broker is restarted twice")
+    for batch, moment in zip(plan.batches, plan.certificate, strict=True):
+        if batch != moment.down:
+            wrong.append(f"the certificate speaks of {moment.down}, the plan of {batch}")
+    for state in (context, *_when_waited(context)):
+        wrong.extend(sentence for sentence in _wrong_in(state, plan) if sentence not in wrong)
+    return wrong
+
+
+def _when_waited(context: ControllerContext) -> Iterator[ControllerContext]:
+    """As it is before the next batch: reassignments that can end have ended, and live replicas are in sync. Nothing: as it is."""
+    targets = {where: moving.stored.target_replicas for where, moving in context.reassignments.items()}
+    steps = [Reassign(targets)] if targets else []
+    (*_, caught_up), then = ask(context, [*steps, CatchUp()])
+    if targets or caught_up.outcomes:
+        yield then
+
+
+def _wrong_in(context: ControllerContext, plan: RollPlan) -> Iterator[str]:
     # What a death alone takes offline is no fault of the plan: `fragile` names it.
     alone: dict[tuple[BrokerId, ...], set[TopicPartition]] = {(): set()}
     for broker in sorted(context.brokers):
         gone = what_if(context, kill=[broker]).with_verdict("goes offline")
         alone[broker,] = {o.topic_partition for o in gone}
     for batch, moment in zip(plan.batches, plan.certificate, strict=True):
-        if batch != moment.down:
-            wrong.append(f"the certificate speaks of {moment.down}, the plan of {batch}")
         others = [b for b in sorted(context.brokers) if b not in batch]
         deaths: list[tuple[BrokerId, ...]] = [(), *((b,) for b in others)] if plan.survives else [()]
         for dead in deaths:
             answer = what_if(context, kill=[*batch, *dead])
-            wrong.extend(
+            yield from (
                 f"{o.topic_partition} goes offline when {list(batch)} restarts and {list(dead)} dies"
                 for o in answer.with_verdict("goes offline")
                 if o.topic_partition not in alone[dead]
             )
             certified = moment.under_min_isr_after_a_death if dead else moment.under_min_isr
             unnamed = {o.topic_partition for o in answer.with_verdict("falls under min ISR")} - set(certified)
-            wrong.extend(f"{tp} falls under min ISR and is not named" for tp in sorted(unnamed))
-    return wrong
+            yield from (f"{tp} falls under min ISR and is not named" for tp in sorted(unnamed))
 
 
 def _dangers(
@@ -195,11 +217,25 @@ def _dangers(
         state = context.leadership(topic_partition)
         if state is None or state.leader not in context.brokers:
             continue  # offline before anybody restarts: not made so by us
-        left = [b for b in state.isr if b in context.brokers and b not in down]
-        if not left:
-            yield CounterExample(down, None, topic_partition, state.isr)
-        elif survives and len(left) == 1:
-            yield CounterExample(down, left[0], topic_partition, state.isr)
+        live = tuple(b for b in state.isr if b in context.brokers)
+        target = _target(context, topic_partition)
+        # Where nobody of the target restarts, only a death could do harm, and that by itself.
+        for isr, members in ((state.isr, live), (target, target if set(down) & set(target) else ())):
+            if not members and isr is target:
+                continue
+            left = [b for b in members if b not in down]
+            if not left:
+                yield CounterExample(down, None, topic_partition, isr, isr is target)
+                break
+            if survives and len(left) == 1:
+                yield CounterExample(down, left[0], topic_partition, isr, isr is target)
+                break
+
+
+def _target(context: ControllerContext, topic_partition: TopicPartition) -> tuple[BrokerId, ...]:
+    """Of a partition that is being reassigned: who has it at the end, all of them in sync. Else nobody."""
+    moving = context.reassignments.get(topic_partition)
+    return moving.stored.target_replicas if moving is not None else ()
 
 
 def _moment(context: ControllerContext, down: tuple[BrokerId, ...], survives: int) -> Moment:
@@ -210,13 +246,37 @@ def _moment(context: ControllerContext, down: tuple[BrokerId, ...], survives: in
         state = context.leadership(topic_partition)
         if state is None or state.leader not in context.brokers:
             continue
-        minimum = context.effective_min_isr(topic_partition)
-        left = [b for b in state.isr if b in context.brokers and b not in down]
-        if len(state.isr) >= minimum > len(left):
+        missing = _missing(context, topic_partition, state.isr, down)
+        if missing > 0:
             under.append(topic_partition)
-        if survives and len(state.isr) >= minimum > len(left) - 1:
+        if survives and missing > -1:
             after_death.append(topic_partition)
     return Moment(down, tuple(under), tuple(after_death))
+
+
+def _missing(
+    context: ControllerContext,
+    topic_partition: TopicPartition,
+    isr: tuple[BrokerId, ...],
+    down: tuple[BrokerId, ...],
+) -> int:
+    """How many are missing for acks=all at worst while these are down; negative: so many may be lost besides. Not of an ISR that is
+    too small already."""
+    minimum = context.effective_min_isr(topic_partition)
+    live = [b for b in isr if b in context.brokers]
+    back = context.online_of(context.assignments[topic_partition].replicas, topic_partition)
+    target = _target(context, topic_partition)
+    at_the_end = min(context.min_insync_replicas(topic_partition.topic), len(target))
+    found = [
+        least - len([b for b in members if b not in down])
+        for before, members, least in (
+            (isr, live, minimum),
+            ({*isr, *back}, {*live, *back}, minimum),
+            (target, target, at_the_end),
+        )
+        if before and len(before) >= least
+    ]
+    return max(found, default=-len(isr))
 
 
 def _touched(context: ControllerContext, brokers: tuple[BrokerId, ...]) -> set[TopicPartition]:

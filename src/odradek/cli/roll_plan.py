@@ -141,7 +141,11 @@ def show(
 def _advice(found: "RollPlan", context: "ControllerContext", restarted: Collection["BrokerId"]) -> str:
     """What would make it safe on this cluster: one copy more only where there is a broker for it."""
     examples = found.counter_examples
-    behind = [e for e in examples if len(context.assignments[e.topic_partition].replicas) > len(e.isr)]
+    behind = [
+        e
+        for e in examples
+        if not e.is_moved and len(context.assignments[e.topic_partition].replicas) > len(e.isr)
+    ]
     if behind:
         return (
             f"What makes it safe: every replica in sync first; odradek why {behind[0].topic_partition} says what is "
