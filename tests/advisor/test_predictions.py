@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from odradek.advisor.roll_plan import check, roll_plan
 from odradek.advisor.shutdown_impact import shutdown_impact
 from odradek.advisor.what_if_steps import CatchUp, Reassign, ask
 from odradek.controller.context import ControllerContext
@@ -77,3 +78,13 @@ def test_the_impact_of_a_shutdown_is_what_then_happens_and_its_remedy_makes_it_s
         again = shutdown_impact(safe, leaving)
         bad = {*again.goes_offline, *again.may_lose_records, *again.falls_under_min_isr}
         assert not led & partitions & {outcome.topic_partition for outcome in bad}
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_roll_plan_made_in_the_middle_of_anything_holds_now_and_when_its_wait_is_over(seed: int) -> None:
+    walk = somewhere(seed)
+    context = walk.world.context
+    restarted = walk.random.sample(walk.live, walk.random.randint(1, len(walk.live)))
+    for survives in (0, 1):
+        plan = roll_plan(context, [BrokerId(broker) for broker in restarted], survives=survives)
+        assert check(context, plan) == [], survives

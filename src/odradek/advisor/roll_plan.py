@@ -18,7 +18,9 @@ from collections.abc import Collection, Iterable, Iterator
 from odradek.advisor.what_if import what_if
 from odradek.advisor.what_if_steps import CatchUp, Reassign, ask
 from odradek.controller.context import ControllerContext
+from odradek.controller.reassignment_requests import refusal
 from odradek.model.counted import counted
+from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.values import dataclass
 
@@ -181,7 +183,12 @@ def check(context: ControllerContext, plan: RollPlan) -> list[str]:
 
 def _when_waited(context: ControllerContext) -> Iterator[ControllerContext]:
     """As it is before the next batch: reassignments that can end have ended, and live replicas are in sync. Nothing: as it is."""
-    targets = {where: moving.stored.target_replicas for where, moving in context.reassignments.items()}
+    wanted = {where: moving.stored.target_replicas for where, moving in context.reassignments.items()}
+    targets = {
+        where: target
+        for where, target in wanted.items()
+        if refusal(context, where, target)[0] is ErrorCode.NONE
+    }
     steps = [Reassign(targets)] if targets else []
     (*_, caught_up), then = ask(context, [*steps, CatchUp()])
     if targets or caught_up.outcomes:
