@@ -31,13 +31,7 @@ def test_an_only_replica_that_is_gone_is_named_with_what_follows_its_return() ->
         "no   s3-0 has a leader: leader epoch 1, no leader\n"
         "  no   a replica of the ISR is live: ISR [2], live: []\n"
         "    no   broker 2 is live: not registered\n"
-        "         -> start broker 2: then 2 leads, ISR [2]\n"
-        "  no   or a replica outside the ISR may lead\n"
-        "    no   unclean.leader.election.enable of s3: records acknowledged and not copied there would be lost\n"
-        "         -> odradek elect unclean s3-0 --yes, or for all of it odradek config set --topic s3 "
-        "unclean.leader.election.enable=true\n"
-        "    no   another replica is live: none\n"
-        "         -> start any broker that has a replica"
+        "         -> start broker 2: then 2 leads, ISR [2]"
     )
 
 
@@ -177,4 +171,29 @@ def test_the_tree_has_a_json_twin() -> None:
     world.kill(2)
     why = why_offline(world.context, tp("t-0")).as_json()
     assert why["condition"] == "t-0 has a leader" and why["holds"] is False
-    assert len(why["because"]) == 2  # type: ignore[arg-type]
+    assert len(why["because"]) == 1  # type: ignore[arg-type]
+
+
+def test_an_unclean_election_is_no_way_out_where_every_replica_is_of_the_isr() -> None:
+    """It was offered, with its command, for topics of one replica: nothing is elected by it."""
+    world = three("t", [2], [2, 3])
+    world.kill(2)
+    world.kill(3)
+    assert [reason.condition for reason in why_offline(world.context, tp("t-0")).because] == [
+        "a replica of the ISR is live"
+    ]
+    assert "unclean" in told(world, "t-1"), "2 had left its ISR"
+
+
+def test_an_unclean_election_takes_a_broker_that_is_there_and_a_setting() -> None:
+    world = three("s3", [3, 2])
+    world.kill(3)
+    world.kill(2)
+    assert told(world, "s3-0").endswith(
+        "  no   or a replica outside the ISR may lead\n"
+        "    no   unclean.leader.election.enable of s3: records acknowledged and not copied there would be lost\n"
+        "         -> odradek elect unclean s3-0 --yes, or for all of it odradek config set --topic s3 "
+        "unclean.leader.election.enable=true\n"
+        "    no   another replica is live: none\n"
+        "         -> start any broker that has a replica"
+    )

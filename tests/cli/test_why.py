@@ -118,7 +118,7 @@ def test_s3s_partition_is_explained_by_every_source(start_cluster: Callable[...,
     assert tree["condition"] == "s3-0 has a leader" and not tree["holds"]
     lines = shell("why", "s3-0")[1].splitlines()
     assert lines[0] == sentence
-    assert lines[-1].strip() == "-> start any broker that has a replica"
+    assert lines[-1].strip() == "-> start broker 2: then 2 leads, ISR [2]"
 
 
 def test_a_deletion_that_waits_names_the_broker_it_waits_for(start_cluster: Callable[..., Any]) -> None:

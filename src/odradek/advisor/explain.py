@@ -12,6 +12,7 @@ from odradek.controller.states import PartitionState
 from odradek.model.ids import NO_LEADER, BrokerId, TopicPartition
 from odradek.model.values import dataclass
 
+IN_SYNC = "a replica of the ISR is live"
 LEAVES = "shutting down: a broker that leaves may not join (KIP-841)"
 
 
@@ -113,31 +114,25 @@ def why_offline(
             because=(_not_elected(topic, state.isr, in_sync),),
         )
     clean = Why(
-        "a replica of the ISR is live",
+        IN_SYNC,
         bool(in_sync),
         f"ISR {list(state.isr)}, live: {list(in_sync)}",
         because=tuple(_replica(context, topic_partition, b, starts) for b in state.isr),
     )
+    ways = [clean]
     eligible = context.eligible(topic_partition)
     if eligible:
-        equal = Why(
-            "or one that is eligible beside the ISR is (KIP-966)",
-            any(broker in live for broker in eligible),
-            f"eligible {list(eligible)}: all committed records are there too",
-            because=tuple(_replica(context, topic_partition, b, starts) for b in eligible),
+        ways.append(
+            Why(
+                "or one that is eligible beside the ISR is (KIP-966)",
+                any(broker in live for broker in eligible),
+                f"eligible {list(eligible)}: all committed records are there too",
+                because=tuple(_replica(context, topic_partition, b, starts) for b in eligible),
+            )
         )
-        return Why(
-            condition,
-            False,
-            _last(state.leader, state.leader_epoch),
-            because=(clean, equal, _unclean(context, topic_partition, live)),
-        )
-    return Why(
-        condition,
-        False,
-        _last(state.leader, state.leader_epoch),
-        because=(clean, _unclean(context, topic_partition, live)),
-    )
+    if not set(assignment.replicas) <= set(state.isr):  # else whoever comes is of the ISR
+        ways.append(_unclean(context, topic_partition, live))
+    return Why(condition, False, _last(state.leader, state.leader_epoch), because=tuple(ways))
 
 
 def _not_elected(topic: str, isr: tuple[BrokerId, ...], in_sync: tuple[BrokerId, ...]) -> Why:

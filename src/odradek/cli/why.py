@@ -284,12 +284,14 @@ def _lacks_replicas(context: "ControllerContext", topic_partition: "TopicPartiti
 
 def sentence(topic_partition: "TopicPartition", trees: "tuple[Why, ...]") -> str:
     """The answer in one plain sentence: what is wrong, why, and what to do first."""
+    from odradek.advisor.explain import IN_SYNC
+
     wrong = [tree for tree in trees if not tree.holds]
     if not wrong:
         return f"{topic_partition} is well: {trees[0].detail}."
     worst = wrong[0]
     problem = _problem(worst)
-    if worst.condition.endswith(" has a leader") and len(worst.because) > 1:
+    if worst.because and worst.because[0].condition == IN_SYNC:
         # The clean way first; the tree has the other, which loses records.
         clean = worst.because[0]
         problem, leaves = f"is offline, no member of its ISR is live ({clean.detail})", list(_leaves(clean))
