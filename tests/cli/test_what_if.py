@@ -44,6 +44,19 @@ def test_an_unclean_election_is_told(capsys: pytest.CaptureFixture[str]) -> None
     assert [p["unclean"] for p in told] == [True]  # type: ignore[attr-defined]
 
 
+def test_which_of_several_replicas_that_are_behind_leads_is_called_unknown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world = three("t", [2, 3, 1])
+    world.alter("t-0", [2])
+    world.context.topic_configs["t"] = {"unclean.leader.election.enable": "true"}
+    answers, _ = ask(world.context, [Kill((BrokerId(2),))])
+    show(answers, Source("a world", MetadataLoaded((), (), {}), 1, 0), None)
+    said = "not known: which replica leads t-0 then; of 3,1 for t-0, the one with the longest log does"
+    assert capsys.readouterr().out.splitlines()[-1] == said
+    assert as_dict(answers, False, True)["partitions"][0]["may_lead"] == [3, 1]  # type: ignore[index]
+
+
 def test_steps_are_taken_in_the_order_they_are_written(shell: Shell, topic: str) -> None:
     found = shell.json("what-if", "--kill", "2", "--start", "2", "--catch-up", "--kill=3")
     assert [step["question"] for step in found["steps"]] == ["kill 2", "start 2", "catch up", "kill 3"]

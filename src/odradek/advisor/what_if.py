@@ -34,7 +34,9 @@ class PartitionOutcome:
     goes offline | stays offline | falls under min ISR | stays under min ISR | comes online |
     new leader | ISR changes | unchanged
 
-    `is_unclean`: on the way there somebody led who was not in sync, so acknowledged records may be lost.
+    `is_unclean`: on the way there somebody led who was not in sync, so acknowledged records may be lost. `may_lead`: where
+    there are several such replicas, all of them: the controller asks what each holds and elects the longest log, and a
+    question cannot ask. `leader_after` is then the one that is elected if none answers.
     """
 
     topic_partition: TopicPartition
@@ -46,6 +48,7 @@ class PartitionOutcome:
     min_insync_replicas: int
     reason: str = ""
     is_unclean: bool = False
+    may_lead: tuple[BrokerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +214,8 @@ def _outcome(
         verdict = "new leader"
     else:
         verdict = "unchanged" if set(isr_after) == set(isr_before) else "ISR changes"
+    is_unclean = _is_unclean(old, new)
+    candidates = after.online_of(after.assignments[topic_partition].replicas, topic_partition)
     return PartitionOutcome(
         topic_partition,
         verdict,
@@ -220,7 +225,8 @@ def _outcome(
         isr_after,
         minimum,
         reason,
-        _is_unclean(old, new),
+        is_unclean,
+        candidates if is_unclean and len(candidates) > 1 else (),
     )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BAD = ("goes offline", "stays offline", "falls under min ISR", "stays under min ISR")
 SHOWN_PARTITIONS = 20
+SHOWN_UNSURE = 3  # of which not even the next leader is sure
 # The options that are steps: what they are called, and whether a value follows.
 STEPS = {"--kill": True, "--start": True, "--shut-down": True, "--catch-up": False}
 STEPS |= {"--reassign": True, "--config": True, "--elect": True}
@@ -219,6 +220,7 @@ def as_dict(answers: "Sequence[WhatIf]", kills_controller: bool, safe: bool) -> 
                     "min_insync_replicas": outcome.min_insync_replicas,
                     "reason": outcome.reason,
                     "unclean": outcome.is_unclean,
+                    "may_lead": list(outcome.may_lead),
                 }
                 for outcome in answer.outcomes
             ],
@@ -257,6 +259,14 @@ def show(answers: "Sequence[WhatIf]", source: Source, successor: str | None) -> 
         if unclean:
             where = unclean[0] if len(unclean) == 1 else f"{len(unclean)} partitions, first {unclean[0]}"
             print(f"acknowledged records may be lost in {where}: led by a replica that was not in sync")
+        several = [outcome for outcome in answer.outcomes if outcome.may_lead]
+        if several:
+            whose, first = ", ".join(str(o.topic_partition) for o in several[:SHOWN_UNSURE]), several[0]
+            more = f" and {len(several) - SHOWN_UNSURE} more" if len(several) > SHOWN_UNSURE else ""
+            print(
+                f"not known: which replica leads {whose}{more} then; of {_list(first.may_lead)} for {first.topic_partition}, the "
+                "one with the longest log does"
+            )
         for sentence in answer.unfinished:
             print(sentence)
 
