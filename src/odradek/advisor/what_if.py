@@ -215,7 +215,8 @@ def _outcome(
     else:
         verdict = "unchanged" if set(isr_after) == set(isr_before) else "ISR changes"
     is_unclean = _is_unclean(old, new)
-    candidates = after.online_of(after.assignments[topic_partition].replicas, topic_partition)
+    assignment = after.assignments.get(topic_partition)
+    several = () if assignment is None else after.online_of(assignment.replicas, topic_partition)
     return PartitionOutcome(
         topic_partition,
         verdict,
@@ -226,7 +227,7 @@ def _outcome(
         minimum,
         reason,
         is_unclean,
-        candidates if is_unclean and len(candidates) > 1 else (),
+        several if is_unclean and len(several) > 1 else (),
     )
 
 
