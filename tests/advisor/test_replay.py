@@ -12,7 +12,7 @@ from odradek.controller.election import ELIGIBLE, UNCLEAN
 from odradek.controller.events import Event, Tick, WritesAnswered
 from odradek.controller.journal import UnreadableJournal, as_json, effects_as_json, event_from_json
 from odradek.controller.replica_removal import RetryRemovals
-from odradek.model.facts import ConfigChanged
+from odradek.model.facts import ConfigChanged, IsrChangeNotified
 from tests.controller.world import World, state, tp
 
 
@@ -269,3 +269,18 @@ def test_a_request_with_another_number_is_a_difference() -> None:
     stop["number"] += 1
     difference = first_difference(replay(lines)[0])
     assert difference is not None and stop in lines[difference.line]["requests"]
+
+
+def test_a_change_by_somebody_else_that_is_dropped_is_not_in_the_store_either() -> None:
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 3, 1])
+    told = len(lines)
+    world.states[tp("t-0")] = state(2, [2], controller_epoch=world.controller_epoch, version=1)
+    world.step(IsrChangeNotified({tp("t-0"): world.states[tp("t-0")]}))
+    world.kill(3)
+    _, core = replay(lines, drop=[told])
+    assert core.context is not None
+    known = core.context.leadership(tp("t-0"))
+    assert known is not None and (known.leader, known.isr) == (2, (2, 1))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from odradek.advisor.observed import observed_context
 from odradek.advisor.what_if import context_of, what_if
 from odradek.controller.context import ControllerSettings
 from odradek.model.ids import BrokerId
@@ -102,6 +103,16 @@ def test_a_question_can_be_asked_of_a_cluster_one_does_not_control() -> None:
         "t-0": "new leader",
         "t-1": "goes offline",
     }
+
+
+def test_whose_stored_leader_is_gone_is_offline_before_a_controller_has_said_so() -> None:
+    """A broker that wants to stop asks of the store as it stands."""
+    world = three("t", [3, 2])
+    world.alter("t-0", [3])
+    del world.registrations[3]
+    context = observed_context(world.election(1)[3])
+    ((outcome,), leader) = what_if(context, kill=[BrokerId(2)]).outcomes, world.leader("t-0")[0]
+    assert (leader, outcome.verdict, outcome.leader_before) == (3, "stays offline", -1)
 
 
 def test_unclean_elections_show_in_the_answer() -> None:

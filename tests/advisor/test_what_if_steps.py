@@ -13,7 +13,7 @@ from odradek.advisor.what_if_steps import (
     ask,
 )
 from odradek.controller import reassignment_requests
-from odradek.controller.context import ReassignmentPhase
+from odradek.controller.context import CLUSTER_DEFAULT, ReassignmentPhase
 from odradek.model.ids import BrokerId
 from tests.controller.world import three, tp
 
@@ -150,3 +150,11 @@ def test_more_reassignments_than_a_node_can_name_are_no_step_that_changes_nothin
         ValueError, match=r"^reassign t-0 to \[2, 3\]: .*; reassign fewer of its 3 partitions at a time$"
     ):
         ask(world.context, [Reassign(targets)])
+
+
+def test_a_default_of_the_cluster_that_is_set_leaves_the_other_defaults() -> None:
+    world = three("t", [2, 3])
+    world.alter("t-0", [2])
+    world.context.broker_configs[CLUSTER_DEFAULT] = {"unclean.leader.election.enable": "true"}
+    _, killed = ask(world.context, [Configure(None, "min.insync.replicas", "1"), Kill((BrokerId(2),))])[0]
+    assert [outcome.is_unclean for outcome in killed.outcomes] == [True]

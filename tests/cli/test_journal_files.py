@@ -254,3 +254,24 @@ def test_nothing_differs_up_to_a_time_at_which_nothing_differs(
         capsys, "journal", "diff", file, "--set", f"{UNCLEAN}=false", "--until", until, "--json"
     )
     assert (code, json.loads(out)["first_difference"]) == (0, None)
+
+
+def test_an_outage_that_had_begun_before_belongs_to_what_is_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2, 3])
+    world.alter("t-0", [2])
+    for happens in (world.kill, world.start):
+        world.now_ms += LATER_MS
+        happens(2)
+    kept = [{"controller": 1, "epoch": 1, **line} for line in lines]
+    (tmp_path / "controller-1.jsonl").write_text(text(kept))
+    died_ms, came_ms = kept[-1]["at_ms"] - LATER_MS, kept[-1]["at_ms"]
+    show = ("journal", "show", tmp_path, "--partition", "t-0", "--json")
+    for since_ms, dark in ((died_ms + 1, [(died_ms, came_ms)]), (came_ms, [])):
+        code, out, _ = run(capsys, *show, "--since", since_ms)
+        found = [(o["since_ms"], o["until_ms"]) for o in json.loads(out)["outages"]]
+        assert (code, found) == (0, dark), since_ms

@@ -150,16 +150,14 @@ def roll_plan(
     return RollPlan(tuple(batches), tuple(_moment(context, b, survives) for b in batches), (), survives)
 
 
-def fragile(context: ControllerContext, plan: RollPlan) -> tuple[TopicPartition, ...]:
+def fragile(context: ControllerContext) -> tuple[TopicPartition, ...]:
     """Partitions that one death takes offline whether anybody restarts or not: no order can help them."""
-    restarted = {broker for batch in plan.batches for broker in batch}
     found = []
     for topic_partition in sorted(context.assignments):
         state = context.leadership(topic_partition)
         if state is None or state.leader not in context.brokers:
             continue
-        live = [b for b in state.isr if b in context.brokers]
-        if len(live) == 1 and live[0] not in restarted:
+        if len([b for b in state.isr if b in context.brokers]) == 1:
             found.append(topic_partition)
     return tuple(found)
 

@@ -173,9 +173,7 @@ class _Remedies:
     def __init__(self, context: ControllerContext, leaving: tuple[BrokerId, ...]) -> None:
         self.context = context
         self.leaving = leaving
-        # A broker that leaves may not join an ISR (KIP-841).
-        gone = {*leaving, *context.shutting_down_brokers}
-        self.load = {b: len(context.partitions_on.get(b, ())) for b in context.brokers if b not in gone}
+        self.load = {b: len(context.partitions_on.get(b, ())) for b in context.brokers if b not in leaving}
         self.moves: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self.waits: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self.hopeless: dict[TopicPartition, str] = {}
@@ -228,6 +226,7 @@ class _Remedies:
         stay = [b for b in online if b not in self.leaving]
         dead = [b for b in target if b not in online]
         racks = {brokers[b].rack for b in stay}
+        # A broker that leaves may not join an ISR (KIP-841): it is not online.
         free = sorted(
             (b for b in self.load if b not in target and context.is_online(b, topic_partition)),
             key=lambda b: (brokers[b].rack in racks, self.load[b], b),

@@ -71,7 +71,7 @@ def plan(
     checked = found.is_safe and (is_quick if wanted is None else wanted)
     wrong = check(context, found) if checked else []
     assert not wrong, f"the certificate does not hold: {wrong[0]}"
-    frail = [str(where) for where in fragile(context, found)] if found.is_safe and survive else []
+    frail = [str(where) for where in fragile(context)] if found.is_safe and survive else []
     if as_json:
         report = {**found.as_json(), "checked": checked, "lost_by_one_death_anyway": frail}
         print_json({**report, "unknown": list(source.unknown)})
