@@ -12,6 +12,7 @@ from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -402,6 +403,48 @@ def test_a_batch_of_a_checkpoint_that_was_put_back_is_not_taken_for_one_that_com
         runs(1, 3, 7)
     seen = DeltaTable(path).file_uris() if kind is DeltaSink else [*Path(path).glob("*/*.parquet")]
     assert [pq.read_metadata(file).num_rows for file in seen] == [5]
+
+
+@pytest.mark.parametrize("kind", [DeltaSink, ParquetSink])
+def test_of_records_that_come_again_some_may_be_gone_meanwhile(
+    tmp_path: Path, kind: type[DataSource]
+) -> None:
+    """Retention has taken the first ones, where that is allowed, or compaction any: by the word of its checkpoint it is that batch."""
+    checkpoint, path = tmp_path / "checkpoint", str(tmp_path / "table")
+    (checkpoint / "offsets").mkdir(parents=True)
+    given = {"appId": "app", "checkpointLocation": str(checkpoint), "rowsAreRecords": "true"}
+    given["path" if kind is ParquetSink else "table"] = path
+
+    def runs(begin: int, end: int, upto: int = 5, without: int | None = None) -> None:
+        (checkpoint / "offsets" / "0").write_text(f'v1\n{{}}\n{{"orders":{{"0":{upto}}}}}')
+        writer = kind(given).streamWriter(SCHEMA, overwrite=False)
+        assert isinstance(writer, DeltaWriter)
+        found = rows(begin, end)
+        found = found.filter(pc.not_equal(found.column("offset"), -1 if without is None else without))
+        writer.commit([writer.written(iter([found]), 0)], 0)
+
+    runs(0, 5)
+    runs(2, 5)
+    runs(0, 5, without=3)
+    runs(0, 5, without=4)
+    for begin, end, upto in ((0, 7, 7), (2, 4, 4), (0, 7, 5)):
+        with pytest.raises(tables.WrongCheckpoint, match="has batch 0 of application 'app' with other r"):
+            runs(begin, end, upto)
+    seen = DeltaTable(path).file_uris() if kind is DeltaSink else [*Path(path).glob("*/*.parquet")]
+    assert [pq.read_metadata(file).num_rows for file in seen] == [5]
+
+
+def test_a_range_that_comes_again_may_be_compacted_meanwhile(tmp_path: Path) -> None:
+    """Where nobody knows a checkpoint, too: the offsets tell that it is that batch."""
+    assert commit(tmp_path, 0, written(tmp_path, 0, rows(0, 5)))
+    found = rows(0, 5)
+
+    assert not commit(
+        tmp_path, 0, written(tmp_path, 0, found.filter(pc.not_equal(found.column("offset"), 2)))
+    )
+    with pytest.raises(tables.WrongCheckpoint, match=r"orders-0\[0, 5\) there, orders-0\[1, 5\) now"):
+        commit(tmp_path, 0, written(tmp_path, 0, rows(1, 5)))
+    assert offsets_in(tmp_path) == list(range(5))
 
 
 def test_a_checkpoint_of_another_table_is_noticed_and_adds_nothing(tmp_path: Path) -> None:

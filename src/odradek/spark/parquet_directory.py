@@ -68,7 +68,8 @@ def commit(
             raise _other_batch(path, app_id, last)
     target = batch_directory(path, app_id, batch_id)
     ends = ends_of_batch(checkpoint, batch_id)
-    found = parts_of_batch.to_json(merged(parts))
+    now = merged(parts)
+    found = parts_of_batch.to_json(now)
     if not target.exists() and files:
         note = {
             "appId": app_id,
@@ -87,7 +88,10 @@ def commit(
         is_new = False
     if target.exists() and not is_new:
         there = json.loads((target / NOTE).read_text(encoding="utf-8"))
-        is_same = there["parts"] == found and there.get(QUERY_ID, query_id) == query_id
+        is_planned_alike = bool(ends) and there.get(ENDS) == ends
+        is_same = there.get(QUERY_ID, query_id) == query_id and parts_of_batch.come_again(
+            now, parts_of_batch.from_json(there["parts"]), may_have_lost=is_planned_alike
+        )
         if not is_same or (not found and says_otherwise(there, ENDS, ends)):
             raise _other_batch(path, app_id, batch_id)
     if target.exists():

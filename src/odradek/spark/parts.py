@@ -4,7 +4,7 @@ A task says it of what it wrote, the commit of a batch keeps it beside the files
 table and the topic.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -56,6 +56,23 @@ def _one(pieces: list[Part]) -> Part:
         for epoch, first in piece.epochs:
             epochs.setdefault(epoch, first)
     return pieces[0]._replace(end=pieces[-1].end, fingerprint=total, epochs=tuple(sorted(epochs.items())))
+
+
+def come_again(now: Iterable[Part], before: Collection[Part], *, may_have_lost: bool) -> bool:
+    """Whether a batch that had the parts `before` may have these when it comes again: of the same offsets some may be compacted by now,
+    and where it `may_have_lost` records, retention may have taken the first ones."""
+    places = [_place(part) for part in now]
+    if sorted(places) == sorted(_place(part) for part in before):
+        return True
+    return may_have_lost and all(any(_is_within(place, _place(part)) for part in before) for place in places)
+
+
+def _place(part: Part) -> tuple[str, int, bytes, int, int]:
+    return part.topic, part.partition, part.topic_id, part.start, part.end
+
+
+def _is_within(place: tuple[str, int, bytes, int, int], whole: tuple[str, int, bytes, int, int]) -> bool:
+    return place[:3] == whole[:3] and whole[3] <= place[3] and place[4] <= whole[4]
 
 
 def to_json(parts: Iterable[Part]) -> list[dict[str, Any]]:

@@ -220,11 +220,13 @@ def has_batch(
     if done is None:
         _check_nothing_lost(table, path, app_id, batch_id, -1)
         return False
+    ends = ends_of_batch(checkpoint, done)
     if done >= batch_id:
-        _check_same_batch(table, app_id, batch_id, done, parts, has_lost=has_lost)
-    ends = ends_of_batch(checkpoint, done) if done < batch_id or has_lost or not parts else ""
+        _check_same_batch(table, app_id, batch_id, done, parts, ends, has_lost=has_lost)
     if query_id or ends:
-        _check_same_query(table, path, app_id, done, query_id, ends)
+        # Of parts that are alike the offsets tell more.
+        of_query = ends if done < batch_id or has_lost or not parts else ""
+        _check_same_query(table, path, app_id, done, query_id, of_query)
     if done < batch_id:
         _check_nothing_lost(table, path, app_id, batch_id, done)
         return False
@@ -763,9 +765,16 @@ def _check_divided(table: DeltaTable, spec: Spec) -> None:
 
 
 def _check_same_batch(
-    table: DeltaTable, app_id: str, batch_id: int, done: int, parts: tuple[Part, ...], *, has_lost: bool
+    table: DeltaTable,
+    app_id: str,
+    batch_id: int,
+    done: int,
+    parts: tuple[Part, ...],
+    ends: str,
+    *,
+    has_lost: bool,
 ) -> None:
-    """A batch that is there already must be the one that comes again, not one of a lost checkpoint."""
+    """A batch that is there already must be the one that comes again, not one of a lost checkpoint. `ends`: where that says that it ends."""
     if done > batch_id:
         raise WrongCheckpoint(
             f"{table.table_uri} already has batch {done} of application {app_id!r}, but this checkpoint is "
@@ -773,18 +782,14 @@ def _check_same_batch(
         )
     note = _noted(table, path_of(table.table_uri), app_id, batch_id)
     before = None if note is None else _committed(note)
-    if before is None or before.parts == parts:
+    if note is None or before is None:
         return
-    if not (has_lost and all(any(_is_within(part, one) for one in before.parts) for part in parts)):
+    is_planned_alike = bool(ends) and note.get(ENDS) == ends
+    if not parts_of_batch.come_again(parts, before.parts, may_have_lost=has_lost or is_planned_alike):
         raise WrongCheckpoint(
             f"{table.table_uri} has batch {batch_id} of application {app_id!r} with other records: "
             f"{_told(before.parts)} there, {_told(parts)} now; {_ADVICE}"
         )
-
-
-def _is_within(part: Part, whole: Part) -> bool:
-    of_same = (part.topic_partition, part.topic_id) == (whole.topic_partition, whole.topic_id)
-    return of_same and whole.start <= part.start and part.end <= whole.end
 
 
 def _told(parts: tuple[Part, ...]) -> str:
