@@ -53,8 +53,8 @@ MakeTopic = Callable[..., str]
 SHAPE = Shape(pa.schema([("id", pa.int32())]))
 
 
-class Died(Exception):
-    pass
+class Died(BaseException):
+    """As a process that is killed, which nobody hears of: a commit that fails otherwise ends its transaction."""
 
 
 def reasons(record: Record) -> dict[str, str]:

@@ -43,8 +43,8 @@ BATCHES = 3
 ROWS = 40
 
 
-class Died(Exception):
-    pass
+class Died(BaseException):
+    """As a process that is killed, which nobody hears of: a commit that fails otherwise ends its transaction."""
 
 
 class Sink(NamedTuple):
@@ -610,6 +610,24 @@ def test_progress_that_is_gone_is_noticed(sink: Sink, client: SyncClient) -> Non
     with pytest.raises(AheadOfCheckpoint, match="does not tell of it: it was deleted or cut"):
         moved.run(attempt=1)
     assert read(client, sink) == whole(0, 0, 0)
+
+
+@pytest.mark.parametrize("error", [MemoryError, OSError, KeyboardInterrupt])
+def test_whatever_ends_a_commit_its_transaction_does_not_stay_open(
+    sink: Sink, client: SyncClient, error: type[BaseException]
+) -> None:
+    """Readers of committed records would wait for the coordinator's patience, a minute or more."""
+
+    def fails(step: str, batch: int) -> None:
+        if (step, batch) == ("before-end", 1):
+            raise error
+
+    with pytest.raises(error):
+        sink.at(fails).run()
+
+    eventually(lambda: is_decided(client, sink), 10.0, "the transaction is aborted")
+    sink.run(attempt=1)
+    assert read(client, sink) == whole(0, 1, 1)
 
 
 def test_a_batch_of_another_checkpoint_is_not_taken_for_one_that_comes_again(

@@ -62,7 +62,7 @@ def commit(
             note = _sent(client, transaction, options, staged, batch_id, letters, lost)
             switch.at("before-end", batch_id)
             transaction.commit()
-        except OdradekError:
+        except (Exception, KeyboardInterrupt):
             # So that readers need not wait for the coordinator's patience. It may be fenced, or out of reach: it aborts then
             # by itself; or have committed it, and only the answer was lost: then it refuses.
             with suppress(OdradekError):
