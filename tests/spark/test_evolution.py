@@ -393,6 +393,22 @@ def test_a_power_cut_takes_nothing_of_files_that_a_wider_column_has_made_anew(
     assert taken == [] and cuts.would_take([log, log / "00000000000000000001.json"]) == []
 
 
+def test_a_commit_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut in between would leave a version that nobody can read, and with it no table."""
+    commit(tmp_path, 0, FIRST)
+    cuts, link = PowerCuts(monkeypatch), os.link
+    taken: dict[str, list[str]] = {}
+
+    def linked(source: Path, target: Path) -> None:
+        taken[target.name] = cuts.would_take([source])
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", linked)
+    commit(tmp_path, 1, WIDER, evolve=ALL)
+
+    assert taken == {"00000000000000000001.json": []}
+
+
 class Died(Exception):
     pass
 

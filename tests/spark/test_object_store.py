@@ -1,5 +1,6 @@
 """Tables in an object store, over HTTP: all that holds in a directory, and what a store may do that a directory cannot."""
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -470,6 +471,19 @@ def test_an_address_that_is_none_is_a_sentence(monkeypatch: pytest.MonkeyPatch) 
         check_listens("s3://lake/orders")
 
 
+def test_an_address_for_s3_alone_comes_before_that_for_all_of_aws(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in AWS's own tools."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", os.environ["AWS_ENDPOINT_URL"])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    check_listens(url)
+
+    commit(url, 0, written(url, 0, rows(0, 5)))
+
+    assert offsets_in(url) == list(range(5))
+
+
 def test_a_table_in_a_directory_asks_nobody_of_a_store(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -537,9 +551,9 @@ def test_a_commit_that_a_store_has_lost_stops_the_job(url: str) -> None:
 def test_a_store_lists_as_a_directory_does_by_how_names_begin(url: str, tmp_path: Path) -> None:
     """What is one application's is told from what is another's."""
     for storage in (storage_of(str(tmp_path)), storage_of(url)):
-        for name in ("own/a-1", "own/a-2/b-1", "own/b-1", "own/b-2/a-1", "a-1"):
+        for name in ("own/a-1", "own/a-2/b-1", "own/a-2/day=1/c-1", "own/b-1", "own/b-2/a-1", "a-1"):
             storage.write(name, b"x")
-        assert storage.listed("own", "a-") == ["own/a-1", "own/a-2/b-1"]
+        assert storage.listed("own", "a-") == ["own/a-1", "own/a-2/b-1", "own/a-2/day=1/c-1"]
 
 
 @pytest.fixture

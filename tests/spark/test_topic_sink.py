@@ -21,6 +21,7 @@ from odradek.client.sync import LATEST, SyncClient
 from odradek.client.sync_connection import ConnectionLost, SyncConnection
 from odradek.client.sync_records import records
 from odradek.client.sync_transaction import Fenced, Transaction
+from odradek.client.sync_transactions import describe, list_transactions
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
 from odradek.model.ids import TopicPartition
@@ -187,11 +188,21 @@ def test_of_two_drivers_one_is_fenced_and_the_batch_is_there_once(
     assert read(client, sink) == whole(0, 1, 1)
 
 
-def test_no_batch_is_so_large_that_brokers_refuse_the_time_that_it_may_take(sink: Sink) -> None:
-    """`transaction.max.timeout.ms` of brokers that nobody has told otherwise."""
-    large = Staged("of a task", [4 << 30], [])
+def test_a_large_batch_may_take_long_and_none_longer_than_brokers_allow(
+    sink: Sink, client: SyncClient
+) -> None:
+    """A minute, and what 2 MB a second take; at most `transaction.max.timeout.ms` of brokers that nobody has told otherwise."""
 
-    assert check(sink.options, [large], 0) is False
+    def time_for(size_bytes: int) -> float:
+        assert check(sink.options, [Staged("of a task", [size_bytes], [])], 0) is False
+        name = sink.options.transactional_id
+        (one,) = (
+            found for found in list_transactions(client).transactions if found[1].transactional_id == name
+        )
+        timeout_ms: int = describe(client, one.coordinator, name).transaction_timeout_ms
+        return timeout_ms / 1000
+
+    assert [time_for(size) for size in (0, 1_000_000_000, 4 << 30)] == [60, 560, 900]
 
 
 def test_what_another_driver_has_done_until_it_is_fenced_is_seen(
@@ -536,6 +547,17 @@ def test_a_sink_with_a_topic_of_its_own_for_its_progress_is_verified(sink: Sink)
 
     assert (named.exit_code, "3 batches" in named.output) == (0, True), named.output
     assert "progress in topic odradek-sinks (--progress-topic names another)" in str(other.exception)
+
+
+def test_a_batch_whose_driver_died_before_it_kept_the_note_is_verified_once_it_came_again(sink: Sink) -> None:
+    with pytest.raises(Died):
+        sink.dies_at("after-commit", 1).run()
+
+    sink.run(attempt=1)
+
+    bootstrap = sink.options.connection.bootstrap
+    report = verify_topics(sink.options.directory, bootstrap, progress_topic="odradek-sinks")
+    assert (report.is_equal, report.batches, report.records) == (True, BATCHES, BATCHES * ROWS)
 
 
 def test_records_of_a_batch_whose_note_is_lost_are_found_wherever_they_are(sink: Sink) -> None:

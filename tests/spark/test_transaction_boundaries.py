@@ -480,6 +480,21 @@ def test_the_same_start_is_asked_again_with_another_limit(writers: Writers, stre
     assert running.next(ReadMaxRows(4)) == ["0-1", "0-2"]
 
 
+def test_an_earlier_start_has_boundaries_of_its_own(writers: Writers, stream: StartStream) -> None:
+    """What was read from within a transaction on knows nothing of what had begun before."""
+    commit(writers, "a-1")  # offset 0, marker 1
+    open_one = writers.begin("b-1")  # 2
+    writers.plain("plain-1", "plain-2")  # 3 and 4
+    writers.add(open_one, "b-2")  # 5
+    writers.end(open_one, is_commit=True)
+    running = stream(startingOffsets=f'{{"{writers.partition.topic}":{{"0":3}}}}')
+    assert running.next(ReadMaxRows(2)) == ["plain-1", "plain-2"]
+
+    running.at = stream().at
+
+    assert running.next(ReadMaxRows(5)) == ["a-1"]
+
+
 def test_whatever_the_interleaving_and_the_limits_no_transaction_is_divided_and_nothing_is_left_out(
     cluster: ProcessCluster, writers: Writers
 ) -> None:
