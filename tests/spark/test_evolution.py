@@ -241,6 +241,17 @@ def test_a_column_that_is_not_null_is_kept_so_or_relaxed(tmp_path: Path) -> None
     assert [(row["id"], row["name"]) for row in rows_in(tmp_path)] == [(1, "ink"), (2, None), (3, "pen")]
 
 
+def test_rows_without_a_column_that_is_not_null_are_not_merged(tmp_path: Path) -> None:
+    """Of what is merged no file tells how many values are null."""
+    fields = [pa.field("id", pa.int64()), pa.field("name", pa.string(), nullable=False)]
+    write_deltalake(tmp_path, pa.table({"id": [1], "name": ["ink"]}, schema=pa.schema(fields)))
+    table = DeltaTable(tmp_path)
+
+    assert not tables.change_for(table, pa.schema(fields), ALL)
+    with pytest.raises(tables.WrongTable, match="has column name as NOT NULL"):
+        tables.change_for(table, pa.schema(fields[:1]), Evolve.of("add,widen"))
+
+
 def test_a_struct_that_is_not_null_is_kept_so_or_relaxed(tmp_path: Path) -> None:
     kind = pa.struct([("street", pa.string())])
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("at", kind, nullable=False)])

@@ -459,9 +459,9 @@ def test_a_checkpoint_of_another_table_is_noticed_and_adds_nothing(tmp_path: Pat
     writer.commit([written(tmp_path, 0, rows(0, 5))], 0)
     with pytest.raises(
         tables.WrongCheckpoint,
-        match="has batch 0 as the last one of application 'app', and this checkpoint is at batch 3",
+        match="has batch 0 as the last one of application 'app', and this checkpoint is at batch 2",
     ):
-        writer.commit([done], 3)
+        writer.commit([written(tmp_path, 2, rows(10, 15))], 2)
     writer.commit([written(tmp_path, 1, rows(5, 10))], 1)
 
     assert len(offsets_in(tmp_path)) == 10

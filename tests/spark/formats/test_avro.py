@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from odradek.model.errors import ConfigurationError
 from odradek.spark.ddl import schema_of, text_of
 from odradek.spark.formats import declared, rows
-from odradek.spark.formats.avro import avro_of
+from odradek.spark.formats.avro import Avro, avro_of
 from odradek.spark.formats.declared import Format, decoder, learnt
 from odradek.spark.formats.decoded import Bad, Decoded, RefusedSchema
 from odradek.spark.formats.kinds import misfit
@@ -310,6 +311,28 @@ def test_schemas_of_a_registry_each_by_its_id(server: RegistryServer) -> None:
     assert done.bad[3].stage == "schema" and done.bad[3].schema_id is None
     assert done.bad[4] == Bad("the value ends before its last field", "value", 7)
     assert done.bad[7] == Bad("field id is STRING by the schema; the column is BIGINT", "schema", 10)
+
+
+def test_schemas_are_compiled_once_and_of_very_many_the_last_are_kept(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = []
+
+    def counted(text: str, references: Sequence[Schema] = ()) -> Avro:
+        compiled.append(text)
+        return avro_of(text, references)
+
+    monkeypatch.setattr(declared, "avro_of", counted)
+    monkeypatch.setattr(declared, "MOST_READERS", 2)
+    for schema_id in range(3):
+        server.has(schema_id, {**SIMPLE, "doc": str(schema_id)})
+    form = Format("avro", registry=server.url)
+    value = written(SIMPLE, {"id": 1, "n": "a"})
+
+    for schema_id in (0, 1, 0, 1, 2, 2, 0):
+        assert decoded(form, "id BIGINT, n STRING", framed(schema_id, value)).good.tolist() == [0]
+
+    assert [json.loads(text)["doc"] for text in compiled] == ["0", "1", "2", "0"]
 
 
 def test_a_silent_registry_is_told_apart_from_a_bad_value(

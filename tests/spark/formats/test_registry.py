@@ -64,6 +64,26 @@ def test_an_unknown_id_is_believed_for_a_while_and_then_asked_for_again(server: 
     assert registry.schema(7, "AVRO").text == "string"
 
 
+def test_of_very_many_schemas_the_last_are_kept(
+    server: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values name each that a registry has, if they like, and a process that decodes them lives long."""
+    text = '{"type": "string"}'
+    monkeypatch.setattr(module, "MOST_KNOWN", 3 * len(text))
+    for schema_id in range(5):
+        server.has(schema_id, text)
+    registry = asked(server.url)
+
+    for schema_id in (0, 1, 2, 3, 4, 2, 3, 4, 1):
+        registry.schema(schema_id, "AVRO")
+
+    assert server.asked == [f"/schemas/ids/{schema_id}" for schema_id in (0, 1, 2, 3, 4, 1)]
+    monkeypatch.setattr(module, "MOST_KNOWN", 1)
+    for schema_id in (0, 0):
+        registry.schema(schema_id, "AVRO")
+    assert len(server.asked) == 7, "a large one is kept alone"
+
+
 def test_a_flood_of_ids_that_nobody_knows_is_not_a_flood_of_questions(server: RegistryServer) -> None:
     now = 100.0
     server.has(5_000, {"type": "string"})

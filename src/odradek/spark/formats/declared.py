@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sized
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,8 @@ OF_SCHEMAS = ("avro", "protobuf")
 _KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
 PLAIN = pa.schema([("value", pa.string())])
 _MOST_REFERENCES = 200
+# Schemas that are kept compiled, some 15 KB each of 20 fields: the ones that values have named last.
+MOST_READERS = 1_000
 _MOST_REFUSED = 1_000  # messages of a schema that are remembered; values name any number that there are not
 
 
@@ -274,14 +277,11 @@ class _OfRegistry:
 
 
 def _avro_reader(registry: Registry, columns: pa.Schema) -> _Readers:
-    known: dict[int, arrow_rows.Reader] = {}
-
+    @lru_cache(MOST_READERS)
     def reader(schema_id: int) -> arrow_rows.Reader:
-        if schema_id not in known:
-            found = _avro(registry, schema_id)
-            check_fits(found.columns, columns)
-            known[schema_id] = _reader_of(found)
-        return known[schema_id]
+        found = _avro(registry, schema_id)
+        check_fits(found.columns, columns)
+        return _reader_of(found)
 
     return reader
 
@@ -300,12 +300,9 @@ def _avro_references(registry: Registry, schema: Schema) -> list[Schema]:
 
 
 def _protobuf_reader(registry: Registry, columns: pa.Schema) -> _Readers:
-    known: dict[int, arrow_rows.Reader] = {}
-
+    @lru_cache(MOST_READERS)
     def reader(schema_id: int) -> arrow_rows.Reader:
-        if schema_id not in known:
-            known[schema_id] = _by_path(_protobuf_of(registry, schema_id), columns)
-        return known[schema_id]
+        return _by_path(_protobuf_of(registry, schema_id), columns)
 
     return reader
 

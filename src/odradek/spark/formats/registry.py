@@ -1,6 +1,6 @@
 """A schema registry, asked over HTTP for the schema behind an id: Confluent's interface, which others serve as well.
 
-What is known is kept for the life of the process, since an id never changes its schema. That an id is unknown is believed
+What is known is kept, the last of it, since an id never changes its schema. That an id is unknown is believed
 for a short while only: its schema may be on the way. An answer is bounded in size and in time, however slowly it drips.
 """
 
@@ -24,6 +24,7 @@ ATTEMPTS = 3
 PAUSE_S = 0.5
 BELIEVED_S = 10.0  # that an id is unknown, or that nobody answers
 _LARGEST = 8 << 20
+MOST_KNOWN = 64 << 20  # characters of schemas that are kept: values may name each that a registry has, and some have tens of thousands
 _MOST_UNKNOWN = 10_000  # bytes of anybody's that are taken for an id
 # Questions in vain of BELIEVED_S, each a connection and a millisecond or more: who writes has four bytes for an id, and a job is not
 # to ask for all of them. What is not asked for is taken for unknown, which stops no job, and is asked for in another ten seconds: its records
@@ -73,6 +74,7 @@ class Registry:
         self._pause_s = pause_s
         self._clock = clock
         self._known: dict[_Asked, Schema] = {}
+        self._known_size = 0  # of their texts
         # When, and in which words: an error that was raised would keep what its callers held.
         self._unknown: dict[_Asked, tuple[float, str]] = {}
         self._in_vain_since, self._in_vain = 0.0, 0
@@ -119,6 +121,9 @@ class Registry:
             self._unknown[asked] = (self._clock(), str(unknown))
             raise
         self._known[asked] = found
+        self._known_size += len(found.text)
+        while self._known_size > MOST_KNOWN and len(self._known) > 1:
+            self._known_size -= len(self._known.pop(next(iter(self._known))).text)
         return found
 
     def _ask(self, path: str, kind: str, what: str) -> Schema:
