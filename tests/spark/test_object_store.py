@@ -22,7 +22,7 @@ from odradek.spark.dead_letters import dead_letters, kept_shape
 from odradek.spark.evolution import Evolve
 from odradek.spark.growth import columns_of
 from odradek.spark.jobs.tables import TablesJob, planned
-from odradek.spark.object_store import StoreError, check_listens, storage_options
+from odradek.spark.object_store import ConnectionBroken, StoreError, answers, check_listens, storage_options
 from odradek.spark.options import parse
 from odradek.spark.ranges import OffsetRange
 from odradek.spark.replay import replay
@@ -225,6 +225,24 @@ def test_a_connection_that_always_breaks_is_named(url: str, before: Front) -> No
         StoreError, match=r"the connection to the store at .* broke \(.*reset.*whether .* is not known"
     ):
         store_probe.check(url)
+
+
+@pytest.mark.parametrize(
+    ("took", "kind"),
+    [("900.5ms", ConnectionBroken), ("2.9s", ConnectionBroken), ("3.1s", StoreError), ("3000ms", StoreError)],
+)
+def test_a_request_that_broke_as_its_time_was_over_is_not_made_again(
+    took: str, kind: type[StoreError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was repeated until then: three times as long as one may take. Again, that would be three times as long once more."""
+    monkeypatch.setenv("ODRADEK_STORE_TIMEOUT", "1")
+
+    with pytest.raises(StoreError) as raised, answers("s3://lake/orders"):
+        raise OSError(
+            f"Generic S3 error: Error performing PUT http://lake/orders in {took}, after 9 retries: connection reset"
+        )
+
+    assert type(raised.value) is kind
 
 
 def test_a_commit_that_landed_and_nobody_heard_of_is_there_once(url: str, before: Front) -> None:

@@ -412,7 +412,7 @@ def test_of_records_that_come_again_some_may_be_gone_meanwhile(
     """Retention has taken the first ones, where that is allowed, or compaction any: by the word of its checkpoint it is that batch."""
     checkpoint, path = tmp_path / "checkpoint", str(tmp_path / "table")
     (checkpoint / "offsets").mkdir(parents=True)
-    given = {"appId": "app", "checkpointLocation": str(checkpoint), "rowsAreRecords": "true"}
+    given = {"appId": "app", "checkpointLocation": checkpoint.as_uri(), "rowsAreRecords": "true"}
     given["path" if kind is ParquetSink else "table"] = path
 
     def runs(begin: int, end: int, upto: int = 5, without: int | None = None) -> None:
