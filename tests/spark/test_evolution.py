@@ -518,15 +518,17 @@ def test_a_timestamp_without_a_zone_is_added_only_where_the_table_has_the_featur
 
 
 def test_what_another_driver_is_about_to_commit_is_not_taken_away(tmp_path: Path) -> None:
-    """Numbers of batch writes may have more than ten digits."""
+    """Of this batch or of a later one. Numbers of batch writes may have more than ten digits."""
     commit(tmp_path, 20_261_129_173_500, FIRST)
-    staged = tmp_path / "_odradek" / "commits" / file_name("app", 20_261_129_173_502)
-    staged.parent.mkdir()
-    staged.write_bytes(b"")
+    commits = tmp_path / "_odradek" / "commits"
+    staged = [commits / file_name("app", 20_261_129_173_500 + n) for n in (1, 2)]
+    commits.mkdir()
+    for file in staged:
+        file.write_bytes(b"")
 
     commit(tmp_path, 20_261_129_173_501, WIDER, evolve=ALL)
 
-    assert staged.exists()
+    assert sorted(commits.iterdir()) == sorted(staged)
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, table: Path, act: Any) -> None:
