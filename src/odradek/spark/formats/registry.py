@@ -24,9 +24,8 @@ ATTEMPTS = 3
 PAUSE_S = 0.5
 BELIEVED_S = 10.0  # that an id is unknown, or that nobody answers
 _LARGEST = 8 << 20
-MOST_KNOWN = (
-    64 << 20
-)  # characters of schemas that are kept: values may name each that a registry has, and some have tens of thousands
+# Characters of schemas that are kept: values may name each that a registry has, and some have tens of thousands.
+MOST_KNOWN = 64 << 20
 _MOST_UNKNOWN = 10_000  # bytes of anybody's that are taken for an id
 # Questions in vain of BELIEVED_S, each a connection and a millisecond or more: who writes has four bytes for an id, and a job is not
 # to ask for all of them. What is not asked for is taken for unknown, which stops no job, and is asked for in another ten seconds: its records
