@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,8 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from odradek.client.sync import CONTROLLER, SyncClient
+from odradek.client.sync import CONTROLLER, OffsetAndEpoch, SyncClient
+from odradek.client.sync_connection import ConnectionLost
 from odradek.client.sync_transaction import Transaction
 from odradek.model.ids import TopicPartition
 from odradek.protocol.messages.delete_records import (
@@ -17,14 +19,20 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from odradek.protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from odradek.records.builder import NewRecord, build_batch
-from odradek.spark import table_rows, tables
-from odradek.spark.fingerprint import EMPTY, of_rows
+from odradek.spark import table_rows, tables, verify_topic
+from odradek.spark.compacted import is_compacted
+from odradek.spark.fingerprint import EMPTY, of_records, of_rows
 from odradek.spark.options import ConnectionOptions, parse
 from odradek.spark.parts import Part
 from odradek.spark.ranges import OffsetRange
@@ -399,6 +407,42 @@ def test_all_of_a_topic_may_be_gone(
 
     assert report.is_equal and report.gone.count == 30
     assert report.to_json()["gone"] == 30
+
+
+def test_what_the_topic_has_more_of_than_a_batch_noted_is_different_though_its_log_begins_within_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It counted as fewer than none that are gone, and as equal."""
+    where, producer = TopicPartition("copies", 0), (7, 0)
+    rows = [NewRecord(b"k", b"1"), NewRecord(b"k", b"2")]
+    client: Any = SimpleNamespace(
+        begin_offsets=lambda partitions: dict.fromkeys(partitions, 1),
+        list_offsets=lambda wanted, read_committed: {where: OffsetAndEpoch(3, 0)},
+    )
+    header = SimpleNamespace(producer_id=7, producer_epoch=0)
+    monkeypatch.setattr(verify_topic, "batches", lambda *_, **__: [(header, rows)])
+    noted = {producer: verify_topic._Noted(0, 0, of_records([(b"k", b"1")]))}
+
+    found = verify_topic._compared(client, where, noted, {producer})
+
+    assert (found.gone, found.different) == (0, (0,))
+
+
+def test_whether_a_topic_is_compacted_is_asked_again_where_the_connection_was_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by a broker at which nothing was asked for ten minutes, while a large batch was read from others."""
+    entry = DescribeConfigsResourceResult(name="cleanup.policy", value="compact,delete")
+    answer = DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[entry])])
+    told: list[Any] = [ConnectionLost("closed"), answer]
+
+    def call(*_: Any, **__: Any) -> Any:
+        if isinstance(one := told.pop(0), Exception):
+            raise one
+        return one
+
+    monkeypatch.setattr(SyncClient, "call", call)
+    assert is_compacted(SyncClient("127.0.0.1:1"), "keyed")
 
 
 def compact_from_now(client: SyncClient, topic: str) -> None:
