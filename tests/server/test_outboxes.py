@@ -8,16 +8,17 @@ import pytest
 
 from odradek.client.receive_buffers import BufferPool
 from odradek.controller.broker_requests import StopReplicaPartition, StopReplicaRequest
-from odradek.controller.events import Event, StopReplicaAnswered
+from odradek.controller.events import Event, StopReplicaAnswered, TellingsLost
 from odradek.model.cluster import BrokerRegistration
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import UnreadableNode
 from odradek.model.ids import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from odradek.server import outboxes as outboxes_module
 from odradek.server.controller_requests import Sendable
+from odradek.server.end_offset_queries import AskLogEnds
 from odradek.server.links import Links
 from odradek.server.log_limits import LimitedLog
-from odradek.server.outboxes import MOST_ON_THE_WIRE, Outboxes
+from odradek.server.outboxes import MOST_ON_THE_WIRE, Bound, Outboxes
 from odradek.store import layout
 from tests.server.test_controller_runtime import FakeBroker
 
@@ -35,7 +36,10 @@ def stop(number: int, *, epoch: int = 22) -> StopReplicaRequest:
     )
 
 
-def scenario(body: Callable[[Outboxes, FakeBroker, list[Event]], Awaitable[None]]) -> None:
+def scenario(
+    body: Callable[[Outboxes, FakeBroker, list[Event]], Awaitable[None]],
+    bound: Bound = Bound(10_000, 100_000),
+) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         broker = FakeBroker(2)
@@ -52,6 +56,7 @@ def scenario(body: Callable[[Outboxes, FakeBroker, list[Event]], Awaitable[None]
             on_answer=on_answer,
             on_disowned=broker.disowned.append,
             log=LimitedLog(logging.getLogger("odradek.server"), loop.time),
+            bound=bound,
         )
         try:
             async with asyncio.timeout(60):
@@ -282,3 +287,98 @@ def test_a_broker_that_cannot_be_reached_costs_no_bytes_at_each_attempt(
         assert len(made) == 4
 
     scenario(body)
+
+
+LOST = TellingsLost(BrokerId(2), BrokerEpoch(22))
+OF_REQUESTS, OF_PARTITIONS = Bound(4, 1_000), Bound(1_000, 4)
+
+
+@pytest.mark.parametrize("bound", [OF_REQUESTS, OF_PARTITIONS])
+def test_of_what_a_broker_does_not_answer_no_more_than_the_bound_is_kept(bound: Bound) -> None:
+    """It was kept without end for as long as the session of the broker stood."""
+
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        broker.is_silent = True
+        outboxes.brokers_are([registered(broker)])
+        most = MOST_ON_THE_WIRE + 4
+        for number in range(100):
+            outboxes.send([stop(number)])
+            assert outboxes.unanswered()[BrokerId(2)] <= most
+        await broker.until(lambda: len(broker.told) == MOST_ON_THE_WIRE)
+        assert heard == [], "nobody is told anew who does not answer"
+
+        broker.is_silent = False
+        broker.disconnect()
+        await broker.until(lambda: LOST in heard)
+        assert numbers(heard[:-1]) == list(range(MOST_ON_THE_WIRE)), (
+            "all that was sent is answered before, and nothing behind it is sent"
+        )
+        assert len(heard) == MOST_ON_THE_WIRE + 1
+
+        outboxes.send([stop(200)])
+        assert outboxes.unanswered() == {2: 0}, "what is told before everything is told anew is in that"
+        outboxes.begin_anew(BrokerId(2), BrokerEpoch(21))
+        outboxes.begin_anew(BrokerId(3), BrokerEpoch(22))
+        outboxes.send([stop(201)])
+        assert outboxes.unanswered() == {2: 0}, "that was for another life, and another broker"
+        outboxes.begin_anew(BrokerId(2), BrokerEpoch(22))
+        outboxes.send([stop(202), stop(203)])
+        outboxes.send([stop(204)])
+        await broker.until(lambda: len(heard) == MOST_ON_THE_WIRE + 4)
+        assert numbers(heard[-3:]) == [202, 203, 204]
+        told = [request.topic_states[0].partition_states[0].leader_epoch for _, request in broker.told]
+        assert told == [*range(MOST_ON_THE_WIRE), *range(MOST_ON_THE_WIRE), 202, 203, 204]
+        assert broker.numbers == list(range(2 * MOST_ON_THE_WIRE + 3)), "correlation ids go on"
+
+    scenario(body, bound)
+
+
+def test_the_requests_of_one_event_are_kept_whole_or_not_at_all() -> None:
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        broker.is_silent = True
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(number) for number in range(50)])
+        assert outboxes.unanswered() == {2: 50}
+        outboxes.send([stop(50), stop(51)])
+        assert outboxes.unanswered() == {2: MOST_ON_THE_WIRE}
+
+    scenario(body, OF_REQUESTS)
+
+
+def test_what_is_put_back_to_be_sent_again_is_not_given_up() -> None:
+    """Between a failure and the next attempt all of it waits."""
+
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        broker.is_silent = True
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(number) for number in range(8)])
+        await broker.until(lambda: len(broker.told) == MOST_ON_THE_WIRE)
+        box = outboxes._boxes[BrokerId(2)][1]
+        broker.is_silent = False
+        box._link.fail("the test says so")
+        assert not box._sent
+        outboxes.send([stop(8)])
+        await broker.until(lambda: LOST in heard)
+        assert numbers(heard[:-1]) == list(range(MOST_ON_THE_WIRE))
+
+    scenario(body, OF_REQUESTS)
+
+
+def test_a_question_asked_again_belongs_to_what_was_sent() -> None:
+    """Of OffsetForLeaderEpoch that brought nothing a second question comes of it: it is asked before everything is told anew."""
+
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        broker.is_silent = True
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(number) for number in range(9)])
+        outboxes.send([stop(9)])
+        box = outboxes._boxes[BrokerId(2)][1]
+        box._append(AskLogEnds(BrokerId(2), BrokerEpoch(22), (T0,)))
+        assert outboxes.unanswered() == {2: MOST_ON_THE_WIRE + 1}
+        await broker.until(lambda: len(broker.told) == MOST_ON_THE_WIRE)
+        assert box._partitions_waiting == 1
+        box._link.fail("the test says so")
+        assert box._partitions_waiting == MOST_ON_THE_WIRE + 1
+        assert heard == []
+
+    scenario(body, OF_REQUESTS)

@@ -24,6 +24,7 @@ from odradek.controller.events import (
     ReassignmentStep,
     Requested,
     StopReplicaAnswered,
+    TellingsLost,
     Tick,
     UpdateMetadataAnswered,
 )
@@ -49,6 +50,7 @@ from odradek.controller.replica_removal import tasks_of_answer as tasks_of_remov
 from odradek.controller.states import DELETED, ReplicaState
 from odradek.controller.stop_answers import commit_stop_answered
 from odradek.controller.task import Task
+from odradek.controller.telling_anew import TellAnew
 from odradek.controller.topic_changes import GiveTopicIds, OutOfService, tasks_of_assignments, tasks_of_topics
 from odradek.controller.topic_deletion import RETRY as RETRY_DELETIONS
 from odradek.controller.topic_deletion import (
@@ -135,6 +137,10 @@ def tasks_of(context: ControllerContext, event: Event, now_ms: int) -> list[Task
         case StopReplicaAnswered():
             _check_answer(context, event.broker, event.error)
             return _tasks_of_stop(context, event)
+        case TellingsLost():
+            registration = context.brokers.get(event.broker)
+            is_there = registration is not None and registration.epoch == event.broker_epoch
+            return [TellAnew(event.broker)] if is_there else []  # else it is told everything when it starts
         case ReassignmentStep():
             return tasks_of_step(context, event)
         case ReassignmentRequested():

@@ -125,6 +125,15 @@ class StopReplicaAnswered:
     number: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TellingsLost:
+    """Of what this incarnation was to be told since some moment nothing has reached it, nor will: it did not answer, and too much
+    waited (`server.outboxes`). All that was sent before has been answered, and it can be told again."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+
+
 # ------------------------------------------------------------------------- requests of brokers and clients
 
 
@@ -173,6 +182,7 @@ Event = (
     | LeaderAndIsrAnswered
     | UpdateMetadataAnswered
     | StopReplicaAnswered
+    | TellingsLost
     | Requested
     | ReassignmentStep
     | Tick

@@ -42,7 +42,7 @@ from odradek.server.journal import Journal
 from odradek.server.links import Links
 from odradek.server.log_limits import LimitedLog
 from odradek.server.metrics import Metrics
-from odradek.server.outboxes import Outboxes
+from odradek.server.outboxes import Bound, Outboxes
 from odradek.store import api, layout
 from odradek.store.facts import ControllerFacts
 
@@ -120,6 +120,7 @@ class ControllerTerm:
             on_answer=self._put,
             on_disowned=self._broker_disowned,
             log=log,
+            bound=Bound(environment.requests_kept, environment.partitions_kept),
         )
         self._tick_timer: asyncio.TimerHandle | None = None
         self._tick_at_ms = 0
@@ -270,6 +271,8 @@ class ControllerTerm:
         due = deque([event])
         while due:
             event = due.popleft()
+            if isinstance(event, events.TellingsLost):
+                self._outboxes.begin_anew(event.broker, event.broker_epoch)
             effects, encoded, now_ms = await self._step(event)
             self._tell(event, effects, encoded, now_ms)
             while effects.writes:

@@ -5,16 +5,21 @@ again after 100 ms, for ever. A slow or dead broker delays no other. Several req
 once: one connection keeps their order, and all that is unanswered when it fails is sent again in the same
 order. What is sent again has a new correlation id: they rise in a queue over all its connections, and there is one
 queue for a broker epoch and a term. So a broker that reads the bytes of an older connection late can tell (decisions/0008).
+
+A queue is bounded, for a broker may answer nothing for as long as its session stands. At the bound all is given up but what was
+sent; what comes later is not kept. When that has been answered the core hears of it, and tells the broker everything anew
+(decisions/0071).
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import NamedTuple
 
 from odradek.client.connection import Body
 from odradek.controller.broker_requests import BrokerRequest
-from odradek.controller.events import Event
+from odradek.controller.events import Event, TellingsLost
 from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
@@ -37,6 +42,13 @@ MOST_ON_THE_WIRE = 5
 NONE_ENCODED: Mapping[int, EncodedRequest] = MappingProxyType({})
 
 
+class Bound(NamedTuple):
+    """Of what waits for one broker and is not on the wire; the requests of one event are taken whole."""
+
+    requests: int
+    partitions: int  # that they name, the same one in two requests twice
+
+
 class Outbox:
     """What waits for one incarnation of one broker."""
 
@@ -50,6 +62,8 @@ class Outbox:
         on_disowned: Callable[[Event], None],
         log: LimitedLog,
         broker: BrokerId,
+        broker_epoch: BrokerEpoch,
+        bound: Bound,
     ) -> None:
         self._links = links
         self._address = endpoint.host, endpoint.port
@@ -59,14 +73,41 @@ class Outbox:
         self._on_disowned = on_disowned
         self._log = log
         self._broker = broker
+        self._broker_epoch = broker_epoch
+        self._bound = bound
         self._waiting: deque[Sendable] = deque()
+        self._partitions_waiting = 0
         self._sent: deque[Sendable] = deque()
+        self._is_given_up = False
         self._is_closed = False
 
     def send(self, request: BrokerRequest, encoded: EncodedRequest | None = None) -> None:
         """`encoded`: the same, where that was done already. It is not kept for a broker that is told later."""
-        self._waiting.append(request)
+        if self._is_given_up:
+            return
+        self._append(request)
         self._pump(request, encoded)
+
+    def make_room(self) -> None:
+        """Before the requests of an event. Where there is no room for them, what waits is given up, and they are not kept."""
+        if (
+            len(self._waiting) < self._bound.requests and self._partitions_waiting < self._bound.partitions
+        ) or self._is_given_up:
+            return
+        self._is_given_up = True
+        before = self.unanswered
+        # What has been sent stays: its answers say when there is somebody to tell.
+        while self._waiting and self.unanswered > MOST_ON_THE_WIRE:
+            self._partitions_waiting -= len(self._waiting.pop().partitions)
+        self._log.warning(
+            f"outbox {self._broker} given up",
+            f"broker {self._broker} does not answer: {before - self.unanswered} requests to it are given up. "
+            "It is told everything anew when it answers again",
+        )
+
+    def begin_anew(self) -> None:
+        """What comes now tells everything."""
+        self._is_given_up = False
 
     @property
     def unanswered(self) -> int:
@@ -81,6 +122,7 @@ class Outbox:
     def close(self, reason: str) -> None:
         self._is_closed = True
         self._waiting.clear()
+        self._partitions_waiting = 0
         self._sent.clear()
         self._link.close(reason)
 
@@ -92,8 +134,7 @@ class Outbox:
     def _follow(self) -> None:
         old = self._link
         self._link = self._links.to(*self._address, first_correlation_id=old.next_correlation_id)
-        self._waiting.extendleft(reversed(self._sent))
-        self._sent.clear()
+        self._unsend()
         old.close("the broker has moved")
 
     def _pump(self, known: BrokerRequest | None = None, encoded: EncodedRequest | None = None) -> None:
@@ -101,6 +142,7 @@ class Outbox:
             self._follow()
         while self._waiting and len(self._sent) < MOST_ON_THE_WIRE and not self._is_closed:
             request = self._waiting.popleft()
+            self._partitions_waiting -= len(request.partitions)
             self._sent.append(request)
             api_key, version = kind_of(request)
             body: Body
@@ -145,14 +187,24 @@ class Outbox:
         self._sent.popleft()
         again = second_question(request, event)
         if again is not None:
-            self._waiting.append(again)
+            self._append(again)
         self._on_answer(event)
         self._pump()
+        if self._is_given_up and not self.unanswered and not self._is_closed:
+            self._on_answer(TellingsLost(self._broker, self._broker_epoch))
 
     def _put_back(self) -> None:
-        self._waiting.extendleft(reversed(self._sent))
-        self._sent.clear()
+        self._unsend()
         self._link.call_soon(self._pump)
+
+    def _append(self, request: Sendable) -> None:
+        self._waiting.append(request)
+        self._partitions_waiting += len(request.partitions)
+
+    def _unsend(self) -> None:
+        self._waiting.extendleft(reversed(self._sent))
+        self._partitions_waiting += sum([len(request.partitions) for request in self._sent])
+        self._sent.clear()
 
 
 class Outboxes:
@@ -166,6 +218,7 @@ class Outboxes:
         on_answer: Callable[[Event], None],
         on_disowned: Callable[[Event], None],
         log: LimitedLog,
+        bound: Bound,
     ) -> None:
         """`on_disowned`: an answer by which its broker obeys a later controller, whatever the store says of that."""
         self._links = links._replace(backoff_ms=BACKOFF_MS)
@@ -173,6 +226,7 @@ class Outboxes:
         self._on_answer = on_answer
         self._on_disowned = on_disowned
         self._log = log
+        self._bound = bound
         self._encoder = RequestEncoder(inter_broker_listener)
         self._boxes: dict[BrokerId, tuple[BrokerEpoch, Outbox]] = {}
 
@@ -217,6 +271,8 @@ class Outboxes:
             on_disowned=self._on_disowned,
             log=self._log,
             broker=registration.broker_id,
+            broker_epoch=registration.epoch,
+            bound=self._bound,
         )
 
     def send(
@@ -224,6 +280,8 @@ class Outboxes:
     ) -> None:
         """Those of one event. Nothing is kept for a broker that is gone: when it returns it is told everything.
         `encoded`: as bytes, by id(), where that was done already."""
+        for broker in {request.broker for request in requests} & self._boxes.keys():
+            self._boxes[broker][1].make_room()
         self._encoder.begin()
         try:
             for request in requests:
@@ -232,6 +290,12 @@ class Outboxes:
                     found[1].send(request, encoded.get(id(request)))
         finally:
             self._encoder.end()
+
+    def begin_anew(self, broker: BrokerId, broker_epoch: BrokerEpoch) -> None:
+        """What the next event has for this incarnation tells it everything; what was given up is not missed any more."""
+        found = self._boxes.get(broker)
+        if found is not None and found[0] == broker_epoch:
+            found[1].begin_anew()
 
     def unanswered(self) -> dict[BrokerId, int]:
         return {broker: box.unanswered for broker, (_, box) in sorted(self._boxes.items())}

@@ -66,6 +66,8 @@ class SimEnvironment(Environment):
         self.partitions_at_once = 1
         self.large_step = sys.maxsize  # a step of the controller takes no time here
         self.cleaner_slice_bytes = 2_000  # a few segments
+        self.partitions_kept = 100_000
+        self.requests_kept = 10_000 if world.requests_kept is None else world.requests_kept
         self.slice_ns = 0  # each partition of a LeaderAndIsr in a turn of its own
 
     def random_bytes(self, count: int) -> bytes:
@@ -324,6 +326,7 @@ class World:
         settings: Mapping[str, str] | None = None,
         store_notices_death: bool = True,
         disks_per_broker: int = 1,
+        requests_kept: int | None = None,
     ) -> None:
         self.seed = seed
         self.loop = SimLoop(seed)  # type: ignore[abstract]  # what it lacks raises by itself
@@ -335,6 +338,7 @@ class World:
         self.store_notices_death = store_notices_death
         self.store.splits_batches = not store_notices_death
         self.disks_per_broker = disks_per_broker
+        self.requests_kept = requests_kept  # by a controller for a broker that does not answer; None: as many as always
         self.clock_offsets: dict[str, float] = {}
         self.cut_from_store: dict[str, None] = {}
         self.starts = 0

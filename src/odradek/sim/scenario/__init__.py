@@ -8,7 +8,7 @@ After each command the invariants are looked at, as in a seed; what they say is 
 
 | command | does, and prints |
 |---|---|
-| `cluster [brokers=3] [seed=0] [notices=yes] [disks=1] [name=value ...]` | starts brokers, 1 first, so that it is controller |
+| `cluster [brokers=3] [seed=0] [notices=yes] [disks=1] [kept=N] [name=value ...]` | starts brokers, 1 first, so that it is controller; `kept`: requests a controller keeps for one that does not answer |
 | `topic NAME replicas=1,2,3[;2,3,1] [name=value ...]` | creates a topic; prints each partition's state |
 | `produce P VALUES [acks=all] [to=BROKER] [id=PRODUCER [again=yes]]` | one batch each; prints `value@offset` or the error. `to`: to that broker as if it led, once; `again`: with the last sequence, a retry. The value `k:a` has the key `k`, and `k!a` deletes it |
 | `read P [from=BROKER] [at=0]` | prints what a consumer gets up to the high watermark |

@@ -135,6 +135,7 @@ class Stage(Administrating, Breaking, Producing, Querying, Repeating, Withholdin
         seed = int(named.pop("seed", "0"))
         notices = named.pop("notices", "yes") == "yes"
         disks = int(named.pop("disks", "1"))
+        kept = named.pop("kept", None)
         settings = {"auto.leader.rebalance.enable": "false", **named}
         self._world = World(
             seed if self._seed is None else self._seed,
@@ -142,6 +143,7 @@ class Stage(Administrating, Breaking, Producing, Querying, Repeating, Withholdin
             settings=settings,
             store_notices_death=notices,
             disks_per_broker=disks,
+            requests_kept=None if kept is None else int(kept),
         )
         world = self._world
         self._watch = Watch(world)
