@@ -9,8 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 from odradek.cli.journal.words import change_words, event_words, move_words, time_of_day
+from odradek.controller.events import TellingsLost
 from odradek.controller.journal import as_json
 from odradek.model.facts import TopicAssignmentsChanged, UnreadableNode
+from odradek.model.ids import BrokerEpoch, BrokerId
 from odradek.pictures.figures import clock
 from odradek.testing.running_cluster import running_cluster
 from tests.cli.conftest import Shell
@@ -236,6 +238,8 @@ def test_events_and_changes_have_words() -> None:
     )
     answered = {"type": "StopReplicaAnswered", "broker": 2, "error": "STALE_CONTROLLER_EPOCH"}
     assert event_words(answered) == "broker 2 answered StopReplica: STALE_CONTROLLER_EPOCH"
+    lost = as_json(TellingsLost(BrokerId(2), BrokerEpoch(22)))
+    assert event_words(lost) == "broker 2 answers again, after what it was to be told was given up"
     assert change_words({"topic_partition": "t-0", "replica": 2}) == "t-0/2"
     change = {"kind": "partition", "source": "OfflinePartition", "to": "OnlinePartition"}
     assert move_words(change) == "OfflinePartition -> OnlinePartition"

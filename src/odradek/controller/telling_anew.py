@@ -39,12 +39,12 @@ class TellAnew(Task):
         plan.first_notifications.append(
             Notification(metadata=everything, metadata_to=(broker,), bare_metadata=True, is_whole=True)
         )
-        deleting, unusual = context.topics_to_delete, context.replica_state_overrides
+        unusual = context.replica_state_overrides
         told: dict[TopicPartition, bool] = {}
         for topic_partition in in_order(context.partitions_on.get(broker, ())):
             states = unusual.get(topic_partition)
             state = ReplicaState.ONLINE if states is None else states.get(broker, ReplicaState.ONLINE)
-            if state in TOLD_TO_LEAD and topic_partition.topic not in deleting:
+            if state in TOLD_TO_LEAD:
                 told[topic_partition] = state is ReplicaState.NEW
         if told:
             plan.telling.leader_and_isr[broker] = told

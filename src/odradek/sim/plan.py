@@ -84,8 +84,8 @@ BATCH_KINDS: dict[str, tuple[str, int, float, float]] = {
     "batch_bit_flipped_cold": ("F20", 1, 0.5, 5.0),
     "batch_bit_flipped_hot": ("F20", 1, 0.5, 5.0),
 }
-# Of what does not behave (`faults.rude`), drawn by themselves too. Weight 0: it shows what is not mended yet, and is drawn
-# where somebody asks for it (`odradek sim --also`).
+# Of what does not behave (`faults.rude`), drawn by themselves too. Weight 0: it shows what is not mended yet, or makes a world
+# narrower than any is, and is drawn where somebody asks for it (`odradek sim --also`).
 RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "late_bytes": ("F10", 3, 0.2, 12.0),
     "late_client_bytes": ("F10", 3, 0.2, 12.0),
@@ -94,6 +94,7 @@ RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "descriptors_run_out": ("F19", 2, 0.5, 6.0),
     "index_torn": ("F21", 1, 0.5, 5.0),
     "loop_hangs": ("F5", 3, 0.3, 14.0),
+    "mute_broker": ("F8", 0, 0.5, 14.0),
     "deaf_clients": ("F31", 1, 0.5, 8.0),
     "half_frames": ("F31", 1, 0.5, 12.0),
     "false_control_requests": ("F11", 2, 0.0, 0.0),
@@ -279,6 +280,11 @@ class Plan:
     def disks_per_broker(self) -> int:
         """Two where one may fail alone."""
         return 2 if self.has(frozenset({"directory_offline", "move_log_dir"})) else 1
+
+    @property
+    def requests_kept(self) -> int | None:
+        """By a controller for a broker that does not answer. Few where one may be mute: it has to lose what it is told."""
+        return 2 if self.has(frozenset({"mute_broker"})) else None
 
     @property
     def is_administered(self) -> bool:

@@ -170,6 +170,7 @@ def run(
         },
         store_notices_death=plan.store_notices_death,
         disks_per_broker=plan.disks_per_broker,
+        requests_kept=plan.requests_kept,
     )
     if not plan.has_send_buffers:
         world.network.send_buffer_bytes = 0

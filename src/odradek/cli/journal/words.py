@@ -150,6 +150,8 @@ def event_words(event: Mapping[str, Any]) -> str:
             return f"broker {event['broker']} answered {kind.removesuffix('Answered')}{error}"
         case "EndOffsetsAnswered":
             return f"broker {event['broker']} said what it holds"
+        case "TellingsLost":
+            return f"broker {event['broker']} answers again, after what it was to be told was given up"
         case "WritesAnswered":
             stored = sum(answer["type"] == "Stored" for answer in event["answers"])
             return f"{stored} of {len(event['answers'])} writes stored"

@@ -4,7 +4,7 @@ import errno
 
 from odradek.log.memory_files import MemoryDisk
 from odradek.sim.faults.disks import has_all_directories
-from odradek.sim.faults.targets import later, leader, pick, table_of
+from odradek.sim.faults.targets import controller, later, leader, pick, table_of
 from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
 from odradek.sim.plan import Fault
@@ -163,11 +163,34 @@ def loop_hangs(world: World, fault: Fault) -> bool:
     return True
 
 
+def mute_broker(world: World, fault: Fault) -> bool:
+    """What the controller tells one broker does not arrive, or what it answers does not: its session stands, and so do all its other
+    connections. In such a world a controller keeps two requests for it (`Plan.requests_kept`)."""
+    asked = controller(world)
+    term = None if asked is None or asked.runtime is None else asked.runtime.controller.term
+    boxes = {} if term is None else term._outboxes._boxes
+    if not boxes:
+        return False
+    broker, (_, box) = list(boxes.items())[int(fault.target * len(boxes))]
+    channel = box._link._channel
+    told = None if channel is None else channel.transport
+    assert told is None or isinstance(told, SimTransport)
+    held = told if told is None or fault.amount < 0.5 else told.peer
+    if held is None:
+        return False
+    world.network.hold(held)
+    what = "tells broker" if held is told else "is answered by broker"
+    world.note(f"nothing arrives of what the controller {what} {broker}")
+    later(world, fault.lasts_s, lambda: world.network.let_go(held))
+    return True
+
+
 def _is_asking(transport: SimTransport) -> bool:
     """This end has connected to the other, and not the other way round."""
     return bool(transport.get_extra_info("sockname")[1] != PORT)
 
 
 TABLE = table_of(
-    late_bytes, late_client_bytes, file_operation_fails, segment_missing, descriptors_run_out, loop_hangs
+    late_bytes, late_client_bytes, file_operation_fails, segment_missing, descriptors_run_out, loop_hangs,
+    mute_broker,
 )
