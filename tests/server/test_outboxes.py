@@ -23,6 +23,7 @@ from odradek.store import layout
 from tests.server.test_controller_runtime import FakeBroker
 
 T0 = TopicPartition("t", 0)
+NEVER_REACHED = Bound(10_000, 100_000)
 
 
 def stop(number: int, *, epoch: int = 22) -> StopReplicaRequest:
@@ -38,7 +39,7 @@ def stop(number: int, *, epoch: int = 22) -> StopReplicaRequest:
 
 def scenario(
     body: Callable[[Outboxes, FakeBroker, list[Event]], Awaitable[None]],
-    bound: Bound = Bound(10_000, 100_000),
+    bound: Bound = NEVER_REACHED,
 ) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()

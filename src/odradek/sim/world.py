@@ -338,7 +338,9 @@ class World:
         self.store_notices_death = store_notices_death
         self.store.splits_batches = not store_notices_death
         self.disks_per_broker = disks_per_broker
-        self.requests_kept = requests_kept  # by a controller for a broker that does not answer; None: as many as always
+        self.requests_kept = (
+            requests_kept  # by a controller for a broker that does not answer; None: as many as always
+        )
         self.clock_offsets: dict[str, float] = {}
         self.cut_from_store: dict[str, None] = {}
         self.starts = 0

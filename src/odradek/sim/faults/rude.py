@@ -191,6 +191,11 @@ def _is_asking(transport: SimTransport) -> bool:
 
 
 TABLE = table_of(
-    late_bytes, late_client_bytes, file_operation_fails, segment_missing, descriptors_run_out, loop_hangs,
+    late_bytes,
+    late_client_bytes,
+    file_operation_fails,
+    segment_missing,
+    descriptors_run_out,
+    loop_hangs,
     mute_broker,
 )
