@@ -94,7 +94,7 @@ RUDE_KINDS: dict[str, tuple[str, int, float, float]] = {
     "descriptors_run_out": ("F19", 2, 0.5, 6.0),
     "index_torn": ("F21", 1, 0.5, 5.0),
     "loop_hangs": ("F5", 3, 0.3, 14.0),
-    "mute_broker": ("F8", 0, 0.5, 14.0),
+    "mute_broker": ("F8", 0, 2.0, 14.0),
     "deaf_clients": ("F31", 1, 0.5, 8.0),
     "half_frames": ("F31", 1, 0.5, 12.0),
     "false_control_requests": ("F11", 2, 0.0, 0.0),
@@ -114,6 +114,7 @@ MOMENT_KINDS: dict[str, tuple[str, int, float, float]] = {
     "lost_requests": ("F11", 3, 0.0, 0.0),
     "dies_when_told": ("F11", 2, 0.5, 4.0),
 }
+MISSED = ("reassign", "reassign_and_cancel", "recreate_topic", "elect_preferred")
 MOMENT_SHARE = 0.2  # of the seeds have each
 # What is slow begins early, in a run that is long enough for what follows: several sessions, or a transaction's time-out.
 SLOW_FROM_S, LEAST_SLOW_S = 6.0, 12.0
@@ -284,7 +285,7 @@ class Plan:
     @property
     def requests_kept(self) -> int | None:
         """By a controller for a broker that does not answer. Few where one may be mute: it has to lose what it is told."""
-        return 2 if self.has(frozenset({"mute_broker"})) else None
+        return 1 if self.has(frozenset({"mute_broker"})) else None
 
     @property
     def is_administered(self) -> bool:
@@ -384,7 +385,7 @@ def draw(seed: int) -> Plan:
     if replication_factor == 3 and not kinds & (SINGLE | LOSE_ONE):
         faults += _laggards(seed, duration_s, actions)
     faults += _client_faults(seed, duration_s)
-    faults += rude
+    faults += rude + _while_mute(seed, rude)
     faults += _by_themselves(MOMENT_KINDS, seed, duration_s, MOMENT_SHARE)
     operations = _by_themselves(OPERATIONS, seed, duration_s, 0.15)
     faults += operations
@@ -699,6 +700,23 @@ def _by_themselves(
                 break
             faults.append(Fault(now, kind, rng.random(), rng.random(), rng.uniform(shortest, longest)))
     return faults
+
+
+def _while_mute(seed: int, rude: Iterable[Fault]) -> list[Fault]:
+    """A broker that answers its controller nothing misses what happens meanwhile: much does."""
+    rng = random.Random(f"while-mute-{seed}")
+    return [
+        Fault(
+            mute.at_s + rng.random() * mute.lasts_s,
+            rng.choice(MISSED),
+            rng.random(),
+            rng.random(),
+            rng.random(),
+        )
+        for mute in rude
+        if mute.kind == "mute_broker"
+        for _ in range(8)
+    ]
 
 
 def _flips(seed: int, duration_s: float) -> list[Fault]:

@@ -165,7 +165,7 @@ def loop_hangs(world: World, fault: Fault) -> bool:
 
 def mute_broker(world: World, fault: Fault) -> bool:
     """What the controller tells one broker does not arrive, or what it answers does not: its session stands, and so do all its other
-    connections. In such a world a controller keeps two requests for it (`Plan.requests_kept`)."""
+    connections. In such a world a controller keeps one request for it (`Plan.requests_kept`)."""
     asked = controller(world)
     term = None if asked is None or asked.runtime is None else asked.runtime.controller.term
     boxes = {} if term is None else term._outboxes._boxes
