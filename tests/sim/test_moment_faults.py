@@ -11,7 +11,7 @@ from tests.support import each
 
 FOUND = {
     "lost_leader_and_isr": (
-        Edit("server.outboxes:Outbox._put_back", "self._waiting.extendleft(reversed(self._sent))", "pass"),
+        Edit("server.outboxes:Outbox._unsend", "self._waiting.extendleft(reversed(self._sent))", "pass"),
     ),
     "cut_at_isr_change": (
         Edit(

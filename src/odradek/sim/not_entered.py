@@ -195,6 +195,10 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/controller_requests.py RequestEncoder.encode_all",
         "broker/control_queue.py Work.go_on",
     ),
+    "what waits for a broker that does not answer has to be given up: `--also mute_broker`, in whose worlds one request is kept": (
+        "server/outboxes.py Outbox.begin_anew",
+        "server/outboxes.py Outboxes.begin_anew",
+    ),
     "nobody of a world asks for a level of a feature that there is not, nor lowers one": (
         "broker/features.py change.<locals>.refused",
     ),

@@ -43,7 +43,7 @@ OF_OTHER_ROOMS: tuple[Mutant, ...] = (
     Mutant(
         "behaviour 152",
         "what was not answered is not sent again",
-        (Edit("server.outboxes:Outbox._put_back", "self._waiting.extendleft(reversed(self._sent))", "pass"),),
+        (Edit("server.outboxes:Outbox._unsend", "self._waiting.extendleft(reversed(self._sent))", "pass"),),
         rows=(152,),
     ),
     Mutant(
