@@ -98,7 +98,7 @@ class Environment:
         self.slice_ns = 1_000_000
         # Partitions from which on a step of the controller is made by a thread: below it takes some 2 ms.
         self.large_step = 100
-        # Of what a controller has for one broker that does not answer (`outboxes.Bound`): some 30 MB.
+        # Of what a controller has for one broker that does not answer (`outboxes.Bound`): 3 to 15 MB.
         self.requests_kept, self.partitions_kept = 10_000, 100_000
         # Read by compaction before it asks whether the broker is stopping, and whether it is ahead of its rate.
         self.cleaner_slice_bytes = 4 << 20
