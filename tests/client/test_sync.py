@@ -1016,3 +1016,12 @@ def test_one_answer_that_never_comes_does_not_take_all_the_time_there_is(
     with pytest.raises(DeadlineExceeded):
         client.list_offsets({ORDERS: LATEST}, timeout_s=client.request_timeout_s)
     assert len(silent) == 2, "who says how long has no more time than that"
+
+
+def test_a_name_that_finds_no_thread_is_told_as_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_thread)
+    with pytest.raises(Unreachable, match=r"no thread to look up localhost by: raise the limit of processes"):
+        SyncClient("localhost:1", bootstrap_timeout_s=0.2).cluster()

@@ -404,6 +404,39 @@ def test_a_spare_descriptor_that_another_thread_takes_first_leaves_none(
         OsDirectory(str(tmp_path)).names()
 
 
+def test_where_the_kernel_has_no_memory_to_open_a_file_nothing_is_wrong_with_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ENOMEM of what changes nothing. One of fsync may be that of a page which could not be written."""
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    disk = MemoryDisk()
+    on_disk, in_memory = OsDirectory(str(tmp_path)), disk.restart()
+    for root in (on_disk, in_memory):
+        root.replace("a", b"a")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        disk.inject("open", errno.ENOMEM)
+        for root in (on_disk, in_memory):
+            with pytest.raises(NoDescriptor, match="; give the machine, or the container, more memory"):
+                root.open("a")
+            assert root.health.failure is None
+    disk.heal()
+    monkeypatch.setattr(files, "_fdatasync", refuse)
+    disk.inject("sync", errno.ENOMEM)
+    for root in (on_disk, in_memory):
+        with pytest.raises(DiskFault):
+            root.open("a").sync()
+        assert root.health.failure is not None
+    monkeypatch.setattr(files, "_fsync", refuse)
+    again = OsDirectory(str(tmp_path))
+    with pytest.raises(DiskFault, match="Cannot allocate memory"):
+        again.replace("a", b"b")
+    assert again.health.failure is not None
+
+
 def test_the_space_of_the_disk_is_told_and_shrinks_to_what_is_left(root: Directory) -> None:
     total_bytes, usable_bytes = root.space()
     assert 0 < usable_bytes <= total_bytes

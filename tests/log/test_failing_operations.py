@@ -284,12 +284,18 @@ class Trouble:
 
 
 class NoDescriptors(Trouble):
+    """ENOMEM: the kernel has no memory for one."""
+
+    def __init__(self, k: int, error: int) -> None:
+        super().__init__(k)
+        self.error = error
+
     @contextmanager
     def going_on(self) -> Iterator[None]:
         def short(real: Callable[..., object]) -> Callable[..., object]:
             def call(*arguments: object, **options: object) -> object:
                 if self.is_due():
-                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                    raise OSError(self.error, os.strerror(self.error))
                 return real(*arguments, **options)
 
             return call
@@ -378,14 +384,15 @@ def every_k(play: Callable[[int], bool]) -> None:
 
 
 @EITHER
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENOMEM], ids=["EMFILE", "ENOMEM"])
 def test_no_descriptor_is_left_from_the_kth_open_on(
-    tmp_path: Path, operation: Callable[[Workload], None]
+    tmp_path: Path, operation: Callable[[Workload], None], error: int
 ) -> None:
     def play(k: int) -> bool:
         disk = Disk(tmp_path / str(k), config(**LIMITS))
         disk.path.mkdir()
         workload = Workload(disk.create())
-        trouble = NoDescriptors(k)
+        trouble = NoDescriptors(k, error)
         met = interrupted(workload, operation, trouble)
         assert workload.log.failure is None, "nothing is wrong with the disk"
         judge(workload)

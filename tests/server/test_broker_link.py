@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -397,3 +398,28 @@ def test_a_mistake_of_one_who_is_told_of_a_failure_keeps_it_from_nobody_else() -
         assert ear.heard == [("two", None, "closed"), ("three", None, "closed")]
 
     run(echo, scenario)
+
+
+def test_a_name_that_finds_no_thread_to_be_looked_up_by_is_told_and_looked_up_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """EAGAIN: a link that had no answer then waited for ever for its own attempt to connect."""
+
+    async def scenario(link: BrokerLink, ear: Ear) -> None:
+        link.host = "localhost"
+        with monkeypatch.context() as want:
+            want.setattr(threading.Thread, "start", refuse_thread)
+            link.send(METADATA, 1, b"one", ear.on("one"))
+            await ear.until(1)
+        ((name, body, reason),) = ear.heard
+        assert (name, body) == ("one", None)
+        assert "no thread to look up localhost by: raise the limit of processes" in reason
+        link.send(METADATA, 1, b"two", ear.on("two"))
+        await ear.until(2)
+        assert ear.heard[1] == ("two", b"two", "")
+
+    run(echo, scenario)
+
+
+def refuse_thread(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")

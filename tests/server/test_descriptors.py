@@ -139,6 +139,26 @@ def test_that_there_is_none_for_a_connection_is_said_while_it_lasts(
     ]
 
 
+def test_that_the_kernel_has_no_memory_for_one_is_said_and_they_are_held_again_afterwards(
+    spare: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*arguments: object, **options: object) -> int:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    loop = Loop()
+    monkeypatch.setattr(descriptors, "SPARE", 3)
+    descriptors.keep_spare(loop)  # type: ignore[arg-type]
+    os.close(files._spare.pop())
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", refuse)
+        loop.second()
+    loop.second()
+    assert len(files._spare) == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "the kernel has no memory for another file descriptor, so connections are not accepted: give the machine, or the container, more memory"
+    ]
+
+
 SEEN_BY_A_CHILD = """
 import os, resource
 from odradek.server import descriptors

@@ -237,6 +237,56 @@ def test_a_store_that_answers_with_a_refusal_is_not_said_to_be_out_of_reach(
     live(tmp_path, body)
 
 
+@pytest.mark.parametrize("call", ["get_many", "multi", "open"])
+def test_a_want_of_memory_ends_neither_the_sessions_nor_the_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, call: str
+) -> None:
+    """While the session begins, later, and where another one is opened."""
+
+    class Short(Away):
+        async def before(self, session_id: int, call: str) -> None:
+            if call == self._call and self._meanwhile is not None:
+                self._meanwhile = None
+                raise MemoryError
+
+    async def body(scene: Scene) -> None:
+        if call == "get_many":
+            scene.ensemble.gate = Short(call, lambda: None)
+        opened = scene.sessions._stores.open_session
+
+        async def short(timeout_ms: int) -> api.Store:
+            scene.sessions._stores.open_session = opened  # type: ignore[method-assign]
+            raise MemoryError
+
+        if call == "open":
+            scene.sessions.store = None
+            scene.sessions._stores.open_session = short  # type: ignore[method-assign]
+        task = asyncio.ensure_future(scene.sessions.live())
+
+        async def is_registered() -> bool:
+            if task.done():
+                task.result()
+            return scene.sessions.is_registered.done()
+
+        await until(is_registered)
+        if call == "multi":
+            scene.ensemble.gate = Short(call, lambda: None)
+            scene.endpoints = at(9999)
+            scene.sessions._advertise(scene.broker.settings)
+
+        async def has_moved() -> bool:
+            if task.done():
+                task.result()
+            return b"9999" in (await scene.node()).data
+
+        if call == "multi":
+            await until(has_moved)
+        assert "no memory for a session with the store: give the machine, or the container, more memory" in caplog.messages
+        task.cancel()
+
+    live(tmp_path, body)
+
+
 @pytest.mark.parametrize("lost", ["", "a log", "a directory"])
 def test_another_session_is_one_registration_that_claims_what_it_may(tmp_path: Path, lost: str) -> None:
     """The session's end brings the new epoch that was wished for; the life before lost nothing, unless a log of it was

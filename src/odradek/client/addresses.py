@@ -1,7 +1,9 @@
-"""What is an IP address, and needs no resolver."""
+"""What is an IP address, and needs no resolver; and what is said where a name finds none."""
 
 import socket
 from functools import lru_cache
+
+from odradek.model.remedies import MORE_THREADS
 
 
 @lru_cache(maxsize=1024)  # asked of the same few hosts at every connection
@@ -13,3 +15,7 @@ def is_ip(host: str) -> bool:
             continue
         return True
     return False
+
+
+def no_thread_to_look_up(host: str) -> str:
+    return f"there is no thread to look up {host} by: {MORE_THREADS}"

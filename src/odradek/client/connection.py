@@ -5,6 +5,7 @@ turn: no task and no await between a response, what is done with it, and the nex
 """
 
 import asyncio
+import errno
 import logging
 import socket
 from collections import deque
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import TypeVar
 
-from odradek.client.addresses import is_ip
+from odradek.client.addresses import is_ip, no_thread_to_look_up
 from odradek.client.frame_protocol import FrameProtocol
 from odradek.client.receive_buffers import BufferPool
 from odradek.model.errors import ProtocolError
@@ -57,7 +58,10 @@ async def connect(
 
 
 async def _resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[str]:
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except RuntimeError as error:  # of threading.Thread.start
+        raise OSError(errno.EAGAIN, no_thread_to_look_up(host)) from error
     return [str(endpoint[0]) for *_, endpoint in found]
 
 

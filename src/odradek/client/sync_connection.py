@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from odradek.client.addresses import is_ip
+from odradek.client.addresses import is_ip, no_thread_to_look_up
 from odradek.client.local_peers import is_within_a_host, no_pacing_within_a_host
 from odradek.client.produce_pieces import FileSlice, Piece
 from odradek.model.error_codes import ErrorCode
@@ -418,7 +418,12 @@ def _resolve(address: Address, deadline: float) -> list[Any]:
         look_up()
     else:
         thread = threading.Thread(target=look_up, daemon=True, name=f"resolve {address.host}")
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise Unreachable(
+                f"no broker answers at {address}: {no_thread_to_look_up(address.host)}"
+            ) from error
         thread.join(max(0.0, deadline - time.monotonic()))
         if not found and not failed:
             raise Unreachable(

@@ -4,7 +4,7 @@ import errno
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
-from odradek.model.remedies import MORE_DESCRIPTORS
+from odradek.model.remedies import MORE_DESCRIPTORS, MORE_MEMORY
 
 
 class StorageError(ProtocolError):
@@ -27,7 +27,8 @@ class DiskReadOnly(StorageError):
 
 
 class NoDescriptor(StorageError):
-    """The process, or the machine, has no descriptor left. Nothing has happened, and the disk is well."""
+    """The process, or the machine, has no descriptor left, or the kernel no memory for one. Nothing has happened, and the disk is
+    well."""
 
 
 class MissingFile(StorageError):
@@ -55,6 +56,16 @@ _REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
+class NotOpened(OSError):
+    """What `open` and `listdir` say where they have changed nothing and the disk is well. ENOMEM: only where they say it;
+    fsync may have lost a page for it."""
+
+
+def is_want(error: OSError) -> bool:
+    """Of an `open` or a `listdir`."""
+    return error.errno in NO_DESCRIPTOR or error.errno == errno.ENOMEM
+
+
 def named(error: OSError, doing: str) -> StorageError:
     """The error by its own name, with what was being done when it came."""
     text = f"{doing}: {error.strerror or error}"
@@ -62,8 +73,8 @@ def named(error: OSError, doing: str) -> StorageError:
         return DiskFull(f"{text}. Make room, then restart this broker: nothing is tried again before")
     if error.errno in _REFUSED:
         return DiskReadOnly(text)
-    if error.errno in NO_DESCRIPTOR:
-        return NoDescriptor(f"{text}; {MORE_DESCRIPTORS}")
+    if isinstance(error, NotOpened):
+        return NoDescriptor(f"{text}; {MORE_MEMORY if error.errno == errno.ENOMEM else MORE_DESCRIPTORS}")
     if error.errno == errno.ENOENT:
         return MissingFile(text)
     return DiskFault(text)

@@ -20,11 +20,12 @@ from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from odradek.log.errors import (
-    NO_DESCRIPTOR,
     DirectoryInUse,
     DirectoryOffline,
     MissingFile,
+    NotOpened,
     StorageError,
+    is_want,
     named,
 )
 
@@ -238,18 +239,18 @@ def _write_rest(fd: int, data: Buffer, written: int, position: int) -> None:
 _spare: list[int] = []
 
 
-def hold_spare(count: int) -> bool:
-    """So many, or as many as there are; those that were let go are taken again. For a process of its own. False: there is none
+def hold_spare(count: int) -> OSError | None:
+    """So many, or as many as there are; those that were let go are taken again. For a process of its own. Why there is none
     beyond those."""
     try:
         while len(_spare) < count:
             _spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
-        if error.errno not in NO_DESCRIPTOR:
+        if not is_want(error):
             raise
-        return False
-    return True
+        return error
+    return None
 
 
 def _open(path: str, flags: int, mode: int = 0o777) -> int:
@@ -261,12 +262,12 @@ def _with_spare(call: Callable[[], T]) -> T:
         try:
             return call()
         except OSError as error:
-            if error.errno not in NO_DESCRIPTOR:
+            if not is_want(error):
                 raise
             try:
                 spare = _spare.pop()
             except IndexError:  # asked and taken at once: another thread may want the last one, too
-                raise error from None
+                raise NotOpened(error.errno, error.strerror) from error
             os.close(spare)
 
 
@@ -578,7 +579,7 @@ class OsDirectory:
         A missing log directory is: somebody took it away, or unmounted it.
         """
         failure = named(error, f"{doing} {self.path}" + ("" if name == "." else f"/{name}"))
-        if error.errno in NO_DESCRIPTOR:
+        if isinstance(error, NotOpened):
             return failure
         if error.errno == errno.ENOENT and os.path.isdir(self.health.path):
             return failure

@@ -17,7 +17,15 @@ import errno
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar, Union
 
-from odradek.log.errors import NO_DESCRIPTOR, DirectoryInUse, MissingFile, StorageError, named
+from odradek.log.errors import (
+    NO_DESCRIPTOR,
+    DirectoryInUse,
+    MissingFile,
+    NotOpened,
+    StorageError,
+    is_want,
+    named,
+)
 from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX, Buffer, Health
 
 PAGE_BYTES = 4096
@@ -649,8 +657,10 @@ class MemoryDirectory:
 
     def _failed(self, operation: str, path: str, error: OSError) -> StorageError:
         """What `OsDirectory` makes of errors, this makes of the same errors."""
+        if error.errno in NO_DESCRIPTOR or (operation in ("open", "names", "read") and is_want(error)):
+            error = NotOpened(error.errno, error.strerror)
         failure = named(error, f"{operation} {path}")
-        if error.errno in NO_DESCRIPTOR or (error.errno == errno.ENOENT and path != self.health.path):
+        if isinstance(error, NotOpened) or (error.errno == errno.ENOENT and path != self.health.path):
             return failure
         return self.health.fail(failure)
 

@@ -4,3 +4,4 @@ MORE_DESCRIPTORS = "raise the limit of open files (ulimit -n, LimitNOFILE=)"
 MORE_THREADS = (
     "raise the limit of processes (pids.max, ulimit -u, TasksMax=), or give the machine more memory"
 )
+MORE_MEMORY = "give the machine, or the container, more memory"

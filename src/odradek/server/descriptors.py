@@ -7,6 +7,7 @@ be cut.
 """
 
 import asyncio
+import errno
 import fcntl
 import logging
 import os
@@ -14,11 +15,12 @@ import resource
 from contextlib import suppress
 
 from odradek.log.files import hold_spare
-from odradek.model.remedies import MORE_DESCRIPTORS
+from odradek.model.remedies import MORE_DESCRIPTORS, MORE_MEMORY
 from odradek.server.log_limits import LimitedLog
 
 logger = logging.getLogger("odradek.server")
 
+NO_MEMORY = f"the kernel has no memory for another file descriptor, so connections are not accepted: {MORE_MEMORY}"
 NONE_IS_LEFT = f"no file descriptor is left, so connections are not accepted: {MORE_DESCRIPTORS}, or of the whole machine (fs.file-max)"
 
 # The part of the limit that no client gets: a roll or a cut needs four for a moment, a flush one, and a partition that
@@ -63,8 +65,9 @@ def keep_spare(loop: asyncio.AbstractEventLoop) -> None:
     limited = LimitedLog(logger, loop.time)
 
     def keep() -> None:
-        if not hold_spare(SPARE):
-            limited.warning("descriptors", NONE_IS_LEFT)
+        want = hold_spare(SPARE)
+        if want is not None:
+            limited.warning("descriptors", NO_MEMORY if want.errno == errno.ENOMEM else NONE_IS_LEFT)
         loop.call_later(SPARE_AGAIN_S, keep)
 
     keep()

@@ -15,6 +15,7 @@ from odradek.model.cluster import BrokerRegistration, Endpoint
 from odradek.model.errors import ConfigurationError
 from odradek.model.facts import ConfigChanged, ControllerChanged, Fact, FeaturesChanged
 from odradek.model.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
+from odradek.model.remedies import MORE_MEMORY
 from odradek.model.settings import BrokerSettings
 from odradek.server.controller_channel import ControllerChannel
 from odradek.server.controller_runtime import ControllerRuntime
@@ -32,6 +33,7 @@ from odradek.store.fields import Unreadable
 logger = logging.getLogger("odradek.server")
 
 RETRY_S = 0.1
+NO_MEMORY = f"no memory for a session with the store: {MORE_MEMORY}"
 # What the store told that is delivered in one turn of the loop: some milliseconds.
 FACTS_A_TURN = 500
 
@@ -105,11 +107,11 @@ class StoreSessions:
                     # Our registration went without it. Open, it would keep what else is its own.
                     with suppress(api.StoreError):
                         await store.close()
-            except api.StoreUnavailable as error:
+            except (api.StoreUnavailable, MemoryError) as error:
                 # Away before we had registered or read everything. The session may live on, so begin again in it;
                 # what it said so far is told once more (KAFKA-5473).
                 more = self._cut_off.at(error) if isinstance(error, api.OutOfTouch) else ""
-                self._log.warning("cut off" if more else "store", f"the store {error.verdict}: {error}{more}")
+                self._log.warning("cut off" if more else "store", _told(error) + more)
                 await asyncio.sleep(RETRY_S)
 
     async def _open_session(self) -> api.Store:
@@ -118,6 +120,9 @@ class StoreSessions:
                 return await self._stores.open_session(self._settings.zookeeper_session_timeout_ms)
             except (api.StoreUnavailable, api.SessionExpired) as error:
                 self._log.warning("store", f"no session with the store: {error}")
+                await asyncio.sleep(RETRY_S)
+            except MemoryError:
+                self._log.warning("store", NO_MEMORY)
                 await asyncio.sleep(RETRY_S)
 
     async def _session(self, store: api.Store) -> None:
@@ -181,7 +186,7 @@ class StoreSessions:
                             self.registration = await register_again(
                                 store, self._environment, self.registration
                             )
-                        except api.StoreUnavailable:
+                        except (api.StoreUnavailable, MemoryError):
                             self._wants_new_epoch = True
                             raise
                         self._broker.registered(self.registration.epoch, self._now_ms())
@@ -196,8 +201,8 @@ class StoreSessions:
                         self.registration = await rewrite(
                             store, self._environment, self.registration, self._endpoints
                         )
-                except api.StoreUnavailable as error:
-                    self._log.warning("store", f"the store {error.verdict}: {error}")
+                except (api.StoreUnavailable, MemoryError) as error:
+                    self._log.warning("store", _told(error))
                     self._has_moved = self.registration.endpoints != self._endpoints
                     await asyncio.sleep(RETRY_S)
                     wake.set()
@@ -283,6 +288,10 @@ class StoreSessions:
             self._endpoints = endpoints
             self._has_moved = True
             self._wake.set()
+
+
+def _told(error: api.StoreUnavailable | MemoryError) -> str:
+    return NO_MEMORY if isinstance(error, MemoryError) else f"the store {error.verdict}: {error}"
 
 
 async def _give_way(at: int) -> None:
