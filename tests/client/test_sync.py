@@ -4,6 +4,7 @@ import errno
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -1025,3 +1026,24 @@ def test_a_name_that_finds_no_thread_is_told_as_a_sentence(monkeypatch: pytest.M
     monkeypatch.setattr(threading.Thread, "start", refuse_thread)
     with pytest.raises(Unreachable, match=r"no thread to look up localhost by: raise the limit of processes"):
         SyncClient("localhost:1", bootstrap_timeout_s=0.2).cluster()
+
+
+@pytest.mark.parametrize("want", ["unknown", "a zero byte", "no thread", "hangs", "port"])
+def test_a_host_of_a_stranger_is_told_without_its_control_characters(
+    monkeypatch: pytest.MonkeyPatch, want: str
+) -> None:
+    """It stands in the answers of brokers, and its messages on terminals and in logs."""
+    host = "b\x1b[2J\n[2026] forged.invalid" + ("\0" if want == "a zero byte" else "")
+
+    def refuse_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    if want == "no thread":
+        monkeypatch.setattr(threading.Thread, "start", refuse_thread)
+    elif want == "hangs":
+        monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
+        monkeypatch.setattr(threading.Thread, "join", lambda thread, timeout: None)
+    address = sync_connection.Address(host, 70_000 if want == "port" else 9092)
+    with pytest.raises(Unreachable) as told:
+        sync_connection._connect(address, time.monotonic() + 60)
+    assert str(told.value).isprintable() and "b\\x1b[2J\\n[2026] forged.invalid" in str(told.value)

@@ -3,6 +3,7 @@
 import socket
 from functools import lru_cache
 
+from odradek.model.printable import shown
 from odradek.model.remedies import MORE_THREADS
 
 
@@ -18,4 +19,4 @@ def is_ip(host: str) -> bool:
 
 
 def no_thread_to_look_up(host: str) -> str:
-    return f"there is no thread to look up {host} by: {MORE_THREADS}"
+    return f"there is no thread to look up {shown(host)} by: {MORE_THREADS}"

@@ -21,6 +21,7 @@ from odradek.client.produce_pieces import FileSlice, Piece
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ConfigurationError, OdradekError, ProtocolError
 from odradek.model.ids import LAST_PORT, number_in
+from odradek.model.printable import shown
 from odradek.protocol import headers
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.primitives import size_of
@@ -42,7 +43,9 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        """For messages: a host may be that of a stranger."""
+        host = shown(self.host)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
 class Unreachable(OdradekError):
@@ -427,10 +430,10 @@ def _resolve(address: Address, deadline: float) -> list[Any]:
         thread.join(max(0.0, deadline - time.monotonic()))
         if not found and not failed:
             raise Unreachable(
-                f"no broker answers at {address}: the name {address.host} is not resolved in time"
+                f"no broker answers at {address}: the name {shown(address.host)} is not resolved in time"
             )
     if failed:
         raise Unreachable(
-            f"no broker answers at {address}: the name {address.host} is not known ({_cause(failed[0])})"
+            f"no broker answers at {address}: the name {shown(address.host)} is not known ({_cause(failed[0])})"
         ) from failed[0]
     return found
