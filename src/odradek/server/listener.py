@@ -87,19 +87,28 @@ async def bind(
     make_protocol: Callable[[], asyncio.BaseProtocol],
     *,
     setting: str = "listeners",
+    queue: int = ACCEPTED_A_TURN,
 ) -> asyncio.Server:
-    """Bound and listening. PortInUse or CannotListen say what to change in `setting`."""
+    """Bound and listening; the kernel keeps `queue` connections until they are accepted. PortInUse or CannotListen say what to change in `setting`."""
     # `localhost` is told to clients as 127.0.0.1 (see endpoints), so that is where we listen.
     host = "127.0.0.1" if listener.host == "localhost" else (listener.host or None)
     if host is None and listener.port == 0:
         host = "0.0.0.0"  # every interface and a free port: one port, so one family
+    # uvloop accepts one at a time, asyncio as many as it is told that the kernel keeps.
+    in_turns = isinstance(loop, asyncio.BaseEventLoop)
     try:
-        return await loop.create_server(make_protocol, host, listener.port, backlog=ACCEPTED_A_TURN)
+        server = await loop.create_server(
+            make_protocol, host, listener.port, backlog=ACCEPTED_A_TURN if in_turns else queue
+        )
     except UnicodeError as error:  # a label of the name is empty, or too long
         unknown = socket.gaierror(socket.EAI_NONAME, "no name can be like that")
         raise _named(unknown, listener, setting) from error
     except OSError as error:
         raise _named(error, listener, setting) from error
+    if in_turns and queue > ACCEPTED_A_TURN:
+        for listening in server.sockets:
+            _lengthen_queue(listening.fileno(), queue)
+    return server
 
 
 class Listeners:
@@ -139,12 +148,8 @@ class Listeners:
         settings: BrokerSettings,
         make_protocol: Callable[[str], asyncio.BaseProtocol],
     ) -> asyncio.Server:
-        server = await bind(loop, listener, lambda: make_protocol(listener.name))
-        for listening in server.sockets:
-            if listening.fileno() < 0:
-                continue  # simulated: nothing waits for its loop
-            _lengthen_queue(listening.fileno(), max(settings.socket_listen_backlog_size, LEAST_BACKLOG))
-        return server
+        queue = max(settings.socket_listen_backlog_size, LEAST_BACKLOG)
+        return await bind(loop, listener, lambda: make_protocol(listener.name), queue=queue)
 
     def endpoints(self, settings: BrokerSettings, host_name: Callable[[], str]) -> tuple[Endpoint, ...]:
         """What is registered. `host_name` names this machine where a listener is every interface."""

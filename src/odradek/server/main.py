@@ -221,11 +221,10 @@ def _has_cluster(settings: BrokerSettings) -> str | None:
 def _loop_factory(settings: BrokerSettings) -> Callable[[], asyncio.AbstractEventLoop] | None:
     if settings.odradek_uvloop:
         try:
-            import uvloop
+            from odradek.server.uv_loop import Loop
         except ImportError:
             return None
-        factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-        return factory
+        return Loop
     return None
 
 

@@ -20,7 +20,7 @@ def preload() -> None:
         for name in _MODULES:
             import_module(name)
         with contextlib.suppress(ImportError):  # an extra
-            import_module("uvloop")
+            import_module("odradek.server.uv_loop")
         # Too early for one broker; for several at once it keeps them from competing for the processor as they start.
         warm_up()
     finally:
