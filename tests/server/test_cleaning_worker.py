@@ -2,6 +2,7 @@
 
 import gc
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from threading import get_native_id
@@ -12,6 +13,7 @@ from odradek.log.compaction.cleaning import Cleaning
 from odradek.log.compaction.passes import MapBuilt
 from odradek.log.compaction.rewriting import Rewriting
 from odradek.log.errors import DiskFault
+from odradek.server import cleaning_worker
 from odradek.server.cleaning_messages import (
     Answer,
     Begin,
@@ -161,3 +163,16 @@ def test_where_no_thread_may_be_of_that_class_it_is_as_nice_as_it_can_be(
     IdleThread()(work)
 
     assert (found, priority()) == ([19], before)
+
+
+def test_a_process_that_finds_no_thread_gives_way_by_its_niceness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker would start one process after the other, each of which ends with a trace."""
+
+    def refuse_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    nice: list[int] = []
+    monkeypatch.setattr(threading.Thread, "start", refuse_thread)
+    monkeypatch.setattr(cleaning_worker.os, "nice", nice.append)
+    assert cleaning_worker._idle()(lambda: Slice(7, None)) == Slice(7, None)
+    assert nice == [19]

@@ -181,6 +181,31 @@ def test_a_second_thread_that_cannot_be_started_leaves_the_work_to_the_first(
     assert asyncio.run(scene()) == ["first", "second"]
 
 
+def test_behind_work_that_hangs_a_second_thread_is_started_once_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A disk that hangs may hold the only thread for ever: of the other disk everything waited until more work came."""
+    scarce = Scarce(1)
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: scarce.start(thread))
+    monkeypatch.setattr("odradek.server.threads.THREAD_AGAIN_S", 0.001)
+
+    async def scene() -> None:
+        here = Environment(asyncio.get_running_loop())
+        goes_on = threading.Event()
+        try:
+            hanging = here.run_blocking(goes_on.wait, 60)
+            second = here.run_blocking(lambda: "done")
+            scarce.left = 1
+            assert await asyncio.wait_for(second, 10) == "done"
+            assert not hanging.done()
+        finally:
+            goes_on.set()
+        await hanging
+        here.close()
+
+    asyncio.run(scene())
+
+
 def test_behind_a_want_of_threads_work_runs_side_by_side_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waited counted as done by a thread that has nothing to do, so no second one was ever started: a disk that hung
     held everybody up."""

@@ -175,7 +175,8 @@ def main(parent: int) -> None:
 
 def _idle() -> Callable[[Callable[[], Answer]], Answer]:
     if hasattr(os, "SCHED_IDLE"):
-        return IdleThread()
+        with suppress(RuntimeError):  # the machine has no thread left
+            return IdleThread()
     os.nice(19)
     return lambda work: work()
 

@@ -32,7 +32,7 @@ class Threads(ThreadPoolExecutor):
             return
         self._is_waiting = True
         self._loop.call_later(THREAD_AGAIN_S, self._again)
-        if not self._threads:
+        if not self._threads:  # else it gets on, if more slowly; but the one there is may hang with its disk
             logger.warning(
                 "no thread can be started, so what disks and large requests need waits until one can: %s",
                 MORE_THREADS,
