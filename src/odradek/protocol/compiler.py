@@ -34,7 +34,7 @@ def decoder_of(cls: type[MessageTable], version: int) -> Decoder:
     """Reads a message; what it raises is named by `Message.decode`."""
     decoder: Decoder
     if cls.IS_FLAT:
-        decoder = _flat_codec(cls).DECODERS[version]
+        decoder = flat_codec(cls).DECODERS[version]
     else:
         source, names = decoder_source(cls, version)
         exec(compile(source, f"<decoder of {cls.__name__} version {version}>", "exec"), names)
@@ -45,7 +45,7 @@ def decoder_of(cls: type[MessageTable], version: int) -> Decoder:
 def encoder_of(cls: type[MessageTable], version: int) -> Encoder:
     encoder: Encoder
     if cls.IS_FLAT:
-        encoder = _flat_codec(cls).ENCODERS[version]
+        encoder = flat_codec(cls).ENCODERS[version]
     else:
         source, names = encoder_source(cls, version)
         exec(compile(source, f"<encoder of {cls.__name__} version {version}>", "exec"), names)
@@ -53,7 +53,7 @@ def encoder_of(cls: type[MessageTable], version: int) -> Encoder:
     return encoder
 
 
-def _flat_codec(cls: type[MessageTable]) -> Any:
+def flat_codec(cls: type[MessageTable]) -> Any:
     """The module that `flattening` has written."""
     return import_module(f"odradek.protocol.flat.{snake_case(cls.__name__)}")
 

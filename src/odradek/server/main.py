@@ -25,6 +25,7 @@ from odradek.server.stopping_signals import stopping_signals
 
 if TYPE_CHECKING:
     from odradek.server.broker_runtime import BrokerRuntime
+    from odradek.server.environment import Environment
     from odradek.store.api import StoreProvider
 
 logger = logging.getLogger("odradek.server")
@@ -38,6 +39,7 @@ GC_THRESHOLDS = (50_000, 50, 100)
 # gives it away at every system call: with the 5 ms of the default a request takes 6 ms beside a busy thread, with 0.5 ms
 # about 1 ms, with this one 0.2. Two busy threads get as much done as with the default.
 SWITCH_INTERVAL_S = 0.00005
+WARM_AGAIN_S = 1.0
 
 
 def run_broker(
@@ -76,7 +78,6 @@ async def _serve(
 ) -> int:
     from odradek.server.broker_runtime import BrokerRuntime
     from odradek.server.environment import Environment
-    from odradek.server.warm_up import warm_up
 
     loop = asyncio.get_running_loop()
     stop = _StopRequest(loop)
@@ -103,14 +104,28 @@ async def _serve(
     gc.set_threshold(*GC_THRESHOLDS)
     if on_ready is not None:
         on_ready(runtime)
-    await environment.run_blocking(warm_up)
+    warming = loop.create_task(_warm(environment))
+    while not await _stopped(runtime, stop):
+        stop.forget()
+    warming.cancel()
+    environment.close()
+    return STOPPED_IN_ORDER
+
+
+async def _warm(environment: "Environment") -> None:
+    """Beside what the broker does: it may have to wait for a thread, or for a descriptor to read a file by."""
+    from odradek.server.warm_up import warm_up
+
+    while True:
+        try:
+            await environment.run_blocking(warm_up)
+            break
+        except (OSError, MemoryError) as error:
+            logger.warning("the rest of this program cannot be read yet: %r", error)
+            await asyncio.sleep(WARM_AGAIN_S)
     # What is here now stays: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    while not await _stopped(runtime, stop):
-        stop.forget()
-    environment.close()
-    return STOPPED_IN_ORDER
 
 
 async def _stopped(runtime: "BrokerRuntime", stop: "_StopRequest") -> bool:
