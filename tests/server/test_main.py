@@ -69,7 +69,9 @@ def asked_to_stop() -> None:
 
 
 def test_a_broker_that_cannot_read_the_rest_of_its_program_yet_serves_and_reads_it_later(
-    served: Callable[[Callable[[], None]], int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    served: Callable[[Callable[[], None]], int],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """No descriptor was left when it had just begun to serve: it ended."""
     tried: list[int] = []
@@ -83,7 +85,9 @@ def test_a_broker_that_cannot_read_the_rest_of_its_program_yet_serves_and_reads_
     monkeypatch.setattr("odradek.server.warm_up.warm_up", warm_up)
     assert served(lambda: None) == STOPPED_IN_ORDER
     assert tried == [0, 1]
-    assert "the rest of this program cannot be read yet: OSError(24, 'Too many open files')" in caplog.messages
+    assert (
+        "the rest of this program cannot be read yet: OSError(24, 'Too many open files')" in caplog.messages
+    )
 
 
 def test_a_broker_for_which_there_is_no_thread_yet_can_be_stopped(

@@ -281,7 +281,10 @@ def test_a_want_of_memory_ends_neither_the_sessions_nor_the_broker(
 
         if call == "multi":
             await until(has_moved)
-        assert "no memory for a session with the store: give the machine, or the container, more memory" in caplog.messages
+        assert (
+            "no memory for a session with the store: give the machine, or the container, more memory"
+            in caplog.messages
+        )
         task.cancel()
 
     live(tmp_path, body)

@@ -20,7 +20,9 @@ from odradek.server.log_limits import LimitedLog
 
 logger = logging.getLogger("odradek.server")
 
-NO_MEMORY = f"the kernel has no memory for another file descriptor, so connections are not accepted: {MORE_MEMORY}"
+NO_MEMORY = (
+    f"the kernel has no memory for another file descriptor, so connections are not accepted: {MORE_MEMORY}"
+)
 NONE_IS_LEFT = f"no file descriptor is left, so connections are not accepted: {MORE_DESCRIPTORS}, or of the whole machine (fs.file-max)"
 
 # The part of the limit that no client gets: a roll or a cut needs four for a moment, a flush one, and a partition that

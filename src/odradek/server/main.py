@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.settings import BROKER_SETTINGS, BrokerSettings, parse_properties
-from odradek.server import descriptors
+from odradek.server import descriptors, thread_starts
 from odradek.server.exit_codes import FAILED, STOPPED_IN_ORDER, exit_code_of
 from odradek.server.log_limits import OneLine
 from odradek.server.standard_error import LimitedFileHandler
@@ -55,6 +55,7 @@ def run_broker(
     try:
         configure_logging(log_file)
         descriptors.take_all()
+        thread_starts.bound_all()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
             return runner.run(_serve(settings, on_ready, stop_when_closed))

@@ -180,9 +180,7 @@ class Listening:
             except OSError as error:
                 if error.errno not in _SAID_ELSEWHERE:
                     more = f": {MORE_MEMORY}" if error.errno in (errno.ENOMEM, errno.ENOBUFS) else ""
-                    self._log.warning(
-                        "accept", f"connections cannot be accepted ({error.strerror}){more}"
-                    )
+                    self._log.warning("accept", f"connections cannot be accepted ({error.strerror}){more}")
                 self._again(ACCEPT_AGAIN_S, self._try)
                 return
             accepted.setblocking(False)

@@ -170,6 +170,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "server/descriptors.py keep_spare*",
         "server/threads.py *",
         "server/uv_loop.py *",
+        "server/thread_starts.py *",
         "server/listener.py _lengthen_queue",
         "server/exit_codes.py *",
         "log/files.py FileSlice.send_to",
