@@ -13,18 +13,19 @@ from odradek.broker.handlers.table import HANDLERS
 from odradek.protocol.compiler import flat_codec
 from odradek.protocol.messages import request_class, response_class
 
+# In this order, behind everything else.
 MODULES = (
-    # A controller, and the words of its first step.
-    "odradek.server.controller_term",
-    "odradek.controller.journal_text",
-    "odradek.controller.state_change_log",
-    # What a controlled shutdown asks itself.
-    "odradek.advisor.observed",
-    "odradek.advisor.shutdown_impact",
     # A Fetch of very many partitions, batches that are compressed, and a setting whose name is misspelt.
     "odradek.broker.large_fetches",
     "zlib",
     "difflib",
+    # What a controlled shutdown asks itself.
+    "odradek.advisor.observed",
+    "odradek.advisor.shutdown_impact",
+    # A controller, and the words of its first step.
+    "odradek.server.controller_term",
+    "odradek.controller.journal_text",
+    "odradek.controller.state_change_log",
 )
 # Extras.
 IF_INSTALLED = ("cramjam",)
@@ -53,8 +54,8 @@ def warm_up() -> None:
                 flat_codec(message_class)
         if isinstance(handler, str):  # imported when it is asked for
             import_module(f"odradek.broker.handlers.{handler}")
-    for name in MODULES:
-        import_module(name)
     for name in IF_INSTALLED:
         with suppress(ModuleNotFoundError):
             import_module(name)
+    for name in MODULES:
+        import_module(name)
