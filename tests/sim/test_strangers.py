@@ -1,11 +1,15 @@
 """Nothing is granted to strangers, and what is granted all the same is found."""
 
+from typing import Any
+
 import pytest
 
 from odradek.broker.proposal_order import ProposalOrder
 from odradek.log import validation
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import BrokerEpoch, BrokerId
+from odradek.protocol.messages.alter_partition import AlterPartitionRequest
+from odradek.sim.clients.client import Address, RequestFailed, SimClient
 from odradek.sim.faults import strangers
 from odradek.sim.faults.injection import TABLE, inject
 from odradek.sim.faults.strangers import TABLE as OF_STRANGERS
@@ -19,7 +23,9 @@ from tests.mutants.patching import applied
 from tests.sim.test_further_faults import notes, plan_with
 
 NOW_MS = 1_700_000_000_000
-CLAIMS = ("false_control_requests", "false_isr_changes", "false_followers", "hostile_batches")
+CLAIMS = (
+    "false_control_requests", "false_isr_changes", "false_followers", "hostile_batches", "impossible_addresses",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -139,3 +145,34 @@ OF_NOBODY = {"roll", "store_restart", "lost_answers", "lost_calls", "cut_to_a_ri
 
 def test_strangers_are_no_administrators() -> None:
     assert set(OF_STRANGERS).isdisjoint({*ACTIONS, *OPERATIONS})
+
+
+def test_a_claim_that_is_not_answered_keeps_nobody_from_making_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = SimClient.asked
+    unanswered: list[object] = []
+
+    def asked_but_for_the_first(
+        client: SimClient, address: Address, message: Any, version: int | None = None
+    ) -> Any:
+        if isinstance(message, AlterPartitionRequest) and client.host.name == strangers.MACHINE and not unanswered:
+            unanswered.append(message)
+            raise RequestFailed("the connection ended")
+        return asked(client, address, message, version)
+
+    monkeypatch.setattr(SimClient, "asked", asked_but_for_the_first)
+    outcome = run(plan_with(Fault(4.0, "false_isr_changes", 0.1, 0.4, 0.0), duration_s=6.0))
+
+    said = [text.split(": ")[2] for text in notes(outcome, "stranger to ")]
+    assert len(said) >= 4 and said.count("no answer") == 1
+
+
+def test_an_address_that_nobody_can_connect_to_is_found_where_it_is_believed() -> None:
+    anybody = Edit(
+        "broker.handlers.update_metadata:_names", "bool(places) and all(host and 0 < port <= LAST_PORT for host, port in places)", "True"
+    )
+    with applied([anybody]):
+        outcome = run(plan_with(Fault(4.0, "impossible_addresses", 0.1, 0.4, 0.0), duration_s=6.0))
+
+    assert (outcome.code, outcome.anomalies[0].name) == (CORRECTNESS, "StrangerIsRefused")

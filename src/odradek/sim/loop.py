@@ -536,15 +536,20 @@ class SimLoop(asyncio.AbstractEventLoop):
             else:
                 future.set_result(result)
 
+        # Whoever waits for the future goes on in its own host, when that can.
+        self.call_later(longer_s + self.random.random() * 0.005, work, context=self.context_of_threads())
+        return future
+
+    def context_of_threads(self) -> Context | None:
+        """Of the host that runs now, or of which a thread does; None: nobody's."""
         host = current_host.get()
+        if host.is_of_threads:
+            return self.context_of(host)
         if host.threads is None and host is not NOBODY:
             host.threads = Host(host.name, host.number, host.incarnation)
             host.threads.is_of_threads = True
             host.threads.paused_until = host.paused_until
-        # Whoever waits for the future goes on in its own host, when that can.
-        context = None if host.threads is None else self.context_of(host.threads)
-        self.call_later(longer_s + self.random.random() * 0.005, work, context=context)
-        return future
+        return None if host.threads is None else self.context_of(host.threads)
 
     # --- errors
 

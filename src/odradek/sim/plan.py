@@ -182,12 +182,23 @@ SLOW_TRANSACTION_KINDS: dict[str, tuple[str, int, float, float]] = {
     "transaction_grows": ("F28", 3, 0.0, 0.0),
     "init_is_repeated": ("F28", 3, 0.0, 0.0),
 }
+# Of what a broker wants for a while, and of what real runs found and no other kind brings about (`faults.wants`, `strangers`): in one
+# of six seeds, each drawn by itself.
+WANT_KINDS: dict[str, tuple[str, int, float, float]] = {
+    "threads_run_out": ("F19", 3, 0.5, 6.0),
+    "impossible_addresses": ("F11", 2, 0.0, 0.0),
+}
+# What operators do in these seeds (`operations`), each drawn by itself.
+WANT_OPERATIONS: dict[str, tuple[str, int, float, float]] = {
+    "throttle": ("F24", 4, 1.0, 6.0),
+}
+WANT_SHARE = 1 / 6
 # Of a release that gives way to the next (`rolling`): in one of eight seeds, once.
 RELEASE_KINDS: dict[str, tuple[str, int, float, float]] = {"roll": ("F30", 1, 0.0, 0.0)}
 TABLES = (
     KINDS, FURTHER_KINDS, CLIENT_KINDS, BATCH_KINDS, RUDE_KINDS, MOMENT_KINDS, ACTIONS, OPERATIONS, CLEANER_KINDS, GROUP_KINDS,
     SLOW_KINDS, MIXED_SLOW_KINDS, TRANSACTION_KINDS, SLOW_TRANSACTION_KINDS,
-    RELEASE_KINDS,
+    RELEASE_KINDS, WANT_KINDS, WANT_OPERATIONS,
 )  # fmt: skip
 ALL_KINDS = frozenset().union(*TABLES)
 # What a seed is about, by the numbers of the fault matrix: `classes_of`.
@@ -217,6 +228,7 @@ SESSION_MS, LAG_MS = 3_000, 5_000
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean", "leave_laggards"})
 # Records below the log start are gone because somebody asked for it.
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
+THROTTLES = frozenset({"throttle"})
 SETS_MIN_ISR, MOVES_LOGS = frozenset({"set_min_isr", "leave_laggards"}), frozenset({"move_log_dir"})
 # A broker's wall clock is not the others': what a coordinator takes for new may be an hour old for the next.
 CLOCKS = frozenset({"clock_jump", "clock_strobe"})
@@ -289,7 +301,7 @@ class Plan:
 
     @property
     def is_administered(self) -> bool:
-        return self.has(frozenset(ACTIONS) | frozenset(OPERATIONS))
+        return self.has(frozenset(ACTIONS) | frozenset(OPERATIONS) | frozenset(WANT_OPERATIONS))
 
     @property
     def has_slow_members(self) -> bool:
@@ -389,6 +401,11 @@ def draw(seed: int) -> Plan:
     faults += _by_themselves(MOMENT_KINDS, seed, duration_s, MOMENT_SHARE)
     operations = _by_themselves(OPERATIONS, seed, duration_s, 0.15)
     faults += operations
+    wants = _wants(seed, duration_s)
+    faults += wants
+    if any(fault.kind in THROTTLES for fault in wants):
+        # Else the first answer brings a follower all that there is, and nothing is left to be held back.
+        settings["replica.fetch.max.bytes"] = "200"
     settings.update(_disks(seed, moves=any(fault.kind == "move_log_dir" for fault in operations)))
     settings.update(_records(seed))
     states, of_cleaner = _states(seed)
@@ -716,6 +733,15 @@ def _while_mute(seed: int, rude: Iterable[Fault]) -> list[Fault]:
         for mute in rude
         if mute.kind == "mute_broker"
         for _ in range(8)
+    ]
+
+
+def _wants(seed: int, duration_s: float) -> list[Fault]:
+    if random.Random(f"wants-{seed}").random() >= WANT_SHARE:
+        return []
+    return [
+        *_by_themselves(WANT_KINDS, seed, duration_s, 0.6),
+        *_by_themselves(WANT_OPERATIONS, seed, duration_s, 0.6),
     ]
 
 

@@ -64,6 +64,7 @@ from odradek.sim.plan import (
     MOVE_THE_LOG_START,
     MOVES_LOGS,
     SETS_MIN_ISR,
+    THROTTLES,
     TOPICS,
     UNCLEAN,
     Fault,
@@ -172,6 +173,7 @@ def run(
         disks_per_broker=plan.disks_per_broker,
         requests_kept=plan.requests_kept,
     )
+    world.threads_run_out = plan.has(frozenset({"threads_run_out"}))
     if not plan.has_send_buffers:
         world.network.send_buffer_bytes = 0
     if prepare is not None:
@@ -385,6 +387,8 @@ class _Run:
             world.call(
                 self.client_host, world.administration.leader_moves_at_rest(), within_s=liveness.PROMPT_S
             )
+        if world.administration is not None and self.plan.has(THROTTLES):
+            world.call(self.client_host, world.administration.throttle_at_rest(), within_s=2 * liveness.PROMPT_S)
         found = list(liveness.groups_go_on(world, self.workload))
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)

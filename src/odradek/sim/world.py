@@ -29,6 +29,7 @@ from odradek.sim.network import Network
 from odradek.sim.observed.viewed import Damage
 from odradek.sim.observed.views import Views
 from odradek.sim.store import SimStore, StoreLink
+from odradek.sim.threads import Machine, SimThreads
 from odradek.sim.topics import Topics
 from odradek.store import layout
 from odradek.store.api import ConditionalOps, Delete, Op
@@ -68,6 +69,8 @@ class SimEnvironment(Environment):
         self.cleaner_slice_bytes = 2_000  # a few segments
         self.partitions_kept = 100_000
         self.requests_kept = 10_000 if world.requests_kept is None else world.requests_kept
+        self._machine = Machine(world.loop, lambda: broker.most_threads, lambda: broker.blocking_takes_s)
+        self._pools: dict[str, SimThreads] = {}
         self.slice_ns = 0  # each partition of a LeaderAndIsr in a turn of its own
 
     def random_bytes(self, count: int) -> bytes:
@@ -77,13 +80,27 @@ class SimEnvironment(Environment):
         return 0  # to handle a request takes no time here
 
     def run_blocking(self, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
+        if self._world.threads_run_out:
+            return self._pool("blocking").do(function, *args)
         return self.loop.run_blocking(self._broker.blocking_takes_s, function, *args)
 
     def run_aside(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+        if self._world.threads_run_out:
+            return self._pool("aside").do(work)
         return self.run_blocking(work)
+
+    def _pool(self, name: str) -> SimThreads:
+        """Two threads each, as `Environment` has them."""
+        pool = self._pools.get(name)
+        if pool is None:
+            pool = self._pools[name] = SimThreads(self._machine, 2, name)
+        return pool
 
     async def aside_ended(self) -> None:
         """What was begun is done to its end, or not at all."""
+        aside = self._pools.get("aside")
+        while aside is not None and aside.is_at_work:
+            await asyncio.sleep(0.001)
 
     @staticmethod
     def give_way() -> None:
@@ -125,6 +142,7 @@ class SimBroker:
         paths = [f"/{self.name}"] if count == 1 else [f"/{self.name}/d{n}" for n in range(count)]
         self.disks = [MemoryDisk(path) for path in paths]
         self.disks_taken: list[MemoryDisk] = []  # out of the machine, and out of `log.dirs`
+        self.most_threads: int | None = None  # of its process; None: any number
         self.blocking_takes_s = 0.0  # on top of the usual delay: a slow disk
         self.host: Host | None = None
         self._asked_to_stop: Host | None = None
@@ -333,6 +351,7 @@ class World:
         self.network = Network(self.loop)
         self.store = SimStore(self.loop)
         self.settings = dict(settings or {})
+        self.threads_run_out = False  # now and then (`sim.threads`)
         # Brokers have a rack each, and leaders send consumers to the replicas in theirs.
         self.has_racks = "replica.selector.class" in self.settings
         self.store_notices_death = store_notices_death
@@ -527,6 +546,7 @@ class World:
         self.network.heal_all()
         for broker in self.brokers.values():
             self.heal_store(broker)
+            broker.most_threads = None
             for disk in broker.disks:
                 disk.heal()
         self.store.come_up()

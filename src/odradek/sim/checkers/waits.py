@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from odradek.model.ids import BrokerId
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.sim.checkers.history import Anomaly
 
 # Behind a deadline: a turn, a thread that is late, a loop that has other work first.
@@ -34,6 +34,38 @@ class Deadlines:
             if now_s - since > LATE_S:
                 yield Anomaly(
                     "NobodyWaits", None, f"{one.what} of broker {one.broker} was due {one.late_ms} ms ago"
+                )
+
+
+class HeldBack(NamedTuple):
+    """A follower that fetches nothing for a throttle that has let go of it."""
+
+    topic_partition: TopicPartition
+    broker: BrokerId
+    why: str
+    left_ms: int
+
+
+class Throttles:
+    """NotHeldBack: who is throttled no more, by the list of its topic or by the rate, fetches again within a window of that throttle;
+    it may have to hear of it first, by a turn of its own."""
+
+    WITHIN_S = 1.0
+
+    def __init__(self) -> None:
+        self._since_s: dict[tuple[TopicPartition, BrokerId], float] = {}
+
+    def observe(self, held: Iterable[HeldBack], now_s: float) -> Iterator[Anomaly]:
+        """`held`: all that there are at `now_s`, in virtual seconds."""
+        before, self._since_s = self._since_s, {}
+        for one in held:
+            key = one.topic_partition, one.broker
+            since_s = self._since_s[key] = before.get(key, now_s)
+            if now_s - since_s > self.WITHIN_S:
+                yield Anomaly(
+                    "NotHeldBack",
+                    one.topic_partition,
+                    f"broker {one.broker} does not fetch it for {one.left_ms} ms yet, and {one.why} for {now_s - since_s:g} s",
                 )
 
 

@@ -32,7 +32,7 @@ from odradek.sim.loop import Host
 from odradek.sim.plan import COMPACTED, Fault, Plan
 from odradek.sim.world import PORT, NotInTime, SimBroker, World
 
-SET = 0
+SET, DELETE = 0, 1
 PREFERRED, UNCLEAN = 0, 1
 MOST_PARTITIONS = 4
 ATTEMPTS = 8
@@ -277,21 +277,26 @@ class Administration(Operations):
     # --- configuration
 
     async def _configure(self, fault: Fault, name: str, value: str) -> str:
+        return f"{name}={value}: {await self._alter_configs(TOPIC_RESOURCE, self._topic(fault), {name: value})}"
+
+    async def _alter_configs(self, kind: int, resource: str, configs: dict[str, str | None]) -> str:
+        """None: as if it had never been set."""
         request = incremental_alter_configs.IncrementalAlterConfigsRequest(
             resources=[
                 incremental_alter_configs.AlterConfigsResource(
-                    resource_type=TOPIC_RESOURCE,
-                    resource_name=self._topic(fault),
+                    resource_type=kind,
+                    resource_name=resource,
                     configs=[
                         incremental_alter_configs.AlterableConfig(
-                            name=name, config_operation=SET, value=value
+                            name=name, config_operation=DELETE if value is None else SET, value=value
                         )
+                        for name, value in configs.items()
                     ],
                 )
             ],
             validate_only=False,
         )
-        return f"{name}={value}: {await self._ask(request, lambda answer: answer.responses[0].error_code)}"
+        return await self._ask(request, lambda answer: answer.responses[0].error_code)
 
     async def _allow_unclean(self, fault: Fault) -> str:
         return await self._configure(fault, "unclean.leader.election.enable", str(fault.amount < 0.8).lower())

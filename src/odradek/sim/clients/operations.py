@@ -3,14 +3,16 @@ clients, and looks at offsets, epochs, directories and configuration. Mixed into
 """
 
 import asyncio
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import TopicPartition
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages import (
     alter_client_quotas,
     alter_replica_log_dirs,
+    delete_topics,
     describe_client_quotas,
     describe_cluster,
     describe_configs,
@@ -19,13 +21,26 @@ from odradek.protocol.messages import (
     list_groups,
     offset_for_leader_epoch,
 )
+from odradek.records.builder import NewRecord, build_batch
 from odradek.sim.clients.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.clients.group_member import GROUP
+from odradek.sim.clients.producer import produce_request
 from odradek.sim.faults.targets import serving, start_again
 from odradek.sim.plan import Fault
-from odradek.sim.world import PORT, World
+from odradek.sim.world import PORT, NotInTime, World
 
-TOPIC_RESOURCE = 2
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+ALL_BROKERS = ""
+THROTTLED_LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LOW_RATES = ("0", "1", "1", "100", "1000")  # bytes a second
+HIGH_RATE = "1000000"
+THROTTLED = "throttled-at-rest"
+# Several answers, of what a seed with a throttle fetches at most (`plan.draw`); and as long as a turn or two of the configuration, and
+# less than the windows of a throttle, which last eleven seconds.
+BATCHES_TO_COPY, HEARD_S, HELD_S = 8, 0.2, 1.5
+# A window of a throttle, and a fetch that waits at a leader which is throttled: `replica.fetch.wait.max.ms` is two seconds at most.
+CAUGHT_UP_S = 4.0
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 DIES_MOVING = 0.5  # how often its broker dies while a replica is on its way
 CLIENTS = "c1"  # the client id of every producer and consumer (`workload.MACHINE`)
@@ -40,6 +55,10 @@ class Operations:
     _ask: Callable[..., Any]
     _leader: Callable[[TopicPartition], Any]
     _offset_at: Callable[[Address, TopicPartition, int], Any]
+    _topic: Callable[[Fault], str]
+    _reassign: Callable[[Fault], Any]
+    _alter: Callable[[TopicPartition, list[int] | None], Any]
+    _alter_configs: Callable[[int, str, dict[str, str | None]], Any]
 
     async def _move_log_dir(self, fault: Fault) -> str:
         """One replica, into the other directory of its broker. Now and then it is called back on its way; and now and then a
@@ -90,6 +109,102 @@ class Operations:
         )
         answer = await self._client.ask((broker, PORT), request)
         return ErrorCode(answer.results[0].partitions[0].error_code).name
+
+    async def _throttle(self, fault: Fault) -> str:
+        """KIP-73, as an operator does: replicas of a topic are listed, of all brokers or of some, the rate is low, and then somebody
+        has to copy: a new replica, or one whose broker was away. In the midst of it the rate is raised or lifted, or the replicas are
+        taken off the list. All of it is gone in the end, however long that takes."""
+        topic, rng = self._topic(fault), random.Random(fault.amount)
+        sides = rng.choice(((0,), (1,), (1,), (0, 1)))
+        lists: dict[str, str | None] = {THROTTLED_LISTS[side]: self._listed(topic, rng) for side in sides}
+        rates: dict[str, str | None] = {THROTTLED_RATES[side]: rng.choice(LOW_RATES) for side in sides}
+        said = [
+            await self._alter_configs(TOPIC_RESOURCE, topic, lists),
+            await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, rates),
+        ]
+        said.append(await self._reassign(fault) if rng.random() < 0.4 else self._away(fault, rng))
+        await asyncio.sleep(fault.lasts_s * rng.random())
+        change = rng.choice(("raised", "lifted", "off the list", "nothing"))
+        if change == "raised":
+            said.append(await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, dict.fromkeys(rates, HIGH_RATE)))
+        elif change == "lifted":
+            said.append(await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, dict.fromkeys(rates)))
+        elif change == "off the list":
+            said.append(await self._alter_configs(TOPIC_RESOURCE, topic, dict.fromkeys(lists)))
+        await asyncio.sleep(fault.lasts_s * rng.random())
+        gone = {ErrorCode.NONE.name}
+        for kind, name, configs in ((BROKER_RESOURCE, ALL_BROKERS, rates), (TOPIC_RESOURCE, topic, lists)):
+            while await self._alter_configs(kind, name, dict.fromkeys(configs)) not in gone:
+                await asyncio.sleep(0.2)
+            gone.add(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name)  # its configuration went with it
+        return f"{lists} {rates}: {', '.join(said)}, {change} in between"
+
+    async def throttle_at_rest(self) -> None:
+        """In a cluster that is at rest: a replica that is made anew is throttled to a byte a second, and then no more. NotInTime, if it
+        has not caught up soon."""
+        world, rng = self.world, random.Random(f"throttle-at-rest-{self.world.seed}")
+        leader, follower = rng.sample(sorted(world.brokers), 2)
+        partition = TopicPartition(THROTTLED, 0)
+        error = await self._client.create_topic(THROTTLED, -1, -1, assignments=[[int(leader)]])
+        assert error == ErrorCode.NONE, f"a topic is made at rest: {error.name}"
+        sides = rng.choice(((0,), (1,), (1,), (0, 1)))
+        lists: dict[str, str | None] = {THROTTLED_LISTS[side]: f"0:{(leader, follower)[side]}" for side in sides}
+        rates: dict[str, str | None] = {THROTTLED_RATES[side]: "1" for side in sides}
+        records = build_batch([NewRecord(None, bytes(100), EPOCH_MS)])
+        for _ in range(BATCHES_TO_COPY):
+            await self._client.ask((world.brokers[leader].name, PORT), produce_request(partition, records, 1))
+        await self._alter_configs(TOPIC_RESOURCE, THROTTLED, lists)
+        await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, rates)
+        await asyncio.sleep(HEARD_S)
+        await self._alter(partition, [int(leader), int(follower)])
+        await asyncio.sleep(HELD_S)
+        assert not self._is_in_sync(follower, partition), f"{follower} has caught up, at a byte a second: {lists}"
+        change, begun = rng.choice(("raised", "lifted", "off the list")), world.loop.time()
+        if change == "off the list":
+            await self._alter_configs(TOPIC_RESOURCE, THROTTLED, dict.fromkeys(lists))
+        else:
+            value = HIGH_RATE if change == "raised" else None
+            await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, dict.fromkeys(rates, value))
+        while not self._is_in_sync(follower, partition):
+            if world.loop.time() > begun + CAUGHT_UP_S:
+                raise NotInTime(
+                    f"{rates} for {lists} is {change} at rest, and broker {follower} has not caught up {CAUGHT_UP_S:g} s later"
+                )
+            await asyncio.sleep(0.05)
+        world.note(
+            f"administrator: throttled at rest: {lists} {rates}, {change}, caught up after "
+            f"{world.loop.time() - begun:.2f} s"
+        )
+        await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, dict.fromkeys(rates))
+        request = delete_topics.DeleteTopicsRequest(
+            topics=[delete_topics.DeleteTopicState(name=THROTTLED)], timeout_ms=2_000
+        )
+        await self._ask(request, lambda answer: answer.responses[0].error_code)
+
+    def _is_in_sync(self, broker: BrokerId, partition: TopicPartition) -> bool:
+        state = self.world.view_of(partition)
+        return state is not None and state.stored is not None and broker in state.stored.isr
+
+    def _listed(self, topic: str, rng: random.Random) -> str:
+        found = self.world.topics.assignment(topic)
+        if rng.random() < 0.5 or found is None:
+            return "*"
+        brokers = sorted(rng.sample(sorted(self.world.brokers), len(self.world.brokers) // 2))
+        return ",".join(f"{number}:{broker}" for number in sorted(found.partitions) for broker in brokers)
+
+    def _away(self, fault: Fault, rng: random.Random) -> str:
+        """One replica is, for a moment: it has to copy what is written meanwhile, and is in sync no more."""
+        partition = self._partition(fault)
+        found = None if partition is None else self.world.topics.assignment(partition.topic)
+        if partition is None or found is None or self.world.exempt or self.world.is_healed:
+            return "nobody is away"
+        replicas = found.partitions[partition.partition].replicas
+        broker = self.world.brokers[replicas[int(rng.random() * len(replicas))]]
+        if not (broker.is_running and broker.is_serving):
+            return f"{broker.name} is away"
+        broker.kill(at_once=True)
+        start_again(self.world, broker, 0.5 + rng.random())
+        return f"{broker.name} goes"
 
     async def _set_quota(self, fault: Fault) -> str:
         """Of all clients together, for a while. It is taken away again, however long that takes."""

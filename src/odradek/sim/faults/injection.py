@@ -22,9 +22,10 @@ from odradek.sim.faults import (
     strangers,
     targets,
     transactions,
+    wants,
     wire,
 )
-from odradek.sim.plan import ACTIONS, OPERATIONS, Fault
+from odradek.sim.plan import ACTIONS, OPERATIONS, WANT_OPERATIONS, Fault
 from odradek.sim.world import SimBroker, World
 
 # End the life of a broker's process or of its session with the store.
@@ -37,9 +38,12 @@ ENDS_A_LIFE = frozenset(
         "batch_bit_flipped_hot", "disks_swapped", "file_operation_fails",
         "segment_missing", "descriptors_run_out", "kill_coordinator", "disk_fails_while_cleaning",
         "kill_transaction_coordinator", "slow_coordinator_load", "leaders_in_turn", "elected_again",
-        "coordinator_elected_again", "dies_when_told", "leave_laggards",
+        "coordinator_elected_again", "dies_when_told", "leave_laggards", "threads_run_out",
     }
 )  # fmt: skip
+
+
+ADMINISTERED = frozenset(ACTIONS) | frozenset(OPERATIONS) | frozenset(WANT_OPERATIONS)
 
 
 def inject(world: World, fault: Fault) -> bool:
@@ -50,7 +54,7 @@ def inject(world: World, fault: Fault) -> bool:
     if world.exempt and fault.kind in ENDS_A_LIFE:
         return False
     done: bool
-    if fault.kind in ACTIONS or fault.kind in OPERATIONS:
+    if fault.kind in ADMINISTERED:
         done = world.administration.begin(fault)
     else:
         done = TABLE[fault.kind](world, fault)
@@ -266,5 +270,6 @@ TABLE: targets.Table = {
     **stores.TABLE,
     **strangers.TABLE,
     **transactions.TABLE,
+    **wants.TABLE,
     **wire.TABLE,
 }  # fmt: skip

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from odradek.model.error_codes import ErrorCode
-from odradek.model.ids import BrokerEpoch, BrokerId, TopicPartition
+from odradek.model.ids import LAST_PORT, BrokerEpoch, BrokerId, TopicPartition
 from odradek.protocol.headers import encode_request
 from odradek.protocol.messages import (
     alter_partition,
@@ -150,8 +150,9 @@ def _ask(world: World, broker: SimBroker, *claims: Claim) -> None:
             client = SimClient(world.loop, host, [address], first_correlation_id=claim.number())
             try:
                 answer = await client.ask(address, claim.message)
-            except RequestFailed:
-                return
+            except RequestFailed:  # of this one alone: its broker may have died meanwhile, or closed the connection
+                world.note(f"stranger to {broker.name}: {claim.what}: no answer")
+                continue
             code = ErrorCode(claim.code_of(answer))
             world.note(f"stranger to {broker.name}: {claim.what}: {code.name}")
             if code is ErrorCode.NONE and not claim.may_be_so():
@@ -266,6 +267,37 @@ def _control_requests(
             ],
         ),
     )
+
+
+def impossible_addresses(world: World, fault: Fault) -> bool:
+    """UpdateMetadata with the epochs of now, in which the broker that hears it is where nobody can connect to it. Believed, no client
+    would find it until the controller speaks again."""
+    broker = pick(world, fault)
+    if broker is None or broker.runtime is None:
+        return False
+    own = broker.runtime.broker
+    if own.broker_epoch is None or own.replicas.controller_epoch < 1:
+        return False
+    me = int(broker.broker_id)
+    for what, host, port in (
+        ("no port", broker.name, 0),
+        ("a negative port", broker.name, -1),
+        ("a port that there is not", broker.name, LAST_PORT + 1),
+        ("no host", "", PORT),
+    ):
+        place = update_metadata.UpdateMetadataEndpoint(
+            port=port, host=host, listener="PLAINTEXT", security_protocol=0
+        )
+        message = update_metadata.UpdateMetadataRequest(
+            controller_id=own.metadata.controller_id,
+            controller_epoch=own.replicas.controller_epoch,
+            broker_epoch=own.broker_epoch,
+            live_brokers=[update_metadata.UpdateMetadataBroker(id=me, endpoints=[place])],
+        )
+        _ask(
+            world, broker, Claim(f"UpdateMetadata with {what}", message, lambda answer: answer.error_code)
+        )
+    return True
 
 
 def false_isr_changes(world: World, fault: Fault) -> bool:
@@ -469,5 +501,6 @@ def _summed(batch: bytearray) -> bytes:
 
 
 TABLE = table_of(
-    deaf_clients, half_frames, false_control_requests, false_isr_changes, false_followers, hostile_batches,
+    deaf_clients, half_frames, false_control_requests, impossible_addresses, false_isr_changes, false_followers,
+    hostile_batches,
 )  # fmt: skip

@@ -12,9 +12,10 @@ from odradek.broker.leader_wait import TopicWait
 from odradek.coordinator.classic_group import ClassicGroup
 from odradek.coordinator.group_states import GroupState
 from odradek.model.ids import BrokerId
+from odradek.replication.followed import LATER
 from odradek.replication.purgatory import DEADLINE_GRAIN_MS, Waiter
 from odradek.sim.checkers.beliefs import Overslept
-from odradek.sim.checkers.waits import Overdue, Unanswered
+from odradek.sim.checkers.waits import HeldBack, Overdue, Unanswered
 from odradek.sim.observed.beliefs import AtWork
 from odradek.sim.world import World
 
@@ -104,6 +105,29 @@ def overdue(world: World, seen: AtWork) -> Iterator[Overdue]:
                 if next_ms and next_ms < now_ms:  # 0: as soon as it may
                     what = f"what the coordinator of {shard.partition.topic_partition} does next"
                     yield Overdue(number, what, next_ms, now_ms - next_ms)
+
+
+def held_back(world: World, seen: AtWork) -> Iterator[HeldBack]:
+    """Of followers that their fetcher leaves out for longer than it does after an error: whom the settings that their broker has read
+    throttle no more. How much it had copied does not count then."""
+    for number, (broker, core) in seen.brokers.items():
+        host, replicas = broker.host, core.replicas
+        if host is None or host.postponed or host.paused_until > world.loop.now:
+            continue
+        now_ms = broker.runtime.now_ms()  # type: ignore[union-attr]
+        for fetcher in replicas.fetchers.values():
+            for partition, followed in fetcher._waiting.items():
+                left_ms = followed.delayed_until_ms - now_ms
+                if not fetcher.limits.backoff_ms < left_ms < LATER - now_ms:
+                    continue
+                listed = replicas.topic_configs.settings_of(
+                    partition.topic
+                ).follower_replication_throttled_replicas
+                rate, throttle = replicas.settings.follower_replication_throttled_rate, replicas.follower_throttle
+                if "*" not in listed and f"{partition.partition}:{number}" not in listed:
+                    yield HeldBack(partition, number, "it is on no list", left_ms)
+                elif throttle._copied.total * 1_000 <= rate * throttle._copied.window_ms:
+                    yield HeldBack(partition, number, f"the rate of {rate} allows it", left_ms)
 
 
 def unanswered(world: World) -> Iterator[Unanswered]:
