@@ -191,6 +191,7 @@ WANT_KINDS: dict[str, tuple[str, int, float, float]] = {
 # What operators do in these seeds (`operations`), each drawn by itself.
 WANT_OPERATIONS: dict[str, tuple[str, int, float, float]] = {
     "throttle": ("F24", 4, 1.0, 6.0),
+    "one_directory_left": ("F23", 1, 1.0, 6.0),
 }
 WANT_SHARE = 1 / 6
 # Of a release that gives way to the next (`rolling`): in one of eight seeds, once.
@@ -228,7 +229,8 @@ SESSION_MS, LAG_MS = 3_000, 5_000
 UNCLEAN = frozenset({"elect_unclean", "allow_unclean", "leave_laggards"})
 # Records below the log start are gone because somebody asked for it.
 MOVE_THE_LOG_START = frozenset({"delete_records", "set_retention"})
-THROTTLES = frozenset({"throttle"})
+THROTTLES, LEAVES_ONE_DIRECTORY = frozenset({"throttle"}), frozenset({"one_directory_left"})
+TWO_DISKS = frozenset({"directory_offline", "move_log_dir", "one_directory_left"})
 SETS_MIN_ISR, MOVES_LOGS = frozenset({"set_min_isr", "leave_laggards"}), frozenset({"move_log_dir"})
 # A broker's wall clock is not the others': what a coordinator takes for new may be an hour old for the next.
 CLOCKS = frozenset({"clock_jump", "clock_strobe"})
@@ -292,7 +294,7 @@ class Plan:
     @property
     def disks_per_broker(self) -> int:
         """Two where one may fail alone."""
-        return 2 if self.has(frozenset({"directory_offline", "move_log_dir"})) else 1
+        return 2 if self.has(TWO_DISKS) else 1
 
     @property
     def requests_kept(self) -> int | None:

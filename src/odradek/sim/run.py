@@ -10,9 +10,10 @@ import gc
 import math
 import sys
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from odradek.log.memory_files import Crashed as DiedInTheMidst
 from odradek.model.ids import TopicPartition
@@ -59,6 +60,7 @@ from odradek.sim.plan import (
     BATCH_KINDS,
     CLOCKS,
     COMPACTED,
+    LEAVES_ONE_DIRECTORY,
     LOSE_ONE,
     MIXED_PARTITIONS,
     MOVE_THE_LOG_START,
@@ -381,6 +383,9 @@ class _Run:
         self._come_to_rest()
         self._be_idle(liveness.quiet_s(world))
         self._come_to_rest(within_s=STAYS_S)
+        if world.administration is not None and self.plan.has(LEAVES_ONE_DIRECTORY):
+            self._watched(world.administration.one_directory_left_at_rest())
+            self._come_to_rest()
         liveness.goes_on(world, self.workload, self.client_host)
         if world.administration is not None and self.plan.has(MOVE_THE_LOG_START):
             world.call(self.client_host, world.administration.delete_at_rest(), within_s=liveness.PROMPT_S)
@@ -388,7 +393,7 @@ class _Run:
                 self.client_host, world.administration.leader_moves_at_rest(), within_s=liveness.PROMPT_S
             )
         if world.administration is not None and self.plan.has(THROTTLES):
-            world.call(self.client_host, world.administration.throttle_at_rest(), within_s=2 * liveness.PROMPT_S)
+            self._watched(world.administration.throttle_at_rest())
         found = list(liveness.groups_go_on(world, self.workload))
         if found:
             raise Broken(CORRECTNESS, str(found[0]), found)
@@ -417,6 +422,13 @@ class _Run:
             raise Broken(CORRECTNESS, str(found[0]), found)
         self._be_idle(IDLE_S)
         self._be_cleaned()
+
+    def _watched(self, work: Coroutine[Any, Any, None]) -> None:
+        """`World.call`, with looks: of what takes longer than what is looked at stays to be seen."""
+        world, task = self.world, self.world.loop.create_task(work, context=self.world.loop.context_of(self.client_host))
+        while not task.done():
+            self._advance_to(world.loop.time() + CHECK_EVERY_S)
+        task.result()
 
     def _coordinators_remember(self) -> None:
         """The end of a session writes to a log at any time, so what differs is compared again, a few times."""

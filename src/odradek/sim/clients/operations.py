@@ -3,10 +3,12 @@ clients, and looks at offsets, epochs, directories and configuration. Mixed into
 """
 
 import asyncio
+import errno
 import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from odradek.log.memory_files import MemoryDisk
 from odradek.model.error_codes import ErrorCode
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.messages import (
@@ -25,9 +27,10 @@ from odradek.records.builder import NewRecord, build_batch
 from odradek.sim.clients.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.clients.group_member import GROUP
 from odradek.sim.clients.producer import produce_request
+from odradek.sim.faults.disks import fails_alone, has_all_directories
 from odradek.sim.faults.targets import serving, start_again
 from odradek.sim.plan import Fault
-from odradek.sim.world import PORT, NotInTime, World
+from odradek.sim.world import PORT, NotInTime, SimBroker, World
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 ALL_BROKERS = ""
@@ -35,7 +38,11 @@ THROTTLED_LISTS = ("leader.replication.throttled.replicas", "follower.replicatio
 THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LOW_RATES = ("0", "1", "1", "100", "1000")  # bytes a second
 HIGH_RATE = "1000000"
-THROTTLED = "throttled-at-rest"
+THROTTLED, MADE_LATER = "throttled-at-rest", "made-later"
+# A broker that could not make a log tries again after one second, two and four, and registers anew then.
+MADE_S = 5.0
+REGISTERED_S = 1.0
+OFFLINE_S = 6.0  # high watermarks are written every five seconds: then at the latest it is noticed that a directory fails
 # Several answers, of what a seed with a throttle fetches at most (`plan.draw`); and as long as a turn or two of the configuration, and
 # less than the windows of a throttle, which last eleven seconds.
 BATCHES_TO_COPY, HEARD_S, HELD_S = 8, 0.2, 1.5
@@ -50,6 +57,8 @@ class Operations:
     if TYPE_CHECKING:
         world: World
         _client: SimClient
+
+    _made = 0  # topics of `_made_on`
 
     _partition: Callable[[Fault], TopicPartition | None]
     _ask: Callable[..., Any]
@@ -184,6 +193,51 @@ class Operations:
     def _is_in_sync(self, broker: BrokerId, partition: TopicPartition) -> bool:
         state = self.world.view_of(partition)
         return state is not None and state.stored is not None and broker in state.stored.isr
+
+    async def _one_directory_left(self, fault: Fault) -> str:
+        """One directory of a broker fails, in the other nothing can be opened for want of a descriptor, and the broker is told to make
+        a log. It can be made when there are descriptors again, though the first directory is still away."""
+        brokers = [b for b in serving(self.world) if len(b.disks) > 1 and has_all_directories(b)]
+        if not brokers or self.world.exempt or self.world.is_healed:
+            return "nobody has two"
+        broker = brokers[int(fault.target * len(brokers))]
+        first = int(fault.amount * 2)
+        return await self._made_on(broker, broker.disks[first], broker.disks[1 - first], fault.lasts_s)
+
+    async def _made_on(self, broker: SimBroker, failed: MemoryDisk, left: MemoryDisk, lasts_s: float) -> str:
+        """What became of the log by then."""
+        fails_alone(self.world, broker, failed, OFFLINE_S + REGISTERED_S + 2 * lasts_s + MADE_S)
+        until = self.world.loop.time() + OFFLINE_S
+        while broker.is_serving and has_all_directories(broker) and self.world.loop.time() < until:
+            await asyncio.sleep(0.05)
+        # It registers anew for that. A topic that is made just then it is told of once the controller knows it again, as of one that it
+        # has had: that may lie in the directory that is away (`replica_manager._host`).
+        await asyncio.sleep(REGISTERED_S)
+        left.inject("open", errno.EMFILE)
+        topic = f"{MADE_LATER}-{self._made}"
+        self._made += 1
+        error = await self._client.create_topic(topic, -1, -1, assignments=[[int(broker.broker_id)]])
+        await asyncio.sleep(lasts_s)
+        left.heal()
+        partition, until = TopicPartition(topic, 0), self.world.loop.time() + MADE_S
+        while broker.replica(partition) is None and self.world.loop.time() < until:
+            await asyncio.sleep(0.05)
+        is_made = broker.replica(partition) is not None
+        request = delete_topics.DeleteTopicsRequest(
+            topics=[delete_topics.DeleteTopicState(name=topic)], timeout_ms=2_000
+        )
+        while self.world.topics.assignment(topic) is not None:
+            await self._ask(request, lambda answer: answer.responses[0].error_code, attempts=1)
+        return f"{topic} on {broker.name}, made: {error.name}, hosted with {failed.path} away: {is_made}"
+
+    async def one_directory_left_at_rest(self) -> None:
+        """In a cluster that is at rest. NotInTime, if the log is not made in the directory that is left."""
+        brokers = list(self.world.brokers.values())
+        broker = brokers[self.world.seed % len(brokers)]
+        said = await self._made_on(broker, broker.disks[0], broker.disks[1], 1.0)
+        self.world.note(f"administrator: at rest: {said}")
+        if said.endswith("False"):
+            raise NotInTime(f"at rest: {said}")
 
     def _listed(self, topic: str, rng: random.Random) -> str:
         found = self.world.topics.assignment(topic)

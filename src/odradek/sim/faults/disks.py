@@ -181,7 +181,12 @@ def directory_offline(world: World, fault: Fault) -> bool:
     broker = pick(world, fault)
     if broker is None or len(broker.disks) < 2:
         return False
-    disk = broker.disks[int(fault.amount * len(broker.disks))]
+    fails_alone(world, broker, broker.disks[int(fault.amount * len(broker.disks))], fault.lasts_s)
+    return True
+
+
+def fails_alone(world: World, broker: SimBroker, disk: MemoryDisk, lasts_s: float) -> None:
+    """It is mended then, and the broker started again."""
     for operation in ("append", "read", "sync", "replace", "truncate"):
         disk.inject(operation, errno.EIO, name=disk.path)
 
@@ -196,8 +201,7 @@ def directory_offline(world: World, fault: Fault) -> bool:
             broker.kill()
         broker.start()
 
-    later(world, fault.lasts_s, replaced)
-    return True
+    later(world, lasts_s, replaced)
 
 
 def has_all_directories(broker: SimBroker) -> bool:
