@@ -7,7 +7,9 @@ from odradek.sim.plan import ASSIGNORS, Fault, Plan, _of_mixed_groups, _of_share
 
 DURATION_S = 10.0  # enough for each bug to be seen
 TRANSACTIONS, SHARERS, GROUP, MIXED = "transactions", "sharers", "group", "mixed"
+WANTS = "wants"  # of brokers, and throttles: worlds of seeds
 EAGER, COOPERATIVE = ASSIGNORS
+FETCHES_LITTLE = {"replica.fetch.max.bytes": "200"}
 
 
 def _plan(
@@ -43,7 +45,7 @@ def _plan(
         has_static_members=is_static,
         ledger={},
         store_notices_death=True,
-        settings={**_of_transactions(3, 2), **of_group(3, 2)},
+        settings={**_of_transactions(3, 2), **of_group(3, 2), **(FETCHES_LITTLE if world == WANTS else {})},
         faults=faults,
     )
 
@@ -55,6 +57,9 @@ def _often(kind: str, every_s: float, lasts_s: float) -> tuple[Fault, ...]:
     )
 
 
+THROTTLES = tuple(
+    Fault(0.5 + n, "throttle", (n * 0.37 + 0.7) % 1, (n * 0.61 + 0.959) % 1, 2.0) for n in range(5)
+)
 WORLDS: dict[str, tuple[Plan, ...]] = {
     TRANSACTIONS: (
         _plan(TRANSACTIONS, 6, _often("kill_transaction_coordinator", 1.5, 0.5)),
@@ -79,5 +84,10 @@ WORLDS: dict[str, tuple[Plan, ...]] = {
         _plan(MIXED, 3, _often("member_paused", 4.5, 3.5), assignor=COOPERATIVE),
         _plan(MIXED, 4, _often("member_killed", 2.0, 0.5), assignor=COOPERATIVE, is_static=True),
         _plan(MIXED, 5, _often("members_come_and_go", 1.5, 1.0), assignor=COOPERATIVE),
+    ),
+    WANTS: (
+        _plan(WANTS, 2, THROTTLES),
+        _plan(WANTS, 1, (Fault(1.0, "one_directory_left", 0.3, 0.3, 1.0),)),
+        _plan(WANTS, 1, _often("impossible_addresses", 2.0, 0.0)),
     ),
 }

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tests.mutants.edit import Edit
-from tests.mutants.worlds import GROUP, MIXED, SHARERS, TRANSACTIONS
+from tests.mutants.worlds import GROUP, MIXED, SHARERS, TRANSACTIONS, WANTS
 
 
 class WorldMutant(NamedTuple):
@@ -17,6 +17,44 @@ class WorldMutant(NamedTuple):
 
 
 SHOWN_BY_WORLDS = (
+    WorldMutant(
+        "held_back_after_the_throttle",
+        "KIP-73",
+        "a follower that a throttle holds back does not hear that it was lifted, and stands still for its windows",
+        (Edit("replication.follower:FollowerFetcher.throttle_changed", "followed.delayed_until_ms = now_ms", "pass"),),
+        "NotHeldBack",
+        WANTS,
+    ),
+    WorldMutant(
+        "not_made_beside_an_offline_directory",
+        "KIP-112",
+        "a log that could not be made for want of a descriptor is not made later where another log directory is offline",
+        (
+            Edit(
+                "broker.replica_manager:ReplicaManager._get_or_create",
+                "isinstance(refusal, NoDescriptor) or not self.logs.offline_directories",
+                "not self.logs.offline_directories",
+            ),
+        ),
+        "LogIsMade",
+        WANTS,
+        1,
+    ),
+    WorldMutant(
+        "an_address_nobody_can_connect_to",
+        "KIP-103",
+        "an UpdateMetadata that names its broker at a port there is not, or without a host, is believed",
+        (
+            Edit(
+                "broker.handlers.update_metadata:_names",
+                "bool(places) and all(host and 0 < port <= LAST_PORT for host, port in places)",
+                "True",
+            ),
+        ),
+        "StrangerIsRefused",
+        WANTS,
+        2,
+    ),
     WorldMutant(
         "nobody_is_asked",
         "KAFKA-14402",

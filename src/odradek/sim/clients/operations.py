@@ -24,13 +24,14 @@ from odradek.protocol.messages import (
     offset_for_leader_epoch,
 )
 from odradek.records.builder import NewRecord, build_batch
+from odradek.sim.checkers.history import Anomaly
 from odradek.sim.clients.client import EPOCH_MS, Address, RequestFailed, SimClient
 from odradek.sim.clients.group_member import GROUP
 from odradek.sim.clients.producer import produce_request
 from odradek.sim.faults.disks import fails_alone, has_all_directories
 from odradek.sim.faults.targets import serving, start_again
 from odradek.sim.plan import Fault
-from odradek.sim.world import PORT, NotInTime, SimBroker, World
+from odradek.sim.world import PORT, SimBroker, World
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 ALL_BROKERS = ""
@@ -149,7 +150,7 @@ class Operations:
         return f"{lists} {rates}: {', '.join(said)}, {change} in between"
 
     async def throttle_at_rest(self) -> None:
-        """In a cluster that is at rest: a replica that is made anew is throttled to a byte a second, and then no more. NotInTime, if it
+        """In a cluster that is at rest: a replica that is made anew is throttled to a byte a second, and then no more. NotHeldBack, if it
         has not caught up soon."""
         world, rng = self.world, random.Random(f"throttle-at-rest-{self.world.seed}")
         leader, follower = rng.sample(sorted(world.brokers), 2)
@@ -176,9 +177,9 @@ class Operations:
             await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, dict.fromkeys(rates, value))
         while not self._is_in_sync(follower, partition):
             if world.loop.time() > begun + CAUGHT_UP_S:
-                raise NotInTime(
-                    f"{rates} for {lists} is {change} at rest, and broker {follower} has not caught up {CAUGHT_UP_S:g} s later"
-                )
+                said = f"{rates} for {lists} is {change} at rest, and broker {follower} has not caught up {CAUGHT_UP_S:g} s later"
+                world.let_in.append(Anomaly("NotHeldBack", partition, said))
+                break
             await asyncio.sleep(0.05)
         world.note(
             f"administrator: throttled at rest: {lists} {rates}, {change}, caught up after "
@@ -231,13 +232,13 @@ class Operations:
         return f"{topic} on {broker.name}, made: {error.name}, hosted with {failed.path} away: {is_made}"
 
     async def one_directory_left_at_rest(self) -> None:
-        """In a cluster that is at rest. NotInTime, if the log is not made in the directory that is left."""
+        """In a cluster that is at rest. LogIsMade is broken, if the log is not made in the directory that is left."""
         brokers = list(self.world.brokers.values())
         broker = brokers[self.world.seed % len(brokers)]
         said = await self._made_on(broker, broker.disks[0], broker.disks[1], 1.0)
         self.world.note(f"administrator: at rest: {said}")
         if said.endswith("False"):
-            raise NotInTime(f"at rest: {said}")
+            self.world.let_in.append(Anomaly("LogIsMade", None, f"at rest: {said}"))
 
     def _listed(self, topic: str, rng: random.Random) -> str:
         found = self.world.topics.assignment(topic)

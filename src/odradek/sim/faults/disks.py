@@ -191,7 +191,8 @@ def fails_alone(world: World, broker: SimBroker, disk: MemoryDisk, lasts_s: floa
         disk.inject(operation, errno.EIO, name=disk.path)
 
     def replaced() -> None:
-        if world.exempt:  # a second one does not end its life now, see `faults.injection.inject`
+        # A second life does not end now, see `faults.injection.inject`. Once all is healed the ISR may wait for just this one.
+        if world.exempt and not world.is_healed:
             later(world, 0.5, replaced)
             return
         disk.heal()

@@ -279,25 +279,33 @@ def impossible_addresses(world: World, fault: Fault) -> bool:
     if own.broker_epoch is None or own.replicas.controller_epoch < 1:
         return False
     me = int(broker.broker_id)
-    for what, host, port in (
+    places = (
         ("no port", broker.name, 0),
         ("a negative port", broker.name, -1),
         ("a port that there is not", broker.name, LAST_PORT + 1),
         ("no host", "", PORT),
-    ):
-        place = update_metadata.UpdateMetadataEndpoint(
-            port=port, host=host, listener="PLAINTEXT", security_protocol=0
-        )
-        message = update_metadata.UpdateMetadataRequest(
-            controller_id=own.metadata.controller_id,
-            controller_epoch=own.replicas.controller_epoch,
-            broker_epoch=own.broker_epoch,
-            live_brokers=[update_metadata.UpdateMetadataBroker(id=me, endpoints=[place])],
-        )
-        _ask(
-            world, broker, Claim(f"UpdateMetadata with {what}", message, lambda answer: answer.error_code)
-        )
+    )
+    # One of them: the controller has to number above it what it says next, and asks again until it does.
+    what, host, port = places[int(fault.amount * len(places))]
+    place = update_metadata.UpdateMetadataEndpoint(
+        port=port, host=host, listener="PLAINTEXT", security_protocol=0
+    )
+    message = update_metadata.UpdateMetadataRequest(
+        controller_id=own.metadata.controller_id,
+        controller_epoch=own.replicas.controller_epoch,
+        broker_epoch=own.broker_epoch,
+        live_brokers=[update_metadata.UpdateMetadataBroker(id=me, endpoints=[place])],
+    )
+    claim = f"UpdateMetadata with {what}"
+    _ask(
+        world, broker, Claim(claim, message, lambda answer: answer.error_code, number=partial(_next_told, own))
+    )
     return True
+
+
+def _next_told(own: Any) -> int:
+    """The first number above what this broker has obeyed of its controller."""
+    return int(own.control_order._last) + 1
 
 
 def false_isr_changes(world: World, fault: Fault) -> bool:
