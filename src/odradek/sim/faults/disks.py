@@ -196,7 +196,7 @@ def fails_alone(world: World, broker: SimBroker, disk: MemoryDisk, lasts_s: floa
             later(world, 0.5, replaced)
             return
         disk.heal()
-        if world.is_healed and has_all_directories(broker):
+        if world.is_healed and has_all_directories(broker) and not has_given_up_the_last_copy(broker):
             return  # it was started again since, and may be quiescent by now: nothing is left to be ended
         if broker.is_running:
             broker.kill()
@@ -208,6 +208,12 @@ def fails_alone(world: World, broker: SimBroker, disk: MemoryDisk, lasts_s: floa
 def has_all_directories(broker: SimBroker) -> bool:
     runtime = broker.runtime
     return broker.is_serving and runtime is not None and not runtime.broker.replicas.logs.offline_directories
+
+
+def has_given_up_the_last_copy(broker: SimBroker) -> bool:
+    """A log that failed and cannot be fetched anew, for nobody else has all of it, is opened again by a restart."""
+    assert broker.runtime is not None
+    return bool(broker.runtime.broker.replicas.logs.refused)
 
 
 def _files(disk: MemoryDisk, endings: tuple[str, ...]) -> Iterator[tuple[MemoryDisk, str, _Inode]]:

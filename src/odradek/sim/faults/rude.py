@@ -3,7 +3,7 @@
 import errno
 
 from odradek.log.memory_files import MemoryDisk
-from odradek.sim.faults.disks import has_all_directories
+from odradek.sim.faults.disks import has_all_directories, has_given_up_the_last_copy
 from odradek.sim.faults.targets import controller, later, leader, pick, table_of
 from odradek.sim.loop import Host
 from odradek.sim.network import SimTransport
@@ -135,7 +135,7 @@ def _works_again_later(world: World, fault: Fault, broker: SimBroker, disk: Memo
 
     def mended() -> None:
         disk.heal()
-        if broker.is_serving and has_all_directories(broker) and not _has_given_up_the_last_copy(broker):
+        if broker.is_serving and has_all_directories(broker) and not has_given_up_the_last_copy(broker):
             return
         if world.exempt and not world.is_healed:  # no second life ends now, see `faults.injection.inject`
             later(world, 0.5, mended)
@@ -145,12 +145,6 @@ def _works_again_later(world: World, fault: Fault, broker: SimBroker, disk: Memo
         broker.start()
 
     later(world, fault.lasts_s, mended)
-
-
-def _has_given_up_the_last_copy(broker: SimBroker) -> bool:
-    """A log that failed and cannot be fetched anew, for nobody else has all of it, is opened again by a restart."""
-    assert broker.runtime is not None
-    return bool(broker.runtime.broker.replicas.logs.refused)
 
 
 def loop_hangs(world: World, fault: Fault) -> bool:
