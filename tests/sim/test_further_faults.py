@@ -27,6 +27,7 @@ from odradek.sim.plan import (
     SLOW_TRANSACTION_KINDS,
     TABLES,
     TRANSACTION_KINDS,
+    WANT_KINDS,
     Fault,
     Plan,
     _of_groups,
@@ -83,6 +84,7 @@ def test_every_kind_has_its_function() -> None:
         *TRANSACTION_KINDS,
         *SLOW_TRANSACTION_KINDS,
         *RELEASE_KINDS,
+        *WANT_KINDS,
     ]
     assert set(drawn) == set(faults.TABLE)
     assert len({*drawn, *ACTIONS}) == len(drawn) + len(ACTIONS)
@@ -91,7 +93,7 @@ def test_every_kind_has_its_function() -> None:
 # Those that end a life come first: in one world each has one beside it that ends none, for while records of a dead broker may be
 # the last ones nobody else is killed (`faults.inject`). Where the number is odd, the last one has the first beside it.
 SURVIVED = sorted(
-    [*FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS, *MOMENT_KINDS],
+    [*FURTHER_KINDS, *CLIENT_KINDS, *BATCH_KINDS, *RUDE_KINDS, *MOMENT_KINDS, *WANT_KINDS],
     key=lambda kind: (kind not in faults.ENDS_A_LIFE, kind),
 )
 HALF = (len(SURVIVED) + 1) // 2
@@ -127,7 +129,8 @@ WITH_A_MIXED_GROUP = {"mixed_group": "range", "has_static_members": True}
 OF_TABLES = (
     *[OfTables((number,)) for number in (0, 1, 4, 5, 6)],
     OfTables((2, 3)),
-    OfTables((7, 8)),
+    OfTables((7, 8, 16), {"replica.fetch.max.bytes": "200"}),
+    OfTables((15,)),
     OfTables((9, 10, 11), _of_mixed_groups(3, 2), WITH_A_MIXED_GROUP),
     OfTables((12, 13, 14), _of_transactions(3, 2), {"has_transactions": True}),
 )

@@ -154,7 +154,11 @@ def test_a_claim_that_is_not_answered_keeps_nobody_from_making_the_next(
     def asked_but_for_the_first(
         client: SimClient, address: Address, message: Any, version: int | None = None
     ) -> Any:
-        if isinstance(message, AlterPartitionRequest) and client.host.name == strangers.MACHINE and not unanswered:
+        if (
+            isinstance(message, AlterPartitionRequest)
+            and client.host.name == strangers.MACHINE
+            and not unanswered
+        ):
             unanswered.append(message)
             raise RequestFailed("the connection ended")
         return asked(client, address, message, version)
@@ -164,7 +168,6 @@ def test_a_claim_that_is_not_answered_keeps_nobody_from_making_the_next(
 
     said = [text.split(": ")[2] for text in notes(outcome, "stranger to ")]
     assert len(said) >= 4 and said.count("no answer") == 1
-
 
 
 @pytest.mark.parametrize("amount", [0.1, 0.3, 0.6, 0.9])

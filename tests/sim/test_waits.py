@@ -8,10 +8,18 @@ import pytest
 
 from odradek.broker.answers import Park
 from odradek.broker.controller_wait import ControllerWait
-from odradek.model.ids import BrokerId
+from odradek.model.ids import BrokerId, TopicPartition
 from odradek.protocol.api_keys import ApiKey
 from odradek.protocol.messages import describe_cluster
-from odradek.sim.checkers.waits import LATE_S, Deadlines, Overdue, Unanswered, nobody_is_forgotten
+from odradek.sim.checkers.waits import (
+    LATE_S,
+    Deadlines,
+    HeldBack,
+    Overdue,
+    Throttles,
+    Unanswered,
+    nobody_is_forgotten,
+)
 from odradek.sim.clients.client import SimClient
 from odradek.sim.observed.beliefs import at_work
 from odradek.sim.observed.waits import overdue, unanswered
@@ -45,6 +53,23 @@ def test_what_stays_overdue_is_named(what: str) -> None:
         found = list(memory.observe(seen, now_s))
         assert [anomaly.name for anomaly in found] == ["NobodyWaits"] * count
         assert all(what in anomaly.detail and "broker 1" in anomaly.detail for anomaly in found)
+
+
+def test_who_stays_held_back_by_a_throttle_that_is_lifted_is_named() -> None:
+    memory, within = Throttles(), Throttles.WITHIN_S
+    held = HeldBack(TopicPartition("t", 0), ONE, "it is on no list", 9_000)
+    looks: list[tuple[float, list[HeldBack], int]] = [
+        (0.0, [held], 0),
+        (within, [held, held._replace(broker=TWO)], 0),
+        (within + 0.1, [held._replace(left_ms=7_900)], 1),
+        (within + 0.2, [], 0),
+        (within + 0.3, [held], 0),
+        (2 * within, [held, held._replace(topic_partition=TopicPartition("t", 1))], 0),
+    ]
+    for now_s, seen, count in looks:
+        found = list(memory.observe(seen, now_s))
+        assert [(a.name, a.topic_partition) for a in found] == [("NotHeldBack", held.topic_partition)] * count
+        assert all("broker 1" in a.detail and "on no list" in a.detail for a in found)
 
 
 def test_a_request_that_waits_at_both_looks_is_forgotten() -> None:

@@ -102,12 +102,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "log/log_state.py LogState.mark_producers",
     ),
     "for tests": ("replication/waiting.py AckQueue.__len__",),
-    "no world throttles replication": (
-        "replication/throttle.py ReplicationThrottle.holds_back",
-        "replication/follower.py FollowerFetcher._hold_back",
-        "replication/follower.py FollowerFetcher.throttle_changed",
-        "broker/replica_manager.py ReplicaManager._follower_throttle_changed",
-    ),
     "for leaders before version 12 of Fetch": (
         "replication/follower.py FollowerFetcher._epoch_ends",
         "replication/follower.py FollowerFetcher._cut_to_epoch_end",

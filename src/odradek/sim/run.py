@@ -425,7 +425,10 @@ class _Run:
 
     def _watched(self, work: Coroutine[Any, Any, None]) -> None:
         """`World.call`, with looks: of what takes longer than what is looked at stays to be seen."""
-        world, task = self.world, self.world.loop.create_task(work, context=self.world.loop.context_of(self.client_host))
+        world, task = (
+            self.world,
+            self.world.loop.create_task(work, context=self.world.loop.context_of(self.client_host)),
+        )
         while not task.done():
             self._advance_to(world.loop.time() + CHECK_EVERY_S)
         task.result()

@@ -50,7 +50,9 @@ class _VirtualPool(ThreadPoolExecutor):
     def _later(self) -> None:
         loop = self.machine.loop
         loop.call_later(
-            self.machine.takes_s() + loop.random.random() * 0.005, self._turn, context=loop.context_of_threads()
+            self.machine.takes_s() + loop.random.random() * 0.005,
+            self._turn,
+            context=loop.context_of_threads(),
         )
 
     def _turn(self) -> None:

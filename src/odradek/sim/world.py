@@ -374,7 +374,9 @@ class World:
         self.administration: Any = None  # of a seed with administrators (`administration`)
         self.clients: Any = None  # of a run (`workload`)
         self.roll: Any = None  # of all brokers, once it has begun (`rolling`)
-        self.let_in: list[Anomaly] = []  # granted to strangers, told to administrators too early, or not done for them
+        self.let_in: list[
+            Anomaly
+        ] = []  # granted to strangers, told to administrators too early, or not done for them
         self.waiting_for_stop: dict[str, list[Callable[[], None]]] = {}
         self.on_broker_stopped: list[Callable[[SimBroker, BaseException], None]] = []
         self.on_process_start: list[

@@ -21,7 +21,13 @@ SHOWN_BY_WORLDS = (
         "held_back_after_the_throttle",
         "KIP-73",
         "a follower that a throttle holds back does not hear that it was lifted, and stands still for its windows",
-        (Edit("replication.follower:FollowerFetcher.throttle_changed", "followed.delayed_until_ms = now_ms", "pass"),),
+        (
+            Edit(
+                "replication.follower:FollowerFetcher.throttle_changed",
+                "followed.delayed_until_ms = now_ms",
+                "pass",
+            ),
+        ),
         "NotHeldBack",
         WANTS,
     ),

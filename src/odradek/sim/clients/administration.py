@@ -277,7 +277,9 @@ class Administration(Operations):
     # --- configuration
 
     async def _configure(self, fault: Fault, name: str, value: str) -> str:
-        return f"{name}={value}: {await self._alter_configs(TOPIC_RESOURCE, self._topic(fault), {name: value})}"
+        return (
+            f"{name}={value}: {await self._alter_configs(TOPIC_RESOURCE, self._topic(fault), {name: value})}"
+        )
 
     async def _alter_configs(self, kind: int, resource: str, configs: dict[str, str | None]) -> str:
         """None: as if it had never been set."""

@@ -136,7 +136,9 @@ class Operations:
         await asyncio.sleep(fault.lasts_s * rng.random())
         change = rng.choice(("raised", "lifted", "off the list", "nothing"))
         if change == "raised":
-            said.append(await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, dict.fromkeys(rates, HIGH_RATE)))
+            said.append(
+                await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, dict.fromkeys(rates, HIGH_RATE))
+            )
         elif change == "lifted":
             said.append(await self._alter_configs(BROKER_RESOURCE, ALL_BROKERS, dict.fromkeys(rates)))
         elif change == "off the list":
@@ -158,7 +160,9 @@ class Operations:
         error = await self._client.create_topic(THROTTLED, -1, -1, assignments=[[int(leader)]])
         assert error == ErrorCode.NONE, f"a topic is made at rest: {error.name}"
         sides = rng.choice(((0,), (1,), (1,), (0, 1)))
-        lists: dict[str, str | None] = {THROTTLED_LISTS[side]: f"0:{(leader, follower)[side]}" for side in sides}
+        lists: dict[str, str | None] = {
+            THROTTLED_LISTS[side]: f"0:{(leader, follower)[side]}" for side in sides
+        }
         rates: dict[str, str | None] = {THROTTLED_RATES[side]: "1" for side in sides}
         records = build_batch([NewRecord(None, bytes(100), EPOCH_MS)])
         for _ in range(BATCHES_TO_COPY):
@@ -168,7 +172,9 @@ class Operations:
         await asyncio.sleep(HEARD_S)
         await self._alter(partition, [int(leader), int(follower)])
         await asyncio.sleep(HELD_S)
-        assert not self._is_in_sync(follower, partition), f"{follower} has caught up, at a byte a second: {lists}"
+        assert not self._is_in_sync(follower, partition), (
+            f"{follower} has caught up, at a byte a second: {lists}"
+        )
         change, begun = rng.choice(("raised", "lifted", "off the list")), world.loop.time()
         if change == "off the list":
             await self._alter_configs(TOPIC_RESOURCE, THROTTLED, dict.fromkeys(lists))

@@ -150,7 +150,9 @@ def _ask(world: World, broker: SimBroker, *claims: Claim) -> None:
             client = SimClient(world.loop, host, [address], first_correlation_id=claim.number())
             try:
                 answer = await client.ask(address, claim.message)
-            except RequestFailed:  # of this one alone: its broker may have died meanwhile, or closed the connection
+            except (
+                RequestFailed
+            ):  # of this one alone: its broker may have died meanwhile, or closed the connection
                 world.note(f"stranger to {broker.name}: {claim.what}: no answer")
                 continue
             code = ErrorCode(claim.code_of(answer))
@@ -276,7 +278,8 @@ def impossible_addresses(world: World, fault: Fault) -> bool:
     if broker is None or broker.runtime is None:
         return False
     own = broker.runtime.broker
-    if own.broker_epoch is None or own.replicas.controller_epoch < 1:
+    named = own.metadata.controller_id
+    if own.broker_epoch is None or named is None or own.replicas.controller_epoch < 1:
         return False
     me = int(broker.broker_id)
     places = (
@@ -291,14 +294,16 @@ def impossible_addresses(world: World, fault: Fault) -> bool:
         port=port, host=host, listener="PLAINTEXT", security_protocol=0
     )
     message = update_metadata.UpdateMetadataRequest(
-        controller_id=own.metadata.controller_id,
+        controller_id=named,
         controller_epoch=own.replicas.controller_epoch,
         broker_epoch=own.broker_epoch,
         live_brokers=[update_metadata.UpdateMetadataBroker(id=me, endpoints=[place])],
     )
     claim = f"UpdateMetadata with {what}"
     _ask(
-        world, broker, Claim(claim, message, lambda answer: answer.error_code, number=partial(_next_told, own))
+        world,
+        broker,
+        Claim(claim, message, lambda answer: answer.error_code, number=partial(_next_told, own)),
     )
     return True
 

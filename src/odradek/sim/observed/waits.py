@@ -123,7 +123,10 @@ def held_back(world: World, seen: AtWork) -> Iterator[HeldBack]:
                 listed = replicas.topic_configs.settings_of(
                     partition.topic
                 ).follower_replication_throttled_replicas
-                rate, throttle = replicas.settings.follower_replication_throttled_rate, replicas.follower_throttle
+                rate, throttle = (
+                    replicas.settings.follower_replication_throttled_rate,
+                    replicas.follower_throttle,
+                )
                 if "*" not in listed and f"{partition.partition}:{number}" not in listed:
                     yield HeldBack(partition, number, "it is on no list", left_ms)
                 elif throttle._copied.total * 1_000 <= rate * throttle._copied.window_ms:
