@@ -250,12 +250,13 @@ def test_an_error_of_the_disk_on_the_way_takes_the_log_out_of_use_and_loses_noth
 
 def test_a_log_that_has_failed_takes_nothing_in() -> None:
     world = CompactedWorld().filled()
-    failure = world.log.fail(CorruptLog("a batch is damaged"))
+    log, compacted = world.log, world.compact()
+    failure = log.fail(CorruptLog("a batch is damaged"))
     with pytest.raises(CorruptLog) as caught:
-        world.log.replace_segments(*world.compact())
+        log.replace_segments(*compacted)
     assert caught.value is failure
-    world.log.failure = None
-    assert state(world.log) == EXPECTED["old"]
+    log.failure = None
+    assert state(log) == EXPECTED["old"]
 
 
 def test_files_that_no_descriptor_was_left_for_are_not_kept_beside_the_log() -> None:

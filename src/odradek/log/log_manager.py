@@ -185,8 +185,7 @@ class LogManager:
         for topic_partition in here:
             log = self.logs.get(topic_partition)
             if log is not None:
-                log.config = config
-                log.flushed.came()
+                log.configure(config)
             future = self.futures.get(topic_partition)
             if future is not None:
                 future.log.config = config

@@ -11,6 +11,7 @@ from odradek.log import flushing, lookups, reading, scrubbing, transaction_rebui
 from odradek.log.appending import AppendableLog
 from odradek.log.checkpoints import PARTITION_METADATA, partition_metadata_to_bytes
 from odradek.log.cleaned_segment import CleanedSegment
+from odradek.log.config import LogConfig
 from odradek.log.errors import MissingFile, StorageError
 from odradek.log.indexes import AbortedTransaction, TimestampOffset
 from odradek.log.segment import SNAPSHOT_SUFFIX, Segment, TransactionsPending, file_name
@@ -231,6 +232,11 @@ class PartitionLog(AppendableLog):
             raise self.broken(error) from None
 
     # --------------------------------------------------------------------------------------- flush and close
+
+    def configure(self, config: LogConfig) -> None:
+        """As the topic's settings are by now: it is asked again whether it is to be flushed."""
+        self.config = config
+        self.flushed.came()
 
     def flush_is_due(self, now_ms: int) -> bool:
         """After a roll, and as flush.messages and flush.ms say."""

@@ -2,8 +2,7 @@
 where it has one.
 
 `ClusterView` is a plain value that the world fills from the brokers, the controller and the store between two
-events. A checker that needs a memory (`HighWatermarks`, `Leaders`) is an object fed with one view after another. Nobody
-changes a view; it is not frozen, for a frozen one takes several times as long to make, and each look makes some.
+events. A checker that needs a memory (`HighWatermarks`, `Leaders`) is an object fed with one view after another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from odradek.sim.checkers.keys import Keys
 __all__ = ["BatchView", "ClusterView", "ControllerWrite", "PartitionView", "ReplicaView"]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ReplicaView:
     """One replica as its broker has it; a dead broker's replica as its disk has it."""
 
@@ -38,7 +37,7 @@ class ReplicaView:
     last_stable_offset: int = -1  # -1: nobody asked for it
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PartitionView:
     replicas: tuple[ReplicaView, ...]
     stored: LeaderAndIsr | None = None
@@ -63,7 +62,7 @@ class ControllerWrite:
     path: str
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     partitions: Mapping[TopicPartition, PartitionView]
     # (broker, controller epoch) of everyone who acts as controller

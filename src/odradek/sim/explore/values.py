@@ -288,6 +288,9 @@ class TinyLog:
     def assign_epoch(self, epoch: int, start_offset: int) -> None:
         self.epochs.assign(epoch, start_offset)
 
+    def configure(self, config: Any) -> None:
+        """Settings of topics are not explored."""
+
     def note_high_watermark(self, high_watermark: int) -> None:
         """Transactions are not explored."""
 
