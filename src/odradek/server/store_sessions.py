@@ -118,11 +118,9 @@ class StoreSessions:
         while True:
             try:
                 return await self._stores.open_session(self._settings.zookeeper_session_timeout_ms)
-            except (api.StoreUnavailable, api.SessionExpired) as error:
-                self._log.warning("store", f"no session with the store: {error}")
-                await asyncio.sleep(RETRY_S)
-            except MemoryError:
-                self._log.warning("store", NO_MEMORY)
+            except (api.StoreUnavailable, api.SessionExpired, MemoryError) as error:
+                told = NO_MEMORY if isinstance(error, MemoryError) else f"no session with the store: {error}"
+                self._log.warning("store", told)
                 await asyncio.sleep(RETRY_S)
 
     async def _session(self, store: api.Store) -> None:
