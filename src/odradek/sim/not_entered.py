@@ -254,9 +254,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/handlers/list_offsets.py OffsetAnswers.finish",
     ),
     "connections of a world are neither too many, too large nor idle for minutes": (
-        "server/connection.py Connection.mute",
-        "server/connection.py Connection._wait_muted",
-        "server/connection.py Connection._unmute",
         "server/connection.py Connection._pause_begun_reading",
         "server/connection.py Connection.size_refused",
         "server/connection.py Connection.is_idle",
@@ -409,7 +406,6 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
         "broker/quotas.py TokenBucket.fill",
         "broker/quotas.py TokenBucket.wait_ms",
         "broker/quotas.py TokenBucket.is_in_debt",
-        "broker/handlers/fetch.py FetchWait._held_up",
     ),
 }
 

@@ -268,10 +268,11 @@ class Operations:
         return f"{broker.name} goes"
 
     async def _set_quota(self, fault: Fault) -> str:
-        """Of all clients together, for a while. It is taken away again, however long that takes."""
+        """Of all clients together, for a while: small, for a rate is that of eleven seconds, and worlds last no longer. It is taken
+        away again, however long that takes."""
         key, value = (
-            ("producer_byte_rate", float(2_000 + int(40_000 * fault.amount))),
-            ("consumer_byte_rate", float(2_000 + int(40_000 * fault.amount))),
+            ("producer_byte_rate", float(5 + int(150 * fault.amount))),
+            ("consumer_byte_rate", float(5 + int(150 * fault.amount))),
             ("request_percentage", 1.0 + 50.0 * fault.amount),
         )[int(fault.target * 3)]
         said = await self._alter_quota(key, value, remove=False)
