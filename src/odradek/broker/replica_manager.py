@@ -335,7 +335,8 @@ class ReplicaManager(Organ):
             self.logs.get(topic_partition)
             raise StorageError(f"{topic_partition}: not on the log directories that are left")
         log = self._get_or_create(topic_partition, told.topic_id, now_ms)
-        log.configure(self.logs.config_of(topic))  # as it is by now; the log may have lain here unused for long
+        # As it is by now: the log may have lain here unused for long.
+        log.configure(self.logs.config_of(topic))
         self.offline.pop(topic_partition, None)
         is_configured = self.topic_configs.is_known(topic)
         if not is_configured:
