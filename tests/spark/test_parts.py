@@ -6,7 +6,7 @@ import pytest
 from odradek.model.ids import TopicPartition
 from odradek.spark.fingerprint import Fingerprint
 from odradek.spark.parquet import parts_of
-from odradek.spark.parts import Overlap, Part, from_json, merged, to_json
+from odradek.spark.parts import Overlap, Part, come_again, from_json, merged, to_json
 
 ID = bytes(range(16))
 
@@ -71,3 +71,21 @@ def test_rows_tell_the_same_whether_their_partition_is_known_or_looked_up(epochs
     first = {epoch: offset for epoch, offset in zip(reversed(epochs), (10, 9, 7), strict=True)}
     assert found.epochs == tuple(sorted(first.items()))
     assert parts_of(batch.slice(0, 0), ID, TopicPartition("orders", 1)) == []
+
+
+def test_what_comes_again_is_the_same_or_less_of_it_and_nothing_else() -> None:
+    """Other records at the same offsets were taken for those that are there, and then in no table."""
+
+    def at(count: int, hashed: int, epochs: tuple[int, ...] = (3,), start: int = 0, end: int = 5) -> Part:
+        found = Fingerprint(count, hashed)
+        return Part("t", 0, start, end, found, tuple((epoch, start) for epoch in epochs))
+
+    before = [at(5, 11)]
+    assert come_again([at(5, 11)], before, may_have_lost=False)
+    assert come_again([at(4, 7)], before, may_have_lost=False), "compacted"
+    assert come_again([at(3, 7, start=2)], before, may_have_lost=True), "and retention has taken two"
+    assert come_again([], before, may_have_lost=True)
+    for may_have_lost in (False, True):
+        assert not come_again([at(5, 12)], before, may_have_lost=may_have_lost), "a topic made again"
+        assert not come_again([at(6, 12)], before, may_have_lost=may_have_lost)
+        assert not come_again([at(4, 7, (3, 4))], before, may_have_lost=may_have_lost), "an unclean election"

@@ -61,18 +61,27 @@ def _one(pieces: list[Part]) -> Part:
 def come_again(now: Iterable[Part], before: Collection[Part], *, may_have_lost: bool) -> bool:
     """Whether a batch that had the parts `before` may have these when it comes again: of the same offsets some may be compacted by now,
     and where it `may_have_lost` records, retention may have taken the first ones."""
-    places = [_place(part) for part in now]
-    if sorted(places) == sorted(_place(part) for part in before):
-        return True
-    return may_have_lost and all(any(_is_within(place, _place(part)) for part in before) for place in places)
+    left = list(now)
+    if not all(any(_is_left_of(part, whole) for whole in before) for part in left):
+        return False
+    return may_have_lost or sorted(map(_place, left)) == sorted(map(_place, before))
 
 
 def _place(part: Part) -> tuple[str, int, bytes, int, int]:
     return part.topic, part.partition, part.topic_id, part.start, part.end
 
 
-def _is_within(place: tuple[str, int, bytes, int, int], whole: tuple[str, int, bytes, int, int]) -> bool:
-    return place[:3] == whole[:3] and whole[3] <= place[3] and place[4] <= whole[4]
+def _is_left_of(part: Part, whole: Part) -> bool:
+    """As many records are the same ones, and fewer came in no epoch of their own: an unclean election, or a topic made again where
+    topics have no ids, puts others at offsets that were there."""
+    is_within = (
+        (part.topic_partition, part.topic_id) == (whole.topic_partition, whole.topic_id)
+        and whole.start <= part.start
+        and part.end <= whole.end
+    )
+    epochs, of_whole = ({epoch for epoch, _ in one.epochs} for one in (part, whole))
+    is_less = part.fingerprint.count < whole.fingerprint.count
+    return is_within and epochs <= of_whole and (is_less or part.fingerprint == whole.fingerprint)
 
 
 def to_json(parts: Iterable[Part]) -> list[dict[str, Any]]:
