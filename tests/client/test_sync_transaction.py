@@ -134,6 +134,22 @@ def test_who_gives_up_waits_for_what_is_on_its_way_to_other_leaders(monkeypatch:
     assert all(leader.waiting for leader in cluster.leaders.values())
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError])
+def test_who_is_interrupted_waits_for_what_is_on_its_way_to_other_leaders(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """What comes to a leader behind the marker of the abort begins a transaction that nobody ends."""
+    cluster = Cluster(monkeypatch)
+
+    def interrupted(number: int, deadline: float) -> ProduceResponse:
+        raise error
+
+    monkeypatch.setattr(cluster.leaders[0], "receive", interrupted)
+    with pytest.raises(error):
+        sending(cluster, [_Way(place, [a_batch()], 0) for place in PLACES]).run()
+    assert [cluster.leaders[index].received for index in (1, 2)] == [1, 1]
+
+
 def test_whoever_gets_on_is_not_given_up_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of gigabytes each batch takes a moment, and now and then a leader moves."""
     cluster = Cluster(monkeypatch)

@@ -255,7 +255,7 @@ class _Sending:
     def run(self) -> None:
         try:
             self._send_all()
-        except OdradekError:
+        except (Exception, KeyboardInterrupt):
             # Whoever aborts now must not be overtaken: what came to a leader behind the marker would begin a transaction that
             # nobody ends, and readers of committed records would wait there for ever.
             for flight in self._flights:
