@@ -21,6 +21,7 @@ def test_a_busy_thread_gives_way_to_the_loop_soon(monkeypatch: pytest.MonkeyPatc
         return round(sys.getswitchinterval() * 1e6)
 
     monkeypatch.setattr(main, "_serve", seen)
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)  # put back afterwards
     before = sys.getswitchinterval()
     try:
         assert main.run_broker(BrokerSettings({"broker.id": "1"})) == 50
@@ -68,10 +69,19 @@ def asked_to_stop() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
+        ImportError("zlib.so: cannot open shared object file: Too many open files"),  # an extension module
+    ],
+    ids=["file", "extension"],
+)
 def test_a_broker_that_cannot_read_the_rest_of_its_program_yet_serves_and_reads_it_later(
     served: Callable[[Callable[[], None]], int],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    error: Exception,
 ) -> None:
     """No descriptor was left when it had just begun to serve: it ended."""
     tried: list[int] = []
@@ -79,15 +89,28 @@ def test_a_broker_that_cannot_read_the_rest_of_its_program_yet_serves_and_reads_
     def warm_up() -> None:
         tried.append(len(tried))
         if len(tried) == 1:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            raise error
         asked_to_stop()
 
     monkeypatch.setattr("odradek.server.warm_up.warm_up", warm_up)
     assert served(lambda: None) == STOPPED_IN_ORDER
     assert tried == [0, 1]
-    assert (
-        "the rest of this program cannot be read yet: OSError(24, 'Too many open files')" in caplog.messages
-    )
+    assert f"the rest of this program cannot be read yet: {error!r}" in caplog.messages
+
+
+def test_what_reads_the_rest_of_the_program_is_itself_read_before_the_broker_serves(
+    served: Callable[[Callable[[], None]], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no descriptor was left behind that it failed, said nothing, and was not tried again."""
+    monkeypatch.delitem(sys.modules, "odradek.server.warm_up", raising=False)
+    seen: list[bool] = []
+
+    def on_ready() -> None:
+        seen.append("odradek.server.warm_up" in sys.modules)
+        asked_to_stop()
+
+    assert served(on_ready) == STOPPED_IN_ORDER
+    assert seen == [True]
 
 
 def test_a_broker_for_which_there_is_no_thread_yet_can_be_stopped(

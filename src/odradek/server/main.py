@@ -19,7 +19,7 @@ from odradek.model.errors import ConfigurationError, OdradekError
 from odradek.model.settings import BROKER_SETTINGS, BrokerSettings, parse_properties
 from odradek.server import descriptors, thread_starts
 from odradek.server.exit_codes import FAILED, STOPPED_IN_ORDER, exit_code_of
-from odradek.server.log_limits import OneLine
+from odradek.server.log_limits import LimitedLog, OneLine
 from odradek.server.standard_error import LimitedFileHandler
 from odradek.server.stopping_signals import stopping_signals
 
@@ -79,6 +79,7 @@ async def _serve(
 ) -> int:
     from odradek.server.broker_runtime import BrokerRuntime
     from odradek.server.environment import Environment
+    from odradek.server.warm_up import warm_up
 
     loop = asyncio.get_running_loop()
     stop = _StopRequest(loop)
@@ -105,7 +106,7 @@ async def _serve(
     gc.set_threshold(*GC_THRESHOLDS)
     if on_ready is not None:
         on_ready(runtime)
-    warming = loop.create_task(_warm(environment))
+    warming = loop.create_task(_warm(environment, warm_up))
     while not await _stopped(runtime, stop):
         stop.forget()
     warming.cancel()
@@ -113,16 +114,15 @@ async def _serve(
     return STOPPED_IN_ORDER
 
 
-async def _warm(environment: "Environment") -> None:
+async def _warm(environment: "Environment", warm_up: Callable[[], None]) -> None:
     """Beside what the broker does: it may have to wait for a thread, or for a descriptor to read a file by."""
-    from odradek.server.warm_up import warm_up
-
+    limited = LimitedLog(logger, environment.loop.time)
     while True:
         try:
             await environment.run_blocking(warm_up)
             break
-        except (OSError, MemoryError) as error:
-            logger.warning("the rest of this program cannot be read yet: %r", error)
+        except (OSError, MemoryError, ImportError) as error:  # ImportError: of an extension module
+            limited.warning("warm", f"the rest of this program cannot be read yet: {error!r}")
             await asyncio.sleep(WARM_AGAIN_S)
     # What is here now stays: the collector need not look at it again.
     gc.collect()
