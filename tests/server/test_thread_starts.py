@@ -44,6 +44,30 @@ def test_threads_begin_and_end_as_ever(bound: None) -> None:
         thread.start()
 
 
+def test_a_thread_without_a_beginning_is_told_as_ever(bound: None) -> None:
+    class Careless(threading.Thread):
+        def __init__(self) -> None:
+            """Forgets that of its base."""
+
+    with pytest.raises(RuntimeError, match=r"__init__\(\) not called"):
+        Careless().start()
+
+
+def test_a_python_whose_threads_begin_otherwise_has_them_begin_so(
+    bound: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names that are needed are private ones of CPython 3.11 to 3.14."""
+    done = threading.Event()
+    monkeypatch.setattr(thread_starts, "_start", lambda thread: done.set())  # waits for nothing
+    threading.Thread(target=lambda: None).start()
+    assert done.is_set()
+    monkeypatch.setattr(threading.Thread, "start", start := thread_starts._start)
+    with monkeypatch.context() as other:
+        other.delattr(threading, "_limbo")
+        thread_starts.bound_all()
+    assert threading.Thread.start is start
+
+
 def test_the_process_of_a_broker_does_so(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
 
@@ -51,7 +75,7 @@ def test_the_process_of_a_broker_does_so(monkeypatch: pytest.MonkeyPatch) -> Non
         seen.append(threading.Thread.start)
         return 0
 
-    monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)
+    monkeypatch.setattr(threading.Thread, "start", thread_starts._start)
     monkeypatch.setattr(main, "_serve", serve)
     monkeypatch.setattr(main.sys, "setswitchinterval", lambda seconds: None)
     assert main.run_broker(BrokerSettings({"broker.id": "1"})) == 0
