@@ -29,6 +29,26 @@ def test_a_busy_thread_gives_way_to_the_loop_soon(monkeypatch: pytest.MonkeyPatc
         sys.setswitchinterval(before)
 
 
+def test_a_broker_that_has_looked_up_names_stops_in_order_also_where_no_thread_is_left(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One is begun to wait for those that look up names."""
+
+    def refuse_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def serve(*_: object) -> int:
+        await asyncio.get_running_loop().getaddrinfo("localhost", 9092)
+        monkeypatch.setattr(threading.Thread, "start", refuse_thread)
+        return STOPPED_IN_ORDER
+
+    monkeypatch.setattr(main, "_serve", serve)
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)  # put back afterwards
+    monkeypatch.setattr(main.sys, "setswitchinterval", lambda seconds: None)
+    assert main.run_broker(BrokerSettings({"broker.id": "1"})) == STOPPED_IN_ORDER
+    assert "behind the end: RuntimeError(\"can't start new thread\")" in caplog.messages
+
+
 class Runtime:
     """As much of a broker as a process runs."""
 

@@ -52,14 +52,19 @@ def run_broker(
     """Runs until a signal comes; returns the exit code. `stop_when_closed` is the read end of a pipe: when
     its other end is closed, whoever started us is gone, and so shall we be. `log_file` is what standard error is.
     """
+    code: int | None = None
     try:
         configure_logging(log_file)
         descriptors.take_all()
         thread_starts.bound_all()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
-            return runner.run(_serve(settings, on_ready, stop_when_closed))
+            code = runner.run(_serve(settings, on_ready, stop_when_closed))
+        return code
     except Exception as error:
+        if code is not None:  # there is no thread to wait for those by that look up names, say
+            logger.warning("behind the end: %r", error)
+            return code
         return _tell(error)
 
 
