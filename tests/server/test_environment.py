@@ -117,23 +117,32 @@ def test_the_process_of_compactions_is_ended_by_who_stops_and_killed_by_who_give
 class Scarce:
     """A machine that gives as many threads as `left`, as where pids.max of a container or RLIMIT_NPROC is reached."""
 
-    def __init__(self, left: int) -> None:
+    def __init__(self, left: int, error: type[Exception] = RuntimeError) -> None:
         self.left = left
+        self._error = error
         self._start = threading.Thread.start
 
     def start(self, thread: threading.Thread) -> None:
         if not self.left:
-            raise RuntimeError("can't start new thread")
+            raise self._error("can't start new thread")
         self.left -= 1
         self._start(thread)
 
 
-@pytest.mark.parametrize("run", ["run_blocking", "run_aside", "run_step"])
+@pytest.mark.parametrize(
+    ("run", "error"),
+    [
+        ("run_blocking", RuntimeError),
+        ("run_aside", RuntimeError),
+        ("run_step", RuntimeError),
+        ("run_blocking", MemoryError),
+    ],
+)
 def test_work_waits_until_there_is_a_thread_for_it(
-    run: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    run: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Refused, it would stay in the queue all the same and be done later, behind the back of whoever was told that it failed."""
-    scarce = Scarce(0)
+    scarce = Scarce(0, error)
     monkeypatch.setattr(threading.Thread, "start", lambda thread: scarce.start(thread))
     monkeypatch.setattr("odradek.server.threads.THREAD_AGAIN_S", 0.001)
 

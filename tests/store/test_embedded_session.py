@@ -167,14 +167,15 @@ def test_a_session_goes_on_while_the_kernel_refuses_what_looks_at_others(
     drive(scenario)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
 def test_a_session_for_which_there_is_no_thread_can_be_opened_later(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """Where a session ended in such a moment its broker ended too."""
 
     async def scenario() -> None:
         def refuse(worker: Worker) -> None:
-            raise RuntimeError("can't start new thread")
+            raise error
 
         class Kept(LoopBeat):
             def __init__(self, session_timeout_ms: int) -> None:

@@ -50,6 +50,6 @@ class Threads(ThreadPoolExecutor):
             while self._come:
                 super()._adjust_thread_count()
                 self._come -= 1
-        except RuntimeError:
+        except (RuntimeError, MemoryError):
             return False
         return True

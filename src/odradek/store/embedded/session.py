@@ -98,10 +98,10 @@ class EmbeddedStore(SessionBase):
         store = cls(path, session_timeout_ms, why_not)
         try:
             store._worker.start()
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             store._loop_beat.stop()
             raise StoreUnavailable(
-                message=f"no thread for a session with {path}: {error}; {MORE_THREADS}"
+                message=f"no thread for a session with {path}: {str(error) or 'no memory'}; {MORE_THREADS}"
             ) from error
         store._session_id = await store._opened
         return store
