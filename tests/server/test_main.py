@@ -46,7 +46,7 @@ def test_a_broker_that_has_looked_up_names_stops_in_order_also_where_no_thread_i
     monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)  # put back afterwards
     monkeypatch.setattr(main.sys, "setswitchinterval", lambda seconds: None)
     assert main.run_broker(BrokerSettings({"broker.id": "1"})) == STOPPED_IN_ORDER
-    assert "behind the end: RuntimeError(\"can't start new thread\")" in caplog.messages
+    assert 'behind the end: RuntimeError("can\'t start new thread")' in caplog.messages
 
 
 class Runtime:
