@@ -365,6 +365,23 @@ def test_what_is_put_back_to_be_sent_again_is_not_given_up() -> None:
     scenario(body, OF_REQUESTS)
 
 
+def test_an_event_in_the_moment_in_which_all_that_was_sent_is_put_back_is_kept_behind_it() -> None:
+    """However many partitions it names: nothing waits that could be given up, and one request of everything may name more than the bound."""
+
+    async def body(outboxes: Outboxes, broker: FakeBroker, heard: list[Event]) -> None:
+        broker.is_silent = True
+        outboxes.brokers_are([registered(broker)])
+        outboxes.send([stop(number) for number in range(MOST_ON_THE_WIRE)])
+        await broker.until(lambda: len(broker.told) == MOST_ON_THE_WIRE)
+        broker.is_silent = False
+        outboxes._boxes[BrokerId(2)][1]._link.fail("the test says so")
+        outboxes.send([stop(MOST_ON_THE_WIRE)])
+        await broker.until(lambda: len(heard) == MOST_ON_THE_WIRE + 1)
+        assert LOST not in heard and numbers(heard) == list(range(MOST_ON_THE_WIRE + 1))
+
+    scenario(body, OF_PARTITIONS)
+
+
 def test_a_question_asked_again_belongs_to_what_was_sent() -> None:
     """Of OffsetForLeaderEpoch that brought nothing a second question comes of it: it is asked before everything is told anew."""
 

@@ -94,8 +94,10 @@ class Outbox:
             len(self._waiting) < self._bound.requests and self._partitions_waiting < self._bound.partitions
         ) or self._is_given_up:
             return
-        self._is_given_up = True
         before = self.unanswered
+        if before <= MOST_ON_THE_WIRE:
+            return  # all of it was sent, and was put back just now
+        self._is_given_up = True
         # What has been sent stays: its answers say when there is somebody to tell.
         while self._waiting and self.unanswered > MOST_ON_THE_WIRE:
             self._partitions_waiting -= len(self._waiting.pop().partitions)
