@@ -794,6 +794,7 @@ def journal_of(member: Member) -> list[dict[str, Any]]:
         ("in touch", "the broker stops"),
         ("out of touch", "the broker stops"),
         ("expired", "its session with the store has ended"),
+        ("begun again", "whoever cancels it says so"),
     ],
 )
 def test_every_term_begins_with_a_seed_of_its_own_and_ends_with_a_reason(session: str, reason: str) -> None:
@@ -807,6 +808,9 @@ def test_every_term_begins_with_a_seed_of_its_own_and_ends_with_a_reason(session
             cluster.ensemble.expire(member.session.session_id)
         if session == "out of touch":  # it may live on, and the broker stops before that is known
             member.session.disconnect()
+        if session == "begun again":
+            member.tasks[0].cancel(reason)
+            await asyncio.wait({member.tasks[0]})
         await member.stop()
         cluster.ensemble.expire(member.session.session_id)
         member.session = cluster.ensemble.open()

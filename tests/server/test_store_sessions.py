@@ -237,6 +237,43 @@ def test_a_store_that_answers_with_a_refusal_is_not_said_to_be_out_of_reach(
     live(tmp_path, body)
 
 
+def test_a_controller_whose_session_begins_again_is_not_told_that_its_broker_stops(tmp_path: Path) -> None:
+    """It stood before all was read. The broker goes on, and so perhaps does the session."""
+
+    async def body(scene: Scene) -> None:
+        told: list[tuple[object, ...]] = []
+        stands = asyncio.Event()
+
+        class Later(Away):
+            async def before(self, session_id: int, call: str) -> None:
+                if call == self._call:
+                    await stands.wait()
+                await super().before(session_id, call)
+
+        async def until_cancelled(store: api.Store) -> None:
+            stands.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError as cancelled:
+                told.append(cancelled.args)
+                raise
+
+        scene.sessions._controller.run = until_cancelled  # type: ignore[method-assign]
+        scene.ensemble.gate = Later("get_many", lambda: None)
+        await scene.admin.create(layout.config_path("topics", "t"), layout.encode_config({}))
+        task = asyncio.ensure_future(scene.sessions.live())
+
+        async def is_registered() -> bool:
+            return scene.sessions.is_registered.done()
+
+        await until(is_registered)
+        task.cancel()
+        await asyncio.wait({task})
+        assert told == [("its session with the store begins again: the store cannot be reached",), ()]
+
+    live(tmp_path, body)
+
+
 @pytest.mark.parametrize("call", ["get_many", "multi", "open"])
 def test_a_want_of_memory_ends_neither_the_sessions_nor_the_broker(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, call: str

@@ -225,9 +225,11 @@ class ControllerRuntime:
         reason = "the broker stops"
         try:
             await term.serve()
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             if store.state in (api.SessionState.EXPIRED, api.SessionState.CLOSED):
                 reason = "its session with the store has ended"
+            elif cancelled.args:
+                reason = str(cancelled.args[0])
             raise
         except Resigning as resigning:
             reason = str(resigning)

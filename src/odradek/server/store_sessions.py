@@ -133,6 +133,7 @@ class StoreSessions:
         facts = BrokerFacts(store, wake.set)
         # The store tells a fact once. One whose delivery failed, for it asks the store too, is delivered again.
         undelivered: deque[Fact] = deque()
+        why: str | None = None  # the controller is ended, where neither its broker nor its session is
         try:
             if self.registration is not None:
                 await check_cluster(store, self._broker.cluster_id)
@@ -204,11 +205,15 @@ class StoreSessions:
                     self._has_moved = self.registration.endpoints != self._endpoints
                     await asyncio.sleep(RETRY_S)
                     wake.set()
+        except (api.StoreUnavailable, MemoryError) as error:
+            cause = "there is no memory" if isinstance(error, MemoryError) else f"the store {error.verdict}"
+            why = f"its session with the store begins again: {cause}"
+            raise
         finally:
             facts.stop()
             stop_listening()
             if controller is not None:
-                controller.cancel()
+                controller.cancel(why)
                 await asyncio.wait({controller})
 
     # --- what the store tells
