@@ -262,7 +262,7 @@ EXHIBITS: tuple[Mutant, ...] = (
     Mutant(
         "6879",
         "after its session has ended a broker waits for its controller to stop, which waits for a session",
-        (Edit("server.store_sessions:StoreSessions._session", "controller.cancel()", "pass"),),
+        (Edit("server.store_sessions:StoreSessions._session", "controller.cancel(why)", "pass"),),
         commit="42d65c429f1",
         scenario="session_ends_at_the_controller",
     ),
