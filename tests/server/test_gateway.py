@@ -17,7 +17,7 @@ from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.settings import BrokerSettings
 from odradek.protocol.headers import encode_request
-from odradek.server.connection import Connection
+from odradek.server.connection import MOST_TURN_NS, Connection
 from odradek.server.environment import Environment
 from odradek.server.gateway import CLOSED_A_TURN, RELEASED_A_TURN, Gateway
 from odradek.server.log_limits import LimitedLog
@@ -556,6 +556,31 @@ def test_whoever_has_used_up_a_quota_goes_on_when_it_is_another_one(loop: asynci
             run_once(loop)
         is_other = told != {PRODUCE_RATE: "1"}  # what is told again after a new session is no news
         assert all(transport.is_reading_allowed is is_other for _, transport in held)
+
+
+def test_requests_that_waited_for_a_quota_and_take_long_are_handled_in_several_turns(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    """Each connection may have as much as a read brings."""
+    door = Door(loop)
+    spent_ns = 0
+    door.gateway.stopwatch_ns = lambda: spent_ns
+    held = [door.connect() for _ in range(RELEASED_A_TURN)]
+    door.decide = lambda request: Reply([b"ok"], throttle_time_ms=1_000_000_000)
+    for _, transport in held:
+        transport.feed(request(1) + request(2))
+
+    def slow(request: Request) -> Reply:
+        nonlocal spent_ns
+        spent_ns += MOST_TURN_NS
+        return Reply([b"ok"])
+
+    door.decide = slow
+    door.quotas.change("clients", "me", {PRODUCE_RATE: "1"})
+    door.gateway.end_turn()
+    for turns in range(1, 4):
+        run_once(loop)
+        assert len(door.requests) == len(held) + turns
 
 
 def test_who_waits_for_a_turn_to_be_let_in_is_not_let_in_because_a_quota_is_another_one(

@@ -18,7 +18,7 @@ from odradek.model.printable import shown
 from odradek.model.settings import BrokerSettings
 from odradek.protocol import headers
 from odradek.protocol.api_keys import APIS, BETWEEN_BROKERS, ApiKey
-from odradek.server.connection import MOST_LINGERING_S, Connection
+from odradek.server.connection import MOST_LINGERING_S, MOST_TURN_NS, Connection
 from odradek.server.connection_limits import ConnectionLimits, Full, Refused
 from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
@@ -337,10 +337,13 @@ class Gateway:
             self.call_later(0, self._release_some)
 
     def _release_some(self) -> None:
-        some = self._to_be_released[-RELEASED_A_TURN:]
-        del self._to_be_released[-RELEASED_A_TURN:]
-        for connection in some:
-            connection.release()
+        began_ns = self.stopwatch_ns()
+        for _ in range(RELEASED_A_TURN):
+            if not self._to_be_released:
+                return
+            self._to_be_released.pop().release()
+            if self.stopwatch_ns() - began_ns >= MOST_TURN_NS:
+                break
         if self._to_be_released:
             self.call_later(0, self._release_some)
 
