@@ -150,9 +150,8 @@ def _ask(world: World, broker: SimBroker, *claims: Claim) -> None:
             client = SimClient(world.loop, host, [address], first_correlation_id=claim.number())
             try:
                 answer = await client.ask(address, claim.message)
-            except (
-                RequestFailed
-            ):  # of this one alone: its broker may have died meanwhile, or closed the connection
+            except RequestFailed:
+                # Of this one alone: its broker may have died meanwhile, or closed the connection.
                 world.note(f"stranger to {broker.name}: {claim.what}: no answer")
                 continue
             code = ErrorCode(claim.code_of(answer))
@@ -355,7 +354,7 @@ def false_isr_changes(world: World, fault: Fault) -> bool:
 def _next_number(target: SimBroker, claim: alter_partition.AlterPartitionRequest) -> int:
     """The first above those of all proposals of that broker that this controller has read: what is not above is a late copy to it,
     and it looks no further. What the broker itself proposes below is one too, so it is no higher."""
-    if target.runtime is None:
+    if target.runtime is None or target.runtime.parts is None:  # it has gone meanwhile, or just begins
         return 0
     read = target.runtime.broker.proposal_order._last
     return 1 + read.get((BrokerId(claim.broker_id), BrokerEpoch(claim.broker_epoch)), -1)

@@ -215,10 +215,10 @@ def reading(seen: AtWork) -> Iterator[Reading]:
 
 
 def _will_be_read(reader: Any, session: Any) -> bool:
-    """Without a session all that is wanted is pending as long as the fetch is parked: then who was woken is dirty, and who has found
-    something waits for more."""
+    """Without a session all that is wanted is pending as long as the fetch is parked: then who was woken is dirty, who has found
+    something waits for more, and who is held back by a throttle has more, and is looked at when the rate allows it."""
     if session.id == 0:
-        return bool(reader.is_dirty or reader.seen_bytes)
+        return bool(reader.is_dirty or reader.seen_bytes or reader.has_more)
     return reader in session.pending
 
 
