@@ -239,7 +239,9 @@ class Operations:
 
     async def one_directory_left_at_rest(self) -> None:
         """In a cluster that is at rest. LogIsMade is broken, if the log is not made in the directory that is left."""
-        brokers = list(self.world.brokers.values())
+        brokers = [broker for broker in self.world.brokers.values() if _tries_again_soon(broker)]
+        if not brokers:
+            return
         broker = brokers[self.world.seed % len(brokers)]
         said = await self._made_on(broker, broker.disks[0], broker.disks[1], 1.0)
         self.world.note(f"administrator: at rest: {said}")
@@ -336,3 +338,9 @@ def _questions(topic: str) -> list[Any]:
         list_groups.ListGroupsRequest(states_filter=[], types_filter=[]),
         describe_groups.DescribeGroupsRequest(groups=[GROUP]),
     ]
+
+
+def _tries_again_soon(broker: SimBroker) -> bool:
+    """One that has wanted descriptors several times of late tries ever more rarely (`ReplicaManager._make_again`)."""
+    assert broker.runtime is not None
+    return broker.runtime.broker.replicas._make_again_ms < MADE_S * 1000
