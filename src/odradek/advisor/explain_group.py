@@ -12,7 +12,7 @@ from odradek.advisor.explain import Why
 from odradek.advisor.explain_replication import why_partition
 from odradek.advisor.what_if import PartitionOutcome, what_if
 from odradek.controller.context import ControllerContext
-from odradek.model.counted import counted
+from odradek.model.counted import counted, first_of
 from odradek.model.groups import EMPTY, STABLE, Generation, Group, GroupHistory, Position
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.model.printable import named
@@ -48,9 +48,9 @@ class Death:
         if self.commits_refused:
             parts.append("commits are refused, for want of replicas")
         if self.offline:
-            parts.append(f"{_named(self.offline)} cannot be read")
+            parts.append(f"{first_of(self.offline, SHOWN)} cannot be read")
         if self.new_leaders:
-            parts.append(f"another leader for {_named(self.new_leaders)}")
+            parts.append(f"another leader for {first_of(self.new_leaders, SHOWN)}")
         return f"broker {self.broker} dies: {'; '.join(parts) or 'nothing changes for it'}"
 
 
@@ -197,13 +197,16 @@ def _owned(context: ControllerContext, group: Group) -> Why:
     twice = sorted(where for where, count in owners.items() if count > 1)
     if twice:
         return Why(
-            condition, False, f"{_named(twice)} has more than one", "a rebalance; the assignor is at fault"
+            condition,
+            False,
+            f"{first_of(twice, SHOWN)} has more than one",
+            "a rebalance; the assignor is at fault",
         )
     if nobody:
         return Why(
             condition,
             False,
-            f"no member reads {_named(nobody)}",
+            f"no member reads {first_of(nobody, SHOWN)}",
             "a rebalance: restart any member of the group",
         )
     return Why(
@@ -301,8 +304,3 @@ def _death(
         tuple(o.topic_partition for o in mine if -1 < o.leader_after != o.leader_before),
         tuple(o.topic_partition for o in mine if o.verdict == "goes offline"),
     )
-
-
-def _named(partitions: Sequence[TopicPartition]) -> str:
-    more = f" and {len(partitions) - SHOWN} more" if len(partitions) > SHOWN else ""
-    return ", ".join(map(str, partitions[:SHOWN])) + more

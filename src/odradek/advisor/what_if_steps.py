@@ -22,6 +22,7 @@ from odradek.model.controller_requests import (
     ElectLeadersAsked,
     IsrMember,
 )
+from odradek.model.counted import first_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.facts import BrokersChanged, ConfigChanged
 from odradek.model.ids import NO_LEADER, UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
@@ -161,9 +162,8 @@ def _reassigned(context: ControllerContext, step: Reassign) -> tuple[WhatIf, Con
         error, why = results[topic_partition]
         if error is not ErrorCode.NONE:
             raise ValueError(f"reassign {topic_partition} to {list(target)}: {why.rstrip('.')}")
-    moves = ", ".join(f"{tp} to {','.join(map(str, t))}" for tp, t in sorted(step.targets.items())[:3])
-    more = f" and {len(step.targets) - 3} more" if len(step.targets) > 3 else ""
-    question = f"reassign {moves}{more}"
+    moves = [f"{tp} to {','.join(map(str, t))}" for tp, t in sorted(step.targets.items())]
+    question = f"reassign {first_of(moves, 3)}"
     events: list[Event] = [Requested(0, AlterReassignmentsAsked(dict(step.targets)))]
     changes: list[StateChange] = []
     for _ in range(MOST_ROUNDS):

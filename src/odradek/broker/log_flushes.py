@@ -71,11 +71,7 @@ class LogFlushes:
             self._take_directories_offline()
         if self.broken_logs:
             broken, self.broken_logs[:] = self.broken_logs[:], []
-            # One that is gone with its disk is offline by now, and the controller asks about the replicas of that disk alone.
-            logs = self._replicas.logs
-            offline = logs.offline_directories
-            on_good_disks = [found for found in broken if logs.directory_of(found[0]) not in offline]
-            self._replicas.logs_broken(on_good_disks)
+            self._replicas.logs_broken(broken)
 
     def _take_directories_offline(self) -> None:
         failed, self.failed_directories[:] = self.failed_directories[:], []

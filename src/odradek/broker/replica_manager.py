@@ -31,6 +31,7 @@ from odradek.log.checkpoints import PARTITION_METADATA
 from odradek.log.errors import NoDescriptor, StorageError
 from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import Endpoint, LeaderAndIsr, ReplicaAssignment
+from odradek.model.counted import first_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import (
@@ -224,9 +225,8 @@ class ReplicaManager(Organ):
                 errors[topic_partition] = self._commit_one(leadership, now_ms)
             except ProtocolError as refusal:
                 errors[topic_partition] = refusal.code
-                key = (
-                    "LeaderAndIsr, no descriptor" if isinstance(refusal, NoDescriptor) else ""
-                )  # as of any other
+                # Of a want of descriptors one line tells of all; "": each is told.
+                key = "LeaderAndIsr, no descriptor" if isinstance(refusal, NoDescriptor) else ""
                 self._effects.append(
                     LogLine("error", f"{topic_partition}: LeaderAndIsr refused: {refusal}", key)
                 )
@@ -412,8 +412,7 @@ class ReplicaManager(Organ):
             self.offline.pop(topic_partition, None)
             made.append(str(topic_partition))
         if made:
-            more = f" and {len(made) - 3} more" if len(made) > 3 else ""
-            self._effects.append(RegisterAgain(f"{', '.join(made[:3])}{more} could not be used at first"))
+            self._effects.append(RegisterAgain(f"{first_of(made, 3)} could not be used at first"))
 
     def _assign_topic_id(self, partition: Partition, topic_id: TopicId) -> None:
         """The topic was made by an old tool and got its id now."""
@@ -512,11 +511,12 @@ class ReplicaManager(Organ):
 
     def logs_broken(self, found: list[tuple[TopicPartition, StorageError]]) -> None:
         """Logs whose disk is well, and which are not what was written: see `damaged_logs`. One that was deleted in this very turn is
-        none any more."""
+        none any more; one that is gone with its disk is offline by now, and the controller asks about the replicas of that disk
+        alone."""
         found = [
             (topic_partition, fault)
             for topic_partition, fault in found
-            if topic_partition in self.logs.refused
+            if self.damaged.is_on_a_good_disk(topic_partition)
         ]
         for topic_partition, fault in found:
             if topic_partition in self.partitions:

@@ -14,7 +14,7 @@ import click
 from odradek.cli.broker_lists import live_brokers
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.sources import open_source, source_options
-from odradek.model.counted import counted
+from odradek.model.counted import counted, first_of
 
 if TYPE_CHECKING:
     from odradek.advisor.roll_plan import RollPlan
@@ -86,10 +86,7 @@ def plan(
                 "The certificate was not checked with the controller's own step; --check does it, moment by moment."
             )
         if frail:
-            more = f" and {len(frail) - SHOWN_EXAMPLES} more" if len(frail) > SHOWN_EXAMPLES else ""
-            print(
-                f"not covered, one death takes them offline anyway: {', '.join(frail[:SHOWN_EXAMPLES])}{more}"
-            )
+            print(f"not covered, one death takes them offline anyway: {first_of(frail, SHOWN_EXAMPLES)}")
         for note in source.unknown:
             print(f"not known: {note}")
     sys.exit(0 if found.is_safe else 1)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from odradek.cli.output import Failed, bootstrap_option, fail
+from odradek.model.counted import first_of
 
 if TYPE_CHECKING:
     from odradek.cli.journal.files import History
@@ -339,10 +340,8 @@ def describe_configs(
         found[result.resource_name] = [(e.name, e.value, e.config_source) for e in result.configs]
     what = "topic" if resource_type == TOPIC_RESOURCE else "broker"
     for said, whose in refused.items():
-        shown = ", ".join(whose[:SHOWN_NAMES]) + (
-            f" and {len(whose) - SHOWN_NAMES} more" if len(whose) > SHOWN_NAMES else ""
-        )
-        unknown.append(f"the settings of {what}{'s' if len(whose) > 1 else ''} {shown}: {said}")
+        plural = "s" if len(whose) > 1 else ""
+        unknown.append(f"the settings of {what}{plural} {first_of(whose, SHOWN_NAMES)}: {said}")
     return found
 
 

@@ -16,6 +16,7 @@ import click
 from odradek.cli.broker_lists import broker_ids, replica_list
 from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.sources import Source, open_source, source_options
+from odradek.model.counted import first_of
 
 if TYPE_CHECKING:
     from odradek.advisor.what_if import PartitionOutcome, WhatIf
@@ -261,10 +262,9 @@ def show(answers: "Sequence[WhatIf]", source: Source, successor: str | None) -> 
             print(f"acknowledged records may be lost in {where}: led by a replica that was not in sync")
         several = [outcome for outcome in answer.outcomes if outcome.may_lead]
         if several:
-            whose, first = ", ".join(str(o.topic_partition) for o in several[:SHOWN_UNSURE]), several[0]
-            more = f" and {len(several) - SHOWN_UNSURE} more" if len(several) > SHOWN_UNSURE else ""
+            whose, first = first_of([o.topic_partition for o in several], SHOWN_UNSURE), several[0]
             print(
-                f"not known: which replica leads {whose}{more} then; of {_list(first.may_lead)} for {first.topic_partition}, the "
+                f"not known: which replica leads {whose} then; of {_list(first.may_lead)} for {first.topic_partition}, the "
                 "one with the longest log does"
             )
         for sentence in answer.unfinished:

@@ -22,6 +22,10 @@ CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 NOT_ASKED = -2147483648
 # READ, DELETE and DESCRIBE, as bits by Kafka's numbers of operations: nobody here is refused any.
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+# Filters of ListGroups that may match something, and one that matches nothing.
+_STATES = frozenset(state.value.lower() for states in (GroupState, ConsumerGroupState) for state in states)
+_TYPES = frozenset((CLASSIC_TYPE, CONSUMER_TYPE))
+NOBODY = "nobody"
 
 
 def describe_groups(shard: Shard, asked: Asked, request: DescribeGroupsRequest, now_ms: int) -> None:
@@ -32,11 +36,6 @@ def describe_groups(shard: Shard, asked: Asked, request: DescribeGroupsRequest, 
         return DescribeGroupsResponse(groups=[_described(one, operations) for one in seen])
 
     shard.answer(asked.call, made(make, sum(len(one.members) for one in seen)))
-
-
-_STATES = frozenset(state.value.lower() for states in (GroupState, ConsumerGroupState) for state in states)
-_TYPES = frozenset((CLASSIC_TYPE, CONSUMER_TYPE))
-NOBODY = "nobody"  # a filter that matches nothing
 
 
 class _Seen(NamedTuple):

@@ -224,9 +224,7 @@ class BrokerRuntime:
             try:
                 return await ask()
             except api.OutOfTouch as error:
-                more = cut_off.at(error)
-                # What is known more is said once it is known, whatever was said within the period.
-                self._log.warning("cut off" if more else "store", f"the store {error.verdict}: {error}{more}")
+                cut_off.tell(self._log, error)
                 await asyncio.sleep(RETRY_S)
             except api.SessionExpired as error:
                 logger.warning("%s", error)

@@ -8,6 +8,7 @@ Apache's broker asks without end as well, and does not say what.
 
 from collections.abc import Callable
 
+from odradek.server.log_limits import LimitedLog
 from odradek.store.api import OutOfTouch
 
 # Cut off so often in a row, it is the question. Each time takes a connection, so members of an ensemble have had their turn.
@@ -22,6 +23,11 @@ class CutOff:
         self._path = ""
         self._times = 0
         self._last_s = 0.0
+
+    def tell(self, log: LimitedLog, error: OutOfTouch) -> None:
+        more = self.at(error)
+        # What is known more is said once it is known, whatever was said within the period.
+        log.warning("cut off" if more else "store", f"the store {error.verdict}: {error}{more}")
 
     def at(self, error: OutOfTouch) -> str:
         """What is known of it more, to be said behind the error; nothing, as a rule. What was not even sent has no path."""

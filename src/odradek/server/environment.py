@@ -46,14 +46,7 @@ class Clock:
         self._off_ms = 0.0
 
     def now_ms(self) -> int:
-        # As `_at` has it, written out: it is asked several times a turn.
-        passed_ms = (self._monotonic() - self._compared_at) * 1000.0
-        off_ms, limit = self._off_ms, self.SLEW * passed_ms
-        if off_ms > limit:
-            off_ms = limit
-        elif off_ms < -limit:
-            off_ms = -limit
-        return int(self._compared_ms + passed_ms + off_ms)
+        return int(self._at(self._monotonic()))
 
     def compare_with_wall(self) -> None:
         """Called about once a second. What was found off is made up for from here on, and no more than that."""

@@ -110,8 +110,10 @@ class StoreSessions:
             except (api.StoreUnavailable, MemoryError) as error:
                 # Away before we had registered or read everything. The session may live on, so begin again in it;
                 # what it said so far is told once more (KAFKA-5473).
-                more = self._cut_off.at(error) if isinstance(error, api.OutOfTouch) else ""
-                self._log.warning("cut off" if more else "store", _told(error) + more)
+                if isinstance(error, api.OutOfTouch):
+                    self._cut_off.tell(self._log, error)
+                else:
+                    self._log.warning("store", _told(error))
                 await asyncio.sleep(RETRY_S)
 
     async def _open_session(self) -> api.Store:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import uvloop
 
 from odradek.client.addresses import is_ip
+from odradek.log.errors import NO_DESCRIPTOR
 from odradek.model.remedies import MORE_MEMORY
 from odradek.server.log_limits import LimitedLog
 
@@ -26,8 +27,6 @@ logger = logging.getLogger("odradek.server")
 # Of two looks, between which a connection waits and none is accepted.
 LOOK_EVERY_S = 0.5
 ACCEPT_AGAIN_S = 1.0
-# That there is no descriptor is said by `descriptors.keep_spare`.
-_SAID_ELSEWHERE = (errno.EMFILE, errno.ENFILE)
 
 MakeProtocol = Callable[[], asyncio.BaseProtocol]
 
@@ -178,7 +177,7 @@ class Listening:
             except (BlockingIOError, ConnectionAbortedError):
                 continue
             except OSError as error:
-                if error.errno not in _SAID_ELSEWHERE:
+                if error.errno not in NO_DESCRIPTOR:  # that is said by `descriptors.keep_spare`
                     more = f": {MORE_MEMORY}" if error.errno in (errno.ENOMEM, errno.ENOBUFS) else ""
                     self._log.warning("accept", f"connections cannot be accepted ({error.strerror}){more}")
                 self._again(ACCEPT_AGAIN_S, self._try)

@@ -12,6 +12,7 @@ the commits' count and fingerprint of rows are compared instead.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -257,13 +258,14 @@ def _compared(
 ) -> PartitionReport:
     topic = gone = EMPTY
     different = []
+    may_be_compacted = cache(partial(is_compacted, client))  # asked once, and of most topics never
     for part in parts:
         held, is_whole = _held_by_topic(client, part, connection)
         topic += held
         rest = part.fingerprint - held
         # Of a batch that begins below the log, and of one that is compacted, records are gone. Or those below were gone when it was
         # read, and it noted none of them.
-        is_taken = rest.count > 0 and (not is_whole or is_compacted(client, part.topic))
+        is_taken = rest.count > 0 and (not is_whole or may_be_compacted(part.topic))
         if is_taken:
             gone += rest
         if not (is_taken or rest == EMPTY) or (rows and rows.by_part[part] != part.fingerprint):

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from odradek.model.counted import first_of
 from odradek.model.printable import named
 
 if TYPE_CHECKING:
@@ -89,9 +90,8 @@ def sentences(moved: Sequence[Move]) -> list[str]:
             by_brokers.setdefault(pair, []).extend(move.groups)
     lines = []
     for (before, after), groups in sorted(by_brokers.items()):
-        more = f" and {len(groups) - SHOWN} more" if len(groups) > SHOWN else ""
-        first = ", ".join(map(named, sorted(groups)[:SHOWN]))
-        lines.append(f"coordinator {_broker(before)} -> {_broker(after)} of {first}{more}")
+        whose = first_of([named(group) for group in sorted(groups)], SHOWN)
+        lines.append(f"coordinator {_broker(before)} -> {_broker(after)} of {whose}")
     for (before, after, topic), number in sorted(unnamed.items()):
         lines.append(f"coordinator {_broker(before)} -> {_broker(after)} of {number} of {topic}'s partitions")
     return lines

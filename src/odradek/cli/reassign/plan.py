@@ -16,7 +16,7 @@ from odradek.cli.output import fail, json_option, print_json, print_table
 from odradek.cli.quantities import RATE, shown_bytes
 from odradek.cli.reassign.files import check_way_back, proposal, read_topics, write_proposal
 from odradek.cli.sources import open_source, source_options
-from odradek.model.counted import counted
+from odradek.model.counted import counted, first_of
 from odradek.pictures.figures import shown_seconds
 
 if TYPE_CHECKING:
@@ -216,11 +216,10 @@ def fewer(partitions: "Mapping[str, Mapping[str, int]]") -> str:
     """Whoever says how many replicas there are to be may not have known that some have more."""
     lost = sum(of["before"] - of["after"] for of in partitions.values())
     named = [f"{where} ({of['before']} -> {of['after']})" for where, of in partitions.items()]
-    more = f" and {len(named) - SHOWN_MOVES} more" if len(named) > SHOWN_MOVES else ""
     verb = "loses" if len(named) == 1 else "lose"
     return (
         f"{counted(len(named), 'partition')} {verb} {counted(lost, 'copy', 'copies')}, which are deleted: "
-        f"{', '.join(named[:SHOWN_MOVES])}{more}; to keep them leave them out of the plan (--topic, or edit its file)"
+        f"{first_of(named, SHOWN_MOVES)}; to keep them leave them out of the plan (--topic, or edit its file)"
     )
 
 

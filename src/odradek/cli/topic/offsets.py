@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from odradek.model.counted import first_of
+
 if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
     from odradek.model.ids import TopicPartition
@@ -114,12 +116,11 @@ class Nothing(NamedTuple):
         return dict.fromkeys(self.ends, int(self.border)) if self.is_beyond_the_end else {}
 
     def sentence(self, topic: str) -> str:
-        shown = [f"partition {p.partition} ends at {end}" for p, end in sorted(self.ends.items())][:SHOWN]
-        more = f" and {len(self.ends) - SHOWN} more" if len(self.ends) > SHOWN else ""
+        ends = [f"partition {p.partition} ends at {end}" for p, end in sorted(self.ends.items())]
         what = f"offset {self.border}"
         if not self.is_beyond_the_end:
             what = f"record from {_moment(int(self.border[1:]))} on"
-        return f"{topic} has no {what} yet: {', '.join(shown)}{more}"
+        return f"{topic} has no {what} yet: {first_of(ends, SHOWN)}"
 
 
 def _moment(ms: int) -> str:
