@@ -81,6 +81,7 @@ NOT_ENTERED: dict[str, tuple[str, ...]] = {
     ),
     "only the client of a real ensemble tells of a question that was lost on the way: a store in memory is away at once, or not": (
         "server/cut_off.py CutOff.at",
+        "server/cut_off.py CutOff.tell",
     ),
     "no request of a world is so long that its rows are counted": (
         "broker/row_limits.py RowLimits.budget",
