@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -425,7 +426,7 @@ def test_a_replica_that_cannot_begin_an_epoch_for_want_of_a_descriptor_is_not_of
 
 def pass_time(world: World, broker: int) -> None:
     """Until it does something by itself that has to do with logs it could not use."""
-    due_ms = world[broker].broker.replicas.due_ms
+    due_ms = world[broker].broker.replicas.retries.due_ms
     assert due_ms is not None and due_ms > world.now_ms
     world.now_ms = due_ms
     world[broker].broker.tick(world.now_ms)
@@ -587,3 +588,136 @@ def test_a_log_that_could_not_be_made_and_is_deleted_is_not_made_any_more(
     world[2].broker.tick(world.now_ms)
     assert T0 not in world[2].logs.logs and T0 not in replicas.offline
     assert registered_again(world, 2) == []
+
+
+@pytest.fixture
+def unopened(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Broker 2 has started again and had no descriptor for its log; there are some by now, and no thread has run yet."""
+    world.kill(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", without_descriptors(files.os.open, "t-0"))
+        world.restart(2)
+    world.works = False
+    return world
+
+
+def without_descriptors(really_open: Callable[..., int], name: str) -> Callable[..., int]:
+    def opens(path: str, *arguments: Any, **options: Any) -> int:
+        if name in str(path):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return really_open(path, *arguments, **options)
+
+    return opens
+
+
+def run_thread(world: World, broker: int) -> None:
+    """What it was asked for last."""
+    (asked,) = told(world, fx.RunAside, broker)
+    world[broker].broker.answered(asked.request_id, asked.work.run(), world.now_ms)
+    world.settle()
+
+
+def test_the_last_member_of_an_isr_that_started_without_descriptors_leads_with_all_it_had(
+    unopened: World,
+) -> None:
+    """Seed 1329 of the simulator: it was offline until its next start."""
+    unopened.lead(2, isr=(2,), tell=(2,))
+    assert T0 in unopened[2].broker.replicas.offline
+    pass_time(unopened, 2)
+    assert registered_again(unopened, 2) == [], "not before the thread has opened it"
+    run_thread(unopened, 2)
+    assert registered_again(unopened, 2) == ["t-0 could not be used at first"]
+    register(unopened, 2)
+    unopened.lead(2, isr=(2,))
+    assert unopened.produced(unopened.produce(2, b"c", acks=1))[0] == ErrorCode.NONE
+    assert unopened[2].values() == [b"a", b"b", b"c"] and strays(unopened, 2) == []
+    assert unopened[2].logs.refused == {}
+
+
+def test_who_started_without_descriptors_and_left_the_isr_follows_with_the_log_it_has(
+    unopened: World,
+) -> None:
+    """All of it was thrown aside and fetched again."""
+    unopened.lead(1, isr=(1, 3))
+    assert T0 in unopened[2].broker.replicas.offline and strays(unopened, 2) == []
+    pass_time(unopened, 2)
+    run_thread(unopened, 2)
+    register(unopened, 2)
+    unopened.lead(1, isr=(1, 3))
+    unopened.advance(1_000)
+    assert unopened[2].values() == [b"a", b"b"] and strays(unopened, 2) == []
+    assert unopened.leadership[T0]["isr"] == [1, 3, 2]
+
+
+def test_a_log_is_not_deleted_while_a_thread_opens_it(unopened: World) -> None:
+    unopened.lead(1, isr=(1, 3))
+    pass_time(unopened, 2)
+    refused = unopened.stop_replica(2, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True)
+    assert refused == ErrorCode.KAFKA_STORAGE_ERROR and (unopened[2].path / "t-0").is_dir()
+    run_thread(unopened, 2)
+    assert registered_again(unopened, 2) == ["t-0 could not be used at first"], (
+        "so the deletion is tried again"
+    )
+    assert unopened.stop_replica(2, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == ErrorCode.NONE
+    assert not (unopened[2].path / "t-0").exists() and unopened[2].logs.logs == {}
+
+
+def test_a_log_that_nobody_has_begun_to_open_is_deleted_at_once(unopened: World) -> None:
+    unopened.lead(1, isr=(1, 3))
+    assert unopened.stop_replica(2, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True) == ErrorCode.NONE
+    assert not (unopened[2].path / "t-0").exists() and unopened[2].logs.refused == {}
+    unopened.advance(5_000)
+    assert told(unopened, fx.RunAside, 2) == [] and registered_again(unopened, 2) == []
+
+
+def test_a_thread_that_finds_no_descriptor_either_tries_again_ever_more_rarely(
+    unopened: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unopened.lead(2, isr=(2,), tell=(2,))
+    waited = []
+    for _ in range(4):
+        before = unopened.now_ms
+        pass_time(unopened, 2)
+        waited.append(unopened.now_ms - before)
+        with monkeypatch.context() as patch:
+            patch.setattr(files.os, "open", without_descriptors(files.os.open, ".log"))
+            run_thread(unopened, 2)
+        assert registered_again(unopened, 2) == []
+    assert waited == [1_000, 2_000, 4_000, 8_000]
+    pass_time(unopened, 2)
+    run_thread(unopened, 2)
+    assert registered_again(unopened, 2) == ["t-0 could not be used at first"]
+
+
+def test_a_log_that_a_thread_finds_damaged_is_fetched_anew_from_its_leader(unopened: World) -> None:
+    unopened.lead(1, isr=(1, 3))
+    pass_time(unopened, 2)
+    (asked,) = told(unopened, fx.RunAside, 2)
+    unopened[2].logs.directories[0].recovery_points.offsets[T0] = 9  # of which all is lost
+    unopened[2].broker.answered(asked.request_id, asked.work.run(), unopened.now_ms)
+    unopened.settle()
+    assert "records that" in said(unopened, 2)
+    assert registered_again(unopened, 2) == ["t-0 could not be used at first"]
+    register(unopened, 2)
+    unopened.works = True
+    unopened.lead(1, isr=(1, 3))
+    unopened.advance(1_000)
+    assert unopened[2].values() == [b"a", b"b"] and len(strays(unopened, 2)) == 1
+
+
+@pytest.mark.parametrize("is_after", [False, True])
+def test_a_directory_that_fails_while_a_thread_opens_a_log_in_it_is_told_of_alone(
+    unopened: World, is_after: bool
+) -> None:
+    unopened.lead(2, isr=(2,), tell=(2,))
+    pass_time(unopened, 2)
+    (asked,) = told(unopened, fx.RunAside, 2)
+    came = asked.work.run() if is_after else None
+    unopened[2].logs.directories[0].root.health.fail(StorageError("read: Input/output error"))
+    came = came if is_after else asked.work.run()
+    unopened[2].broker.answered(asked.request_id, came, unopened.now_ms)
+    unopened.settle()
+    assert registered_again(unopened, 2) == [] and T0 not in unopened[2].logs.logs
+    unopened.advance(120_000)
+    assert told(unopened, fx.RunAside, 2) == [] and registered_again(unopened, 2) == []
+    assert "offline" in unopened[2].broker.replicas.offline[T0]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from odradek.log import files, segments
-from odradek.log.errors import DirectoryInUse, DirectoryOffline, StorageError, WrongDirectory
+from odradek.log.errors import DirectoryInUse, DirectoryOffline, NoDescriptor, StorageError, WrongDirectory
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager, parse_directory_name
 from odradek.log.memory_files import MemoryDirectory, MemoryDisk
@@ -611,6 +611,28 @@ def test_a_directory_of_which_not_every_log_is_known_is_offline_though_the_disk_
     again = LogManager([disk.restart()], BrokerSettings({}))
     again.load(NOW)
     assert again.logs[A].log_end_offset == 5
+
+
+def test_an_unopened_log_that_cannot_be_taken_away_for_want_of_a_descriptor_is_still_known() -> None:
+    """Else an empty one would be begun over its files."""
+    disk = MemoryDisk()
+    first = LogManager([disk.root], BrokerSettings({}))
+    produce(first.get_or_create(A, TOPIC_ID, now_ms=NOW), batch(5))
+    first.close({A: 5})
+    disk.restart()
+    disk.inject("open", errno.EMFILE, name=".log", times=1)
+    manager = LogManager([disk.root], BrokerSettings({}))
+    manager.load(NOW)
+    assert manager.is_unopened(A)
+    disk.inject("read", errno.EMFILE, name="partition.metadata", times=1)
+    with pytest.raises(NoDescriptor):
+        manager.delete(A, NOW)
+    with pytest.raises(NoDescriptor):
+        manager.get_or_create(A, TOPIC_ID, now_ms=NOW)
+    load = manager.load_late(A, NOW)
+    load.run()
+    assert manager.loaded_late(load) == ([], None)
+    assert manager.logs[A].log_end_offset == 5 and manager.refused == {}
 
 
 @pytest.mark.parametrize("name", ["partition.metadata", ".log"])

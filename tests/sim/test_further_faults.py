@@ -319,7 +319,7 @@ def test_a_broker_without_descriptors_hosts_its_replica_once_it_has_some_again()
     def observe(world: World) -> None:
         for broker in world.brokers.values():
             if broker.is_serving and broker.runtime is not None:
-                wanted.add(bool(broker.runtime.broker.replicas.unmade))
+                wanted.add(bool(broker.runtime.broker.replicas.retries.wanted))
 
     faults_of_all = [Fault(1.0 + n / 100, "descriptors_run_out", 0.3 * n, 0.5, 3.0) for n in range(4)]
     outcome = run(

@@ -203,7 +203,7 @@ class Broker:
                 self._shrinks_isrs(now_ms),
                 self._writes_high_watermarks(now_ms),
                 self.replicas.moves,
-                self.replicas,
+                self.replicas.retries,
                 self.isr_channel,
                 self.producer_ids,
                 self.control_gate,

@@ -56,7 +56,7 @@ class DamagedLogs:
 
     def recreate(self, topic_partition: TopicPartition, told: LeaderAndIsr, now_ms: int) -> bool:
         """Told of a replica that is damaged: True if its log was set aside, and an empty one may be made."""
-        if not self.is_on_a_good_disk(topic_partition):
+        if not self.is_on_a_good_disk(topic_partition) or self._logs.is_unopened(topic_partition):
             return False
         fault, home = self._logs.refused[topic_partition], self._logs.directory_of(topic_partition)
         if self._found_in.get(topic_partition) == self._broker_epoch():

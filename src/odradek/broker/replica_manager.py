@@ -22,16 +22,14 @@ from odradek.broker.effects import (
     WakeFetcher,
 )
 from odradek.broker.log_moves import LogMoves
+from odradek.broker.log_retries import LogRetries
 from odradek.broker.metadata_cache import MetadataCache
-from odradek.broker.organs import Organ, RoleChange
+from odradek.broker.organs import RoleChange
 from odradek.broker.pending_calls import PendingCalls
 from odradek.broker.slices import Slices
 from odradek.broker.topic_configs import TopicConfigs, usable
-from odradek.log.checkpoints import PARTITION_METADATA
 from odradek.log.errors import NoDescriptor, StorageError
-from odradek.log.partition_log import PartitionLog
 from odradek.model.cluster import Endpoint, LeaderAndIsr, ReplicaAssignment
-from odradek.model.counted import first_of
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import ProtocolError
 from odradek.model.ids import (
@@ -64,8 +62,6 @@ COST_OF_A_TOPIC = 3
 # Partitions that are asked at once whether a follower lags, or is back: some milliseconds; where all are to leave an ISR, ten times
 # that. The others are asked in slices of so many.
 ASKED_AT_ONCE, ASKED_IN_A_SLICE = 1_000, 50
-MAKE_AGAIN_MS = 1_000
-MOST_MAKE_AGAIN_MS = 60_000
 
 
 class Leadership(NamedTuple):
@@ -86,7 +82,7 @@ class Stop(NamedTuple):
     delete: bool
 
 
-class ReplicaManager(Organ):
+class ReplicaManager:
     def __init__(
         self,
         *,
@@ -112,11 +108,7 @@ class ReplicaManager(Organ):
         self.partitions: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, str] = {}  # hosted, but the disk is gone: why
         self.damaged = DamagedLogs(broker, logs, metadata, effects, broker_epoch)
-        # Told to be hosted, and their log could not be made or used though the disk is well: to be tried again.
-        self.unmade: dict[TopicPartition, TopicId] = {}
-        self._make_again_ms = MAKE_AGAIN_MS
-        self._wanted_at_ms = 0
-        self.due_ms = None
+        self.retries = LogRetries(logs, self.offline, effects, calls)
         self.moves = LogMoves(logs, self.partitions, settings, effects, calls, self.wake_fetcher_of)
         # Hosted, their configuration still to be read. The object: a later topic of that name has another.
         self.unread_topics: dict[str, object] = {}
@@ -233,8 +225,8 @@ class ReplicaManager(Organ):
                 if isinstance(refusal, StorageError):
                     # The controller asks no second time: to it this replica is offline until we register anew.
                     log = self.logs.logs.get(topic_partition)
-                    if log is not None and log.failure is None and isinstance(refusal, NoDescriptor):
-                        self._try_again_later(topic_partition, leadership.topic_id, now_ms)
+                    if isinstance(refusal, NoDescriptor) and not self.logs.is_damaged(topic_partition):
+                        self.retries.later(topic_partition, leadership.topic_id, now_ms)
                     elif log is not None:
                         log.give_up(refusal)
                     self._take_offline(topic_partition, refusal)
@@ -325,7 +317,7 @@ class ReplicaManager(Organ):
         )
         if is_begun_anew:
             self.offline.pop(topic_partition, None)
-        if topic_partition in self.offline and not told.is_new and topic_partition not in self.unmade:
+        if topic_partition in self.offline and not told.is_new and topic_partition not in self.retries.wanted:
             raise StorageError(self.offline[topic_partition])
         topic = topic_partition.topic
         is_made = told.is_new or is_begun_anew
@@ -334,7 +326,7 @@ class ReplicaManager(Organ):
             # for the real one (docs/mixing.md).
             self.logs.get(topic_partition)
             raise StorageError(f"{topic_partition}: not on the log directories that are left")
-        log = self._get_or_create(topic_partition, told.topic_id, now_ms)
+        log = self.retries.get_or_create(topic_partition, told.topic_id, now_ms)
         # As it is by now: the log may have lain here unused for long.
         log.configure(self.logs.config_of(topic))
         self.offline.pop(topic_partition, None)
@@ -369,51 +361,6 @@ class ReplicaManager(Organ):
             known = self.traffic[topic] = TopicTraffic()
         return known
 
-    def _get_or_create(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> PartitionLog:
-        self.unmade.pop(topic_partition, None)
-        try:
-            return self.logs.get_or_create(topic_partition, topic_id, now_ms=now_ms)
-        except StorageError as refusal:
-            may_pass = isinstance(refusal, NoDescriptor) or not self.logs.offline_directories
-            if topic_partition not in self.logs.refused and may_pass:
-                self._try_again_later(topic_partition, topic_id, now_ms)
-            raise
-
-    def _try_again_later(self, topic_partition: TopicPartition, topic_id: TopicId, now_ms: int) -> None:
-        self.unmade[topic_partition] = topic_id
-        if self.due_ms is not None:
-            return
-        if now_ms - self._wanted_at_ms > 2 * MOST_MAKE_AGAIN_MS:  # another want than the last one
-            self._make_again_ms = MAKE_AGAIN_MS
-        self._wanted_at_ms = now_ms
-        self.due_ms = now_ms + self._make_again_ms
-        self._make_again_ms = min(2 * self._make_again_ms, MOST_MAKE_AGAIN_MS)
-
-    def tick(self, now_ms: int) -> None:
-        if self.due_ms is not None and now_ms >= self.due_ms:
-            self.due_ms = None
-            self._make_again(now_ms)
-
-    def _make_again(self, now_ms: int) -> None:
-        """Logs that could not be made or used for want of a descriptor. To the controller these replicas are offline until this
-        broker registers anew, so it does once there are descriptors: not before, or it would do nothing else as long as the
-        want lasts; and ever more rarely, for there may be enough to look and too few to go on.
-        """
-        made = []
-        for topic_partition, topic_id in list(self.unmade.items()):
-            try:
-                log = self._get_or_create(topic_partition, topic_id, now_ms)
-                log.directory.read(PARTITION_METADATA)
-            except NoDescriptor:
-                self._try_again_later(topic_partition, topic_id, now_ms)
-                continue
-            except ProtocolError:
-                continue
-            self.offline.pop(topic_partition, None)
-            made.append(str(topic_partition))
-        if made:
-            self._effects.append(RegisterAgain(f"{first_of(made, 3)} could not be used at first"))
-
     def _assign_topic_id(self, partition: Partition, topic_id: TopicId) -> None:
         """The topic was made by an old tool and got its id now."""
         partition.log.assign_topic_id(topic_id)
@@ -444,7 +391,7 @@ class ReplicaManager(Organ):
         topic_partition = stop.topic_partition
         if topic_partition in self.offline:
             may_go = (
-                topic_partition in self.unmade
+                topic_partition in self.retries.wanted
                 or topic_partition in self.logs.ambiguous
                 or self.damaged.is_on_a_good_disk(topic_partition)
             )
@@ -455,7 +402,7 @@ class ReplicaManager(Organ):
             # Not hosted as far as we know: leftovers on the disk still go.
             if stop.delete:
                 self._delete(topic_partition, now_ms)
-                self.unmade.pop(topic_partition, None)
+                self.retries.forget(topic_partition)
                 self.offline.pop(topic_partition, None)
             return ErrorCode.NONE
         if (

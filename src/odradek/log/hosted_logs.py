@@ -1,7 +1,7 @@
 """The logs that a broker has, by partition, and in which directory each is: one owner of these tables."""
 
 from odradek.log.duplicate_logs import DuplicateLog, topic_id_in
-from odradek.log.errors import StorageError
+from odradek.log.errors import NoDescriptor, StorageError
 from odradek.log.log_directory import Homes, LogDirectory
 from odradek.log.partition_log import PartitionLog
 from odradek.model.ids import TopicId, TopicPartition
@@ -46,12 +46,18 @@ class HostedLogs:
 
     def take(self, topic_partition: TopicPartition, home: LogDirectory) -> DuplicateLog:
         """Out of service, and no longer known under its name; on the disk it stays as it is."""
+        topic_id = self.topic_id_of(topic_partition, home)  # which may find no descriptor
         refused = self.refused.pop(topic_partition, None)
         log = self.logs.pop(topic_partition, None) or refused
         del self.homes[topic_partition]
         assert log is not None
-        topic_id = topic_id_in(home.root, topic_partition) if isinstance(log, StorageError) else log.topic_id
         return DuplicateLog(home, topic_id, log)
+
+    def is_unopened(self, topic_partition: TopicPartition) -> bool:
+        """For want of a descriptor at the start: nobody knows yet what lies there."""
+        return topic_partition not in self.logs and isinstance(
+            self.refused.get(topic_partition), NoDescriptor
+        )
 
     def topic_id_of(self, topic_partition: TopicPartition, home: LogDirectory) -> TopicId:
         log = self.logs.get(topic_partition)

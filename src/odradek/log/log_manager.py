@@ -19,6 +19,7 @@ from odradek.log.errors import DirectoryOffline, StorageError
 from odradek.log.files import Directory
 from odradek.log.future_logs import FutureLogs
 from odradek.log.hosted_logs import HostedLogs
+from odradek.log.late_loading import LateLoad, open_of
 from odradek.log.log_checkpoints import LogCheckpoints
 from odradek.log.log_directory import LogDirectory as LogDirectory
 from odradek.log.log_directory import parse_directory_name as parse_directory_name
@@ -26,7 +27,7 @@ from odradek.log.log_loading import LogLoading
 from odradek.log.log_state import LogState
 from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
-from odradek.log.recovery import Recovered, open_log
+from odradek.log.recovery import Recovered
 from odradek.log.retention import drop_expired_segments
 from odradek.log.retired_logs import DELETE_SUFFIX, STRAY_SUFFIX, RetiredLogs
 from odradek.log.scrubbing import Scrubber
@@ -69,6 +70,7 @@ class LogManager:
         self._homes = self._hosted.homes
         # Of logs that could not be made, for want of a descriptor, say: where something of them may lie.
         self._begun: dict[TopicPartition, LogDirectory] = {}
+        self._loading: set[TopicPartition] = set()  # a thread opens them
         self.futures = FutureLogs(self)  # copies of some of these, on their way into other directories
         self.left_out: dict[str, StorageError] = dict(left_out or {})
         self.on_directory_failure: Callable[[str, StorageError], None] | None = None
@@ -132,18 +134,44 @@ class LogManager:
         *,
         name: str | None = None,
     ) -> Recovered:
-        """As the checkpoints of its directory say; of one on its way, `name` is that of the log's own directory."""
-        return open_log(
-            directory.root,
-            topic_partition,
-            self.config_of(topic_partition.topic),
-            now_ms=now_ms,
-            was_clean=was_clean,
-            recovery_point=directory.recovery_points.offsets.get(topic_partition, 0),
-            log_start_offset=directory.log_starts.offsets.get(topic_partition, 0),
-            cleaned_to=directory.cleaned_to.offsets.get(topic_partition, 0),
-            name=name,
+        """See `open_of`."""
+        config = self.config_of(topic_partition.topic)
+        return open_of(directory, topic_partition, config, was_clean=was_clean, now_ms=now_ms, name=name)
+
+    def is_damaged(self, topic_partition: TopicPartition) -> bool:
+        """It is refused for what lies there, and not for want of a descriptor alone."""
+        return topic_partition in self.refused and not self.is_unopened(topic_partition)
+
+    def is_unopened(self, topic_partition: TopicPartition) -> bool:
+        """It was here at the start, and there was no descriptor to open it: nobody knows yet what lies there."""
+        return self._hosted.is_unopened(topic_partition)
+
+    def load_late(self, topic_partition: TopicPartition, now_ms: int) -> LateLoad:
+        """Of one that `is_unopened`: what a thread does. Until `loaded_late` it is not taken away, by whomever."""
+        self._loading.add(topic_partition)
+        return LateLoad(
+            topic_partition, self._homes[topic_partition], self.config_of(topic_partition.topic), now_ms
         )
+
+    def loaded_late(self, load: LateLoad) -> tuple[list[str], StorageError | None]:
+        """Lines for the log file, and why it cannot be used; None: it is in use from now on."""
+        topic_partition, directory = load.topic_partition, load.directory
+        self._loading.discard(topic_partition)
+        if load.recovered is None or not directory.is_online:
+            offline = DirectoryOffline(
+                f"{topic_partition} is in log directory {directory.path}, which is offline"
+            )
+            if load.recovered is not None:
+                load.recovered.log.segments.close_handles()
+            refusal = self.refused[topic_partition] = load.refusal if directory.is_online else offline
+            return [], refusal
+        del self.refused[topic_partition]
+        self.adopt(topic_partition, directory, load.recovered.log)
+        return load.recovered.notes, None
+
+    def _refuse_while_it_is_opened(self, topic_partition: TopicPartition) -> None:
+        if topic_partition in self._loading:
+            raise self.refused[topic_partition]
 
     def adopt(self, topic_partition: TopicPartition, directory: LogDirectory, log: PartitionLog) -> None:
         """It is the log in use from now on."""
@@ -246,6 +274,7 @@ class LogManager:
         the broker, and what says otherwise may be late (INCONSISTENT_TOPIC_ID). StorageError where several are here
         and it does not say which topic it means.
         """
+        self._refuse_while_it_is_opened(topic_partition)
         duplicates = self.ambiguous.get(topic_partition)
         if duplicates is None:
             home = self._homes.get(topic_partition)
@@ -313,6 +342,7 @@ class LogManager:
         return self._retire_partition(topic_partition, DELETE_SUFFIX, now_ms)
 
     def _retire_partition(self, topic_partition: TopicPartition, suffix: str, now_ms: int) -> bool:
+        self._refuse_while_it_is_opened(topic_partition)
         home = self._homes.get(topic_partition)
         if topic_partition in self.futures.logs:
             self.futures.drop(topic_partition, now_ms, suffix)

@@ -374,7 +374,7 @@ EXHIBITS: tuple[Mutant, ...] = (
             # As logs were that nothing beside them told of their gaps.
             Edit("log.log_state:LogState.note_gaps", "self.directory.open(OFFSET_GAPS, create=True)", "pass"),
             Edit(
-                "log.log_manager:LogManager.open_log",
+                "log.late_loading:open_of",
                 "directory.cleaned_to.offsets.get(topic_partition, 0)",
                 "0",
             ),

@@ -37,9 +37,9 @@ SHOWN_BY_WORLDS = (
         "a log that could not be made for want of a descriptor is not made later where another log directory is offline",
         (
             Edit(
-                "broker.replica_manager:ReplicaManager._get_or_create",
-                "isinstance(refusal, NoDescriptor) or not self.logs.offline_directories",
-                "not self.logs.offline_directories",
+                "broker.replica_manager:ReplicaManager.commit_slice",
+                "isinstance(refusal, NoDescriptor) and not self.logs.is_damaged(topic_partition)",
+                "isinstance(refusal, NoDescriptor) and not self.logs.offline_directories",
             ),
         ),
         "LogIsMade",

@@ -341,6 +341,6 @@ def _questions(topic: str) -> list[Any]:
 
 
 def _tries_again_soon(broker: SimBroker) -> bool:
-    """One that has wanted descriptors several times of late tries ever more rarely (`ReplicaManager._make_again`)."""
+    """One that has wanted descriptors several times of late tries ever more rarely (`LogRetries`)."""
     assert broker.runtime is not None
-    return broker.runtime.broker.replicas._make_again_ms < MADE_S * 1000
+    return broker.runtime.broker.replicas.retries.wait_ms < MADE_S * 1000

@@ -213,7 +213,8 @@ def has_all_directories(broker: SimBroker) -> bool:
 def has_given_up_the_last_copy(broker: SimBroker) -> bool:
     """A log that failed and cannot be fetched anew, for nobody else has all of it, is opened again by a restart."""
     assert broker.runtime is not None
-    return bool(broker.runtime.broker.replicas.logs.refused)
+    logs = broker.runtime.broker.replicas.logs
+    return any(logs.is_damaged(partition) for partition in logs.refused)
 
 
 def _files(disk: MemoryDisk, endings: tuple[str, ...]) -> Iterator[tuple[MemoryDisk, str, _Inode]]:
