@@ -335,7 +335,7 @@ class Plan:
 
     @property
     def is_metered(self) -> bool:
-        """The steps of each turn are counted, which takes several times as long: one seed of fifty."""
+        """The steps of each turn are counted, which takes more than twice as long: one seed of fifty."""
         return self.seed % 50 == 0
 
     @property
