@@ -7,6 +7,7 @@ import pytest
 from odradek.store.api import (
     Check,
     ConditionalOps,
+    Conflict,
     Create,
     Delete,
     DeleteTree,
@@ -155,6 +156,24 @@ async def test_a_multi_that_failed_fires_nothing(world: World) -> None:
         await store.multi([Set("/a", b"1"), Create("/b"), Delete("/missing")])
     await other.get("/a")
     assert heard == others_heard == []
+
+
+@on_every_store
+async def test_a_group_in_conflict_fires_nothing_and_its_watches_stay_armed(world: World) -> None:
+    """What was done of it is taken back, and nobody is told of it."""
+    store, other = await world.open(), await world.open()
+    heard, others_heard = Heard(store), Heard(other)
+    await store.create("/a")
+    for session in (store, other):
+        await session.get("/a", watch=True)
+        await session.children("/", watch=True)
+    group = ConditionalOps((Set("/a", b"1"), Create("/b"), Delete("/missing")), parents=("/p",))
+    assert await store.write([group], None) == [Conflict("/missing", None, -1)]
+    assert (await other.get("/a")).data == b""
+    assert heard == others_heard == []
+    await store.set("/a", b"2")
+    await until(lambda: len(heard) == len(others_heard) == 1)
+    assert heard == others_heard == [WatchEvent(CHANGED, "/a")]
 
 
 @on_every_store

@@ -369,6 +369,26 @@ def test_a_session_that_slept_ends_itself_before_it_does_anything_else(file: Pat
     drive(scenario)
 
 
+def test_a_session_that_slept_for_nine_tenths_of_its_timeout_ends_itself(file: Path) -> None:
+    """The others may end it in a moment: who lets it go on until then has two that take themselves for the owner."""
+
+    async def scenario() -> None:
+        store, other = await EmbeddedStore.open(file, LONG_MS), await EmbeddedStore.open(file, LONG_MS)
+        await store.create("/e", b"", ephemeral=True)
+        life = store._worker._life
+        assert life is not None
+        slept_ns = LONG_MS * 1_000_000 * 9 // 10
+        await on_worker(store, lambda worker: setattr(life, "last_beat_ns", time.monotonic_ns() - slept_ns))
+        with pytest.raises(SessionExpired):
+            for _ in range(100):
+                await store.set("/e", b"after")
+        await until(lambda: store.state is SessionState.EXPIRED)
+        assert await other.exists("/e") is None, "it took its ephemerals with it"
+        await other.close()
+
+    drive(scenario)
+
+
 def test_the_owner_gives_up_before_the_others_do(tmp_path: Path) -> None:
     """Between four fifths of the timeout and the whole, the owner is gone and nobody may take its place yet."""
     timeout_ms = 1000
