@@ -47,6 +47,12 @@ from odradek.protocol.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
+from odradek.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from odradek.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -399,6 +405,35 @@ def test_a_moved_leader_is_looked_up_and_asked_again(broker: ScriptedBroker, cli
     assert client.list_offsets({ORDERS: LATEST})[ORDERS].offset == 7
     asked = [type(r) for r in broker.requests if not isinstance(r, ApiVersionsRequest)]
     assert asked == [MetadataRequest, ListOffsetsRequest] * 4
+
+
+def test_no_leader_from_before_an_epoch_says_where_that_ends(
+    broker: ScriptedBroker, client: SyncClient
+) -> None:
+    """Its log may yet be cut: what a reader has seen of epoch 7 would seem to be lost."""
+    of_leader = 4  # and of the metadata
+
+    def metadata(*_: object) -> MetadataResponse:
+        answer = broker.metadata()
+        for partition in answer.topics[0].partitions:
+            partition.leader_epoch = of_leader
+        return answer
+
+    def ends(request: OffsetForLeaderEpochRequest, version: int) -> OffsetForLeaderEpochResponse:
+        nonlocal of_leader
+        (wanted,) = request.topics[0].partitions
+        row = EpochEndOffset(partition=0, leader_epoch=of_leader, end_offset=10 * of_leader)
+        if wanted.current_leader_epoch > of_leader:
+            row = EpochEndOffset(partition=0, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)
+            of_leader = 7
+        return OffsetForLeaderEpochResponse(
+            topics=[OffsetForLeaderTopicResult(topic="orders", partitions=[row])]
+        )
+
+    broker.answer(MetadataRequest, metadata)
+    broker.answer(OffsetForLeaderEpochRequest, ends)
+    (end,) = client.ends_of_epochs({ORDERS: 7}).values()
+    assert (end.leader_epoch, end.offset) == (7, 70)
 
 
 def test_a_leader_at_whose_address_nobody_answers_is_looked_up_anew(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from odradek.client import sync
+from odradek.client import sync, sync_connection
 from odradek.client.sync import SyncClient
 from odradek.client.sync_brokers import of_every_broker
 from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded
@@ -107,6 +107,27 @@ def test_an_error_that_may_pass_is_asked_away_and_another_is_told_at_once(
     told = of_every_broker(client, ListGroupsRequest(), brokers=[1, 2])
     assert list(told.answers) == [1] and codes == []
     assert told.problems == {2: "broker 2: CLUSTER_AUTHORIZATION_FAILED"}
+
+
+def test_what_is_asked_again_has_the_time_that_is_left(
+    brokers: list[ScriptedBroker], client: SyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1_000.0
+    codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE]
+    client.cluster([])
+
+    def slowly(*_: object) -> ListGroupsResponse:
+        nonlocal now_s
+        now_s += 6.0
+        return ListGroupsResponse(error_code=codes.pop(0))
+
+    brokers[0].answer(ListGroupsRequest, slowly)
+    clock = SimpleNamespace(monotonic=lambda: now_s, sleep=lambda pause_s: None)
+    for module in (sync, sync_connection):
+        monkeypatch.setattr(module, "time", clock)
+    told = of_every_broker(client, ListGroupsRequest(), brokers=[1], timeout_s=10.0)
+    assert told.answers == {}
+    assert "no answer in time" in told.problems[1]
 
 
 @pytest.mark.parametrize(

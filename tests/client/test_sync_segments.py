@@ -169,6 +169,38 @@ def test_where_logs_lie_is_remembered_no_longer_than_it_counts(
     assert [partition.topic for _, partition in places._found] == ["t-8", "t-9"]
 
 
+def test_a_log_that_moved_to_another_directory_is_found_there_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1_000.0
+    monkeypatch.setattr(sync_segments, "time", SimpleNamespace(monotonic=lambda: now_s))
+    first, second = tmp_path / "first", tmp_path / "second"
+    for directory in (first, second):
+        directory.mkdir()
+        (directory / "meta.properties").write_text("cluster.id=c\nbroker.id=1\n")
+    (first / "orders-0").mkdir()
+    (first / "orders-0" / "partition.metadata").write_text(f"topic_id: {topic_id_to_text(TOPIC_ID)}")
+    lies_in = first
+
+    def answer(*_: object) -> DescribeLogDirsResponse:
+        topics = [
+            DescribeLogDirsTopic(name="orders", partitions=[DescribeLogDirsPartition(partition_index=0)])
+        ]
+        return DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir=str(lies_in), topics=topics)])
+
+    with ScriptedBroker() as broker, SyncClient(broker.address) as client:
+        broker.partitions["orders"] = [1]
+        broker.answer(DescribeLogDirsRequest, answer)
+        places = LogPlaces(client)
+        assert places.directory_of(1, ORDERS, TOPIC_ID) == first / "orders-0"
+        lies_in = second
+        (first / "orders-0").rename(second / "orders-0")
+        with pytest.raises(FileNotFoundError):
+            places.directory_of(1, ORDERS, TOPIC_ID)
+        now_s += PLACES_LAST_S
+        assert places.directory_of(1, ORDERS, TOPIC_ID) == second / "orders-0"
+
+
 @pytest.mark.parametrize("missing", ["preadv", "O_NONBLOCK"])
 def test_a_system_that_cannot_read_so_fetches(
     client: SyncClient, monkeypatch: pytest.MonkeyPatch, missing: str

@@ -563,6 +563,19 @@ def test_who_waits_to_write_to_a_partition_that_is_gone_does_not_begin(
     assert bench.error(call) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_partition_that_is_gone_is_told_as_gone_though_the_transaction_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its topic was deleted, and made again with fewer: told that it is in, a client would go on sending there."""
+    bench = Bench()
+    bench.init()
+    assert bench.error(bench.add(1_000, 0, 3)) == 0
+    assert bench.error(bench.add(1_000, 0, 3)) == 0
+    monkeypatch.setitem(TOPICS, "t", 3)
+    assert bench.error(bench.add(1_000, 0, 3)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert bench.error(bench.add(1_000, 0, 2)) == 0
+
+
 def test_requests_of_an_id_wait_for_markers_so_many_and_who_is_fenced_does_not() -> None:
     bench = prepared()
     calls = [bench.add(1_000, 0, number % 4) for number in range(MOST_OF_ONE_ID)]

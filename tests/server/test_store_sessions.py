@@ -680,6 +680,36 @@ def test_a_controller_whose_registration_was_gone_for_a_while_is_connected_to_ag
     live(tmp_path, body)
 
 
+def test_a_controller_whose_address_cannot_be_looked_up_for_a_moment_is_connected_to_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store tells once that there is a controller; where it is, is asked for when that is delivered."""
+
+    async def body(scene: Scene) -> None:
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        controller, broker = scene.ensemble.open(), BrokerId(2)
+        await register(controller, Environment(asyncio.get_running_loop()), broker, at(9002), None)
+        failed: list[int] = []
+
+        def seen(known: BrokerId | None) -> None:
+            if known is not None and not failed:
+                scene.ensemble.gate = Away("exists", lambda: failed.append(1))
+
+        monkeypatch.setattr(scene.sessions._controller, "controller_seen", seen)
+        value = layout.encode_controller(broker, timestamp_ms=0)
+        await controller.create(layout.CONTROLLER, value, ephemeral=True)
+
+        async def is_connected() -> bool:
+            return scene.connected[-1] == (broker, *at(9002))
+
+        await until(is_connected)
+        assert failed == [1]
+        task.cancel()
+
+    live(tmp_path, body)
+
+
 @pytest.mark.parametrize("is_loaded", [True, False])
 def test_others_have_their_turns_while_a_broker_hears_of_many_configurations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_loaded: bool
