@@ -106,6 +106,30 @@ def test_what_fails_is_sent_again_in_order_once_nothing_of_it_is_on_its_way(
     assert way.is_done and way.first_offset == 5
 
 
+def test_a_batch_that_was_not_acknowledged_is_sent_again_though_the_one_behind_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Appended, and on too few replicas: where it stands is told when it is sent again."""
+    cluster = Cluster(monkeypatch)
+    leader = cluster.leaders[0]
+    leader.errors = [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.NONE]
+    way = _Way(PLACES[0], [a_batch(2), a_batch(1)], 0)
+    sending(cluster, [way]).run()
+    assert [sequence for _, sequence in leader.sent] == [0, 2, 0, 2]
+    assert way.is_done and way.first_offset == 5
+
+
+def test_what_is_sent_later_goes_on_behind_what_was_sent_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(Transaction, "_at_coordinator", lambda self, ask: asked.append(ask))
+    cluster: Any = Cluster(monkeypatch)
+    transaction = Transaction(cluster, "tx", timeout_ms=1_000)
+    for batches in ([a_batch(2)], [a_batch(1), a_batch(3)], [a_batch(1)]):
+        assert transaction.send({PLACES[0]: batches}) == {PLACES[0]: 5}
+    assert [sequence for _, sequence in cluster.leaders[0].sent] == [0, 2, 3, 6]
+    assert len(asked) == 1, "its coordinator has the partition by then"
+
+
 def test_nothing_more_is_sent_of_what_has_failed_until_its_leader_is_found_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

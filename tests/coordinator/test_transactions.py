@@ -14,10 +14,17 @@ from odradek.coordinator.stored_transactions import StoredTransactions
 from odradek.coordinator.transaction_checks import told_of_transaction
 from odradek.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.coordinator.transaction_effects import Markers, MarkersWritten, TransactionAppend
-from odradek.coordinator.transaction_records import TransactionRecord, decode, encode, size_bytes_of
+from odradek.coordinator.transaction_records import (
+    StoredTransaction,
+    TransactionRecord,
+    decode,
+    encode,
+    size_bytes_of,
+)
 from odradek.coordinator.transaction_room import Completed
 from odradek.coordinator.transaction_settings import (
     COMPLETE_AGAIN_MS,
+    LAST_EPOCH,
     MOST_IN_A_TRANSACTION,
     MOST_PARTITIONS_AT_ONCE,
     MOST_TAKEN_OVER,
@@ -809,6 +816,55 @@ def test_an_idle_id_is_forgotten_and_an_open_one_never() -> None:
     bench.wait(20_000)
 
     assert bench.state is Stored.ONGOING
+
+
+def test_an_idle_id_that_is_just_taken_up_again_is_not_forgotten() -> None:
+    bench = Bench(id_expiration_ms=1_000, remove_expired_interval_ms=1_000)
+    bench.init()
+    bench.held = True
+    call = bench.init()
+    bench.wait(1_500)
+    bench.held = False
+    bench.commit()
+
+    assert (bench.answers[call].producer_id, bench.answers[call].producer_epoch) == (1_000, 1)
+    assert bench.state is Stored.EMPTY
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [(0, ErrorCode.PRODUCER_FENCED), (LAST_EPOCH, ErrorCode.NONE)],
+    ids=["zombie", "owner"],
+)
+def test_of_the_producer_id_before_only_the_last_epoch_is_the_owners(epoch: int, error: ErrorCode) -> None:
+    """Its owner may not have heard of the new one. A zombie of any epoch below that was fenced long ago."""
+    bench = Bench(transaction_version=2)
+    bench.log = [
+        encode(
+            TransactionRecord(
+                ID,
+                StoredTransaction(
+                    1_000,
+                    LAST_EPOCH,
+                    60_000,
+                    Stored.EMPTY,
+                    frozenset(),
+                    START_MS,
+                ),
+            ),
+            1,
+        )
+    ]
+    bench.move()
+    bench.ids = [2_000]
+    first = bench.answers[bench.init(producer_id=1_000, producer_epoch=LAST_EPOCH)]
+    assert (first.producer_id, first.producer_epoch) == (2_000, 0)
+
+    again = bench.answers[bench.init(producer_id=1_000, producer_epoch=epoch)]
+
+    assert again.error_code == error
+    if not error:
+        assert (again.producer_id, again.producer_epoch) == (2_000, 0), "the same again"
 
 
 def test_idle_ids_that_could_not_be_forgotten_are_told_of_and_forgotten_by_the_next_pass() -> None:

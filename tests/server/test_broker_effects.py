@@ -19,7 +19,7 @@ from odradek.broker.coordinator_shards import Making
 from odradek.model.ids import BrokerId
 from odradek.protocol.messages import metadata as mm
 from odradek.replication.purgatory import Waiter
-from odradek.server import state_change_log
+from odradek.server import broker_effects, state_change_log
 from odradek.server.broker_effects import BrokerEffects
 from odradek.server.environment import Environment
 from odradek.server.log_limits import LimitedLog
@@ -155,6 +155,27 @@ def test_a_failed_directory_is_told_even_where_nobody_was_told_of_one_before(nod
         scene.end_turn()
         await scene.until_answered()
         assert len(await store.children(layout.LOG_DIR_EVENTS)) == 1
+
+    asyncio.run(main())
+
+
+def test_a_failed_directory_is_told_in_the_next_session_where_this_one_is_over(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_effects, "RETRY_S", 0)
+
+    async def main() -> None:
+        ensemble = MemoryEnsemble()
+        over, next_one = ensemble.open(), ensemble.open()
+        ensemble.expire(over.session_id)
+        scene = Scene(node, over)
+        scene.broker.effects.append(fx.LogDirectoryFailed("/data"))
+        scene.end_turn()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        scene.effects._sessions.store = next_one
+        await scene.until_answered()
+        assert len(await next_one.children(layout.LOG_DIR_EVENTS)) == 1
 
     asyncio.run(main())
 

@@ -644,6 +644,74 @@ def test_a_controller_that_resigned_while_cut_off_gives_its_node_up_when_it_is_b
     scenario(body)
 
 
+def test_who_gives_its_stale_node_up_leaves_that_of_another_one_alone() -> None:
+    """It heard late of a node of its own: by the time it looks another one was elected."""
+
+    class Looks:
+        def __init__(self) -> None:
+            self.calls: list[tuple[int, str]] = []
+
+        async def before(self, session_id: int, call: str) -> None:
+            pass
+
+        async def after(self, session_id: int, call: str) -> None:
+            self.calls.append((session_id, call))
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1, 2)
+        first, second = cluster.members[1], cluster.members[2]
+        await first.until(leads(cluster, 1))
+        gate = cluster.ensemble.gate = Looks()
+        second.runtime.controller_seen(second.broker.broker_id)
+        async with asyncio.timeout(60):
+            while (second.session.session_id, "get") not in gate.calls:
+                await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        stat = (await cluster.operator.get(layout.CONTROLLER)).stat
+        assert stat.ephemeral_owner == first.session.session_id
+        assert cluster.leading() == [1]
+
+    scenario(body)
+
+
+def test_a_controller_that_resigned_while_cut_off_gives_its_node_up_also_where_it_is_back_at_once() -> None:
+    """No call of its election fails any more, and the node that it meets is its own."""
+
+    class CutForAMoment:
+        member: Member | None = None
+        is_cut = False
+
+        async def before(self, session_id: int, call: str) -> None:
+            member = self.member
+            if member is None or session_id != member.session.session_id:
+                return
+            if call == "write" and not self.is_cut:
+                self.is_cut = True
+                member.session.disconnect()
+                raise StoreUnavailable(message="cut off")
+            if call == "get" and self.is_cut:
+                self.member = None
+                member.session.connect()
+
+        async def after(self, session_id: int, call: str) -> None:
+            pass
+
+    async def body(cluster: Cluster) -> None:
+        await cluster.start(1)
+        member = cluster.members[1]
+        await member.until(leads(cluster, 1))
+        gate = cluster.ensemble.gate = CutForAMoment()
+        gate.member = member
+        await cluster.create_topic("orders", (1,))
+        async with asyncio.timeout(60):
+            while (await cluster.operator.get(layout.CONTROLLER_EPOCH)).data == b"1":
+                await asyncio.sleep(0.005)
+        await member.until(lambda: member.runtime.core is not None)
+
+    scenario(body)
+
+
 def test_a_controller_whose_node_is_deleted_by_hand_resigns_and_stands_again() -> None:
     """The usual way to ask for an election. With nobody else there to be elected, the cluster was left without a
     controller that anybody knows."""

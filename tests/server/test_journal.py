@@ -251,10 +251,13 @@ def test_a_journal_that_falls_far_behind_leaves_out_what_follows_up_to_the_next_
         journal.record(6, ControllerEpoch(4), elected, Effects())
         journal.record(7, ControllerEpoch(4), Tick(), writes(10 * large))  # alone it may be as large as it is
         await journal.finish()
+        for at_ms in (8, 9):  # nothing of what is written counts any more
+            journal.record(at_ms, ControllerEpoch(4), Tick(), writes(large))
+        await journal.finish()
 
     asyncio.run(scenario())
 
-    assert [line["at_ms"] for line in lines_of(tmp_path)] == [1, 2, 6, 7]
+    assert [line["at_ms"] for line in lines_of(tmp_path)] == [1, 2, 6, 7, 8, 9]
     said = [record.message for record in caplog.records if "values behind" in record.message]
     assert len(said) == 1
 

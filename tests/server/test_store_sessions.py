@@ -588,6 +588,40 @@ def test_a_new_session_makes_nodes_again_that_somebody_deleted(tmp_path: Path) -
     live(tmp_path, body)
 
 
+def test_a_setting_whose_node_went_between_two_sessions_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody was there to hear of it, and the next session reads what is there."""
+
+    async def body(scene: Scene) -> None:
+        heard: dict[str, dict[str, str]] = {}
+        changed = scene.broker.broker_config_changed
+
+        def note(name: str, config: Any, now_ms: int) -> None:
+            heard[name] = dict(config)
+            changed(name, config, now_ms)
+
+        monkeypatch.setattr(scene.broker, "broker_config_changed", note)
+        setting = {"message.max.bytes": "2000000"}
+        for name in ("1", layout.DEFAULT_ENTITY):
+            await scene.admin.write([transactions.write_config("brokers", name, setting)], fence=None)
+        task = asyncio.ensure_future(scene.sessions.live())
+        await scene.sessions.is_registered
+        assert heard == {"1": setting, layout.DEFAULT_ENTITY: setting}
+        assert scene.sessions.store is not None
+        scene.ensemble.expire(scene.sessions.store.session_id)
+        for name in ("1", layout.DEFAULT_ENTITY):
+            await scene.admin.delete(layout.config_path("brokers", name))
+
+        async def is_taken_back() -> bool:
+            return heard == {"1": {}, layout.DEFAULT_ENTITY: {}}
+
+        await until(is_taken_back)
+        task.cancel()
+
+    live(tmp_path, body)
+
+
 @pytest.mark.parametrize("wish", ["another epoch", "other addresses"])
 def test_a_registration_that_somebody_deleted_is_made_anew_and_no_session_is_left_behind(
     tmp_path: Path, wish: str
