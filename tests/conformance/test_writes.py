@@ -18,6 +18,8 @@ from odradek.store.api import (
     Set,
     Store,
     Stored,
+    WatchEvent,
+    WatchKind,
 )
 from tests.conformance.worlds import Heard, World, on_every_store, until
 
@@ -249,6 +251,7 @@ async def test_many_creations_of_which_one_cannot_be(world: World) -> None:
         (_one(Create("/e/x")), Conflict("/e/x", None, -1)),
         (_one(Create("/e/y/x"), parents=("/e/y",)), Conflict("/e/y", None, -1)),
         (_one(Create("/t/p/3/state")), Conflict("/t/p/3/state", b"s", 0)),
+        (_one(Create("/")), Conflict("/", b"", 0)),
         (_one(Create("/t/p/60"), parents=("/t/p",)), Stored(0)),
     ]:
         answers = await store.write(with_one(bad), fence)
@@ -282,6 +285,18 @@ async def test_a_malformed_group_changes_nothing_at_all(world: World) -> None:
     with pytest.raises(InvalidPath):
         await store.write([_one(Create("/good"), Create("//bad"))], fence)
     assert await store.exists("/good") is None
+
+    watcher = await world.open()
+    heard = Heard(watcher)
+    await store.create("/a", b"old")
+    await watcher.get("/a", watch=True)
+    for bad in (_one(Create("//bad")), _one(Create("/a/b"), parents=("//bad",)), _one(Delete("bad"))):
+        with pytest.raises(InvalidPath):
+            await store.write([_one(Set("/a", b"new", 0)), bad], fence)
+        assert (await watcher.get("/a")).data == b"old", "newer data is seen, and its watch has not fired"
+    assert heard == []
+    await store.set("/a", b"new")
+    await until(lambda: heard == [WatchEvent(WatchKind.CHANGED, "/a")])
 
 
 @on_every_store

@@ -44,6 +44,7 @@ from odradek.store.api import (
     WatchKind,
     WriteAnswer,
     check_path,
+    check_paths,
     name_of,
     parent_of,
     sequential_path,
@@ -213,7 +214,9 @@ class Tree:
     def write(
         self, session_id: int, writes: Sequence[ConditionalOps], fence: Fence | None
     ) -> tuple[list[WriteAnswer], Fired]:
+        """Raises InvalidPath before anything of it is done: what was done before would be told to nobody."""
         self._session(session_id)
+        check_paths([path for group in writes for path in (*group.parents, *[op.path for op in group.ops])])
         fired: Fired = []
         answers: list[WriteAnswer] = []
         for group in writes:
@@ -246,10 +249,6 @@ class Tree:
             if found is None:
                 return Conflict(error.path, None, -1), []
             return Conflict(error.path, found.data, found.version), []
-        except StoreError:
-            self._roll_back(undo)
-            self.zxid -= 1
-            raise
 
     @staticmethod
     def _roll_back(undo: Undo) -> None:

@@ -56,7 +56,8 @@ def _kind(group: ConditionalOps, fence: Fence | None) -> type | None:
     if len(group.ops) != 1:
         return None
     op = group.ops[0]
-    if fence is not None and op.path == fence.path:
+    # The root is always there, and by its path would be a child of its own.
+    if op.path == "/" or (fence is not None and op.path == fence.path):
         return None
     if isinstance(op, Set):
         return Set if op.version != ANY_VERSION and not group.parents else None
