@@ -206,7 +206,7 @@ def test_the_open_step_is_read_off_what_anybody_can_see() -> None:
     steps = [
         (led(1, 1, 2), alive, union, 4, "brokers 3,4: copying, not in the ISR yet"),
         (led(1, 1, 2, 3), alive - {ids(4)}, union, 4, "broker 4: not alive; start it, or cancel"),
-        (led(-1, 1), alive, union, 4, "it has no leader, so it cannot be copied: see odradek why"),
+        (led(-1, 1), alive, union, 4, "it has no leader, so it cannot be copied: see odradek why t-0"),
         (led(1, 1, 2, 3, 4), alive, union, 7, "the leader moves from 1 to 3"),
         (led(3, 1, 2, 3, 4), alive, target, 8, "brokers 1,2: leaving the ISR"),
         (led(3, 3, 4), alive, target, 9, "brokers 1,2: deleting the copy, not answered yet"),
@@ -217,7 +217,7 @@ def test_the_open_step_is_read_off_what_anybody_can_see() -> None:
         (led(3, 1, 3), alive, target, 8, "broker 1: leaving the ISR; broker 4: not in the ISR any more"),
     ]  # fmt: skip
     for leadership, live, told, step, sentence in steps:
-        found = progress(node, leadership, live, told)
+        found = progress(tp("t-0"), node, leadership, live, told)
         assert (found.step, found.sentence) == (step, sentence)
         assert (
             found.state_of(step) == "now" and found.state_of(1) == "done" and found.state_of(12) == "to come"
@@ -240,7 +240,7 @@ def test_brokers_are_told_of_the_target_alone_once_every_target_replica_was_in_t
     assert told(lost) == {(3, 4)} and world.context.reassignments
     state = world.states[tp("t-0")].leader_and_isr
     node = world.context.stored_assignment(tp("t-0"))
-    found = progress(node, state, [BrokerId(b) for b in (1, 2, 3)], next(iter(told(lost))))
+    found = progress(tp("t-0"), node, state, [BrokerId(b) for b in (1, 2, 3)], next(iter(told(lost))))
     assert (found.step, found.sentence) == (
         9,
         "brokers 1,2: deleting the copy, not answered yet; broker 4: not in the ISR any more",

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from odradek.cli import main
+from odradek.cli import main, terminal
+from odradek.cli.topic import reading
 from odradek.cli.topic.following import Following
 from odradek.client.sync import SyncClient
 from odradek.client.sync_connection import DeadlineExceeded
 from odradek.model.ids import TopicPartition
 from odradek.records.builder import NewRecord, build_batch
+from tests.support import eventually
 
 WHERE = TopicPartition("t", 0)
 
@@ -68,3 +70,47 @@ def test_who_waits_for_more_waits_for_brokers_that_are_away_too(
     with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())), contextlib.redirect_stderr(err):
         code = main.main(["topic", "consume", "orders", "--exit", "--bootstrap", shell.bootstrap])
     assert (code, err.getvalue()) == (1, f"odradek: {away}\n"), "who does not wait is told"
+
+
+def test_partitions_whose_leader_is_there_are_read_while_another_is_waited_for(
+    start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader without an end stood still at the first partition whose leader was away, at its start and later."""
+    cluster, shell = start_cluster(2)
+    shell.ok("topic", "create", "orders", "--assign", "1:2")
+    monkeypatch.setattr(reading, "PATIENCE_S", 0.5)
+
+    def write(partition: int, text: bytes) -> None:
+        with SyncClient(shell.bootstrap) as client:
+            client.produce(TopicPartition("orders", partition), build_batch([NewRecord(None, text)]))
+
+    write(0, b"a")
+    write(1, b"b")
+    cluster.kill(2)
+    eventually(lambda: cluster.leader("orders", 1) == -1, what="partition 1 has no leader")
+    # Whenever it has read what is there, and before it waits for more.
+    then = [
+        lambda: (
+            cluster.start(2),
+            cluster.wait_until(lambda: cluster.leader("orders", 1) == 2, "it is back"),
+        ),
+        lambda: (cluster.kill(2), write(0, b"c")),
+    ]
+
+    def is_read() -> bool:
+        if then and len(seen()) == 3 - len(then):
+            then.pop(0)()
+        return True
+
+    out, err = io.BytesIO(), io.StringIO()
+
+    def seen() -> list[bytes]:
+        return out.getvalue().splitlines()
+
+    monkeypatch.setattr(terminal, "is_read", is_read)
+    with contextlib.redirect_stdout(io.TextIOWrapper(out)), contextlib.redirect_stderr(err):
+        code = main.main(["topic", "consume", "orders", "-n", "3", "--bootstrap", shell.bootstrap])
+        assert (code, seen()) == (0, [b"a", b"b", b"c"]), err.getvalue()
+    said = err.getvalue().splitlines()
+    lost = "odradek: orders-1: it has no leader; the other partitions are read, and it is tried again until Ctrl-C"
+    assert said[:2] == [lost, "odradek: orders-1: read again"], said

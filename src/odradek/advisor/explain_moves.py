@@ -137,7 +137,7 @@ def _leads(context: ControllerContext, topic_partition: TopicPartition) -> Why:
         "the partition has a leader to copy from",
         led,
         "" if led else "it has no leader",
-        "" if led else f"see: why {topic_partition} offline",
+        "" if led else f"a leader: odradek why {topic_partition} says what it takes",
     )
 
 

@@ -38,6 +38,7 @@ class Progress:
 
 
 def progress(
+    topic_partition: TopicPartition,
     assignment: ReplicaAssignment,
     state: LeaderAndIsr | None,
     live: Collection[BrokerId],
@@ -53,7 +54,9 @@ def progress(
     is_led = state is not None and state.leader != NO_LEADER and state.leader in live
     if not removing or any(b in told for b in removing):
         if not is_led:
-            return Progress(WAITS, "it has no leader, so it cannot be copied: see odradek why")
+            return Progress(
+                WAITS, f"it has no leader, so it cannot be copied: see odradek why {topic_partition}"
+            )
         dead = [b for b in missing if b not in live]
         if dead:
             return Progress(WAITS, f"{_who(dead)}: not alive; start it, or cancel")

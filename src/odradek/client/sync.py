@@ -454,10 +454,15 @@ class SyncClient:
         return self._at_leaders(ask, wanted, timeout_s)
 
     def end_offsets(
-        self, partitions: Iterable[TopicPartition], *, read_committed: bool = False
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        read_committed: bool = False,
+        timeout_s: float | None = None,
     ) -> dict[TopicPartition, int]:
         """The first offset not yet readable: the high watermark, or with `read_committed` the last stable offset."""
-        found = self.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
+        wanted = dict.fromkeys(partitions, LATEST)
+        found = self.list_offsets(wanted, read_committed=read_committed, timeout_s=timeout_s)
         return {p: end.offset for p, end in found.items()}
 
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -127,7 +127,7 @@ def _row(
         return Row(where, found.replicas, target, (), (), found.leader, found.isr, 0, sentence)
     isr = tuple(BrokerId(b) for b in found.isr)
     state = LeaderAndIsr(BrokerId(found.leader), LeaderEpoch(max(0, found.leader_epoch)), isr)
-    open_step = progress(node, state, [BrokerId(b) for b in view.brokers], found.replicas)
+    open_step = progress(where, node, state, [BrokerId(b) for b in view.brokers], found.replicas)
     return Row(
         where,
         node.replicas,

@@ -1,7 +1,7 @@
 """`odradek topic consume NAME`: records by assignment, in the order of each partition.
 
 `--offset` says from where and to where (offsets.py). With a `to`, or with `--exit`, the command ends there; else it
-waits for more (following.py). `--format` is kcat's: %t topic, %p partition, %o offset,
+waits for more (reading.py). `--format` is kcat's: %t topic, %p partition, %o offset,
 %k key, %v or %s value, %T timestamp in ms, %h headers, %K and %S lengths (-1 for null), \\n, \\t, \\xHH.
 
 At a terminal control characters of keys, values and headers are shown as escapes: a record is not to move its cursor,
@@ -10,8 +10,7 @@ set its title or look like another record. A pipe or a file gets the bytes as th
 
 import re
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -23,7 +22,6 @@ from odradek.model.counted import numbered
 if TYPE_CHECKING:
     from odradek.records.reader import Record
 
-POLL_S = 0.05
 FIELD = re.compile(rb"%([a-zA-Z%])|" + ESCAPE)
 
 
@@ -67,84 +65,63 @@ def consume(
     """Records to standard output. Without --exit and an end it waits for more until Ctrl-C, and for brokers that are away."""
     from odradek.cli.lookup import topic_or_fail
     from odradek.cli.sources import now_ms
-    from odradek.cli.terminal import is_read
-    from odradek.cli.topic.following import Following
     from odradek.cli.topic.offsets import nothing_there, parse_span, resolve
+    from odradek.cli.topic.reading import Endless, up_to
     from odradek.client.sync import SyncClient
-    from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
-    from odradek.client.sync_fetch import OffsetsGone
-    from odradek.client.sync_records import records
     from odradek.model.ids import TopicPartition
 
     if as_json and is_given("form"):
         raise click.UsageError("--format and --json are two forms; say one of them")
     first, last = parse_span(span, now_ms())
+    if at_end and last is None:
+        last = "end"
     is_shown = sys.stdout.isatty() and not raw
     write = (
         json_writer(name, is_shown=is_shown)
         if as_json
         else format_writer(name, form, of_record=shown if is_shown else bytes)
     )
-    out = sys.stdout.buffer
     with SyncClient(bootstrap) as client:
         topic = topic_or_fail(client, name)
         there = topic.partitions
         if unknown := [p for p in partitions if p not in there]:
             fail(f"{name} has {numbered(len(there), 'partition')}; there is no {unknown[0]}")
         chosen = [TopicPartition(name, p) for p in sorted(set(partitions or there))]
-        positions = resolve(client, chosen, first, read_committed=read_committed)
-        if at_end and last is None:
-            last = "end"
-        bounds = None if last is None else resolve(client, chosen, last, read_committed=read_committed)
-        if nothing := nothing_there(client, chosen, first):
-            if bounds is not None and nothing.is_beyond_the_end and len(nothing.ends) == len(chosen):
-                fail(nothing.sentence(name))
-            print(f"odradek: {nothing.sentence(name)}", file=sys.stderr)
-            positions |= nothing.awaited
-        following = Following(client, name, topic.topic_id, positions) if bounds is None else None
-        written = 0
-        while True:
-            before = written
-            try:
-                # What an open transaction holds back is not waited for: other partitions may have more.
-                ends = client.end_offsets(chosen, read_committed=read_committed)
-                if bounds is not None:
-                    ends = {p: min(end, bounds[p]) for p, end in ends.items()}
-                if following is not None:
-                    following.reaches(ends)
-                for partition in chosen:
-                    try:
-                        for record in records(
-                            client,
-                            partition,
-                            positions[partition],
-                            ends[partition],
-                            read_committed=read_committed,
-                        ):
-                            out.write(write(partition.partition, record))
-                            written += 1
-                            positions[partition] = record.offset + 1
-                            if written == count:
-                                out.flush()
-                                return
-                    except OffsetsGone as gone:
-                        if following is None:
-                            out.flush()
-                            fail(f"{gone}; without --exit and an end it reads on at what is there")
-                        following.lost(partition, gone)
-                        continue
-                    positions[partition] = max(positions[partition], ends[partition])
-            except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
-                if following is None:
-                    raise
-                print(f"odradek: {error}; it is tried again until Ctrl-C", file=sys.stderr, flush=True)
-            out.flush()
-            if bounds is not None:
+        found: Iterator[tuple[int, Record] | None]
+        if last is None:
+            endless = Endless(client, name, topic.topic_id, chosen, first, read_committed=read_committed)
+            found = endless.records()
+        else:
+            positions = resolve(client, chosen, first, read_committed=read_committed)
+            bounds = resolve(client, chosen, last, read_committed=read_committed)
+            if nothing := nothing_there(client, chosen, first):
+                if nothing.is_beyond_the_end and len(nothing.ends) == len(chosen):
+                    fail(nothing.sentence(name))
+                print(f"odradek: {nothing.sentence(name)}", file=sys.stderr)
+                positions |= nothing.awaited
+            found = up_to(client, chosen, positions, bounds, read_committed=read_committed)
+        write_all(found, write, count)
+
+
+def write_all(
+    found: "Iterator[tuple[int, Record] | None]",
+    write: "Callable[[int, Record], bytes]",
+    count: int | None,
+) -> None:
+    """To standard output, at most `count`; at a None, and at the end however it comes, nothing is left in a buffer."""
+    out = sys.stdout.buffer
+    written = 0
+    try:
+        for one in found:
+            if one is None:
+                out.flush()
+                continue
+            out.write(write(*one))
+            written += 1
+            if written == count:
                 return
-            if written == before:
-                if not is_read():
-                    raise BrokenPipeError  # `| head` has seen enough, and the next record may be hours away
-                time.sleep(POLL_S)
+    finally:
+        out.flush()
 
 
 def shown(data: bytes) -> bytes:

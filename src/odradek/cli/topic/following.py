@@ -31,11 +31,11 @@ class Following:
         """A partition that ends before it did was cut, or is one of another topic of that name. So may one be that ends later: asked
         after its end, for a topic that is the old one then was it before. Of another one nothing is to be read up to `ends`, which
         may be those of the old one: they become 0."""
-        if ends == self._ends:
+        if ends.items() <= self._ends.items():
             return
         topic_id = self._client.topic(self._topic, is_known=True).topic_id
         cut = [partition for partition, end in ends.items() if end < self._ends.get(partition, 0)]
-        self._ends = dict(ends)
+        self._ends |= ends  # of one whose leader is away it is the last that is known
         if topic_id != self._topic_id:
             self._topic_id = topic_id
             self._positions |= dict.fromkeys(self._positions, 0)

@@ -52,6 +52,24 @@ def offset_ranges(
     return found
 
 
+def known_ends(
+    client: "SyncClient",
+    view: "ClusterView",
+    partitions: "Collection[TopicPartition]",
+    *,
+    read_committed: bool,
+    patience_s: float,
+) -> "tuple[dict[TopicPartition, int], dict[TopicPartition, str]]":
+    """Where those end whose leaders answer now (with `read_committed` the last stable offset), and why it is not known of the others."""
+    from odradek.client.sync import LATEST
+
+    ends: dict[TopicPartition, int] = {}
+    problems: dict[TopicPartition, str] = {}
+    deadline = time.monotonic() + patience_s
+    _ask(client, view, partitions, LATEST, ends, problems, deadline, read_committed=read_committed)
+    return {where: ends[where] for where in sorted(ends)}, problems
+
+
 def _leader(view: "ClusterView", where: "TopicPartition") -> int:
     topic = view.topics.get(where.topic)
     partition = topic.partitions.get(where.partition) if topic is not None else None
@@ -66,6 +84,8 @@ def _ask(
     offsets: "dict[TopicPartition, int]",
     problems: "dict[TopicPartition, str]",
     deadline: float,
+    *,
+    read_committed: bool = False,
 ) -> None:
     """Each leader has its share of the time that is left."""
     from odradek.client.sync import code_of
@@ -86,7 +106,7 @@ def _ask(
         asked = [TopicPartition(name, index) for name, members in topics.items() for index in members]
         request = ListOffsetsRequest(
             replica_id=-1,
-            isolation_level=0,
+            isolation_level=int(read_committed),
             topics=[
                 ListOffsetsTopic(
                     name=name,
