@@ -1,11 +1,11 @@
 """Why a partition is offline: a tree of what is missing, with the event that would mend it."""
 
-from odradek.advisor.explain import why_offline
+from odradek.advisor.explain import why_offline, why_out_of_service
 from odradek.advisor.observed import observed_context
 from odradek.controller.events import LeaderAndIsrAnswered
 from odradek.model.cluster import ReplicaAssignment
 from odradek.model.error_codes import ErrorCode
-from odradek.model.facts import MetadataLoaded, TopicAssignment
+from odradek.model.facts import DeleteTopicsRequested, MetadataLoaded, TopicAssignment
 from odradek.model.ids import NO_LEADER, BrokerId
 from odradek.model.values import replace
 from tests.controller.test_eligible import last_one_standing
@@ -151,6 +151,20 @@ def test_a_topic_out_of_service_gives_its_reason() -> None:
     world.context.out_of_service["bad"] = "/brokers/topics/bad: bad JSON"
     why = why_offline(world.context, tp("bad-0"))
     assert why.because[0].detail == "/brokers/topics/bad: bad JSON"
+
+
+def test_that_a_topic_out_of_service_is_to_be_deleted_is_said() -> None:
+    """Asked for in the same term, or before it: what waits for the node is more than an election."""
+    world = three("t", [2])
+    reason = "/brokers/topics/t/partitions/0/state: bad JSON"
+    world.context.commit_out_of_service("t", reason)
+    assert why_out_of_service(world.context, "t").because[0].detail == reason
+    world.step(DeleteTopicsRequested(("t",)))
+    asked = f"{reason}; its deletion was asked for, and begins once they can be"
+    for tree in (why_out_of_service(world.context, "t"), why_offline(world.context, tp("t-0"))):
+        assert tree.because[0].detail == asked
+    world.context.deletions_requested, world.context.topics_to_delete = frozenset(), {"t"}
+    assert why_out_of_service(world.context, "t").because[0].detail == asked
 
 
 def test_a_partition_that_does_not_exist_names_those_that_do() -> None:

@@ -1,12 +1,14 @@
 """`cluster health`, of what Metadata says."""
 
+import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from odradek.cli import cluster_health
+from odradek.cli import cluster_health, main
+from odradek.client import sync
 from odradek.client.sync import ClusterView
 from tests.cli.test_sources import view
 from tests.support import eventually
@@ -95,3 +97,40 @@ def test_a_client_that_may_not_read_settings_is_told_which_right_it_lacks_and_no
     with cluster.inject("DescribeConfigs", error="TOPIC_AUTHORIZATION_FAILED"):
         code, out, _ = shell("cluster", "health")
         assert code == 1 and out.startswith("NOT healthy: "), "what is seen to be wrong is"
+
+
+def test_where_nobody_answers_it_is_not_known_that_the_cluster_is_unwell(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An address that is wrong, or a network between, was told as a cluster that is not healthy."""
+    for watch in ([], ["--watch"]):
+        code = main.main(["cluster", "health", *watch, "--bootstrap", "127.0.0.1:1"])
+        said = capsys.readouterr()
+        assert (code, said.out) == (3, "")
+        assert said.err.startswith("odradek: no broker answers at 127.0.0.1:1: ")
+    assert main.main(["cluster", "health", "--json", "--bootstrap", "127.0.0.1:1"]) == 3
+    assert json.loads(capsys.readouterr().err)["exit_code"] == 3
+    assert main.main(["cluster", "health", "--bootstrap", "nonsense:"]) == 2, "a wrong question"
+
+
+def test_settings_that_a_broker_does_not_tell_are_asked_of_another(
+    start_cluster: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that had begun to hang since Metadata was waited for as long as a request may take, and then there was no picture."""
+    cluster, shell = start_cluster(2)
+    shell.ok("topic", "create", "t", "-r", 2)
+    monkeypatch.setattr(sync, "ANSWER_PATIENCE_S", 0.3)
+    monkeypatch.setattr(cluster_health, "SETTINGS_S", 1.0)
+    with cluster.inject("DescribeConfigs", delay_s=600) as both:
+        assert shell("cluster", "health")[0] == 3
+        report = shell.json("cluster", "health")
+        assert (report["verdict"], report["partitions"], both.hits) == ("unknown", 1, 4)
+        assert report["unknown"][0].startswith(
+            "the settings of topics, of which min.insync.replicas is taken as 1: "
+        )
+    hits = 0
+    for broker in (1, 2):
+        with cluster.inject("DescribeConfigs", delay_s=600, broker=broker) as one:
+            assert shell.json("cluster", "health")["verdict"] == "healthy"
+            hits += one.hits
+    assert hits, "one of them was asked first"

@@ -82,7 +82,8 @@ def test_a_journal_that_was_put_aside_counts_where_none_is_read_that_takes_long(
     assert files.local_history("127.0.0.1:1") is not None
     with file.with_name("controller-1.jsonl.1").open("wb") as aside:
         aside.truncate(files.LARGEST_READ_UNASKED)  # a hole
-    assert files.local_history("127.0.0.1:1") is None
+    with pytest.raises(files.TooLarge, match=f"not read unasked; --journal reads them, of {tmp_path}$"):
+        files.local_history("127.0.0.1:1")
 
 
 def test_a_journal_is_played_again_with_the_settings_of_its_broker(

@@ -5,7 +5,9 @@ import errno
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from odradek.cli import main, sources, why
 from odradek.cli.journal import files as journals
 from odradek.cli.observations import lines_between
 from odradek.cli.sources import Source, _offline, parse_time
-from odradek.client.sync import Broker, ClusterView, PartitionView, TopicView
+from odradek.client.sync import ANY, Broker, ClusterView, PartitionView, TopicView
 from odradek.client.sync_connection import Address, Unreachable
 from odradek.controller.context import ControllerContext
 from odradek.model.cluster import ReplicaAssignment
@@ -244,17 +246,17 @@ def test_a_live_cluster_is_told_by_its_journal_since_when_a_leaver_owes(
     monkeypatch.setattr(journals, "local_history", lambda bootstrap: journals.read_history(file))
     seen: ControllerContext = world.context.fork()
     seen.removals = {tp("t-0"): {BrokerId(2): 9_999_999}, tp("u-0"): {BrokerId(1): 5}}
-    remembered = why.controllers_own("anywhere")
+    remembered = why.controllers_own("anywhere", [])
     assert remembered is not None
     why.owed_since(seen, remembered)
     assert seen.removals == {tp("t-0"): {2: world.now_ms}, tp("u-0"): {1: 5}}
     monkeypatch.setattr(journals, "local_history", lambda bootstrap: None)
-    assert why.controllers_own("anywhere") is None
+    assert why.controllers_own("anywhere", []) is None
     file.with_suffix(".damaged").write_text("{\n{}\n")
     monkeypatch.setattr(
         journals, "local_history", lambda bootstrap: journals.read_history(file.with_suffix(".damaged"))
     )
-    assert why.controllers_own("anywhere") is None
+    assert why.controllers_own("anywhere", []) is None
 
 
 def test_a_journal_that_cannot_be_read_or_played_keeps_back_no_answer(
@@ -268,12 +270,12 @@ def test_a_journal_that_cannot_be_read_or_played_keeps_back_no_answer(
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
 
     monkeypatch.setattr(journals, "local_history", forbidden)
-    assert why.controllers_own("anywhere") is None
+    assert why.controllers_own("anywhere", []) is None
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     lines[-1]["event"] = {"type": lines[-1]["event"]["type"]}
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     monkeypatch.setattr(journals, "local_history", lambda bootstrap: journals.read_history(file))
-    assert why.controllers_own("anywhere") is None
+    assert why.controllers_own("anywhere", []) is None
 
 
 def test_journals_of_several_controllers_are_one_history_by_epoch(
@@ -482,6 +484,10 @@ def test_a_controller_that_hangs_keeps_no_answer_back(monkeypatch: pytest.Monkey
                 for r in request.resources
             ]
             return DescribeConfigsResponse(results=results)
+
+        def of_any(self, ask: Callable[..., object], **_options: object) -> object:
+            connection = SimpleNamespace(version_for=lambda _: 4)
+            return ask(connection, lambda request, _version: self.call(ANY, request))
 
     client = Client()
     found = sources.source_of(client, client.view, "here")  # type: ignore[arg-type]

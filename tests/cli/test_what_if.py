@@ -18,10 +18,11 @@ from odradek.advisor.what_if_steps import (
     ask,
 )
 from odradek.cli.sources import Source
-from odradek.cli.what_if import InOrder, as_dict, next_controller, parse_step, show
+from odradek.cli.what_if import InOrder, as_dict, how_they_ended, next_controller, parse_step, show
 from odradek.model.facts import MetadataLoaded
 from odradek.model.ids import BrokerId, TopicPartition
 from tests.cli.conftest import Shell
+from tests.controller.test_eligible import last_one_standing
 from tests.controller.world import three
 from tests.support import eventually
 
@@ -55,6 +56,28 @@ def test_which_of_several_replicas_that_are_behind_leads_is_called_unknown(
     said = "not known: which replica leads t-0 then; of 3,1 for t-0, the one with the longest log does"
     assert capsys.readouterr().out.splitlines()[-1] == said
     assert as_dict(answers, False, True)["partitions"][0]["may_lead"] == [3, 1]  # type: ignore[index]
+
+
+def test_how_a_broker_ended_that_is_away_is_called_unknown_where_it_counts() -> None:
+    """What was answered took a crash for granted, and did not say so."""
+    world = last_one_standing()
+
+    def unknown(*steps: Step) -> list[str]:
+        answers, _ = ask(world.context, steps)
+        return how_they_ended(world.context, steps, answers)
+
+    two = BrokerId(2)
+    (said,) = unknown(Start((two,)))
+    assert said == (
+        "how broker 2 ended, which only the broker itself can tell; a crash is taken for granted. After a stop in order: "
+        "e-0 stays under min ISR, led by 2"
+    )
+    assert unknown(Start((two,)), Kill((two,)), Start((two,))) == [], "the last step crashed it"
+    other = three("t", [2])
+    other.kill(2)
+    answers, _ = ask(other.context, [Start((two,))])
+    assert how_they_ended(other.context, [Start((two,))], answers) == [], "it leads again, however it ended"
+    assert unknown(Kill((BrokerId(3),)), Start((BrokerId(3),))) == [], "a step says how it ended"
 
 
 def test_steps_are_taken_in_the_order_they_are_written(shell: Shell, topic: str) -> None:

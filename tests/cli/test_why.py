@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.advisor.what_if import WhatIf, what_if
+from odradek.cli.journal import files
 from odradek.cli.sources import Source
 from odradek.cli.why import answers_for, measure
 from odradek.client.sync import SyncClient
@@ -209,7 +210,7 @@ def test_a_topic_of_many_partitions_is_explained_by_as_many_questions_as_there_a
     partitions = {number: ReplicaAssignment(dead) for number in range(50)}
     states = {TopicPartition("t", number): state(-1, [1, 2, 3]) for number in partitions}
     snapshot = MetadataLoaded((registration(4, 0),), (TopicAssignment("t", None, partitions),), states)
-    answers = answers_for(Source("here", snapshot, 4, 0), "t", None)
+    answers = answers_for(Source("here", snapshot, 4, 0), "t", None, [])
     assert len(answers) == 50 and all("start broker 1: then 1 leads" in one.sentence for one in answers)
     assert len(asked) == 3
 
@@ -248,3 +249,15 @@ def test_a_stopped_replica_is_waited_for_once_and_not_with_each_partition(
     partitions = [TopicPartition(topic, 0) for topic in ("a", "b", "c")]
     assert measure(world.context, partitions, "h:1") == {where: {} for where in partitions}
     assert asked == [1, 2]
+
+
+def test_that_the_controllers_journal_was_not_read_is_said(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a topic is out of service stands there alone: behind a journal of 8 MiB it was called well, and no more was said."""
+    shell.ok("topic", "create", "large", "-r", "1")
+    assert shell.json("why", "large")["unknown"] == []
+    monkeypatch.setattr(files.local_history, "__defaults__", (0,))
+    (note,) = shell.json("why", "large")["unknown"]
+    assert note.startswith("what the controller alone knows, as of topics that are out of service: "), note
+    assert "of its journal are not read unasked; --journal reads them, of /" in note

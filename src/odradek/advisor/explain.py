@@ -255,10 +255,13 @@ def why_out_of_service(context: ControllerContext, topic: str) -> Why:
 
 
 def _unreadable(context: ControllerContext, topic: str) -> Why:
+    detail = context.out_of_service[topic]
+    if topic in context.deletions_requested or context.is_queued_for_deletion(topic):
+        detail += "; its deletion was asked for, and begins once they can be"
     return Why(
         f"the nodes of {topic} can be read",
         False,
-        context.out_of_service[topic],
+        detail,
         mending(topic, context.out_of_service[topic]),
     )
 

@@ -83,18 +83,32 @@ Step = Kill | Start | ShutDown | CatchUp | Reassign | Configure | Elect
 MOST_ROUNDS = 8
 
 
-def ask(context: ControllerContext, steps: Sequence[Step]) -> tuple[list[WhatIf], ControllerContext]:
-    """One answer a step, and the cluster as it is after the last. Raises ValueError for a step that cannot be."""
+def ask(
+    context: ControllerContext, steps: Sequence[Step], *, stopped_in_order: Collection[BrokerId] = ()
+) -> tuple[list[WhatIf], ControllerContext]:
+    """One answer a step, and the cluster as it is after the last. `stopped_in_order`: of the brokers that are away before the first
+    step; the others are taken to have crashed. Raises ValueError for a step that cannot be."""
     answers = []
-    stopped_in_order: set[BrokerId] = set()
+    in_order = set(stopped_in_order)
     for step in steps:
-        answer, context = _ask(context, step, stopped_in_order)
+        answer, context = _ask(context, step, in_order)
         answers.append(answer)
         if isinstance(step, ShutDown):
-            stopped_in_order.add(step.broker)
+            in_order.add(step.broker)
         elif isinstance(step, Start):
-            stopped_in_order.difference_update(step.brokers)
+            in_order.difference_update(step.brokers)
     return answers, context
+
+
+def started_from_away(context: ControllerContext, steps: Sequence[Step]) -> list[BrokerId]:
+    """Brokers that are started and of which no step says how they ended before."""
+    known = set(context.brokers)
+    found = []
+    for step in steps:
+        if isinstance(step, Start):
+            found += [broker for broker in step.brokers if broker not in known]
+            known.update(step.brokers)
+    return found
 
 
 def _ask(

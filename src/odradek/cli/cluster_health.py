@@ -1,10 +1,11 @@
 """`odradek cluster health`: brokers, what is offline, what lacks replicas, how far groups lag. Exit code 0 only when nothing
 is offline or lacks any, and all was told; 3 where nothing is seen to be wrong, and not all was told: who may not ask, or asks a
-broker that hangs, has not been told that the cluster is unwell. Lag, known or not, is a matter of the readers."""
+broker that hangs, has not been told that the cluster is unwell. Nor has who reaches nobody at all: the address may be wrong, or a
+network between. Lag, known or not, is a matter of the readers."""
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from odradek.client.sync import SyncClient
 
 WATCH_S = 1.0
+SETTINGS_S = 10.0  # for those of 500 topics
 SHOWN_GROUPS = 10
 SHOWN_PARTITIONS = 50  # of each kind of trouble
 MIN_ISR = "min.insync.replicas"
@@ -24,29 +26,41 @@ WORDS = {"healthy": "healthy", "unhealthy": "NOT healthy", "unknown": "not known
 EXIT_CODES = {"healthy": 0, "unhealthy": 1, "unknown": 3}
 
 
+class NobodyTells(click.ClickException):
+    exit_code = EXIT_CODES["unknown"]
+
+
 @click.command()
 @click.option("--watch", is_flag=True, help="Again every second, until Ctrl-C.")
 @bootstrap_option
 @json_option
 def health(watch: bool, bootstrap: str, as_json: bool) -> None:
-    """Is everything replicated, and who leads? Exit code 1 if not, and 3 if that is not known: a broker does not tell its part of the
-    answer, or this client lacks a right, which is named."""
+    """Is everything replicated, and who leads? Exit code 1 if not, and 3 if that is not known: nobody answers, a broker does not tell
+    its part of the answer, or this client lacks a right, which is named."""
     from odradek.client.sync import SyncClient
+    from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
 
-    with SyncClient(bootstrap) as client:
-        report = health_report(client)  # the first time it is said at once that nobody answers
-        while True:
-            if as_json:
-                print_json(report)
-            else:
-                if watch and sys.stdout.isatty():
-                    click.clear()
-                show(report)
-                sys.stdout.flush()  # of a pipe, too, which is written by the block
-            if not watch:
-                sys.exit(EXIT_CODES[report["verdict"]])
-            time.sleep(WATCH_S)
-            report = poll(lambda: health_report(client))
+    try:
+        with SyncClient(bootstrap) as client:
+            _look(client, watch, as_json)
+    except (ConnectionLost, DeadlineExceeded, Unreachable) as error:
+        raise NobodyTells(str(error)) from error
+
+
+def _look(client: "SyncClient", watch: bool, as_json: bool) -> NoReturn:
+    report = health_report(client)  # the first time it is said at once that nobody answers
+    while True:
+        if as_json:
+            print_json(report)
+        else:
+            if watch and sys.stdout.isatty():
+                click.clear()
+            show(report)
+            sys.stdout.flush()  # of a pipe, too, which is written by the block
+        if not watch:
+            sys.exit(EXIT_CODES[report["verdict"]])
+        time.sleep(WATCH_S)
+        report = poll(lambda: health_report(client))
 
 
 def health_report(client: "SyncClient") -> dict[str, Any]:
@@ -124,12 +138,18 @@ def health_report(client: "SyncClient") -> dict[str, Any]:
 def min_insync_replicas(client: "SyncClient", topics: list[str], unknown: list[str]) -> dict[str, int]:
     from odradek.cli.sources import MOST_RESOURCES, TOPIC_RESOURCE, describe_configs
     from odradek.client.sync import ANY
+    from odradek.client.sync_connection import ConnectionLost, Unreachable
     from odradek.model.ids import number_in
 
     found: dict[str, int] = {}
     for begin in range(0, len(topics), MOST_RESOURCES):
         some = topics[begin : begin + MOST_RESOURCES]
-        for topic, entries in describe_configs(client, ANY, TOPIC_RESOURCE, some, unknown).items():
+        try:
+            told = describe_configs(client, ANY, TOPIC_RESOURCE, some, unknown, timeout_s=SETTINGS_S)
+        except (ConnectionLost, Unreachable) as error:
+            unknown.append(f"the settings of topics, of which min.insync.replicas is taken as 1: {error}")
+            return found
+        for topic, entries in told.items():
             value = next(value for name, value, _ in entries if name == MIN_ISR) or "1"
             number = number_in(value)
             if number is None:  # a node that somebody wrote by hand

@@ -311,10 +311,17 @@ def _configurations(
 
 
 def describe_configs(
-    client: "SyncClient", broker: int, resource_type: int, names: list[str], unknown: list[str]
+    client: "SyncClient",
+    broker: int,
+    resource_type: int,
+    names: list[str],
+    unknown: list[str],
+    *,
+    timeout_s: float | None = None,
 ) -> dict[str, list[tuple[str, str | None, int]]]:
-    """(name, value, source) of the settings that decide; a refusal is noted, the rest is used."""
-    from odradek.client.sync import code_of
+    """(name, value, source) of the settings that decide; a refusal is noted, the rest is used. Of ANY one that does not answer is passed
+    over for another."""
+    from odradek.client.sync import ANY, code_of
     from odradek.model.error_codes import ErrorCode
     from odradek.model.errors import ProtocolError
     from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -324,8 +331,17 @@ def describe_configs(
         DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=keys)
         for name in names
     ]
+    request = DescribeConfigsRequest(resources=resources)
     try:
-        results = client.call(broker, DescribeConfigsRequest(resources=resources)).results
+        answer = (
+            client.of_any(
+                lambda connection, told: told(request, connection.version_for(DescribeConfigsRequest)),
+                timeout_s=timeout_s,
+            )
+            if broker == ANY
+            else client.call(broker, request, timeout_s=timeout_s)
+        )
+        results = answer.results
     except ProtocolError as error:
         said = refusal(error.code, resource_type)
         unknown.append(f"min.insync.replicas is taken as 1: DescribeConfigs was answered {said}")

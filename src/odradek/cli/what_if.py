@@ -21,7 +21,8 @@ from odradek.model.counted import first_of
 if TYPE_CHECKING:
     from odradek.advisor.what_if import PartitionOutcome, WhatIf
     from odradek.advisor.what_if_steps import Step
-    from odradek.model.ids import BrokerId
+    from odradek.controller.context import ControllerContext
+    from odradek.model.ids import BrokerId, TopicPartition
 
 BAD = ("goes offline", "stays offline", "falls under min ISR", "stays under min ISR")
 SHOWN_PARTITIONS = 20
@@ -97,11 +98,12 @@ def what_if(
         answers, _ = ask(context, steps)
     except ValueError as error:
         fail(str(error))
+    unknown_ends = how_they_ended(context, steps, answers)
     successor = next_controller(source.controller, alive, steps)
     safe = not still_bad(answers)
     moved = coordinators_moved(answers, bootstrap if place is None and journal is None else None)
     if as_json:
-        about = {"source": source.where, "unknown": list(source.unknown)}
+        about = {"source": source.where, "unknown": [*unknown_ends, *source.unknown]}
         print_json(
             {
                 **as_dict(answers, successor is not None, safe),
@@ -115,9 +117,41 @@ def what_if(
             print(line)
         if len(answers) > 1:
             print(f"at the end: {'every partition asked about accepts acks=all' if safe else 'not safe'}")
-        for note in source.unknown:
+        for note in (*unknown_ends, *source.unknown):
             print(f"not known: {note}")
     sys.exit(0 if safe else 1)
+
+
+def how_they_ended(
+    context: "ControllerContext", steps: "Sequence[Step]", answers: "Sequence[WhatIf]"
+) -> list[str]:
+    """No node says how a broker ended that is away: itself does when it comes. What is answered takes a crash for granted, and here
+    stands where it makes a difference."""
+    from odradek.advisor.what_if_steps import ask, started_from_away
+
+    away = started_from_away(context, steps)
+    if not away:
+        return []
+    in_order, _ = ask(context, steps, stopped_in_order=away)
+    crashed, better = at_the_end(answers), at_the_end(in_order)
+    others = [
+        f"{where} {outcome.verdict}{f', led by {outcome.leader_after}' if outcome.leader_after >= 0 else ''}"
+        for where, outcome in sorted(better.items())
+        if where not in crashed
+        or (outcome.verdict, outcome.leader_after) != (crashed[where].verdict, crashed[where].leader_after)
+    ]
+    if not others:
+        return []
+    who = f"broker{'s' if len(away) > 1 else ''} {', '.join(map(str, away))}"
+    return [
+        f"how {who} ended, which only the broker itself can tell; a crash is taken for granted. After a stop in order: "
+        f"{first_of(others, SHOWN_PARTITIONS)}"
+    ]
+
+
+def at_the_end(answers: "Sequence[WhatIf]") -> "dict[TopicPartition, PartitionOutcome]":
+    """The last thing said about each partition."""
+    return {outcome.topic_partition: outcome for answer in answers for outcome in answer.outcomes}
 
 
 def next_controller(
@@ -199,8 +233,7 @@ def partition_named(text: str, option: str) -> Any:
 
 def still_bad(answers: "Sequence[WhatIf]") -> list[str]:
     """Partitions that are offline or refuse acks=all by the last thing said about them."""
-    last = {outcome.topic_partition: outcome.verdict for answer in answers for outcome in answer.outcomes}
-    return [str(partition) for partition, verdict in sorted(last.items()) if verdict in BAD]
+    return [str(where) for where, last in sorted(at_the_end(answers).items()) if last.verdict in BAD]
 
 
 def as_dict(answers: "Sequence[WhatIf]", kills_controller: bool, safe: bool) -> dict[str, object]:

@@ -7,6 +7,7 @@ Exit code 0 when everything one can ask for holds, else 1.
 import contextlib
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -76,6 +77,7 @@ def why(
     """Why a partition or topic is offline, under-replicated, stuck or slow, or why a group makes no progress; and the
     remedy."""
     source = open_source(bootstrap=bootstrap, place=place, journal=journal, at=at)
+    unknown: list[str] = []
     live = bootstrap if place is None and journal is None else None
     if is_group and live is None:
         raise click.UsageError("--group asks a live cluster: a store or a journal knows nothing of groups")
@@ -88,11 +90,12 @@ def why(
         if is_group:
             fail_without_group(live, target)
         try:
-            answers = answers_for(source, target, live)
+            answers = answers_for(source, target, live, unknown)
         except NotThere as error:
             fail_without_either(live, target, error)
     else:
-        answers = answers_for(source, target, live)
+        answers = answers_for(source, target, live, unknown)
+    source = replace(source, unknown=(*source.unknown, *unknown))
     wrong = [answer for answer in answers if not answer.holds]
     if as_json:
         print_json(as_dict(source, target, answers))
@@ -130,14 +133,15 @@ def fail_without_either(bootstrap: str, name: str, error: "NotThere") -> NoRetur
     fail(f"there is no topic, partition or group {name}; {hint}")
 
 
-def answers_for(source: Source, target: str, bootstrap: str | None) -> list[Answer]:
+def answers_for(source: Source, target: str, bootstrap: str | None, unknown: list[str]) -> list[Answer]:
+    """`unknown` gets what is not known besides."""
     from odradek.advisor.explain import Starts
     from odradek.advisor.explain_moves import why_not_deleted
     from odradek.advisor.explain_replication import partitions_led, why_partition, why_slow
 
     context = source.observed()
     is_controllers = source.replayed is not None
-    remembered = None if bootstrap is None else controllers_own(bootstrap)
+    remembered = None if bootstrap is None else controllers_own(bootstrap, unknown)
     if remembered is not None and is_hidden(context, target) and _is_waiting(remembered, target):
         context, is_controllers = remembered, True
     topic, partitions = resolve(context, target)
@@ -229,8 +233,9 @@ def _is_waiting(context: "ControllerContext", target: str) -> bool:
     )
 
 
-def controllers_own(bootstrap: str) -> "ControllerContext | None":
-    """What the controller remembers, read off its journal where that is at hand: a cluster of ours, on this machine."""
+def controllers_own(bootstrap: str, unknown: list[str]) -> "ControllerContext | None":
+    """What the controller remembers, read off its journal where that is at hand: a cluster of ours, on this machine. `unknown` gets why
+    one that is at hand was not read."""
     from odradek.advisor.replay import replay
     from odradek.cli.journal.files import blamed_on_its_line, local_history, settings_of
     from odradek.model.errors import OdradekError
@@ -241,8 +246,9 @@ def controllers_own(bootstrap: str) -> "ControllerContext | None":
             return None
         with blamed_on_its_line(history):
             _, core = replay(history.lines, settings=settings_of(history))
-    except (OdradekError, OSError):
+    except (OdradekError, OSError) as error:
         # A journal that is damaged, or that this user may not read, must not keep back what metadata alone can answer.
+        unknown.append(f"what the controller alone knows, as of topics that are out of service: {error}")
         return None
     return core.context
 

@@ -7,12 +7,14 @@ for each broker that ever was controller; together they are its history, ordered
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from odradek.cli.output import fail
+from odradek.cli.output import Failed, fail
+from odradek.cli.quantities import shown_bytes
 from odradek.cli.store_places import properties_in
 from odradek.model.counted import counted
 
@@ -27,6 +29,10 @@ PATTERN = "controller-*.jsonl"
 END_OF_TIME_MS = 253_402_300_800_000  # the year 10,000, which has no date
 # The directory it is in, a broker's, or a cluster's.
 PLACES = (PATTERN, f"*/{PATTERN}", f"*/*/{PATTERN}")
+
+
+class TooLarge(Failed):
+    """A journal that is at hand, and would take long to read on the way to another answer."""
 
 
 class History(NamedTuple):
@@ -261,14 +267,22 @@ def journals_of_cluster(bootstrap: str) -> History:
 
 
 def local_history(bootstrap: str, most_bytes: int = LARGEST_READ_UNASKED) -> History | None:
-    """The same where it is at hand, and no error where it is not, nor where it would take long to read."""
+    """The same where it is at hand, and no error where it is not. TooLarge: it would take long to read."""
     from odradek.client.sync import SyncClient
 
     with SyncClient(bootstrap) as client:
         found, reasons = local_journals(client, client.cluster([]))
     every = [part for file in found for part in (put_aside(file), file) if part.exists()]
-    if not found or sum(part.stat().st_size for part in every) > most_bytes:
+    if not found:
         return None
+    size = sum(part.stat().st_size for part in every)
+    if size > most_bytes:
+        places = " ".join(
+            shlex.quote(str(directory)) for directory in sorted({file.parent for file in found})
+        )
+        raise TooLarge(
+            f"{shown_bytes(size)} of its journal are not read unasked; --journal reads them, of {places}"
+        )
     return _in_order(found, reasons)
 
 
