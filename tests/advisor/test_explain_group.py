@@ -160,6 +160,7 @@ def test_a_topic_there_is_not_and_a_partition_nobody_reads_are_named() -> None:
             "6 behind, and client-a at /10.0.0.1 has committed nothing for 61 s",
         ),
         (read_to("t-0", 3, 9, BOTH), SILENT_MS, ""),
+        (Position(tp("t-0"), 7, 7, 9, BOTH), 0, ""),  # nothing lay between
         (read_to("t-0", 9, 9, BOTH), SILENT_MS + 1_000, ""),
     ],
 )

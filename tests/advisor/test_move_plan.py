@@ -139,6 +139,12 @@ def test_a_rebalance_turns_lists_where_only_the_leaders_are_uneven() -> None:
     assert plan.copies == 0 and set(leads(context, plan).values()) == {1}
 
 
+def test_leaders_of_topics_that_are_not_moved_count_where_leaders_are_evened_out() -> None:
+    context = cluster(1, 2, t=[[1, 2], [1, 2]], u=[[1, 2], [2, 1]])
+    plan = move_plan(context, MoveGoal(rebalance=True, topics=frozenset({"u"})))
+    assert targets(plan) == {"u-0": (2, 1)}, "each is preferred for two"
+
+
 def test_a_rebalance_mends_two_replicas_in_one_rack() -> None:
     context = cluster(1, 2, 3, 4, racks={1: "a", 2: "a", 3: "b", 4: "b"}, t=[[1, 2], [3, 4]])
     plan = move_plan(context, MoveGoal(rebalance=True))
@@ -241,6 +247,9 @@ def test_bytes_are_summed_for_whoever_receives_and_unknown_sizes_are_counted() -
         )
     )
     assert bytes_by_broker(plan, {tp("t-0"): 10}) == (20, {2: 10, 3: 10}, 1)
+    assert bytes_by_broker(plan, {tp("t-1"): 10}) == (10, {2: 10}, 2), (
+        "a copy is one for each who receives it"
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -12,7 +12,8 @@ from odradek.controller.election import ELIGIBLE, UNCLEAN
 from odradek.controller.events import Event, Tick, WritesAnswered
 from odradek.controller.journal import UnreadableJournal, as_json, effects_as_json, event_from_json
 from odradek.controller.replica_removal import RetryRemovals
-from odradek.model.facts import ConfigChanged, IsrChangeNotified
+from odradek.model.facts import ConfigChanged, IsrChangeNotified, TopicsChanged
+from tests.controller.test_topic_deletion import delete
 from tests.controller.world import World, state, tp
 
 
@@ -284,3 +285,21 @@ def test_a_change_by_somebody_else_that_is_dropped_is_not_in_the_store_either() 
     assert core.context is not None
     known = core.context.leadership(tp("t-0"))
     assert known is not None and (known.leader, known.isr) == (2, (2, 1))
+
+
+def test_a_topic_made_again_begins_anew_also_where_its_deletion_is_dropped() -> None:
+    """Its node is told to be gone all the same, and with it the states below: those of the old one refused the first leader."""
+    world = World().brokers(1, 2, 3)
+    lines = written_down(world)
+    world.elect(1)
+    world.create("t", [2])
+    asked = len(lines)
+    delete(world, "t")
+    world.stopped(2, "t-0")
+    world.step(TopicsChanged((), ()))
+    world.create("t", [3])
+    for dropped in ([], [asked]):
+        _, core = replay(lines, drop=dropped)
+        assert core.context is not None
+        known = core.context.leadership(tp("t-0"))
+        assert known is not None and (known.leader, known.isr) == (3, (3,)), dropped
