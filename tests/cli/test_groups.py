@@ -137,6 +137,26 @@ def test_lag_is_what_lies_between_the_commit_and_the_high_watermark(shell: Shell
     assert shell.ok("group", "members", "late") == "late is Empty and has no members\n"
 
 
+def test_where_one_end_is_not_known_the_lag_of_the_group_is_not(
+    shell: Shell, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the others lag was told as all of it."""
+    left(shell, "half", orders)
+    ranges = offset_ranges_module.offset_ranges
+
+    def one_is_silent(*asked: Any, **options: Any) -> Extents:
+        found = ranges(*asked, **options)
+        silent = min(found.ends)
+        del found.ends[silent]
+        found.problems[silent] = "no answer in time"
+        return found
+
+    monkeypatch.setattr(offset_ranges_module, "offset_ranges", one_is_silent)
+    report = shell.json("group", "lag", "half")
+    assert (report["lag"], [one["lag"] for one in report["partitions"]]) == (None, [None, 0, 0])
+    assert shell.ok("group", "lag", "half").startswith("half is Empty: 3 partitions, lag not known\n")
+
+
 def test_leaders_are_asked_once_however_many_groups_are_described(
     shell: Shell, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

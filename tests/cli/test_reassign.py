@@ -31,6 +31,7 @@ from odradek.model.cluster import ReplicaAssignment
 from odradek.model.errors import OdradekError
 from odradek.model.ids import BrokerId, TopicPartition
 from odradek.pictures.figures import shown_seconds
+from odradek.testing.running_cluster import RunningCluster
 from tests.cli.conftest import Shell
 from tests.cli.test_sources import view
 from tests.support import eventually
@@ -771,3 +772,37 @@ def test_a_leader_that_does_not_answer_keeps_no_plan_back(monkeypatch: pytest.Mo
         [1, 2],
         ["how large the logs are that broker 1 leads: broker 1: no answer in time"],
     )
+
+
+def test_a_throttle_that_one_broker_refuses_stays_nowhere(
+    shared: tuple[RunningCluster, Shell], tmp_path: Path
+) -> None:
+    """Brokers are asked one after the other: those before had taken it, and so had the topic."""
+    cluster, shell = shared
+    shell.ok("topic", "create", "half", "--assign", "1")
+    file = tmp_path / "half.json"
+    file.write_text('{"version":1,"partitions":[{"topic":"half","partition":0,"replicas":[2]}]}')
+    with cluster.inject("IncrementalAlterConfigs", error="POLICY_VIOLATION", broker=2, times=1):
+        code, _, err = shell("reassign", "apply", file, "--throttle", "10MB")
+    assert (code, err) == (
+        1,
+        "odradek: the throttle was refused by broker 2: POLICY_VIOLATION; nothing was started\n",
+    )
+    assert replicas(shell, "half") == [[1]]
+    for place in (("-t", "half"), ("--broker", 1)):
+        found = shell.json("config", "describe", *place)["settings"]
+        assert [s["name"] for s in found if "throttled" in s["name"]] == []
+
+
+def test_where_nobody_tells_what_runs_the_throttle_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a controller that does not answer it was taken for none: a copy that runs would be let loose."""
+
+    def silent(_client: object, unknown: list[str]) -> dict[TopicPartition, ReplicaAssignment]:
+        unknown.append("whether reassignments run: no controller answers")
+        return {}
+
+    monkeypatch.setattr(sources, "running_reassignments", silent)
+    with SyncClient("h:1") as client:
+        assert throttle_verb.still_running(client) == (
+            "whether reassignments run: no controller answers; the running reassignments are not known"
+        )

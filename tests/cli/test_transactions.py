@@ -1,5 +1,6 @@
 """`odradek txn`: against brokers in this process, and a producer that is another client."""
 
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -79,6 +80,9 @@ def test_a_transaction_that_no_coordinator_knows_is_found_and_ended() -> None:
             (row,) = shell.json(*find)
             assert (row["partition"], row["producer_id"], row["start_offset"]) == ("orders-0", 77, 0)
             assert shell(*find)[0] == 1
+            age_ms = int(time.time() * 1000) - row["last_timestamp"]
+            younger = ("txn", "find-hanging", "--older-than-ms", age_ms + 60_000)
+            assert shell.json(*younger) == [], "its coordinator may have opened it since it was asked"
 
             (would,) = shell.json("txn", "abort", "orders", 0, "--producer", 77)["results"]
             assert (would["target"], would["done"], would["start_offset"]) == ("orders-0", False, 0)
