@@ -231,6 +231,18 @@ def test_a_border_is_an_offset_of_each_partition_within_what_is_there(border, ex
     assert tuple(found[p] for p in partitions) == expected
 
 
+def test_an_offset_that_is_named_is_meant_though_an_open_transaction_begins_before_it():
+    """Who reads committed records gets those from there on, when it has ended, and none that lie before."""
+
+    class Open(Offsets):
+        def end_offsets(self, partitions, *, read_committed=False):
+            return dict.fromkeys(partitions, 15 if read_committed else 20)
+
+    where = TopicPartition("t", 0)
+    found = {border: resolve(Open(), [where], border, read_committed=True) for border in ("18", "-3", "end")}
+    assert found == {"18": {where: 18}, "-3": {where: 12}, "end": {where: 15}}
+
+
 @pytest.mark.parametrize(
     ("border", "said"),
     [

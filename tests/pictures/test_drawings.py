@@ -152,6 +152,14 @@ def test_a_broker_has_no_box_while_it_has_no_replica() -> None:
         assert third == [(515, 134, 425, IN_SYNC)]
 
 
+def test_a_leader_that_is_not_alive_does_not_lead() -> None:
+    """Until another one is elected it is written still as who leads."""
+    moments = (moment(1000, 1, (1, 2), (1, 2)), moment(2000, 1, (1, 2), (2,)))
+    svg = timeline_svg(WHERE, moments, (), (), 3000)
+    first = [drawn(svg, "rect", "x", "y", fill=fill)[1:] for fill in (LEADS, AWAY)]
+    assert first == [[(90, 74)], [(515, 74)]]
+
+
 def test_the_page_of_a_time_line_has_a_line_for_each_outage_move_and_change() -> None:
     html = timeline_page(WHERE, "<picture/>", MOMENTS, DARK[:2], (moved(1000, None),))
 

@@ -409,6 +409,14 @@ def test_a_share_is_drawn_by_its_seed_and_drawn_again() -> None:
     assert 5 < heard(3).count(0) < 35
 
 
+def test_of_a_share_those_count_that_are_met() -> None:
+    shell = Shell()
+    injection = shell.inject("Heartbeat", error="REBALANCE_IN_PROGRESS", share=0.5, seed=3, times=5)
+    heard = [shell.hears(HeartbeatRequest(group_id="g"), 4).error_code for _ in range(60)]
+    assert heard.count(int(ErrorCode.REBALANCE_IN_PROGRESS)) == injection.hits == 5
+    assert 0 in heard[:5]
+
+
 def test_only_the_broker_and_the_client_that_are_named() -> None:
     shell = Shell()
     shell.inject(error=NAME, broker=2)
