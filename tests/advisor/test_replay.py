@@ -13,8 +13,9 @@ from odradek.controller.events import Event, Tick, WritesAnswered
 from odradek.controller.journal import UnreadableJournal, as_json, effects_as_json, event_from_json
 from odradek.controller.replica_removal import RetryRemovals
 from odradek.model.facts import ConfigChanged, IsrChangeNotified, TopicsChanged
+from odradek.model.values import replace
 from tests.controller.test_topic_deletion import delete
-from tests.controller.world import World, state, tp
+from tests.controller.world import World, state, topic_id_of, tp
 
 
 def written_down(world: World) -> list[dict[str, Any]]:
@@ -287,8 +288,9 @@ def test_a_change_by_somebody_else_that_is_dropped_is_not_in_the_store_either() 
     assert known is not None and (known.leader, known.isr) == (2, (2, 1))
 
 
-def test_a_topic_made_again_begins_anew_also_where_its_deletion_is_dropped() -> None:
-    """Its node is told to be gone all the same, and with it the states below: those of the old one refused the first leader."""
+@pytest.mark.parametrize("is_seen_gone", [True, False])
+def test_a_topic_made_again_begins_anew_also_where_its_deletion_is_dropped(is_seen_gone: bool) -> None:
+    """Its node is another one all the same, and so are the states below: those of the old one refused the first leader."""
     world = World().brokers(1, 2, 3)
     lines = written_down(world)
     world.elect(1)
@@ -296,8 +298,10 @@ def test_a_topic_made_again_begins_anew_also_where_its_deletion_is_dropped() -> 
     asked = len(lines)
     delete(world, "t")
     world.stopped(2, "t-0")
-    world.step(TopicsChanged((), ()))
-    world.create("t", [3])
+    if is_seen_gone:
+        world.step(TopicsChanged((), ()))
+    world.topics["t"] = replace(world.store_topic("t", [[3]]), topic_id=topic_id_of("t", 1))
+    world.step(TopicsChanged(("t",), (world.topics["t"],)))
     for dropped in ([], [asked]):
         _, core = replay(lines, drop=dropped)
         assert core.context is not None

@@ -32,7 +32,7 @@ from odradek.model.facts import (
     TopicAssignmentsChanged,
     TopicsChanged,
 )
-from odradek.model.ids import PartitionEpoch, TopicId, TopicPartition
+from odradek.model.ids import PartitionEpoch, TopicPartition
 from odradek.model.values import dataclass, replace
 
 # Reasons that older versions worded otherwise, and their present words: the decision is the same.
@@ -71,8 +71,13 @@ class StoreModel:
             self.topics = {topic.topic: topic for topic in event.snapshot.topics}
             self.producer_ids = event.snapshot.producer_ids
         elif isinstance(event, TopicsChanged):
-            again = {n.topic for n in event.created if n.topic_id != self._topic_id(n.topic)}
-            gone = (self.topics.keys() - event.topics) | (self.topics.keys() & again)
+            there = set(event.topics)
+            created = {node.topic: node.topic_id for node in event.created}
+            gone = {
+                name
+                for name, node in self.topics.items()
+                if name not in there or created.get(name) not in (None, node.topic_id)
+            }
             if gone:  # states stand below the node
                 self.topics = {name: node for name, node in self.topics.items() if name not in gone}
                 self.states = {tp: found for tp, found in self.states.items() if tp.topic not in gone}
@@ -85,10 +90,6 @@ class StoreModel:
                     self.topics[node.topic] = node
         elif isinstance(event, IsrChangeNotified | PartitionStatesLoaded):
             self.states.update(event.states)
-
-    def _topic_id(self, topic: str) -> TopicId | None:
-        known = self.topics.get(topic)
-        return known.topic_id if known is not None else None
 
     def answer(self, writes: tuple[Write, ...]) -> tuple[WriteAnswer, ...]:
         return tuple(self._answer(write) for write in writes)

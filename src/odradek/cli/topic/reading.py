@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from odradek.records.reader import Record
 
 POLL_S = 0.05
-PATIENCE_S = (
-    2.0  # with a leader: an election takes less, and meanwhile nothing is read of the other partitions
-)
+# With leaders: an election takes less, and meanwhile nothing is read of the other partitions. It doubles while one is away, which
+# may only be slow.
+PATIENCE_S, LONGEST_PATIENCE_S = 2.0, 10.0
 SHOWN = 5  # partitions in a sentence
 
 
@@ -66,6 +66,7 @@ class Endless:
         self._positions: dict[TopicPartition, int] = {}  # of those that could be asked where they begin
         self._following: Following = Following(client, topic, topic_id, self._positions)
         self._away: dict[TopicPartition, str] = {}  # since the last round, and why
+        self._patience_s = PATIENCE_S
 
     def records(self) -> "Iterator[tuple[int, Record] | None]":
         """None: what is there has been read, and nothing more for the moment."""
@@ -101,11 +102,11 @@ class Endless:
         from odradek.cli.topic.offset_ranges import known_ends
         from odradek.client.sync_connection import ConnectionLost, DeadlineExceeded, Unreachable
 
-        is_committed = self._read_committed
+        is_committed, patience_s = self._read_committed, self._patience_s
         if not self._away:
             try:
                 return self._client.end_offsets(
-                    self._partitions, read_committed=is_committed, timeout_s=PATIENCE_S
+                    self._partitions, read_committed=is_committed, timeout_s=patience_s
                 ), {}
             except (ConnectionLost, DeadlineExceeded, Unreachable):
                 pass  # one at least does not answer: which?
@@ -115,7 +116,7 @@ class Endless:
             why = f"topic {self._topic}: {'not told of' if code is None else code.name}"
             return {}, dict.fromkeys(self._partitions, why)
         return known_ends(
-            self._client, view, self._partitions, read_committed=is_committed, patience_s=PATIENCE_S
+            self._client, view, self._partitions, read_committed=is_committed, patience_s=patience_s
         )
 
     def _begin(self, partitions: "list[TopicPartition]") -> None:
@@ -152,6 +153,7 @@ class Endless:
         lost = sorted(problems.keys() - self._away.keys())
         back = sorted(self._away.keys() - problems.keys())
         self._away = problems
+        self._patience_s = min(2 * self._patience_s, LONGEST_PATIENCE_S) if problems else PATIENCE_S
         if back:
             _say(f"{first_of(back, SHOWN)}: read again")
         if lost:
