@@ -142,12 +142,12 @@ def test_what_is_said_of_a_class_counts_for_its_tests_that_say_something_else() 
 LEFT_BEHIND = """
 import pytest
 
-@pytest.mark.odradek(brokers=1)
+@pytest.mark.odradek(brokers=1, settings={"num.partitions": "3", "min.insync.replicas": "1"})
 class TestOfAClass:
     @pytest.mark.odradek(settings={"num.partitions": "7"})
-    def test_both_marks_count(self, odradek_cluster):
+    def test_both_marks_count_and_the_nearer_one_first(self, odradek_cluster):
         assert odradek_cluster.cluster.ids == [1]
-        assert odradek_cluster.cluster.settings == {"num.partitions": "7"}
+        assert odradek_cluster.cluster.settings == {"num.partitions": "7", "min.insync.replicas": "1"}
 
 @pytest.mark.xfail(strict=True)
 def test_fails_before_it_starts_again_what_it_killed(odradek_shared_cluster, odradek_topic):
