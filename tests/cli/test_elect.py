@@ -11,7 +11,7 @@ from odradek.cli.elect import replica_ends as ends_module
 from odradek.cli.elect.elections import Elected
 from odradek.cli.elect.preferred import _why
 from odradek.cli.elect.replica_ends import ReplicaEnd
-from odradek.cli.elect.unclean import poll, polled
+from odradek.cli.elect.unclean import headline, poll, polled
 from odradek.client.sync import PartitionView, SyncClient
 from odradek.client.sync_connection import Unreachable
 from odradek.controller.context import UncleanPoll
@@ -161,6 +161,20 @@ def test_the_best_is_whom_the_controller_would_choose(
     }
     world.context.polls[tp("t-0")] = UncleanPoll(tuple(known), known, 0)
     assert ranking(world.context, tp("t-0"))[0] == best
+
+
+def test_a_dead_replica_outside_the_isr_is_none_of_those_whose_records_are_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was acknowledged is in the ISR."""
+    dead = [ReplicaEnd(broker, None, problem="it is not alive") for broker in (2, 3)]
+    monkeypatch.setattr(
+        "odradek.cli.elect.replica_ends.replica_ends", lambda *_, **__: [ReplicaEnd(1, 10, 5), *dead]
+    )
+    where, client = TopicPartition("t", 0), SimpleNamespace()
+    found = poll(client, where, PartitionView(-1, 6, (1, 2, 3), (3,), ()))  # type: ignore[arg-type]
+    assert (found["best"], found["not_known"]) == (1, [3])
+    assert "records that only broker 3 of the ISR holds beyond that are lost" in headline(where, found)
 
 
 def test_a_silent_replica_is_not_waited_for_with_each_partition_that_is_offline(
