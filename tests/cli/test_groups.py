@@ -12,6 +12,7 @@ import confluent_kafka
 import pytest
 
 from odradek.advisor.what_if import what_if
+from odradek.advisor.what_if_steps import CatchUp, Elect, Kill, Start, ask
 from odradek.cli import cluster_health
 from odradek.cli.groups.moving import Move, coordinators_moved, sentences
 from odradek.cli.groups.why import moment
@@ -573,6 +574,16 @@ def test_where_there_is_no_group_no_coordinator_is_said_to_move(monkeypatch: pyt
     (unknown,) = coordinators_moved(answers, None)
     assert unknown.groups is None
     assert sentences([unknown]) == ["coordinator 2 -> 1 of 1 of __consumer_offsets's partitions"]
+
+
+def test_coordinators_move_from_before_the_first_step_to_after_the_last() -> None:
+    world = three("__consumer_offsets", [2, 1], [1, 3])
+    there_and_back = (Kill((BrokerId(2),)), Start((BrokerId(2),)), CatchUp(), Kill((BrokerId(3),)))
+    answers, _ = ask(world.context, there_and_back)
+    (move,) = coordinators_moved(answers, None)
+    assert (str(move.partition), move.before, move.after) == ("__consumer_offsets-0", 2, 1)
+    answers, _ = ask(world.context, (*there_and_back, Elect(False, None)))
+    assert coordinators_moved(answers, None) == [], "it is where it was"
 
 
 def test_health_tells_who_lags_and_is_healthy_all_the_same(shell: Shell, orders: str) -> None:
