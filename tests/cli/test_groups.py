@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka
@@ -22,9 +23,11 @@ from odradek.cli.topic.offsets import ms_of
 from odradek.client import sync_groups
 from odradek.client.sync import SyncClient
 from odradek.coordinator.assigned import assigned_partitions
+from odradek.coordinator.records import GroupKey, GroupRecord, StoredGroup, encode
 from odradek.model.error_codes import ErrorCode
 from odradek.model.groups import Position
 from odradek.model.ids import BrokerId, TopicPartition
+from odradek.records.reader import Record
 from odradek.testing.running_cluster import RunningCluster, running_cluster
 from tests.cli.conftest import Shell
 from tests.controller.world import three
@@ -455,6 +458,23 @@ def test_the_past_is_found_however_much_was_committed_since(
         found = shell.json("why", "chatty")
         assert [p["owned_since_ms"] for p in found["partitions"]] == [None] * PARTITIONS
         assert found["unknown"] == ["since when its members have what they have: no record of chatty tells"]
+
+
+def test_the_past_of_a_group_begins_with_its_own_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the same name was deleted before: members that it had did not come and go in this one."""
+    from odradek.cli.groups import history
+
+    def written(number: int, group: StoredGroup | None) -> Record:
+        return Record(number, 1_000 * number, *encode(GroupRecord(GroupKey("g"), group)))
+
+    lives = [StoredGroup("consumer", number, None, None, 0, ()) for number in (7, 8, 1)]
+    log = [written(number, group) for number, group in enumerate((*lives[:2], None, lives[2]))]
+    where = TopicPartition("__consumer_offsets", 0)
+    monkeypatch.setattr(history, "partition_of_group", lambda *_: where)
+    monkeypatch.setattr("odradek.client.sync_records.records", lambda *_: iter(log))
+    client: Any = SimpleNamespace(begin_offsets=lambda _: {where: 0}, end_offsets=lambda _: {where: len(log)})
+    found = history.history(client, "g", 5_000)
+    assert [(one.number, one.at_ms) for one in found.generations] == [(1, 3_000)]
 
 
 def test_what_if_names_the_groups_whose_coordinator_moves(shell: Shell, orders: str) -> None:
