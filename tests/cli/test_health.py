@@ -119,15 +119,12 @@ def test_settings_that_a_broker_does_not_tell_are_asked_of_another(
     """One that had begun to hang since Metadata was waited for as long as a request may take, and then there was no picture."""
     cluster, shell = start_cluster(2)
     shell.ok("topic", "create", "t", "-r", 2)
-    monkeypatch.setattr(sync, "ANSWER_PATIENCE_S", 0.3)
-    monkeypatch.setattr(cluster_health, "SETTINGS_S", 1.0)
-    with cluster.inject("DescribeConfigs", delay_s=600) as both:
-        assert shell("cluster", "health")[0] == 3
-        report = shell.json("cluster", "health")
-        assert (report["verdict"], report["partitions"], both.hits) == ("unknown", 1, 4)
-        assert report["unknown"][0].startswith(
-            "the settings of topics, of which min.insync.replicas is taken as 1: "
-        )
+    with cluster.inject("DescribeConfigs", delay_s=600), monkeypatch.context() as short:
+        short.setattr(cluster_health, "SETTINGS_S", 0.1)
+        code, out, _ = shell("cluster", "health")
+        assert code == 3 and out.startswith("not known to be healthy: 1 partition, "), out
+        assert "not known: the settings of topics, of which min.insync.replicas is taken as 1: " in out
+    monkeypatch.setattr(sync, "ANSWER_PATIENCE_S", 0.2)
     hits = 0
     for broker in (1, 2):
         with cluster.inject("DescribeConfigs", delay_s=600, broker=broker) as one:
