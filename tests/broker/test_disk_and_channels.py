@@ -260,9 +260,8 @@ def test_a_deletion_of_which_nobody_knows_whether_it_stays_is_not_told_as_done(
 
 
 def test_a_replica_that_is_not_new_is_not_made_anew_while_a_disk_is_missing(two_disks: World) -> None:
-    """It may be on the disk that died: an empty copy would be taken for it."""
-    node = two_disks[1]
-    node.logs.directories[0].root.health.fail(DiskFault("gone"))
+    """It may be on the disk that died before anybody looked at it: an empty copy would be taken for it."""
+    two_disks[1].logs.left_out["/mnt/gone"] = DiskFault("no such device")
     key = TopicPartition("t", 5)
     two_disks.lead(1, isr=(1,), replicas=(1,), index=5, tell=())
     assert two_disks.tell_leader(1, key) == ErrorCode.KAFKA_STORAGE_ERROR

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from odradek.broker.effects import RegisterAgain
 from odradek.log.errors import StorageError
 from odradek.log.files import OsDirectory
 from odradek.log.log_manager import LogManager
@@ -14,7 +15,7 @@ from odradek.model.settings import BrokerSettings
 from odradek.protocol.messages import leader_and_isr as lai
 from odradek.protocol.messages import stop_replica as sr
 from odradek.protocol.messages import update_metadata as um
-from tests.broker.world import T0, TOPIC_ID, World
+from tests.broker.world import T0, TOPIC_ID, World, told
 
 
 @pytest.mark.behaviour(148)
@@ -102,6 +103,39 @@ def test_logs_that_could_not_be_deleted_are_still_those_of_a_disk_that_is_gone(o
     told = of_two_topics.stop_replica(1, T0, leader_epoch=EPOCH_DURING_DELETE, delete=True)
     assert told == ErrorCode.KAFKA_STORAGE_ERROR
     assert list(of_two_topics[1].broker.replicas.offline) == [T0]
+
+
+@pytest.fixture
+def of_two_directories(tmp_path: Path) -> World:
+    """One of the two fails while the broker runs, t-0 in it."""
+    world = World(tmp_path, brokers=(1,), directories="2")
+    world.lead(1, isr=(1,), replicas=(1,), is_new=True)
+    world[1].logs.directories[0].root.health.fail(StorageError("read: Input/output error"))
+    world.settle()
+    assert list(world[1].broker.replicas.offline) == [T0]
+    return world
+
+
+def test_a_replica_that_was_never_here_is_made_beside_a_directory_that_failed_since(
+    of_two_directories: World,
+) -> None:
+    """The request that told of it as new was for a former registration of this broker and was refused; the next one is about a
+    replica that came back. What lies in the directory that failed is known: it was read when the broker started."""
+    world = of_two_directories
+    world.lead(1, isr=(1,), replicas=(1,), index=1)
+    assert world[1].partition(index=1).is_leader
+    assert world[1].logs.directory_of(TopicPartition("t", 1)) == world[1].log_dirs[1]
+    world.lead(1, isr=(1,), replicas=(1,))
+    assert list(world[1].broker.replicas.offline) == [T0]
+
+
+def test_who_led_what_was_in_a_directory_that_failed_says_so_when_it_is_asked_and_does_not_register_anew(
+    of_two_directories: World,
+) -> None:
+    """The controller asks in the epoch that it led in. Registered anew, it would leave the ISRs of all that it has on good disks."""
+    world = of_two_directories
+    assert world.tell_leader(1, T0) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert told(world, RegisterAgain) == []
 
 
 @pytest.mark.parametrize("epoch", ["the same epoch", "the next epoch"])

@@ -252,6 +252,8 @@ class ReplicaManager:
         log = self.logs.logs.get(told.topic_partition)
         if log is None or (told.topic_id != NO_TOPIC_ID and log.topic_id not in (NO_TOPIC_ID, told.topic_id)):
             return False
+        if log.failure is not None:
+            return False  # nobody will lead with it: the controller asks what a failed directory held, and is told
         return log.latest_epoch >= leadership.leader_epoch
 
     def _commit_one(self, told: Leadership, now_ms: int) -> ErrorCode:
@@ -321,9 +323,9 @@ class ReplicaManager:
             raise StorageError(self.offline[topic_partition])
         topic = topic_partition.topic
         is_made = told.is_new or is_begun_anew
-        if not is_made and topic_partition not in self.logs.logs and self.logs.offline_directories:
+        if not is_made and topic_partition not in self.logs.logs and self.logs.may_be_lost(topic_partition):
             # It was here once, so it may be on the disk that is gone: an empty copy in its place would be taken
-            # for the real one (docs/mixing.md).
+            # for the real one (docs/mixing.md). Or it never was: who registers anew as it is made is told of it as of any other.
             self.logs.get(topic_partition)
             raise StorageError(f"{topic_partition}: not on the log directories that are left")
         log = self.retries.get_or_create(topic_partition, told.topic_id, now_ms)

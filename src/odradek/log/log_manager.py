@@ -73,6 +73,7 @@ class LogManager:
         self._loading: set[TopicPartition] = set()  # a thread opens them
         self.futures = FutureLogs(self)  # copies of some of these, on their way into other directories
         self.left_out: dict[str, StorageError] = dict(left_out or {})
+        self._loaded: set[str] = set()  # directories of which every log is known
         self.on_directory_failure: Callable[[str, StorageError], None] | None = None
         self.on_broken_log: Callable[[TopicPartition, StorageError], None] | None = None
         self._on_pending_index: Callable[[LogState, IndexPending], None] | None = None
@@ -118,6 +119,7 @@ class LogManager:
                 directory.root.health.fail(error)
                 notes.append(f"log directory {directory.path} is offline: {error.message}")
                 continue
+            self._loaded.add(directory.path)
             if was_clean:
                 clean.append(directory.path)
         self.futures.load(now_ms, notes)
@@ -579,6 +581,13 @@ class LogManager:
             for directory in self.directories
             if directory.root.health.failure is not None
         }
+
+    def may_be_lost(self, topic_partition: TopicPartition) -> bool:
+        """Whether it may lie in a directory that is offline: it did when the broker began to use that, or nobody could look."""
+        home = self._homes.get(topic_partition)
+        if home is not None:
+            return not home.is_online
+        return not self.offline_directories.keys() <= self._loaded
 
     def directory_of(self, topic_partition: TopicPartition) -> str | None:
         home = self._homes.get(topic_partition)
