@@ -306,6 +306,27 @@ class NoDescriptors(Trouble):
             yield
 
 
+class NoMemoryToRead(Trouble):
+    """The kernel finds no page for what is to be read, or this process no memory for it."""
+
+    def __init__(self, k: int, error: Callable[[], Exception]) -> None:
+        super().__init__(k)
+        self.error = error
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        real = os.pread
+
+        def pread(descriptor: int, size: int, position: int) -> bytes:
+            if self.is_due():
+                raise self.error()
+            return real(descriptor, size, position)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(files, "_pread", pread)
+            yield
+
+
 class DirectoryGone(Trouble):
     """Somebody removes it; whoever holds a file of it goes on, whoever asks for a name is told that there is none."""
 
@@ -395,6 +416,32 @@ def test_no_descriptor_is_left_from_the_kth_open_on(
         trouble = NoDescriptors(k, error)
         met = interrupted(workload, operation, trouble)
         assert workload.log.failure is None, "nothing is wrong with the disk"
+        judge(workload)
+        point, start = workload.log.recovery_point, workload.log.log_start_offset
+        judge_reopened(workload, disk.open(recovery_point=point, log_start_offset=start).log)
+        return met
+
+    every_k(play)
+
+
+READING = [cut_an_older_one, cut_at_the_beginning_of_a_segment, read_everything]
+
+
+@pytest.mark.parametrize("operation", READING, ids=lambda operation: operation.__name__)
+@pytest.mark.parametrize(
+    "error",
+    [lambda: OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), MemoryError],
+    ids=["ENOMEM", "MemoryError"],
+)
+def test_there_is_no_memory_from_the_kth_read_on(
+    tmp_path: Path, operation: Callable[[Workload], None], error: Callable[[], Exception]
+) -> None:
+    def play(k: int) -> bool:
+        disk = Disk(tmp_path / str(k), config(**LIMITS))
+        disk.path.mkdir()
+        workload = Workload(disk.create())
+        met = interrupted(workload, operation, NoMemoryToRead(k, error))
+        assert disk.root.health.failure is None, "nothing is wrong with the disk"
         judge(workload)
         point, start = workload.log.recovery_point, workload.log.log_start_offset
         judge_reopened(workload, disk.open(recovery_point=point, log_start_offset=start).log)

@@ -1,6 +1,7 @@
 """What the disk does to us, by name. All of them reach a client as KAFKA_STORAGE_ERROR."""
 
 import errno
+import os
 
 from odradek.model.error_codes import ErrorCode
 from odradek.model.errors import OdradekError, ProtocolError
@@ -27,8 +28,8 @@ class DiskReadOnly(StorageError):
 
 
 class NoDescriptor(StorageError):
-    """The process, or the machine, has no descriptor left, or the kernel no memory for one. Nothing has happened, and the disk is
-    well."""
+    """The process, or the machine, has no descriptor left, or no memory for one or for what is read. Nothing has happened, and the
+    disk is well."""
 
 
 class MissingFile(StorageError):
@@ -57,13 +58,20 @@ NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class NotOpened(OSError):
-    """What `open` and `listdir` say where they have changed nothing and the disk is well. ENOMEM: only where they say it;
+    """What `open`, `listdir` and reads say where they have changed nothing and the disk is well. ENOMEM: only where they say it;
     fsync may have lost a page for it."""
 
 
 def is_want(error: OSError) -> bool:
     """Of an `open` or a `listdir`."""
     return error.errno in NO_DESCRIPTOR or error.errno == errno.ENOMEM
+
+
+def of_a_read(error: OSError | MemoryError) -> OSError:
+    """The kernel finds no page for what is read (the limit of a container, say), or this process no bytes."""
+    if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:
+        return NotOpened(errno.ENOMEM, os.strerror(errno.ENOMEM))
+    return error
 
 
 def named(error: OSError, doing: str) -> StorageError:

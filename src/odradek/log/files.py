@@ -3,7 +3,8 @@
 Promises, kept by every implementation (one suite holds them to it):
 - `File.append` writes all of it or raises; after an error the file has its old length, or the directory is offline.
 - A failed write, read or sync takes the whole log directory offline (`Health`): a second fsync would answer "done"
-  though the pages are lost (fsync of Linux, 2018), so nothing is tried twice. Only through `apart` it does not.
+  though the pages are lost (fsync of Linux, 2018), so nothing is tried twice. Only through `apart` it does not, nor does a
+  read for which there is no memory.
 - `replace` is atomic against a crash of the process; with `durable` also against a power cut: the new file is
   synced, then renamed, then the directory is synced.
 - What is neither synced nor replaced durably may be lost by a power cut, in any order; but for the names of one directory, which
@@ -27,6 +28,7 @@ from odradek.log.errors import (
     StorageError,
     is_want,
     named,
+    of_a_read,
 )
 
 Buffer = bytes | bytearray | memoryview
@@ -306,8 +308,12 @@ class OsFile:
             if len(data) < size and data:
                 data = self._read_rest(data, position, size)
             return data
-        except OSError as error:
-            raise self._health.fail(named(error, f"read of {self.name} at {position}")) from error
+        except (OSError, MemoryError) as error:
+            raise self._failed_read(of_a_read(error), position) from error
+
+    def _failed_read(self, error: OSError, position: int) -> StorageError:
+        failure = named(error, f"read of {self.name} at {position}")
+        return failure if isinstance(error, NotOpened) else self._health.fail(failure)
 
     def _read_rest(self, data: bytes, position: int, size: int) -> bytes:
         parts = [data]
@@ -437,8 +443,8 @@ class OsDirectory:
                 if len(part) < 65536:
                     break
             return parts[0] if len(parts) == 1 else b"".join(parts)
-        except OSError as error:
-            raise self._failed(error, "read", name) from error
+        except (OSError, MemoryError) as error:
+            raise self._failed(of_a_read(error), "read", name) from error
         finally:
             os.close(fd)
 

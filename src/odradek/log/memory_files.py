@@ -25,6 +25,7 @@ from odradek.log.errors import (
     StorageError,
     is_want,
     named,
+    of_a_read,
 )
 from odradek.log.files import LOCK_NAME, TEMPORARY_SUFFIX, Buffer, Health
 
@@ -406,7 +407,11 @@ class MemoryFile:
             try:
                 disk._check("read", self.name, self._life)
             except OSError as error:
-                raise directory.health.fail(named(error, f"read of {self.name} at {position}")) from error
+                found = of_a_read(error)
+                failure = named(found, f"read of {self.name} at {position}")
+                raise (
+                    failure if isinstance(found, NotOpened) else directory.health.fail(failure)
+                ) from error
         return bytes(self._inode.data[position : position + size])
 
     def truncate(self, size_bytes: int) -> None:
