@@ -18,8 +18,11 @@ from odradek.log.errors import StorageError
 from odradek.log.memory_files import MemoryDisk
 from odradek.log.new_log import create_log
 from odradek.log.partition_log import PartitionLog
+from odradek.log.prepared_files import PreparedFiles
+from odradek.log.producers import Producers
 from odradek.log.recovery import open_log
 from odradek.log.retention import drop_expired_segments
+from odradek.log.segment import Segment
 from odradek.model.errors import ProtocolError
 from odradek.records.batch import iter_whole_batches
 from odradek.records.reader import decode_batch
@@ -448,6 +451,46 @@ def test_there_is_no_memory_from_the_kth_read_on(
         return met
 
     every_k(play)
+
+
+@pytest.mark.parametrize(
+    ("operation", "where", "what"),
+    [
+        (Workload.append, Producers, "note_batch"),
+        (Workload.append, Segment, "note_batch"),
+        (Workload.follow, Segment, "note_batch"),
+        (cut_an_older_one, PreparedFiles, "put"),
+        (begin_anew, PreparedFiles, "put"),
+        (roll, PreparedFiles, "put"),
+        (retention, Segment, "mark_deleted"),
+    ],
+    ids=lambda value: getattr(value, "__qualname__", value),
+)
+def test_a_log_is_not_used_on_after_a_want_of_memory_in_the_midst_of_a_change(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: Callable[[Workload], None],
+    where: type,
+    what: str,
+) -> None:
+    """What its memory says and what its file holds may differ by then: the next batch would get offsets that one in the file has.
+    Whoever opens the files finds all that was acknowledged."""
+
+    def no_memory(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    disk = Disk(tmp_path / "0", config(**LIMITS))
+    disk.path.mkdir()
+    workload = Workload(disk.create())
+    with monkeypatch.context() as patch:
+        patch.setattr(where, what, no_memory)
+        with pytest.raises(MemoryError):
+            operation(workload)
+    assert len(workload.told) == 1
+    for more in (Workload.append, Workload.follow):
+        with pytest.raises(StorageError, match="MemoryError"):
+            more(workload)
+    judge_reopened(workload, disk.open(recovery_point=workload.log.recovery_point).log)
 
 
 @EITHER

@@ -178,6 +178,34 @@ def test_a_mistake_of_ours_costs_the_connection_and_not_the_broker(
     assert transport.written != b""
 
 
+def test_an_answer_for_which_there_is_no_memory_costs_its_connection_and_no_other_ones_answer(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several are answered in one turn, as all who wait for one high watermark are: those behind it would wait for ever."""
+    door = Door(loop)
+    parked: list[Park] = []
+
+    def park(request: Request) -> Answer:
+        parked.append(Park())
+        return parked[-1]
+
+    door.decide = park
+    (_, poor), (_, other) = door.connect(), door.connect()
+    for transport in (poor, other):
+        transport.feed(request())
+
+    def no_memory(data: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(poor, "write", no_memory)
+    for place in parked:
+        place.complete(Reply([b"ok"]))
+    door.gateway.end_turn()
+    assert other.written.endswith(b"ok")
+    assert poor.was_closed and not other.was_closed
+    assert door.metrics.requests_failed_inside == 1
+
+
 def test_what_one_read_makes_due_is_done_before_the_callback_ends(loop: asyncio.AbstractEventLoop) -> None:
     """A produce on one connection wakes the fetch parked on another: no further turn of the loop."""
     door = Door(loop)

@@ -272,20 +272,24 @@ class AppendableLog(LogState):
         file.append(records)
         interval = self.config.index_interval_bytes
         offset = base_offset
-        for at, header in enumerate(headers):
-            if from_leader:
-                offset = header.base_offset
-            size_bytes = header.size_bytes
-            next_offset = offset + header.last_offset_delta + 1
-            active.note_batch(position, size_bytes, next_offset, header.largest_timestamp, interval)
-            if header.producer_id >= 0:
-                if header.attributes & CONTROL:
-                    self._note_marker(header, markers[at], offset, now_ms, aborts)
-                else:
-                    self.producers.note_batch(header, offset, now_ms)
-            position += size_bytes
-            offset = next_offset
-        self.log_end_offset = offset
+        try:
+            for at, header in enumerate(headers):
+                if from_leader:
+                    offset = header.base_offset
+                size_bytes = header.size_bytes
+                next_offset = offset + header.last_offset_delta + 1
+                active.note_batch(position, size_bytes, next_offset, header.largest_timestamp, interval)
+                if header.producer_id >= 0:
+                    if header.attributes & CONTROL:
+                        self._note_marker(header, markers[at], offset, now_ms, aborts)
+                    else:
+                        self.producers.note_batch(header, offset, now_ms)
+                position += size_bytes
+                offset = next_offset
+            self.log_end_offset = offset
+        except BaseException as mistake:
+            self.interrupted(mistake)
+            raise
         if self.flushed.is_settled:
             self.flushed.came()
         if position - self.marked_bytes >= PRODUCER_MARK_BYTES:

@@ -145,6 +145,9 @@ class LogState:
             self.segments.roll(files, following)
         except StorageError as error:
             raise self.give_up(error) from None
+        except BaseException as mistake:
+            self.interrupted(mistake)
+            raise
         self.index_sizes = sizes
         if is_empty:
             self.other_snapshots.add(old.base_offset)  # its own is still there
@@ -300,6 +303,13 @@ class LogState:
         if isinstance(error, CorruptLog | MissingFile) or self.directory.health.failure is not None:
             return self.give_up(error)
         return error
+
+    def interrupted(self, mistake: BaseException) -> None:
+        """A mistake of ours, or a want of memory, in the midst of a change: what the memory says and what the files hold may differ
+        from now on, and the next batch would get offsets that one in the file has. A start reads the files again."""
+        self.give_up(
+            StorageError(f"{self.topic_partition}: {mistake!r} came in the midst of a change of this log")
+        )
 
     def give_up(self, error: StorageError) -> StorageError:
         """As `broken`, whatever the fault: what lies here may be half of a change."""

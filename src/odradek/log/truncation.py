@@ -100,6 +100,9 @@ def _cut(log: LogState, offset: int, now_ms: int) -> Generator[None, None, None]
         log.epochs = epochs
     except StorageError as error:
         raise log.give_up(error) from None
+    except BaseException as mistake:
+        log.interrupted(mistake)
+        raise
     return None
 
 
@@ -143,6 +146,9 @@ def _begin_anew(log: LogState, offset: int, now_ms: int) -> Generator[None, None
         log.epochs = epochs
     except StorageError as error:
         raise log.give_up(error) from None
+    except BaseException as mistake:
+        log.interrupted(mistake)
+        raise
 
 
 def _prepare_epochs(log: LogState, files: PreparedFiles, end_offset: int) -> LeaderEpochs:
@@ -205,6 +211,9 @@ def replace_segments(log: LogState, old: Sequence[Segment], cleaned: CleanedSegm
         log.put_index_sizes(files, sizes)
     except StorageError as error:
         raise log.give_up(error) from None
+    except BaseException as mistake:
+        log.interrupted(mistake)
+        raise
     return True
 
 
@@ -217,5 +226,11 @@ def drop_segments_below(log: LogState, offset: int, most: int = MOST_SEGMENTS) -
     for _ in range(most):
         if not has_segments_below(log, offset):
             return
-        segment = log.segments.drop_first()
-        log.directory.remove(segment.name(SNAPSHOT_SUFFIX))
+        try:
+            segment = log.segments.drop_first()
+            log.directory.remove(segment.name(SNAPSHOT_SUFFIX))
+        except StorageError:
+            raise
+        except BaseException as mistake:
+            log.interrupted(mistake)
+            raise

@@ -320,7 +320,12 @@ class Gateway:
                     self._ready = []
                     for connection in ready:
                         connection.is_marked_ready = False
-                        connection.flush()
+                        try:
+                            connection.flush()
+                        except Exception as error:
+                            # No memory for what is to leave, or a mistake of ours. Those behind it have answers, too.
+                            self.refused(connection, CloseConnection.because(error))
+                            connection.abort()
             if self._throttles.changes != self._quotas_seen:
                 self._quotas_changed()
             self._turn_over()
