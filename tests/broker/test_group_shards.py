@@ -10,10 +10,11 @@ import pytest
 
 from odradek.broker import coordinator_load, group_shards
 from odradek.broker import effects as fx
-from odradek.broker.coordinator_shards import APPENDS_AT_ONCE, COMMIT_POLL_MS, LOAD_AGAIN_MS
+from odradek.broker.coordinator_shards import APPENDS_AT_ONCE, COMMIT_POLL_MS, LOAD_AGAIN_MS, Call
 from odradek.broker.group_shards import GroupShards
 from odradek.broker.handlers import list_groups, list_transactions
 from odradek.broker.request import Request
+from odradek.coordinator.effects import Answer
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey
 from odradek.log.errors import DiskFault
 from odradek.model.error_codes import ErrorCode
@@ -23,7 +24,7 @@ from odradek.protocol.messages import produce as pm
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest
@@ -450,6 +451,49 @@ def test_a_mistake_of_ours_costs_a_load_and_not_the_groups(world: World) -> None
     assert row.error_code == ErrorCode.NOT_COORDINATOR
     world.settle()
     assert fetched(world, 1, "g") == {"g": (0, [6])}
+    assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+@pytest.mark.parametrize("what", ["_rows", "_append_next", "_stepped"])
+def test_a_want_of_memory_behind_a_step_costs_a_load_and_not_all_appends_to_come(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """An append that nobody takes any more would stand before all others of this partition, of all its groups, until another broker
+    leads it."""
+    ready(world)
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupShards, what, no_memory)
+        asked = world.send(1, commit(5), 8)
+    world.settle()
+    assert code_of(asked.message) == ErrorCode.NOT_COORDINATOR
+    go_on(world, 1)
+    assert code_of(world.call(1, commit(6), 8)) == ErrorCode.NONE
+    assert fetched(world, 1, "g")["g"][1] == [6]
+    assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
+
+
+def test_a_mistake_in_one_answer_keeps_nobody_from_another_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All members of a group are answered in one step."""
+    ready(world)
+    shards = world[1].broker.groups
+    (shard,) = shards.shards.values()
+    heard: list[object] = []
+
+    def no_memory(answer: object) -> None:
+        raise MemoryError
+
+    shards._calls |= {
+        1: Call(shard, HeartbeatRequest(), 4, no_memory),
+        2: Call(shard, HeartbeatRequest(), 4, heard.append),
+    }
+    shards._answer([Answer(1, HeartbeatResponse()), Answer(2, HeartbeatResponse())])
+    assert heard == [HeartbeatResponse()]
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
 
 

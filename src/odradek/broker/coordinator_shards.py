@@ -437,18 +437,18 @@ class CoordinatorShards(Organ, Generic[C]):
                 shard.most_bytes = most_bytes
                 shard.coordinator.limit_appends(most_bytes)
             effects = shard.coordinator.step(event, now_ms)
+            for line in effects.lines:
+                self._effects.append(LogLine("warning", line))
+            self._answer(effects.answers)
+            if isinstance(event, Unloaded):
+                return None
+            for append in effects.appends:
+                self._append_in_turn(shard, append, now_ms)
+            self._stepped(shard, effects, now_ms)
+            due_ms = shard.coordinator.next_deadline_ms()
         except Exception:  # ours: nothing it remembers can be trusted now, and all of it stands in the log
             return self._distrust(shard, format_exc(limit=-3), now_ms)
-        for line in effects.lines:
-            self._effects.append(LogLine("warning", line))
-        self._answer(effects.answers)
-        if isinstance(event, Unloaded):
-            return None
-        for append in effects.appends:
-            self._append_in_turn(shard, append, now_ms)
-        self._stepped(shard, effects, now_ms)
-        due_ms = shard.coordinator.next_deadline_ms()
-        if due_ms != shard.due_ms:
+        if due_ms != shard.due_ms and not shard.is_over:
             self._arm(shard, due_ms)
         return None
 
@@ -456,16 +456,24 @@ class CoordinatorShards(Organ, Generic[C]):
         """All members of a group may be answered at once; each has a connection to write to."""
         told = [(self._calls.pop(answer.call).done, answer.response) for answer in answers]
         for one in told[:MOST_ANSWERS]:
-            _give(*one)
+            self._give(*one)
         left = deque(told[MOST_ANSWERS:])
 
         def some(now_ms: int) -> bool:
             for _ in range(min(ANSWERS_OF_A_SLICE, len(left))):
-                _give(*left.popleft())
+                self._give(*left.popleft())
             return bool(left)
 
         if left:
             self._slices.begin(some)
+
+    def _give(self, done: Done, response: Response | Later | Make) -> None:
+        """A mistake of ours in one keeps nobody from another one."""
+        try:
+            done(response() if callable(response) else response)
+        except Exception:
+            said = f"a mistake of ours in an answer:\n{format_exc(limit=-3)}"
+            self._effects.append(LogLine("error", said))
 
     def _distrust(self, shard: Shard[C], trace: str, now_ms: int) -> None:
         index = shard.partition.topic_partition.partition
@@ -575,10 +583,6 @@ class CoordinatorShards(Organ, Generic[C]):
 
     def _name(self, index: int) -> TopicPartition:
         return TopicPartition(self.topic, index)
-
-
-def _give(done: Done, response: Response | Later | Make) -> None:
-    done(response() if callable(response) else response)
 
 
 def _emptying(tables: list[dict[Any, Any]]) -> Piece:
