@@ -15,6 +15,7 @@ from odradek.broker.group_shards import GroupShards
 from odradek.broker.handlers import list_groups, list_transactions
 from odradek.broker.request import Request
 from odradek.coordinator.effects import Answer
+from odradek.coordinator.group_coordinator import GroupCoordinator
 from odradek.coordinator.records import NEVER_EXPIRES, CommittedOffset, OffsetKey
 from odradek.log.errors import DiskFault
 from odradek.model.error_codes import ErrorCode
@@ -454,7 +455,30 @@ def test_a_mistake_of_ours_costs_a_load_and_not_the_groups(world: World) -> None
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))
 
 
-@pytest.mark.parametrize("what", ["_rows", "_append_next", "_stepped"])
+def test_a_want_that_lasts_is_not_met_again_and_again_in_one_turn(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinator of nothing is loaded at once, and told the time at once."""
+    ready(world)
+    steps = 0
+
+    def no_memory(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+        if steps > 10:
+            pytest.fail("the turn does not end")
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GroupCoordinator, "step", no_memory)
+        world.send(1, commit(5), 8)
+        world.settle()
+        assert steps == 2
+    go_on(world, 1, LOAD_AGAIN_MS)
+    assert code_of(world.call(1, commit(6), 8)) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("what", ["_step", "_rows", "_append_next", "_stepped"])
 def test_a_want_of_memory_behind_a_step_costs_a_load_and_not_all_appends_to_come(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -470,7 +494,7 @@ def test_a_want_of_memory_behind_a_step_costs_a_load_and_not_all_appends_to_come
         asked = world.send(1, commit(5), 8)
     world.settle()
     assert code_of(asked.message) == ErrorCode.NOT_COORDINATOR
-    go_on(world, 1)
+    go_on(world, 1, LOAD_AGAIN_MS)
     assert code_of(world.call(1, commit(6), 8)) == ErrorCode.NONE
     assert fetched(world, 1, "g")["g"][1] == [6]
     assert any("a mistake of ours" in line.text for line in told(world, fx.LogLine))

@@ -98,6 +98,7 @@ class Shard(Generic[C]):
         self.is_made_aside = False  # all is read, and a thread makes the coordinator of it
         self.due_ms: int | None = None
         self.is_over = False
+        self.distrusted_ms: int | None = None  # when the one before it was given up for a mistake of ours
         # Appends that wait for a turn of their own, and those behind them: they go to the log in the order of their ids.
         self.appends: deque[Any] = deque()
         self.encoded: list[tuple[bytes, bytes | None]] = []  # what is encoded of the first of them
@@ -424,33 +425,33 @@ class CoordinatorShards(Organ, Generic[C]):
         self._rows_of_steps = 0
         try:
             while self._events:
-                self._step(*self._events.popleft(), now_ms)
+                told, event = self._events.popleft()
+                try:
+                    self._step(told, event, now_ms)
+                except Exception:  # ours: nothing it remembers can be trusted now, and all of it stands in the log
+                    self._distrust(told, format_exc(limit=-3), now_ms)
         finally:
             self._is_stepping = False
 
     def _step(self, shard: Shard[C], event: Any, now_ms: int) -> None:
         if shard.is_over or shard.coordinator is None:
             return
-        try:
-            most_bytes = shard.partition.log.config.max_message_bytes
-            if most_bytes != shard.most_bytes:  # somebody set it for the topic
-                shard.most_bytes = most_bytes
-                shard.coordinator.limit_appends(most_bytes)
-            effects = shard.coordinator.step(event, now_ms)
-            for line in effects.lines:
-                self._effects.append(LogLine("warning", line))
-            self._answer(effects.answers)
-            if isinstance(event, Unloaded):
-                return None
-            for append in effects.appends:
-                self._append_in_turn(shard, append, now_ms)
-            self._stepped(shard, effects, now_ms)
-            due_ms = shard.coordinator.next_deadline_ms()
-        except Exception:  # ours: nothing it remembers can be trusted now, and all of it stands in the log
-            return self._distrust(shard, format_exc(limit=-3), now_ms)
+        most_bytes = shard.partition.log.config.max_message_bytes
+        if most_bytes != shard.most_bytes:  # somebody set it for the topic
+            shard.most_bytes = most_bytes
+            shard.coordinator.limit_appends(most_bytes)
+        effects = shard.coordinator.step(event, now_ms)
+        for line in effects.lines:
+            self._effects.append(LogLine("warning", line))
+        self._answer(effects.answers)
+        if isinstance(event, Unloaded):
+            return
+        for append in effects.appends:
+            self._append_in_turn(shard, append, now_ms)
+        self._stepped(shard, effects, now_ms)
+        due_ms = shard.coordinator.next_deadline_ms()
         if due_ms != shard.due_ms and not shard.is_over:
             self._arm(shard, due_ms)
-        return None
 
     def _answer(self, answers: Sequence[Any]) -> None:
         """All members of a group may be answered at once; each has a connection to write to."""
@@ -481,9 +482,15 @@ class CoordinatorShards(Organ, Generic[C]):
             LogLine("error", f"{self._name(index)}: a mistake of ours, so it is loaded again:\n{trace}")
         )
         self._end(shard)
-        if self.shards.get(index) is shard:
-            del self.shards[index]
-            self._begin_load(index, shard.partition, now_ms)
+        if self.shards.get(index) is not shard:
+            return
+        again = self.shards[index] = Shard[C](shard.partition, self._new_load(shard.partition))
+        again.distrusted_ms = now_ms
+        if shard.distrusted_ms is not None and now_ms < shard.distrusted_ms + LOAD_AGAIN_MS:
+            # As where there is no memory for longer. Of a partition without records all of it is one turn.
+            self._arm(again, now_ms + LOAD_AGAIN_MS)
+        else:
+            self._load_on(index, again, now_ms)
 
     # ------------------------------------------------------------------------------------------------ appends
 
