@@ -165,6 +165,30 @@ def test_work_waits_until_there_is_a_thread_for_it(
     ]
 
 
+def test_work_for_which_there_was_no_thread_is_not_begun_behind_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Logs are closed by then, and it may write files of theirs."""
+    scarce = Scarce(1)
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: scarce.start(thread))
+    monkeypatch.setattr("odradek.server.threads.THREAD_AGAIN_S", 0.001)
+
+    async def scene() -> list[str]:
+        here = Environment(asyncio.get_running_loop())
+        await here.run_blocking(int)
+        done: list[str] = []
+        asked = here.run_aside(lambda: done.append("work"))
+        await here.aside_ended()
+        done.append("logs are closed")
+        scarce.left = 1
+        await asyncio.wait({asked}, timeout=0.02)
+        here.close()
+        return done
+
+    assert asyncio.run(scene()) == ["logs are closed"]
+    assert scarce.left == 1, "a thread without work"
+
+
 def test_a_second_thread_that_cannot_be_started_leaves_the_work_to_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from odradek.broker.answers import Answer
@@ -126,10 +127,11 @@ class Environment:
         return self.loop.run_in_executor(self._aside, work)
 
     async def aside_ended(self) -> None:
-        """Returns when the threads of `run_aside` have nothing to do any more: they may be writing files."""
+        """Returns when the threads of `run_aside` have nothing to do any more: they may be writing files. What has found none yet
+        is not begun."""
         if self._aside is not None:
             aside, self._aside = self._aside, None
-            await to_its_end(self.run_blocking(aside.shutdown))
+            await to_its_end(self.run_blocking(partial(aside.shutdown, cancel_futures=True)))
 
     def run_step(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """What only thinks, by a thread of its own: it is not to wait behind a disk."""

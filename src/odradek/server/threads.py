@@ -46,6 +46,8 @@ class Threads(ThreadPoolExecutor):
     def _could_start(self) -> bool:
         """Those that are wanted. The base class counts threads that have nothing to do by what they have done: it is to be asked for
         each piece, or it would count some twice and start no other."""
+        if self._shutdown:
+            return True
         try:
             while self._come:
                 super()._adjust_thread_count()
