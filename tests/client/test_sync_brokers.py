@@ -71,6 +71,33 @@ def test_every_broker_is_asked_before_any_has_answered(
     assert told.problems == {}
 
 
+@pytest.mark.parametrize("threads", [0, 1])
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()], ids=repr)
+def test_for_want_of_threads_brokers_are_asked_one_after_the_other(
+    brokers: list[ScriptedBroker],
+    client: SyncClient,
+    monkeypatch: pytest.MonkeyPatch,
+    threads: int,
+    error: Exception,
+) -> None:
+    for number, broker in enumerate(brokers, 1):
+        broker.answer(ListGroupsRequest, lambda *_, number=number: groups_of(number))
+    left = threads
+    start = threading.Thread.start
+
+    def scarce(thread: threading.Thread) -> None:
+        nonlocal left
+        if thread.name.startswith("broker "):
+            if not left:
+                raise error
+            left -= 1
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    told = of_every_broker(client, ListGroupsRequest(), brokers=[1, 2], timeout_s=MEETING_S)
+    assert list(told.answers) == [1, 2] and told.problems == {}
+
+
 def test_a_silent_broker_is_named_and_the_groups_of_the_others_are_listed(
     brokers: list[ScriptedBroker], client: SyncClient
 ) -> None:

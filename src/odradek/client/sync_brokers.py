@@ -52,7 +52,7 @@ def side_by_side(
     client: SyncClient, ask: Callable[[SyncClient, int], Any], brokers: Iterable[int], *, timeout_s: float
 ) -> Told:
     """What `ask` returns of each broker, or the OdradekError that it raises. It is given a client of its own, whose every request
-    takes at most `timeout_s`."""
+    takes at most `timeout_s`. Those for which there is no thread are asked one after the other."""
     asked = sorted(set(brokers))
     answers: dict[int, Any] = {}
     problems: dict[int, str] = {}
@@ -67,14 +67,19 @@ def side_by_side(
         except BaseException as mistake:  # raised where it is seen
             mistakes.append(mistake)
 
-    threads = [
-        threading.Thread(
-            target=of, args=(broker, client.another(timeout_s)), daemon=True, name=f"broker {broker}"
-        )
-        for broker in asked
-    ]
-    for thread in threads:
-        thread.start()
+    threads: list[threading.Thread] = []
+    here: list[tuple[int, SyncClient]] = []
+    for broker in asked:
+        own = client.another(timeout_s)
+        thread = threading.Thread(target=of, args=(broker, own), daemon=True, name=f"broker {broker}")
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):  # the machine has none left
+            here.append((broker, own))
+        else:
+            threads.append(thread)
+    for broker, own in here:
+        of(broker, own)
     for thread in threads:
         thread.join()
     if mistakes:
